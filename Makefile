@@ -11,10 +11,10 @@ PORTABLE := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2
 # What builds images: podman's, for that is what the tests of containers run; and the index of PyTorch's CPU builds.
 BUILD ?= podman build --format docker
 TORCH_INDEX ?=
-# What one worker does as a whole, and in which order: tests/conftest.py.
-TWO_WORKERS := -n 2 --dist loadscope --no-loadscope-reorder
+# A worker takes whole files, those with the most tests first.
+TWO_WORKERS := -n 2 --dist loadfile
 
-.PHONY: help venv demo test quick test-portable test-long images check audit format defaults chart lock pin clean
+.PHONY: help venv demo test quick test-portable test-ray test-long images check audit format defaults chart lock pin clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -30,8 +30,11 @@ test-portable: $(INSTALLED) ## the tests of the networks as an older processor c
 	$(PORTABLE) $(BIN)/python -m pytest -q $(TWO_WORKERS) -p tests.another_processor tests/model \
 	    --ignore=tests/model/word_vectors --ignore=tests/model/shards --ignore=tests/model/inference/test_reranking.py
 
-test-long: $(INSTALLED) ## the tests that `test` leaves out: nodes of a cluster that are drained, cut off, or stand still; containers; signals; Ray's own client; a team's day
-	$(BIN)/pytest -q -m long tests/pipelines/test_train_over_nodes.py tests/test_containers.py tests/test_signals.py tests/services/lines/test_whole_recipes.py tests/services/jobs/test_ray_executor.py tests/services/jobs/test_team_day.py tests/services/endpoint/test_ray_serve.py
+test-ray: $(INSTALLED) ## of the long tests the main job, and a killed worker: real Ray, MLflow and HTTP
+	$(BIN)/pytest -q -m long tests/test_end_to_end.py tests/pipelines/test_train.py -k "demo or killed_worker"
+
+test-long: $(INSTALLED) ## the tests that take over 3 CPU seconds each: real Ray, killed commands, nodes, containers, signals, the notebook, a team's day
+	$(BIN)/pytest -q -m long
 
 images:          ## the images of docker-compose.yml, with stand-ins of public ones, for the tests of containers
 	for name in postgres prometheus seaweedfs; do $(BUILD) --target $$name --tag dragoman-test-$$name --file tests/containers/Containerfile tests/containers || exit 1; done

@@ -1,5 +1,5 @@
 """Our training with OpenMP threads, beside a process that keeps one core busy, and without: in a process of its own,
-since OpenMP reads how long its threads spin when it is loaded. `python -m bench.busy SHARDS STEPS THREADS`.
+since OpenMP reads how long its threads spin when it is loaded. `python -m bench.busy SHARDS STEPS THREADS WARM_UP`.
 """
 
 import contextlib
@@ -16,20 +16,26 @@ from dragoman.model import openmp
 LIBRARYS_OWN = "300000"  # rounds that libgomp spins for by itself
 
 
-def compare_waiting(shards: Path, steps: int, threads: int, rounds: int) -> None:
-    """Print the lines `train-idle` and `train-busy`: ours against ours with the library's own way of waiting."""
+def compare_waiting(shards: Path, steps: int, threads: int, rounds: int, warm_up: int) -> None:
+    """Print the lines `train-idle` and `train-busy`: ours against ours with the library's own way of waiting.
+
+    Beside a busy core, a step with that takes half a minute.
+    """
+
+    def speed(steps: int, threads: int, spins: str | None = None) -> float:
+        return speed_of(shards, steps, threads, warm_up, spins)
 
     def beside(steps: int, threads: int, spins: str | None = None) -> float:
         with busy_core():
-            return speed(shards, steps, threads, spins)
+            return speed(steps, threads, spins)
 
     found = in_turns(
         rounds,
-        idle=lambda: speed(shards, steps, threads),
-        idle_openmp=lambda: speed(shards, steps, threads, LIBRARYS_OWN),
-        idle_one_thread=lambda: speed(shards, steps, 1),
+        idle=lambda: speed(steps, threads),
+        idle_openmp=lambda: speed(steps, threads, LIBRARYS_OWN),
+        idle_one_thread=lambda: speed(steps, 1),
         busy=lambda: beside(steps, threads),
-        busy_openmp=lambda: beside(max(4, steps // 3), threads, LIBRARYS_OWN),
+        busy_openmp=lambda: beside(max(1, steps // 3), threads, LIBRARYS_OWN),
         busy_one_thread=lambda: beside(steps, 1),
     )
     for name, value in found.items():
@@ -38,10 +44,10 @@ def compare_waiting(shards: Path, steps: int, threads: int, rounds: int) -> None
         print(Result(f"train-{case}", found[case], found[f"{case}_openmp"], "", "baseline").line())
 
 
-def speed(shards: Path, steps: int, threads: int, spins: str | None = None) -> float:
+def speed_of(shards: Path, steps: int, threads: int, warm_up: int, spins: str | None = None) -> float:
     """Target tokens/s of our training, with `spins` rounds of spinning in the place of our own number."""
     environment = {**os.environ, **({} if spins is None else {openmp.SPINS: spins})}
-    words = [sys.executable, "-m", "bench.busy", str(shards), str(steps), str(threads)]
+    words = [sys.executable, "-m", "bench.busy", str(shards), str(steps), str(threads), str(warm_up)]
     out = subprocess.run(words, check=True, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True).stdout
     return float(out.split()[-1])
 
@@ -56,14 +62,14 @@ def busy_core() -> Iterator[None]:
             other.kill()
 
 
-def main(shards: Path, steps: int, threads: int) -> float:
+def main(shards: Path, steps: int, threads: int, warm_up: int) -> float:
     """Target tokens/s of our loop in this process."""
     import torch
 
     from bench.trainer import TINY, default_precision, training_speed
 
     torch.set_num_threads(threads)
-    return training_speed(shards, steps, default_precision(TINY))
+    return training_speed(shards, steps, default_precision(TINY), warm_up=warm_up)
 
 
 if __name__ == "__main__":

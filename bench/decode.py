@@ -39,7 +39,8 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.translation import held_out
 from dragoman.pipelines.shard import shard
 
-TOKENS, STEPS = 2048, 500
+TOKENS = 2048
+FULL, QUICK = (30_000, 500), (6_000, 120)  # pairs, steps
 BATCHES, DTYPES = (32, 64, 128), ("float32", "bfloat16")  # that the peer is tried in
 EQUAL = 1.0  # BLEU between two that translate equally well
 ENGINES: dict[EngineName, str] = {"ctranslate2-int8": "ct2-int8", "ctranslate2": "ct2", "torch": ""}
@@ -52,13 +53,14 @@ def run(quick: bool, args: list[str]) -> Result:
     parser = argparse.ArgumentParser(prog="python -m bench decode")
     parser.add_argument("--bundle", type=Path, nargs=3, metavar=("DIRECTORY", "SOURCE", "REFERENCE"))
     given: list[Path] | None = parser.parse_args(args).bundle
+    peer_python()  # installed before anything is trained
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if given:
             directory = given[0]
             lines, references = (path.read_text(encoding="utf-8").splitlines() for path in given[1:])
         else:
-            directory, lines, references = train(folder)
+            directory, lines, references = train(folder, *(QUICK if quick else FULL))
         count = 256 if quick else 2048
         lines, references = lines[:count], references[:count]
         bundle = load_bundle(directory)
@@ -69,6 +71,7 @@ def run(quick: bool, args: list[str]) -> Result:
                 measures[f"bare {engine}"] = bare(bundle, directory / export, lines)
         few, cores = lines[:128], len(os.sched_getaffinity(0))
         tries = [(dtype, batch, threads) for dtype in DTYPES for batch in BATCHES for threads in {1, cores}]
+        tries = [("float32", BATCHES[1], cores)] if quick else tries
         best = best_setting(
             "transformers", tries, lambda one: transformers(bundle, folder / "work.json", few, *one)()[0]
         )
@@ -92,14 +95,14 @@ def run(quick: bool, args: list[str]) -> Result:
     return Result("decode", speeds[served], speeds[peer], f"sentences/s, text to text against generate, {best}")
 
 
-def train(folder: Path) -> tuple[Path, Texts, Texts]:
+def train(folder: Path, pairs: int, steps: int) -> tuple[Path, Texts, Texts]:
     """A bundle of Transformer-tiny trained on the phrasebook, and sources and references of its test set."""
-    words = [f"paths.root={folder}", "experiment=demo", "corpus.pairs=30000", "cluster.backend=local"]
+    words = [f"paths.root={folder}", "experiment=demo", f"corpus.pairs={pairs}", "cluster.backend=local"]
     shards = shard(typed(Config, values(words))).directory
     model, directory = replace(TINY, dropout=0.0), folder / "bundle"
     with trainer(shards, folder / "run", default_precision(model), TOKENS, model) as made:
-        optimizer = replace(made.config.optimizer, lr=0.002, warmup_steps=200, schedule="cosine")
-        made.config = replace(made.config, max_steps=STEPS, optimizer=optimizer)
+        optimizer = replace(made.config.optimizer, lr=0.002, warmup_steps=steps * 2 // 5, schedule="cosine")
+        made.config = replace(made.config, max_steps=steps, optimizer=optimizer)
         made.run(lambda step, values: None)
     manifest = read_manifest(shards)
     pair = load_pair(shards, manifest.tokenizer)

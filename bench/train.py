@@ -49,6 +49,7 @@ def run(quick: bool, args: list[str]) -> Result:
 
         steps, rounds = (8, 1) if quick else (30, 3)
         tries = [(precision, cores) for precision in ("fp32", "bf16") for cores in {1, options.threads}]
+        tries = [("bf16", options.threads)] if quick else tries
         of_marian = best_setting("marian", tries, lambda one: marian(shards, 4, *one))
         of_eole = best_setting("eole", tries, lambda one: eole(Path(folder), pairs, VOCABULARY, 4, *one))
         found = in_turns(
@@ -59,7 +60,7 @@ def run(quick: bool, args: list[str]) -> Result:
             marian=lambda: marian(shards, max(4, steps // 3), *of_marian),
             eole=lambda: eole(Path(folder), pairs, VOCABULARY, max(4, steps // 3), *of_eole),
         )
-        busy.compare_waiting(shards, steps, options.threads, rounds)
+        busy.compare_waiting(shards, 3 if quick else steps, options.threads, rounds, 1 if quick else WARM_UP)
     for name, value in found.items():
         print(f"{name:<12} {value:10,.0f} target tokens/s")
     return Result(

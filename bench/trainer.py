@@ -88,15 +88,16 @@ def training_speed(
     tokens: int = TOKENS,
     model: Any = TINY,
     loader: Loader | None = None,
+    warm_up: int = WARM_UP,
 ) -> float:
     """Our loop as `dragoman train` runs it in one process, journal and all; target tokens/s after the warm-up."""
     with (
         tempfile.TemporaryDirectory() as folder,
         trainer(shards, Path(folder), precision, tokens, model, loader) as ours,
     ):
-        ours.config = replace(ours.config, max_steps=WARM_UP)
+        ours.config = replace(ours.config, max_steps=warm_up)
         ours.run(lambda step, values: None)
         before, began = ours.progress.items, time.perf_counter()
-        ours.config = replace(ours.config, max_steps=WARM_UP + steps)
+        ours.config = replace(ours.config, max_steps=warm_up + steps)
         ours.run(lambda step, values: None)
         return (ours.progress.items - before) / (time.perf_counter() - began)

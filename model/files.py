@@ -59,6 +59,21 @@ def atomic_write(path: Path, content: bytes | str, durable: bool = True) -> None
         part.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+def secret_file(path: Path, new: str) -> str:
+    """Returns the secret in a file that only this user can read; where it is missing or empty, `new` is written first.
+
+    It is whole from its first moment: an empty one, left by a killed process, would be everybody's secret.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with exclusive(path.with_name(f".{path.name}.making"), wait=True):
+        if not path.is_file() or not path.stat().st_size:
+            descriptor, part = tempfile.mkstemp(prefix=f".part-{path.name}-", dir=path.parent)  # for this user alone
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(new)
+            Path(part).replace(path)
+    return path.read_text(encoding="utf-8").strip()
+
+
 @contextlib.contextmanager
 def atomic_directory(directory: Path) -> Iterator[Path]:
     """Yields a temporary directory beside `directory` to write into. It takes that name when the block ends well.

@@ -3,12 +3,14 @@
 import logging
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from dragoman.model.addresses import mask_secrets
 from dragoman.model.environment import restore_environment
 from dragoman.model.errors import ServiceError, reason
+from dragoman.model.files import exclusive
 
 PAGE = 1000  # records per request
 # Warnings about MLflow's own code while it is imported, which do not concern users.
@@ -83,3 +85,31 @@ def download(uri: str, reference: str, folder: Path) -> Path:
         said = mask_secrets(reason(problem), uri)
         raise ServiceError(f"{reference} could not be downloaded to {folder}: {said}") from None
     return Path(place)
+
+
+def make_tables(address: str) -> None:
+    """Makes MLflow's tables in a new database."""
+    mlflow_client(address).search_experiments(max_results=1)
+
+
+def make_database(path: Path, fill: Callable[[str], None] = make_tables) -> None:
+    """Makes a sqlite file of MLflow if there is none, atomically; `fill` makes the tables at an address.
+
+    MLflow makes its tables in many steps, and refuses a file that a killed process has left half-made.
+    """
+    if path.exists():
+        return
+    # a command and its worker start at once: one of them makes it
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with exclusive(path.with_name(f".{path.name}.making"), wait=True):
+        part = path.with_name(f".{path.name}.part")
+        for ending in (
+            "",
+            "-journal",
+            "-wal",
+            "-shm",
+        ):  # left by a killed process; a new file would take up its journal
+            part.with_name(part.name + ending).unlink(missing_ok=True)
+        if not path.exists():
+            fill(f"sqlite:///{part}")
+            part.rename(path)

@@ -183,6 +183,7 @@ class ServeConfig(ModelSource):
     wait: bool = False  # true: start (and answer 503) before the registry has the models
     host: str = "127.0.0.1"
     port: Port = 5050  # 0: a free one
+    proxies: list[str] = field(default_factory=list)  # addresses and networks whose X-Forwarded-For says who asks
     batch: Count = 64  # most lines in a batch
     batch_tokens: Count = 4096  # about, most in a batch
     turn: Count = 512  # tokens, about: a longer request is decoded beside the others, in turns of as many
@@ -195,6 +196,7 @@ class ServeConfig(ModelSource):
     stop_timeout: Amount = 20.0  # for requests in progress when the server stops
     longest: Annotated[int, Range(16)] = 400  # characters of a sentence before it is cut further
     keys: str | None = None  # a file of API keys without limits, one per line, readable only by its owner
+    reopens: bool = False  # true: once all keys are revoked, requests need none; false: then nobody is answered
     database: str | None = "sqlite:///artifacts/endpoint/endpoint.db"  # keys, known texts, glossaries; null: none
     documents: str | None = "artifacts/endpoint/documents"  # a folder for documents in work; null: none are translated
     fuzzy: Share | None = None  # least similarity of a known text that is shown with an answer; null: equal texts alone

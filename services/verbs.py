@@ -176,9 +176,9 @@ VERBS: dict[str, Verb] = {
     ),
     "backup": _verb(
         "dragoman.services.commands.backup",
-        "copy everything that the services keep, while they run; list or check such copies",
+        "copy everything that the services keep, while they run; check such a copy",
         "backup",
-        "FOLDER|ADDRESS [list | check [NAME]]",
+        "FOLDER|ADDRESS [check]",
         json=ROWS,
     ),
     "restore": _verb(

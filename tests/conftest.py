@@ -1,18 +1,20 @@
-"""Fixtures that many tests share, and how tests share the machine."""
+"""Fixtures that many tests share."""
 
+import functools
 import json
 import logging
 import os
 import random
+import shutil
 import string
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench.s3_server import Proxy, s3_server
 from dragoman.model.errors import remember_interrupt
+from dragoman.pipelines.tracking import server, version
 
 logging.raiseExceptions = False  # a handler that a test left behind writes to its closed stream
 
@@ -20,24 +22,8 @@ logging.raiseExceptions = False  # a handler that a test left behind writes to i
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"
 
-pytest_plugins = ["tests.random_shards"]
+pytest_plugins = ["tests.cpu_limit", "tests.random_shards"]
 
-# Tests that start Ray, in processes of their own.
-RAY = (
-    "tests/test_end_to_end.py",
-    "tests/test_signals.py",
-    "tests/pipelines/test_train.py",
-    "tests/pipelines/test_train_over_nodes.py",
-    "tests/pipelines/tasks/test_language_ray.py",
-    "tests/pipelines/tasks/test_vectors_train.py",
-    "tests/pipelines/cluster/test_ray_train.py",
-    "tests/pipelines/cluster/test_embedded_ray.py",
-    "tests/pipelines/test_shard_restarts.py::test_two_workers_write_the_same_bytes",
-    "tests/pipelines/corpus/test_monolingual.py::test_two_workers_write_the_same_bytes",
-    "tests/services/jobs/test_ray_executor.py",
-    "tests/services/jobs/test_team_day.py",
-    "tests/services/jobs/test_up.py",
-)
 # Pieces of text that break programs: control and invisible characters, line ends that are none, marks that pile up or
 # turn the direction, what looks like markup or code, and letters of many scripts in composed and decomposed form.
 NAUGHTY = [
@@ -68,26 +54,29 @@ def no_interrupt_of_another_test() -> None:
     remember_interrupt(None)
 
 
-def unit(nodeid: str) -> str:
-    """What one worker does as a whole: all that starts Ray, so that no two Rays start at once, or a file's tests."""
-    return "ray" if nodeid.startswith(RAY) else nodeid.partition("::")[0]
+@pytest.fixture(scope="session", autouse=True)
+def small_mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """In this process a new database of MLflow is a copy of the first, and versions are registered without our code.
 
+    Its tables take seconds to make; the code is 230 files, which each version takes along and every reader fetches.
+    """
+    make, first = server.make_database, tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    code = tmp_path_factory.mktemp("code") / "model"
+    code.mkdir()
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest unit comes first."""
-    items.sort(key=lambda item: unit(item.nodeid) != "ray")
+    @functools.wraps(make)  # for the test of the function itself
+    def copy(path: Path) -> None:
+        if not path.exists():
+            make(first)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_name(f".{path.name}.copy")
+            shutil.copyfile(first, part)
+            part.rename(path)
 
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Two workers (make test) share the tests by `unit`; xdist's own groups (loadgroup) do nothing under pytest 9.2."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByUnit(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return unit(nodeid)
-
-    return ByUnit(config, log)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "make_database", copy)
+        patch.setattr(version, "MODEL_PACKAGE", code)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 from tests.another_processor import ROUNDING, rounded
@@ -22,6 +23,7 @@ def test_a_row_rounds_by_its_place_and_company_and_never_far() -> None:
     assert torch.equal(rounded(exact), exact)
 
 
+@pytest.mark.long
 def test_a_test_that_takes_rows_of_a_batch_for_equal_fails_there(tmp_path: Path) -> None:
     (tmp_path / "test_rows.py").write_text(
         "import torch\n"

@@ -88,7 +88,7 @@ sys.exit(entry.main(["service", f"paths.root={home}", "jobs.owner=anna"]))
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_drill_that_is_ended_by_a_signal_takes_back_its_jobs(tmp_path: Path, number: signal.Signals) -> None:
     loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
     loop.intake.planner = RangePlanner(tmp_path)  # type: ignore[assignment]  # as far as it is asked

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 SMALL = [
     "corpus.pairs=2000",
@@ -36,6 +37,7 @@ def started_for(home: Path) -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.long
 def test_the_demo_goes_from_corpus_to_answers_and_leaves_nothing_running(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "dragoman.services.cli", "demo", *SMALL],

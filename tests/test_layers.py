@@ -122,6 +122,7 @@ BY_STRING = {
     "services.choices": {"pipelines.config", "services.config"},  # completion loads them for a value alone
     "pipelines.import_model": {"pipelines.tasks.importing"},  # loads torch
     "services.commands.demo": {"services.cli"},  # a process
+    "services.endpoint.documents.reading": {"services.endpoint.documents.reading_worker"},  # a process
     "services.endpoint.serve": {"services.endpoint.ray_serve"},  # loads Ray, which the endpoint's image has not
     "services.jobs.confined": {"services.cli"},  # only after its files are closed to it
     "services.jobs.executors.ray": {"services.jobs.runner"},  # a process
@@ -133,7 +134,7 @@ BY_STRING = {
     "services.jobs.service.outbox": {"services.cli"},  # a process
     "services.jobs.up.children": {"services.jobs.up.child_guard"},  # a process
     "services.jobs.up.entry": {"services.jobs.up.serving"},  # loads Ray and MLflow
-    "services.jobs.up.subprocesses": {"services.cli"},  # a process
+    "services.jobs.up.subprocesses": {"services.cli", "services.jobs.up.mlflow_server"},  # processes
     "services.texts.documents.kinds": {"services.texts.documents"},  # a kind's file with its library, when it is needed
     "services.lines.entries": {"services.lines.line"},  # opens the job service's client
     "services.sweeps.entries": {"services.sweeps.sweep"},  # loads Optuna
@@ -501,26 +502,35 @@ def test_a_file_of_a_run_is_named_in_its_room_only() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.long
 def test_the_loop_runs_without_the_heavy_libraries() -> None:
     """On a machine without them: loop, networks, loader and reader import."""
     code = (
         "import sys\n"
         "for name in ('ray', 'mlflow', 'hydra', 'omegaconf', 'webdataset', 'fastapi', 'sacrebleu', 'numba'):\n"
         "    sys.modules[name] = None\n"
-        "import model.networks.architectures, model.decoding.search\n"
-        "import pipelines.training.loop, pipelines.loaders.pairs, model.shards.reader\n"
-        "import pipelines.cluster.ranks, pipelines.training.checkpoint\n"
-        "import model.word_vectors.batched, pipelines.word_vectors.loop\n"
+        "from dragoman.model.decoding import search\n"
+        "from dragoman.model.networks import architectures\n"
+        "from dragoman.model.shards import reader\n"
+        "from dragoman.model.word_vectors import batched\n"
+        "from dragoman.pipelines.cluster import ranks\n"
+        "from dragoman.pipelines.loaders import pairs\n"
+        "from dragoman.pipelines.training import checkpoint, loop\n"
+        "from dragoman.pipelines.word_vectors import loop\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=120)
 
 
+@pytest.mark.long
 def test_importing_makes_nothing() -> None:
     """No folder, no logger handler, no network: only names."""
     code = (
         "import logging, os\n"
         "before = set(os.listdir('.'))\n"
-        "import model.inference.translator, pipelines.train, pipelines.shard, services.cli, services.endpoint.app\n"
+        "from dragoman.model.inference import translator\n"
+        "from dragoman.pipelines import shard, train\n"
+        "from dragoman.services import cli\n"
+        "from dragoman.services.endpoint import app\n"
         "assert set(os.listdir('.')) == before\n"
         "assert not logging.getLogger().handlers\n"
     )

@@ -81,6 +81,7 @@ def test_the_wheel_has_every_file_of_its_package_and_no_other_package(wheel: Pat
     assert there == files
 
 
+@pytest.mark.long
 def test_the_whole_way_from_an_empty_folder(binaries: Path, tmp_path: Path) -> None:
     folder = tmp_path / "project"
     (folder / "conf" / "experiment").mkdir(parents=True)

@@ -26,6 +26,8 @@ CONTEXT.set_forkserver_preload(
         "dragoman.pipelines.train",
         "dragoman.pipelines.shard",
         "dragoman.pipelines.evaluate",
+        "dragoman.services.endpoint.app",
+        "dragoman.services.endpoint.serve",
         "mlflow",
         "pandas",
         "pytest",

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from dragoman.model.errors import UserError
 from dragoman.model.inputs.compression import check_expansion
@@ -15,7 +16,7 @@ MEMBERS = ".txt"
 NOTES = re.compile(r"(?i)_.*|(readme|licen[cs]e|copying|citation|about)\b.*")  # names of what is no text of the corpus
 ROWS = (".tsv", ".jsonl", ".json", ".csv", MEMBERS)  # files that hold both sides of a pair
 ENCRYPTED = 1  # bit of a member's flags (APPNOTE 4.4.4)
-_READ = 1 << 20  # bytes
+_READ, _READ_PACKED = 1 << 20, 1 << 13  # bytes; 8 KiB of bzip2 or LZMA expand to some 160 MB at most
 
 
 @dataclass(frozen=True)
@@ -106,13 +107,19 @@ def _list_names(path: Path) -> str:
     return f"members: {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}"
 
 
+def unpacked(file: IO[bytes], member: zipfile.ZipInfo) -> Iterator[bytes]:
+    """Yields an opened member in pieces, small ones where a method unpacks each piece whole, whatever its size."""
+    small = member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    yield from iter(lambda: file.read(_READ_PACKED if small else _READ), b"")
+
+
 def _reader(path: Path, member: zipfile.ZipInfo) -> Callable[[], Iterator[bytes]]:
     def blocks() -> Iterator[bytes]:
         if member.flag_bits & ENCRYPTED:
             raise UserError(f"{path}: {member.filename}: is encrypted; unpack it with its password and name the file")
         try:
             with zipfile.ZipFile(path) as archive, archive.open(member) as file:
-                yield from iter(lambda: file.read(_READ), b"")
+                yield from unpacked(file, member)
         except (zipfile.BadZipFile, zlib.error, EOFError) as problem:
             raise UserError(f"{path}: {member.filename}: the zip file is damaged ({problem})") from problem
         except (RuntimeError, NotImplementedError) as problem:  # a compression method that Python lacks

@@ -19,7 +19,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Role:
-    """What a parameter is, and the rows of each matrix in one that holds several."""
+    """The kind of a parameter, and the rows of each matrix in one that holds several."""
 
     kind: Literal["matrix", "table", "plain"]
     rows: tuple[int, ...] = ()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dragoman.model.names import TRAINING
+from dragoman.model.names import TRAINING as TRAINING
 
 RECORD = "run.json"  # the run's settings, written when it begins
 RELEASE = "release.json"  # the results of its release

@@ -13,7 +13,14 @@ from typing import Any
 from dragoman.model.errors import UserError
 
 PUBLIC_ONLY = "DRAGOMAN_PUBLIC_HOSTS"
-METADATA = tuple(map(ipaddress.ip_network, ("169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "100.100.100.200/32")))
+# of clouds: link-local ones, AWS (IMDS, EKS), Google, Scaleway, Linode; Alibaba, Oracle, Azure's wire server
+METADATA = (
+    *("169.254.0.0/16", "fe80::/10", "fd00:ec2::/32", "fd20:ce::254/128", "fd00:42::42/128", "fd00:a9fe:a9fe::/48"),
+    *("100.100.100.200/32", "192.0.0.192/32", "168.63.129.16/32"),
+)
+# networks of IPv6 whose addresses hold one of IPv4, and the bits below it: NAT64 (RFC 6052, RFC 8215), compatible ones
+EMBEDDING = (("64:ff9b::/96", 0), ("64:ff9b:1::/48", 0), ("::/96", 0), ("::ffff:0:0:0/96", 0), ("2002::/16", 80))
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def check_host(number: str, public: bool | None = None) -> None:
@@ -22,14 +29,28 @@ def check_host(number: str, public: bool | None = None) -> None:
     Raises:
         UserError: it is a metadata service's, or private when only public ones are allowed.
     """
-    found = ipaddress.ip_address(number.partition("%")[0])
-    address = getattr(found, "ipv4_mapped", None) or found
-    if any(address in network for network in METADATA if network.version == address.version):
+    addresses = reached(ipaddress.ip_address(number.partition("%")[0]))
+    if any(address in ipaddress.ip_network(network) for address in addresses for network in METADATA):
         raise UserError(f"{number}: the address of a metadata service; nothing is fetched from there")
-    if public and not address.is_global:
+    private = not all(address.is_global for address in addresses)
+    if public and private:
         raise UserError(f"{number}: a private host, and only public ones are allowed here")
-    if public is None and os.environ.get(PUBLIC_ONLY) and not address.is_global:
+    if public is None and os.environ.get(PUBLIC_ONLY) and private:
         raise UserError(f"{number}: a private host, and {PUBLIC_ONLY} allows public ones only")
+
+
+def reached(address: Address) -> list[Address]:
+    """Returns the addresses that a packet to this one may reach: a gateway translates some of IPv6 into IPv4."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return [address]
+    if address.ipv4_mapped is not None:
+        return [address.ipv4_mapped]
+    embedded = [
+        ipaddress.IPv4Address(int(address) >> shift & 0xFFFFFFFF)
+        for network, shift in EMBEDDING
+        if address in ipaddress.ip_network(network)
+    ]
+    return [address, *embedded, *(address.teredo or ())]
 
 
 def checked_socket(address: tuple[Any, ...]) -> socket.socket:

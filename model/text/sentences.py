@@ -20,7 +20,7 @@ import regex
 WIDE_STOPS, WIDE_CLOSERS = "。｡！？", "”」』｣）】〉》’\"')"
 STROKES = "།༎।॥။។៕።᙮᱾᱿"  # danda, shad and similar marks: no blank needed
 _STOP = rf"[[\p{{Sentence_Terminal}}…]--[{WIDE_STOPS}{STROKES}၊]]"
-_OPENS = r"""["'“„‘«(\[¿¡]*(?:\p{Emoji_Presentation}\s*)*(?:[-–—•*]\s+)?["'“„‘«(\[¿¡]*""" + (
+_OPENS = r"""["'“„‘«(\[¿¡]*+(?:\p{Emoji_Presentation}\s*+)*+(?:[-–—•*]\s++)?+["'“„‘«(\[¿¡]*+""" + (
     r"[[\p{Lu}\p{Lt}\p{Lo}\p{N}\p{Georgian}]--[ªº]]"
 )
 BOUNDARY = regex.compile(

@@ -4,13 +4,13 @@ A file may be compressed (gzip, xz, bzip2, zstd) or the one member of a zip. V w
 """
 
 import zipfile
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
 from dragoman.model.errors import UserError
+from dragoman.model.inputs.archive import unpacked
 from dragoman.model.inputs.compression import check_expansion
 from dragoman.model.inputs.streams import Blocks
 from dragoman.model.text.tokenizer import SPECIAL_PIECES
@@ -84,7 +84,7 @@ def opened(path: Path) -> BinaryIO:
         listed = ", ".join(one.filename for one in names[:8]) or "none"
         raise UserError(f"{path}: one member is needed, {len(names)} found ({listed}); unpack one and name it")
     check_expansion(path, names[0].file_size)
-    return Blocks.from_blocks(iter(partial(archive.open(names[0]).read, 1 << 20), b""))
+    return Blocks.from_blocks(unpacked(archive.open(names[0]), names[0]))
 
 
 def distinct(found: ReadVectors) -> ReadVectors:

@@ -17,7 +17,7 @@ from dragoman.model.huggingface.folder import Folder
 from dragoman.model.huggingface.hub import fetch
 from dragoman.model.huggingface.options import ImportOptions
 from dragoman.model.huggingface.read import changed_settings, read_model, save_imported
-from dragoman.model.languages import check_language, is_single, split_pair
+from dragoman.model.languages import check_language, is_single, same_language, split_pair
 from dragoman.model.names import check_name
 from dragoman.model.runs.paths import BUNDLE
 from dragoman.model.runs.record import write_release
@@ -76,10 +76,29 @@ def refuse_other_run(config: ImportRoot) -> None:
         raise UserError(f"name={config.name}: there is a run of this name in {config.run_dir}; choose another name=")
 
 
+def refuse_other_pair(config: ImportRoot, pair: str, stated: str | None) -> None:
+    """Refuses a pair that is not the model's own, or not that of the import whose name is taken.
+
+    Raises:
+        UserError: names both pairs.
+    """
+    if stated is not None and not all(map(same_language, split_pair(stated), split_pair(pair))):
+        raise UserError(f"pair={pair}: the model's tokenizer_config.json says {stated}; leave pair out")
+    bundle = config.run_dir / BUNDLE
+    before = str(read_facts(bundle).get("pair")) if (bundle / "config.json").is_file() else pair
+    if before != pair:
+        raise UserError(
+            f"name={config.name}: the import of this name in {config.run_dir} is of {before}, and pair is {pair}; "
+            f"choose another name="
+        )
+
+
 def save_model(config: ImportRoot, source: str, path: Path, origin: Mapping[str, Any]) -> None:
     """Writes the bundle of a folder of transformers, and tells how to go on with it."""
     folder = Folder(path)
-    pair = config.pair if again.gives("pair") else pair_of(folder, source)
+    stated = stated_pair(folder)
+    pair = config.pair if again.gives("pair") else stated or pair_of_name(source)
+    refuse_other_pair(config, pair, stated if folder.config.get("model_type") == "marian" else None)
     first, second = split_pair(pair)
     settings = config.imports
     options = ImportOptions(first, second, settings.source_token, settings.target_token, settings.prefix)
@@ -102,20 +121,23 @@ def written(value: Any) -> str:
     return str(value).replace(" ", "")
 
 
-def pair_of(folder: Folder, source: str) -> str:
-    """Returns the languages that the tokenizer's configuration or the model's name gives.
+def stated_pair(folder: Folder) -> str | None:
+    """Returns the languages that the tokenizer's configuration gives; None if it gives none."""
+    settings = folder.optional("tokenizer_config.json")
+    first, second = settings.get("source_lang"), settings.get("target_lang")
+    return f"{first}-{second}" if isinstance(first, str) and isinstance(second, str) else None
+
+
+def pair_of_name(source: str) -> str:
+    """Returns the languages in a model's name.
 
     Raises:
-        UserError: neither does.
+        UserError: there are none.
     """
-    told = folder.optional("tokenizer_config.json")
-    first, second = told.get("source_lang"), told.get("target_lang")
-    if not (isinstance(first, str) and isinstance(second, str)):
-        match = IN_A_NAME.fullmatch(folder_name(source))
-        if match is None:
-            raise UserError(f"{source}: does not say which languages it translates; give them, such as pair=en-de")
-        first, second = match.groups()
-    return f"{first}-{second}"
+    match = IN_A_NAME.fullmatch(folder_name(source))
+    if match is None:
+        raise UserError(f"{source}: does not say which languages it translates; give them, such as pair=en-de")
+    return "-".join(match.groups())
 
 
 def save_vectors_of(config: ImportRoot, path: Path) -> None:

@@ -70,25 +70,21 @@ def _train(config: Config, run: Run, say: Callable[[str], object]) -> Path | Non
         values = {key: value for key, value in compose.plain(config).items() if key not in task.unread}
         # workers may be started in another folder
         config = replace(config, tracking=run.tracking, paths=config.paths.absolute())
-        if training:
+        if training and is_first():
             training_texts.keep(config)
-            open_to_training(config, task, run)
+            refuse_learned_set(config, task, run)
         with run.closed_record():
             if training:
                 run_ranks(task, config, run, task.plan(config), values, received)
             return release(config, run, task, say) if is_first() else None
 
 
-def open_to_training(config: Config, task: Task, run: Run) -> None:
-    """Refuses a run that would be scored on what it learns from, and records that it chooses by `valid`."""
-    if task.kind == "vectors" or not is_first():
-        return
-    split, valid = (held_split(config.shard_dir, name) for name in (config.evaluate.split, "valid"))
+def refuse_learned_set(config: Config, task: Task, run: Run) -> None:
+    """Raises UserError for a run that would be scored on what it learns from."""
+    split = None if task.kind == "vectors" else held_split(config.shard_dir, config.evaluate.split)
     if split is not None:
         way_on = f"{training_texts.KEY}=1 scores it all the same"
         refuse_learned([run.folder], split.sides, config.evaluate.may_know, f"evaluate.split={split.split}", way_on)
-    if valid is not None:
-        note_opening(config, valid, run.folder, run.name)
 
 
 def check(config: Config) -> None:
@@ -178,6 +174,9 @@ def record_start(config: Config, run: Run, values: Mapping[str, Any]) -> None:
     """Records the run's inputs; the record stays open for the next process."""
     with run.shared_record() as tracked:
         log_training(tracked, values, compose.fingerprint(values), config.shard_dir)
+        valid = held_split(config.shard_dir, "valid") if is_first() else None
+        if valid is not None and task_for(config.model).kind != "vectors":  # choices are made by it
+            note_opening(config, valid, run.folder, run.name, tracked)
         plans = describe_plans(config)
         if plans:
             tracked.tags({"schedule": plans})

@@ -1,4 +1,4 @@
-"""What every held-out set goes through before it is scored: was the model trained on it, and how often was it opened?
+"""Checks every held-out set before it is scored: was the model trained on it, and how often was it opened?
 
 Settings are chosen on `valid` or within the training data. Whoever looks at a test set, changes something and looks
 again, chooses by it. So each opening is recorded, of any split, by any verb, in any format: a line of
@@ -143,7 +143,7 @@ def held_split(shards: Path, split: str, sentences: int = 0) -> Held | None:
 
 @dataclass(frozen=True)
 class Checked:
-    """What stands beside a score: the opening, and what the model learned from the set."""
+    """The lines beside a score: the opening, and the overlap with what the model learned from."""
 
     opening: Opening
     overlap: Overlap
@@ -294,10 +294,10 @@ def _sketched(value: dict[str, Any], same: bool, keys: Keys) -> Marks:
     if same or "sketch" not in value:
         return np.full(keys.shape[1], same)
     least = np.frombuffer(base64.b64decode(value["sketch"]), "<u8")
-    there: Marks = np.isin(keys, least).any(axis=0)
+    there: Marks = np.asarray(np.isin(keys, least).any(axis=0))
     if value["whole"] or not len(least):
         return there
-    below: Marks = (keys <= least[-1]).any(axis=0) & (keys[0] != 0)
+    below: Marks = np.asarray((keys <= least[-1]).any(axis=0) & (keys[0] != 0))
     mostly = below.any() and there[below].mean() > 0.5
     return np.asarray(there | ~below if mostly else there)
 

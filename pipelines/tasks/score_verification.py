@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dragoman.model.bundles.directory import bundle_kind, read_facts
 from dragoman.model.bundles.translation import TranslationBundle, load_bundle
@@ -35,6 +35,7 @@ from dragoman.pipelines.training.verification import DifferenceError, NotRecorde
 
 MINUTE = 60.0  # seconds that translating a set took, up to which all of it is translated again
 FORGED = 0.05  # share of a set whose discovery a message states
+EXPORTS: dict[EngineName, Literal["float32", "int8"]] = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
 NEAR = 0.25  # nats a token between a stored translation and the one made again
 ROUNDED = 1e-6  # of a score from stored texts
 AGAIN = 1e-3  # of a score from answers that another processor rounds otherwise
@@ -179,10 +180,7 @@ def check_translations(
     except UserError:  # no int8 on this machine
         again = _translate(bundle, "torch", lines, decode)
     _check_likely(path, bundle, lines, [(row, kept[row]) for row in rows], again)
-    few, by_torch = lines[:EXPORTED], _translate(bundle, "torch", lines[:EXPORTED], decode)
-    lost = [new - old for old, new in zip(*_likely(bundle, few, again[:EXPORTED], by_torch), strict=True)]
-    if lost and sum(lost) / len(lost) > NEAR:
-        raise DifferenceError(f"{bundle.directory}: its export for {name} translates otherwise than its weights")
+    _check_exports(bundle, lines[:EXPORTED], decode)
     if whole:
         return f"all {len(kept):,} translations as made again"
     missed = math.comb(len(kept) - math.ceil(FORGED * len(kept)), sample) / math.comb(len(kept), sample)
@@ -207,6 +205,21 @@ def _check_likely(
                 f"{path}: the translation of line {kept[place][0] + 1:,} is not the bundle's: {old:.2f} nats a token, "
                 f"made again {new:.2f} ({len(other):,} of {len(kept):,} come out otherwise)"
             )
+
+
+def _check_exports(bundle: TranslationBundle, lines: Sequence[str], decode: DecodeConfig) -> None:
+    """Raises DifferenceError for an export whose translations are clearly less likely to the network than its own."""
+    by_torch = _translate(bundle, "torch", lines, decode)
+    for engine, form in EXPORTS.items():
+        if bundle.export_folder(form) is None:
+            continue
+        try:
+            exported = _translate(bundle, engine, lines, decode)
+        except UserError:  # no int8 on this machine
+            continue
+        served, own = _likely(bundle, lines, exported, by_torch)
+        if sum(own) - sum(served) > NEAR * len(lines):
+            raise DifferenceError(f"{bundle.directory}: its export for {engine} translates otherwise than its weights")
 
 
 def _likely(

@@ -1,4 +1,4 @@
-"""What a model learned from: kept by its run from the start, carried by its bundle, compared with a held-out set.
+"""The texts that a model learned from: kept by its run, carried by its bundle, compared with a held-out set.
 
 A run's file has the texts of its shards and of the models that it begins with; the models behind shards (a tokenizer
 from elsewhere, pairs that a model translated) are in the shards' own. Shards and bundles from before there were such

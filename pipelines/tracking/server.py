@@ -8,8 +8,7 @@ from typing import Any
 
 from dragoman.model.addresses import mask_address
 from dragoman.model.errors import UserError
-from dragoman.model.files import exclusive
-from dragoman.model.mlflow_client import mlflow_client, set_switches
+from dragoman.model.mlflow_client import make_database, mlflow_client
 from dragoman.model.ranges import Amount, Positive
 
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
@@ -66,26 +65,6 @@ def connect(config: TrackingConfig) -> Any:
     if config.uri.startswith("sqlite:///"):
         make_database(Path(config.uri.removeprefix("sqlite:///")))
     return mlflow_client(config.uri, config.timeout)
-
-
-def make_database(path: Path) -> None:
-    """Makes MLflow's database if there is none, atomically.
-
-    MLflow makes its tables in many steps, and refuses a file that a killed process has left half-made.
-    """
-    if path.exists():
-        return
-    set_switches()
-    from mlflow.tracking import MlflowClient
-
-    # a command and its worker start at once: one of them makes it
-    with exclusive(path.with_name(f".{path.name}.making"), wait=True):
-        part = path.with_name(f".{path.name}.part")
-        part.unlink(missing_ok=True)  # left by a killed process
-        if not path.exists():
-            address = f"sqlite:///{part}"
-            MlflowClient(tracking_uri=address, registry_uri=address).search_experiments(max_results=1)
-            part.rename(path)
 
 
 def check(config: TrackingConfig) -> None:

@@ -1,5 +1,6 @@
 """The files of a home: which of them a backup has, and how a file that others write is copied."""
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -54,17 +55,19 @@ def is_database(path: Path) -> bool:
         return file.read(len(HEADER)) == HEADER
 
 
-def copy_as_is(path: Path, target: Path) -> tuple[int, str]:
-    """Copies a file as long as it is now, and returns its size and sha256; what is added meanwhile is left out."""
+def hash_as_is(path: Path, target: Path | None = None) -> tuple[int, str]:
+    """Returns size and sha256 of a file as long as it is now, and copies it; what is added meanwhile is left out."""
     digest, size = hashlib.sha256(), 0
-    with path.open("rb") as source, target.open("wb") as copy:
+    with path.open("rb") as source, target.open("wb") if target else contextlib.nullcontext() as copy:
         rest = os.fstat(source.fileno()).st_size
         while rest and (block := source.read(min(BLOCK, rest))):
             digest.update(block)
-            copy.write(block)
             size, rest = size + len(block), rest - len(block)
-        copy.flush()
-        os.fsync(copy.fileno())
+            if copy is not None:
+                copy.write(block)
+        if copy is not None:
+            copy.flush()
+            os.fsync(copy.fileno())
     return size, digest.hexdigest()
 
 

@@ -18,60 +18,67 @@ from dragoman.model.files import file_sha256
 from dragoman.model.storage import remote
 from dragoman.model.storage.places import is_address, join
 from dragoman.model.storage.retry import NotThereError, Patience
-from dragoman.services.backup.archive import FORMAT, Archive
+from dragoman.services.backup.copies import FORMAT, Copy, Entry, bucket_name
 from dragoman.services.backup.databases import Kept, databases
-from dragoman.services.backup.home import LOGS, copy_as_is, files, is_database
+from dragoman.services.backup.home import LOGS, files, hash_as_is, is_database
 from dragoman.services.backup.settings import BackupConfig
 from dragoman.services.store import copying
 from dragoman.services.version import version
 
 AT_ONCE = 8  # files
-Entry = dict[str, Any]  # of a manifest: path, size and sha256 among others
 
 
-def make(config: BackupConfig, place: str) -> dict[str, Any]:
-    """Makes a backup in the archive at `place`; returns its manifest, with `seconds`, `new` and `deleted` beside.
+def make(config: BackupConfig, place: str) -> Entry:
+    """Makes a backup at `place`, or brings the one there up to date; returns its manifest, with `seconds`, `new` (bytes
+    of each file that was written) and `damaged` (names of files whose copy was damaged) beside.
 
     Raises:
-        UserError: there is no home, or the archive lies in it.
+        UserError: there is no home, the place lies in it or holds something else.
         ServiceError: a database or an address does not answer.
     """
     if is_address(config.home):
         raise UserError(f"backup.home={config.home}: is an address; name a folder, and the address in backup.buckets")
-    home, archive = Path(config.home).absolute(), Archive(place, Patience(config.patience))
+    home, copy = Path(config.home).absolute(), Copy(place, Patience(config.patience))
     if not home.is_dir():
         raise UserError(f"backup.home={config.home}: there is no such folder")
-    if archive.folder is not None and archive.folder.is_relative_to(home):
+    if copy.folder is not None and copy.folder.is_relative_to(home):
         raise UserError(f"{place}: lies in the home {home}; name a place outside of it")
     began = time.time()
-    mask = os.umask(0o077)  # the archive holds the home's secrets
+    mask = os.umask(0o077)  # the copy holds the home's secrets
     try:
-        with archive.writing() as work:
-            making = _Making(config, home, archive, work)
+        with copy.writing() as work:
+            making = _Making(config, home, copy, work)
             manifest = making.write()
-            deleted = archive.prune(config.keep) if config.keep else 0
     finally:
         os.umask(mask)
-    return {**manifest, "new": making.new, "deleted": deleted, "seconds": round(time.time() - began, 1)}
+    told = {"new": making.new, "damaged": sorted(making.damaged), "seconds": round(time.time() - began, 1)}
+    return {**manifest, **told}
 
 
 class _Making:
-    """One backup; `work` is a folder for copies on their way into the archive."""
+    """One backup; `work` is a folder for copies on their way."""
 
-    def __init__(self, config: BackupConfig, home: Path, archive: Archive, work: Path) -> None:
-        self.config, self.home, self.archive, self.work = config, home, archive, work
-        self.new: list[int] = []  # bytes of each object that the archive had not
-        self.before = archive.newest() or {"files": [], "buckets": {}}
+    def __init__(self, config: BackupConfig, home: Path, copy: Copy, work: Path) -> None:
+        self.config, self.home, self.copy, self.work = config, home, copy, work
+        self.new: list[int] = []
+        self.damaged: list[str] = []
+        self.before = copy.before()
 
-    def write(self) -> dict[str, Any]:
+    def write(self) -> Entry:
         kept = databases(self.config)
-        tables = {one.name: self._database(one) for one in kept if one.filled()}
+        copies = [(one, self._name()) for one in kept if one.filled()]
+        revisions = [one.copy_to(path) for one, path in copies]  # before anything of the last backup changes
+        self.copy.begin()
+        tables = {
+            one.name: self._database(one, path, revision)
+            for (one, path), revision in zip(copies, revisions, strict=True)
+        }
         found = self._files([one.file for one in kept if not one.server])
         buckets = {address: self._bucket(address) for address in self.config.buckets}
         now = datetime.now(UTC)
         manifest = {
             "format_version": FORMAT,
-            "name": f"{now:%Y%m%dT%H%M%S}-{uuid4().hex[:4]}",
+            "name": f"{now:%Y%m%dT%H%M%S}",
             "version": version(),
             "made": now.isoformat(timespec="seconds"),
             "home": str(self.home),
@@ -79,51 +86,41 @@ class _Making:
             "files": found,
             "buckets": buckets,
         }
-        self.archive.enter(manifest)
+        self.copy.finish(manifest)
         return manifest
 
-    def _database(self, one: Kept) -> Entry:
-        copy = self._name()
-        revision = one.copy_to(copy)
-        counts = copying.count_rows(copy, one.counted)
-        return {"revision": revision, "counts": counts, **self._put_file(copy)}
+    def _database(self, one: Kept, path: Path, revision: str | None) -> Entry:
+        counts = copying.count_rows(path, one.counted)
+        return {"revision": revision, "counts": counts, **self._put(path, f"databases/{one.name}")}
 
     def _files(self, apart: list[Path]) -> list[Entry]:
         leave = {Path(place).expanduser().absolute() for place in self.config.leave}
         leave |= {path.with_name(f"{path.name}{ending}") for path in apart for ending in ("", *LOGS)}
-        known = {one["path"]: one for one in self.before["files"]}
-        return _each(lambda path: self._file(path, known), files(self.home, leave))
+        return _each(self._file, files(self.home, leave))
 
-    def _file(self, path: Path, known: dict[str, Entry]) -> Entry | None:
+    def _file(self, path: Path) -> Entry | None:
         name = path.relative_to(self.home).as_posix()
         try:
-            status = path.stat()
-            before: Entry = known.get(name, {})
-            same = (before.get("changed"), before.get("size")) == (status.st_mtime_ns, status.st_size)
-            if same and not before.get("database") and self.archive.has(before["size"], before["sha256"]):
-                return before
-            copy, entry = self._name(), {"path": name, "changed": status.st_mtime_ns}
+            entry = {"path": name, "changed": path.stat().st_mtime_ns}
             if is_database(path):
+                copy = self._name()
                 copying.copy_file(path, copy)
-                return {**entry, "database": True, **self._put_file(copy)}
-            return {**entry, **self._put(copy, *copy_as_is(path, copy))}
+                return {**entry, "database": True, **self._put(copy, f"home/{name}")}
+            if content := self._kept(f"home/{name}", *hash_as_is(path)):
+                return {**entry, **content}
+            copy = self._name()
+            return {**entry, **self._put(copy, f"home/{name}", hash_as_is(path, copy))}
         except FileNotFoundError:  # deleted meanwhile, as old checkpoints are
             return None
 
     def _bucket(self, address: str) -> list[Entry]:
-        known = {one["path"]: one for one in self.before["buckets"].get(address, [])}
         patience = Patience(self.config.patience)
 
         def copied(name: str) -> Entry | None:
-            place = join(address, name)
             try:
-                now = remote.version(place, patience)
-                before: Entry = known.get(name, {})
-                if now and before.get("version") == now and self.archive.has(before["size"], before["sha256"]):
-                    return before
                 copy = self._name()
-                remote.download_unchecked(place, copy, patience)
-                return {"path": name, "version": now, **self._put_file(copy)}
+                remote.download_unchecked(join(address, name), copy, patience)
+                return {"path": name, **self._put(copy, bucket_name(address, name))}
             except NotThereError:
                 return None
 
@@ -132,13 +129,22 @@ class _Making:
     def _name(self) -> Path:
         return self.work / uuid4().hex
 
-    def _put_file(self, copy: Path) -> Entry:
-        return self._put(copy, copy.stat().st_size, file_sha256(copy))
+    def _kept(self, name: str, size: int, sha256: str) -> Entry | None:
+        """Returns the entry of a file if its copy has this content."""
+        known = self.before.get(name)
+        if self.copy.has(name, size, sha256, known):
+            return {"size": size, "sha256": sha256}
+        if known == sha256:  # the file is as it was, and its copy is not
+            self.damaged.append(name)
+        return None
 
-    def _put(self, copy: Path, size: int, sha256: str) -> Entry:
-        if self.archive.put(copy, size, sha256):
+    def _put(self, path: Path, name: str, content: tuple[int, str] | None = None) -> Entry:
+        """Moves a file in, unless the copy has it; `content`: its size and sha256, which the copy has not."""
+        size, sha256 = content or (path.stat().st_size, file_sha256(path))
+        if content is not None or self._kept(name, size, sha256) is None:
+            self.copy.put(path, name, size, sha256)
             self.new.append(size)
-        copy.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         return {"size": size, "sha256": sha256}
 
 

@@ -4,7 +4,6 @@ import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from dragoman.model.errors import UserError
@@ -12,7 +11,7 @@ from dragoman.model.files import PART
 from dragoman.model.storage import remote
 from dragoman.model.storage.places import join
 from dragoman.model.storage.retry import Patience
-from dragoman.services.backup.archive import FORMAT, Archive, objects
+from dragoman.services.backup.copies import FORMAT, OLD_FORMAT, Copy, Entry, Place, files_of
 from dragoman.services.backup.databases import Kept, databases
 from dragoman.services.backup.home import IGNORED, check_path
 from dragoman.services.backup.settings import BackupConfig
@@ -22,29 +21,27 @@ SHOWN = 5  # damaged files in a message
 LAST = "service"  # of a home, moved in last: a job service finds all of its files or no ledger
 
 
-def check(config: BackupConfig, place: str, name: str | None = None) -> dict[str, Any]:
-    """Reads every object of a backup and returns its manifest.
+def check(config: BackupConfig, place: str, name: str | None = None) -> Entry:
+    """Reads every file of a backup and returns its manifest.
 
     Raises:
         UserError: there is no such backup, or a file of it is missing or damaged; names the file.
     """
-    archive = Archive(place, Patience(config.patience))
-    manifest = _manifest(archive, name)
-    with ThreadPoolExecutor(AT_ONCE, "backup") as pool:
-        sound = pool.map(lambda one: archive.check(one["size"], one["sha256"]), objects(manifest))
-        _refuse_damaged(place, manifest, list(sound))
+    copy = Copy(place, Patience(config.patience))
+    manifest = _manifest(copy, name)
+    _check_files(copy, manifest, list(files_of(manifest)))
     return manifest
 
 
-def restore(config: BackupConfig, place: str, name: str | None = None) -> dict[str, Any]:
+def restore(config: BackupConfig, place: str, name: str | None = None) -> Entry:
     """Restores the backup `name`, or the newest, into the places that `config` names; returns its manifest.
 
     Raises:
         UserError: there is no such backup; it is damaged, or of a newer version; a place holds something already.
         ServiceError: a database or an address does not answer.
     """
-    archive = Archive(place, Patience(config.patience))
-    manifest = _manifest(archive, name)
+    copy = Copy(place, Patience(config.patience))
+    manifest = _manifest(copy, name)
     kept = [one for one in databases(config) if one.name in manifest["databases"]]
     home = Path(config.home).absolute()
     for one in kept:
@@ -54,11 +51,12 @@ def restore(config: BackupConfig, place: str, name: str | None = None) -> dict[s
     stage = home / f"{PART}restore-{uuid4().hex[:8]}"
     try:
         (stage / "home").mkdir(parents=True)
-        _stage(archive, manifest, stage)
+        _stage(copy, manifest, stage)
         for one in kept:
             one.prepare(stage / one.name, manifest["home"], str(home))
-        for address, entries in manifest["buckets"].items():
-            _fill_bucket(archive, address, entries, stage, Patience(config.patience))
+        for address in manifest["buckets"]:
+            objects = [one for one in files_of(manifest) if not one.target and one.shown.startswith(join(address, ""))]
+            _fill_bucket(copy, address, objects, stage)
         for one in kept:
             _place(one, stage, home)
         for entry in sorted((stage / "home").iterdir(), key=lambda path: (path.name == LAST, path.name)):
@@ -69,19 +67,19 @@ def restore(config: BackupConfig, place: str, name: str | None = None) -> dict[s
     return manifest
 
 
-def _manifest(archive: Archive, name: str | None) -> dict[str, Any]:
-    manifest = archive.manifest(name)
-    if manifest["format_version"] != FORMAT:
+def _manifest(copy: Copy, name: str | None) -> Entry:
+    manifest = copy.manifest(name)
+    if manifest["format_version"] not in (FORMAT, OLD_FORMAT):
         raise UserError(
-            f"{archive.place}: {manifest['name']} has format {manifest['format_version']}, made by Dragoman "
-            f"{manifest['version']}; this version reads {FORMAT}"
+            f"{copy.place}: {manifest['name']} has format {manifest['format_version']}, made by Dragoman "
+            f"{manifest['version']}; this version reads {OLD_FORMAT} and {FORMAT}"
         )
     for one in manifest["files"]:
         check_path(one["path"])
     return manifest
 
 
-def _check_empty(home: Path, kept: list[Kept], config: BackupConfig, manifest: dict[str, Any]) -> None:
+def _check_empty(home: Path, kept: list[Kept], config: BackupConfig, manifest: Entry) -> None:
     if home.is_dir() and (there := sorted(path.name for path in home.iterdir() if path.name not in IGNORED)):
         raise UserError(f"paths.root={config.home}: is not empty ({there[0]}); name an empty or a new folder")
     for one in kept:
@@ -93,52 +91,53 @@ def _check_empty(home: Path, kept: list[Kept], config: BackupConfig, manifest: d
             raise UserError(f"{address}: holds {there[0]}; a restore wants it empty")
 
 
-def _stage(archive: Archive, manifest: dict[str, Any], stage: Path) -> None:
+def _stage(copy: Copy, manifest: Entry, stage: Path) -> None:
     """Writes databases and files to the folder `stage`; checks the buckets' objects."""
-    targets = [(one, stage / name) for name, one in manifest["databases"].items()]
-    targets += [(one, stage / "home" / one["path"]) for one in manifest["files"]]
-    for folder in {target.parent for _, target in targets}:
+    targets = [one for one in files_of(manifest) if one.target]
+    for folder in {(stage / one.target).parent for one in targets}:
         folder.mkdir(parents=True, exist_ok=True)
 
-    def write(one: dict[str, Any], target: Path) -> bool:
-        if not archive.get(one["size"], one["sha256"], target):
+    def write(one: Place) -> bool:
+        target = stage / one.target
+        if not copy.get(one.name, one.entry["size"], one.entry["sha256"], target):
             return False
-        if "changed" in one:
-            os.utime(target, ns=(one["changed"], one["changed"]))
+        if "changed" in one.entry:
+            os.utime(target, ns=(one.entry["changed"], one.entry["changed"]))
         return True
 
-    in_buckets = [one for entries in manifest["buckets"].values() for one in entries]
     with ThreadPoolExecutor(AT_ONCE, "restore") as pool:
-        sound = list(pool.map(lambda pair: write(*pair), targets))
-        sound += pool.map(lambda one: archive.check(one["size"], one["sha256"]), in_buckets)
-    _refuse_damaged(archive.place, manifest, sound)
+        sound = list(pool.map(write, targets))
+    _refuse_damaged(copy, manifest, targets, sound)
+    _check_files(copy, manifest, [one for one in files_of(manifest) if not one.target])
 
 
-def _refuse_damaged(place: str, manifest: dict[str, Any], sound: list[bool]) -> None:
-    """Raises UserError if not all objects of the manifest, in its order, are sound."""
-    names = [*manifest["databases"], *(one["path"] for one in manifest["files"])]
-    names += [join(address, one["path"]) for address, some in manifest["buckets"].items() for one in some]
-    damaged = [name for name, fine in zip(names, sound, strict=True) if not fine]
+def _check_files(copy: Copy, manifest: Entry, places: list[Place]) -> None:
+    with ThreadPoolExecutor(AT_ONCE, "backup") as pool:
+        sound = pool.map(lambda one: copy.check(one.name, one.entry["size"], one.entry["sha256"]), places)
+        _refuse_damaged(copy, manifest, places, list(sound))
+
+
+def _refuse_damaged(copy: Copy, manifest: Entry, places: list[Place], sound: list[bool]) -> None:
+    """Raises UserError if not all files are sound."""
+    damaged = [one.shown for one, fine in zip(places, sound, strict=True) if not fine]
     if damaged:
         more = f" and {len(damaged) - SHOWN} more" if len(damaged) > SHOWN else ""
         raise UserError(
-            f"{place}: {manifest['name']} is damaged; missing or changed: {', '.join(damaged[:SHOWN])}{more}. "
-            f"dragoman backup {place} list shows the others"
+            f"{copy.place}: {manifest['name']} is damaged; missing or changed: {', '.join(damaged[:SHOWN])}{more}. "
+            f"While the home is there: dragoman backup {copy.place}; else restore an earlier copy of the folder"
         )
 
 
-def _fill_bucket(
-    archive: Archive, address: str, entries: list[dict[str, Any]], stage: Path, patience: Patience
-) -> None:
-    def upload(one: dict[str, Any]) -> None:
+def _fill_bucket(copy: Copy, address: str, places: list[Place], stage: Path) -> None:
+    def upload(one: Place) -> None:
         part = stage / uuid4().hex
-        if not archive.get(one["size"], one["sha256"], part):
-            raise UserError(f"{archive.place}: {join(address, one['path'])} is damaged")
-        remote.upload(part, join(address, one["path"]), patience)
+        if not copy.get(one.name, one.entry["size"], one.entry["sha256"], part):
+            raise UserError(f"{copy.place}: {one.shown} is damaged")
+        remote.upload(part, join(address, one.entry["path"]), copy.patience)
         part.unlink()
 
     with ThreadPoolExecutor(AT_ONCE, "restore") as pool:
-        list(pool.map(upload, entries))
+        list(pool.map(upload, places))
 
 
 def _place(one: Kept, stage: Path, home: Path) -> None:

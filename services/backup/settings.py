@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from dragoman.model.ranges import Amount, Whole
+from dragoman.model.ranges import Amount
 
 
 @dataclass
@@ -18,5 +18,4 @@ class BackupConfig:
     mlflow: str = "sqlite:///artifacts/mlflow/mlflow.db"  # MLflow's own database
     mlflow_password: str | None = None
     buckets: list[str] = field(default_factory=list)  # addresses whose objects are copied too
-    keep: Whole = 0  # backups of the archive; older ones are deleted after a new one; 0: all
     patience: Amount = 120.0  # seconds that a request to an address may fail

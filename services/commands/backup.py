@@ -1,4 +1,4 @@
-"""`dragoman backup PLACE [list | check [NAME]]` and `dragoman restore PLACE [NAME]`."""
+"""`dragoman backup PLACE [check]` and `dragoman restore PLACE`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,15 +8,14 @@ from dragoman.conf.options import positional
 from dragoman.conf.showing import show
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.ranges import check_ranges
-from dragoman.model.storage.retry import Patience
-from dragoman.services.backup.archive import Archive, objects
+from dragoman.services.backup.copies import files_of
 from dragoman.services.backup.making import make
 from dragoman.services.backup.restoring import check, restore
 from dragoman.services.backup.settings import BackupConfig
 from dragoman.services.commands.run_folders import size
-from dragoman.services.jobs.client.table import table
 
-ACTIONS = ("check", "list")
+ACTIONS = ("check",)
+WORDS = (*ACTIONS, "list", "show", "restore")  # no folder is meant by them
 
 
 def main(argv: Sequence[str]) -> int:
@@ -36,9 +35,11 @@ def run(verb: str, config: BackupConfig, words: Sequence[str]) -> int:
     place, *rest = words or [""]
     if not place:
         raise UserError(f"{verb}: say where: dragoman {verb} FOLDER, or an address such as s3://BUCKET/NAME")
+    if place in WORDS:
+        raise UserError(f"{verb}: {place!r} is no place: dragoman {verb} FOLDER; a folder of that name is ./{place}")
     if verb == "restore":
         if len(rest) > 1:
-            raise UserError(f"restore: one backup, or none for the newest: dragoman restore {place} [NAME]")
+            raise UserError(f"restore: one place: dragoman restore {place}")
         began = restore(config, place, *rest)
         show([summary(began)], lambda: f"restored {line(began)}\nhome {config.home}")
         return compose.OK
@@ -46,11 +47,8 @@ def run(verb: str, config: BackupConfig, words: Sequence[str]) -> int:
         case []:
             made = make(config, place)
             new = f"{len(made['new']):,} new files, {size(sum(made['new']))}, in {made['seconds']} s"
-            show([summary(made)], lambda: f"{line(made)}\n{new}")
-        case ["list"]:
-            archive = Archive(place, Patience(config.patience))
-            found = [archive.manifest(name) for name in archive.names()]
-            show([summary(one) for one in found], lambda: _listed(found))
+            healed = [f"{place}/{name} was damaged and is written again" for name in made["damaged"]]
+            show([summary(made)], lambda: "\n".join([line(made), new, *healed]))
         case ["check", *name] if len(name) < 2:
             sound = check(config, place, *name)
             show([summary(sound)], lambda: f"sound: {line(sound)}")
@@ -61,11 +59,12 @@ def run(verb: str, config: BackupConfig, words: Sequence[str]) -> int:
 
 def summary(manifest: dict[str, Any]) -> dict[str, Any]:
     """Returns what a backup holds, in numbers."""
-    sizes = [one["size"] for one in objects(manifest)]
+    sizes = [one.entry["size"] for one in files_of(manifest)]
     found = {key: manifest[key] for key in ("name", "version", "made", "home")}
     found |= {"files": len(sizes), "bytes": sum(sizes)}
     if "new" in manifest:
         found |= {"new_files": len(manifest["new"]), "new_bytes": sum(manifest["new"]), "seconds": manifest["seconds"]}
+        found["damaged"] = manifest["damaged"]
     return found | {"tables": {name: one["counts"] for name, one in manifest["databases"].items()}}
 
 
@@ -77,12 +76,3 @@ def line(manifest: dict[str, Any]) -> str:
         for name, counts in facts["tables"].items()
     ]
     return "; ".join([f"{facts['name']}: {facts['files']:,} files, {size(facts['bytes'])}", *rows]).replace("_", " ")
-
-
-def _listed(manifests: Sequence[dict[str, Any]]) -> str:
-    rows: list[Sequence[object]] = [("NAME", "VERSION", "FILES", "SIZE", "JOBS")]
-    for one in manifests:
-        facts = summary(one)
-        jobs = facts["tables"].get("ledger", {}).get("jobs", "")
-        rows.append((one["name"], one["version"], f"{facts['files']:,}", size(facts["bytes"]), jobs))
-    return table(rows)

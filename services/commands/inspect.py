@@ -12,7 +12,7 @@ from dragoman.model.bundles.download import bring_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_path
 from dragoman.model.ranges import Whole
-from dragoman.model.runs.paths import BUNDLE, TRAINING
+from dragoman.model.runs.paths import BUNDLE, RECORD, TRAINING
 from dragoman.model.shards.manifest import MANIFEST
 from dragoman.model.storage.mirror import bring, bring_checked, remote_of
 from dragoman.model.storage.places import local_folder
@@ -63,9 +63,11 @@ def inspect(config: InspectConfig, given: str | None = None) -> int:
         facts = {"registered": {"name": version.name, "version": version.version, "run_id": version.run_id}}
         path = registry.fetch(version)
     else:
-        path = fetched(name, config.cache)
         run = Path(config.runs) / name
-        path = run if run.is_dir() and not path.exists() else path
+        if run.is_dir() and name == run.name:  # ./NAME is a folder here
+            path = run if (run / RECORD).is_file() else run / BUNDLE  # of an import
+        else:
+            path = fetched(name, config.cache)
     if config.knows is not None:
         facts |= learned_lines(path, Path(config.knows))
     elif config.parameters:

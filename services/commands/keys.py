@@ -62,6 +62,8 @@ def keys(config: KeysConfig, words: Sequence[str]) -> int:
         elif action == "revoke":
             store.revoke(names[0])
             told = f"revoked {names[0]}; servers refuse it within seconds"
+            if all(key.revoked is not None for key in store.all()):
+                told += ". No key is valid now, so they refuse every request, unless serve.reopens=true"
             show([{"name": names[0], "state": "revoked"}], lambda: told)
         elif not store.there():
             raise UserError(f"keys.database: {config.database} has no keys yet; `dragoman keys add NAME` makes one")

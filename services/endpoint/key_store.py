@@ -153,7 +153,7 @@ class KeyStore:
     def exchange(
         self, counted: Sequence[Period], periods: Sequence[str], since: str
     ) -> tuple[list[StoredKey], list[Period]]:
-        """Adds what was counted; returns the valid keys and their use in `periods`. Forgets minutes before `since`."""
+        """Adds what was counted; returns all keys and their use in `periods`. Forgets minutes before `since`."""
         database = self.open()
         if counted:
             insert = sqlite.insert if database.is_sqlite else postgresql.insert
@@ -167,7 +167,7 @@ class KeyStore:
                     session.execute(added.on_conflict_do_update(index_elements=["digest", "period"], set_=more))
                 session.execute(delete(Used).where(Used.period.like("%T%"), Used.period < since))
         with answering(SETTING), database.read() as session:
-            keys = list(session.scalars(select(StoredKey).where(StoredKey.revoked.is_(None))))
+            keys = list(session.scalars(select(StoredKey)))
             used = session.scalars(select(Used).where(Used.period.in_(periods)))
             return keys, [_period(one) for one in used]
 

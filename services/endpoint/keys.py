@@ -21,6 +21,7 @@ from starlette.exceptions import HTTPException
 from dragoman.model.errors import UserError, reason
 from dragoman.model.languages import nearest
 from dragoman.services.endpoint.key_store import KeyStore, Period, digest_of
+from dragoman.services.http.rates import Guesses
 
 Reason = Literal["missing", "unknown", "languages", "characters", "requests"]
 EVERY = 2.0  # seconds between two exchanges with the database
@@ -52,22 +53,28 @@ class KeyRefusedError(HTTPException):
     """The request has no valid key, or the key's limits are reached. Each dialect has its own status for a `reason`."""
 
     def __init__(self, reason: Reason, message: str, retry_after: int | None = None) -> None:
-        limited = reason in ("characters", "requests")
+        limited = reason in ("characters", "requests") or retry_after is not None
         headers = None if retry_after is None else {"Retry-After": str(retry_after)}
         super().__init__(429 if limited else 403, message, headers)
         self.reason = reason
 
 
 class Keys:
-    """All keys. Without any, no key is needed."""
+    """All keys. While none was ever issued, no key is needed; once all are revoked, nobody is let in."""
 
     def __init__(
-        self, listed: Sequence[str] = (), store: KeyStore | None = None, now: Callable[[], float] = time.time
+        self,
+        listed: Sequence[str] = (),
+        store: KeyStore | None = None,
+        now: Callable[[], float] = time.time,
+        reopens: bool = False,
     ) -> None:
-        """`listed` are keys without limits; `store` has the others."""
+        """`listed` are keys without limits; `store` has the others. `reopens`: once all are revoked, none is needed."""
         self.listed = {digest_of(secret): Key("serve.keys", digest_of(secret)) for secret in listed}
         self.store = store
-        self._now = now
+        self._guesses = Guesses()
+        self._now, self._reopens = now, reopens
+        self._issued = False  # there is a stored key, even if it is revoked
         self._stored: dict[str, Key] = {}
         self._counted: dict[tuple[str, str], tuple[int, int]] = {}  # (digest, period) -> characters, requests
         self._waiting: dict[tuple[str, str], tuple[int, int]] = {}  # the part that the database does not know yet
@@ -79,7 +86,7 @@ class Keys:
     @property
     def needed(self) -> bool:
         """Returns True if a request must have a key."""
-        return bool(self.listed or self._stored)
+        return bool(self.listed or self._stored or (self._issued and not self._reopens))
 
     def check(self, secret: str, characters: int = 0, pair: tuple[str, str] | None = None) -> Key:
         """Returns the key of a request and counts the request. Raises as `find` and `charge`."""
@@ -92,7 +99,11 @@ class Keys:
 
         Where no key is needed, `address` tells clients apart.
         """
+        if self.needed and secret and (wait := self._guesses.wait(network_of(address), secret)):
+            raise KeyRefusedError("unknown", "Too many wrong API keys came from this address", math.ceil(wait))
         key = self.find(secret)
+        if key.digest:
+            self._guesses.right(network_of(address), secret)
         if not key.digest and address:
             return nobody_at(address)
         return key
@@ -182,6 +193,7 @@ class Keys:
                     self._waiting[place] = _sum(self._waiting.get(place, (0, 0)), counts)
             raise
         with self._lock:
+            self._issued = bool(keys)
             self._stored = {
                 one.digest: Key(
                     one.name,
@@ -192,6 +204,7 @@ class Keys:
                     one.priority,
                 )
                 for one in keys
+                if one.revoked is None
             }
             self._counted = {(one.digest, one.period): (one.characters, one.requests) for one in periods}
             for place, counts in self._waiting.items():

@@ -40,7 +40,7 @@ def open_endpoint(
         store = KeyStore(config.database) if config.database else None
         if store is not None:
             stack.callback(store.close)
-        keys = Keys(listed, store)
+        keys = Keys(listed, store, reopens=config.reopens)
         stack.callback(keys.stop)
         keys.start()
         endpoint = Endpoint(

@@ -16,6 +16,7 @@ from dragoman.model.settings import DecodeConfig
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.opening import open_endpoint, print_address, read_keys
 from dragoman.services.http.listening import Server, bind, reserve_descriptors
+from dragoman.services.http.proxies import networks
 from dragoman.services.settings import ServeConfig
 from dragoman.services.telemetry.traceparent import check_address
 
@@ -50,6 +51,7 @@ def serve(
                 refused=endpoint.metrics.refuse,
                 ready=partial(print_address, *listening.getsockname()[:2]),
                 loop="uvloop",
+                proxies=networks("serve.proxies", config.proxies),
             )
             # uvicorn stops gracefully on SIGTERM, then raises it again; by then it is handled.
             with handled_by(lambda *_: None, signal.SIGTERM):
@@ -88,4 +90,5 @@ def check(config: ServeConfig) -> None:
         raise UserError("serve.suggestions: needs serve.database, where suggestions are stored")
     if config.traces is not None:
         check_address(config.traces)
+    networks("serve.proxies", config.proxies)
     check_ranges("serve", config)

@@ -2,11 +2,13 @@
 
 import asyncio
 import errno
+import faulthandler
 import logging
 import resource
 import socket
 import time
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Literal
 
 import uvicorn
@@ -14,10 +16,12 @@ from starlette.types import ASGIApp
 
 from dragoman.model.errors import UserError
 from dragoman.services.http.connections import connection_class
+from dragoman.services.http.proxies import Networks, Proxies
 
 ACCEPTED_AT_ONCE = 32  # connections that asyncio accepts in one go, before it handles any of them
 SPARE = 256  # descriptors besides connections: files, libraries, accepted connections not handled yet
 QUEUED_BY_THE_KERNEL = 2048  # connections that may wait to be accepted
+LAST, LEAST = 3.0, 0.5  # seconds of the grace for what runs beside requests; of a grace of 0
 QUIET = 60.0  # seconds between two warnings about connections that cannot be accepted
 logger = logging.getLogger(__name__)
 
@@ -36,25 +40,28 @@ class Server(uvicorn.Server):
         refused: Callable[[int], None] = lambda _: None,
         ready: Callable[[], None] = lambda: None,
         loop: Literal["asyncio", "uvloop"] = "asyncio",
+        proxies: Networks = (),
     ) -> None:
-        """`connections` at once; seconds: `patience` for a request's header, `grace` for requests at the end.
+        """`connections` at once; seconds: `patience` for a request's header, `grace` for the end after a signal.
 
-        `refused` gets the status of every refused connection; `ready` is called once requests are answered.
+        `proxies`: whose X-Forwarded-For counts; `refused` gets the status of every refused connection; `ready` is
+        called once requests are answered.
         """
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         super().__init__(
             uvicorn.Config(
-                app,
+                Proxies(app, proxies) if proxies else app,
+                proxy_headers=False,  # uvicorn's own believes whoever comes from this machine
                 http=connection_class(connections, patience, refused),
                 loop=loop,
                 ws="none",
                 backlog=ACCEPTED_AT_ONCE,
                 log_config=None,
                 access_log=False,  # uvicorn's own would log the query string
-                timeout_graceful_shutdown=round(grace),
+                timeout_graceful_shutdown=round(max(grace - LAST, grace / 2)),
             )
         )
-        self.listening, self.ready = listening, ready
+        self.listening, self.ready, self.grace = listening, ready, grace
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts as uvicorn does, with a longer accept queue."""
@@ -63,6 +70,12 @@ class Server(uvicorn.Server):
         if self.started:
             self.listening.listen(QUEUED_BY_THE_KERNEL)  # uvicorn asked for only as many as it accepts in one go
             self.ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stops as uvicorn does; the process ends after `grace` seconds in any case, whatever its threads are at."""
+        # a watchdog of its own thread, which needs nothing that a computing thread may hold
+        faulthandler.dump_traceback_later(max(self.grace, LEAST), exit=True)
+        super().handle_exit(sig, frame)
 
     def serve_requests(self) -> None:
         """Answers until a signal, or until `should_exit` is set."""

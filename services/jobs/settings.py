@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from dragoman.model.ranges import Amount, Count, Interval, Port, Positive, Range, Whole, check_ranges
+from dragoman.services.http.proxies import networks
 from dragoman.services.jobs.idle_settings import IdleConfig
 from dragoman.services.jobs.keep_settings import KeepConfig
 from dragoman.services.jobs.kueue_settings import KueueConfig
@@ -25,6 +26,7 @@ class ServiceConfig:
     """Addresses, storage and executors of the job service. Times are in seconds."""
 
     host: str = "127.0.0.1"  # any other host needs tokens
+    proxies: list[str] = field(default_factory=list)  # addresses and networks whose X-Forwarded-For says who asks
     port: Port = 8300  # 0: a free one
     ledger: str = "sqlite:///artifacts/service/ledger.db"  # or postgresql://USER@HOST/NAME
     ledger_password: str | None = None  # a file with the database's password
@@ -69,6 +71,7 @@ class ServiceConfig:
         Raises:
             UserError: names the key and the value.
         """
+        networks("service.proxies", self.proxies)
         self.kueue.check()
         self.proxy.check()
         if self.traces is not None:

@@ -1,7 +1,9 @@
 """A run's translation from its parts: masks in their places, tags around the words that became theirs."""
 
+import itertools
 import math
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from dragoman.services.texts.parts import Part, RunState
@@ -42,6 +44,11 @@ class Assembly:
     text: str
     places: list[Place]
     pieces: list[tuple[Span, Span, Target | None]]  # (in the run, in the text, None: copied)
+
+    def inside(self, start: int, end: int) -> Iterator[tuple[Span, Span, Target | None]]:
+        """Yields the pieces of a part of the run."""
+        first = bisect_left(self.pieces, start, key=lambda piece: piece[0][1])
+        return itertools.takewhile(lambda piece: piece[0][0] <= end, itertools.islice(self.pieces, first, None))
 
 
 def assemble(state: RunState, chosen: "dict[Part, Target] | None" = None) -> Assembly:
@@ -150,7 +157,8 @@ def _part(siblings: list[Placed], start: int, end: int) -> None:
     siblings.sort(key=lambda one: (one.start, one.end))
     place = start
     for number, one in enumerate(siblings):
-        following = min((other.start for other in siblings[number + 1 :] if other.start > one.start), default=end)
+        later = itertools.islice(siblings, number + 1, None)
+        following = next((other.start for other in later if other.start > one.start), end)
         one.start = min(max(one.start, place), end)
         one.end = max(one.start, min(one.end, end, max(following, one.start)))
         place = one.end
@@ -162,7 +170,7 @@ def _range(state: RunState, found: Assembly, tag: Tag) -> tuple[int, int, str]:
         return _empty(found, tag)
     spans: list[Span] = []
     how = "kept"
-    for source, target, translated in found.pieces:
+    for source, target, translated in found.inside(tag.start, tag.end):
         start, end = max(source[0], tag.start), min(source[1], tag.end)
         if start >= end:
             continue
@@ -218,11 +226,11 @@ def _marks(text: str, most: int) -> int:
 
 
 def _empty(found: Assembly, tag: Tag) -> tuple[int, int, str]:
-    for source, target, translated in found.pieces:
+    for source, target, translated in found.inside(tag.start, tag.start):
         if translated is None and source[0] <= tag.start <= source[1]:
             place = target[0] + tag.start - source[0]
             return place, place, "kept"
-    for source, target, translated in found.pieces:
+    for source, target, translated in found.inside(tag.start, tag.start):
         if translated is not None and source[0] <= tag.start <= source[1]:
             if tag.start in source:
                 place = target[0] if tag.start == source[0] else target[1]
@@ -255,6 +263,7 @@ class Writer:
         self.places = sorted(found.places, key=lambda one: (one.start, one.end))
         self.out: list[str] = []
         self.length = 0
+        self.done = 0  # the end of the last mask: a tag may begin inside of it
         self.written: list[Written] = []
         self.inner: dict[Mask | Tag, str] = {}
 
@@ -283,7 +292,7 @@ class Writer:
     def _plain(self, start: int, end: int, limit: float) -> None:
         """Writes text without tags; what stands at its end is of it if it stands before `limit` in the run."""
         while self.places and (
-            self.places[0].start < end or (self.places[0].start <= end and self.places[0].mask.start < limit)
+            (first := self.places[0]).start < end or (first.end <= end and first.mask.start < limit)
         ):
             one = self.places.pop(0)
             self._text(start, max(start, one.start))
@@ -296,9 +305,10 @@ class Writer:
                 lead = len(raw) - len(raw.lstrip(" "))
                 tail = len(raw) - len(raw.rstrip(" ")) if raw.strip(" ") else 0
                 self.written.append(Written(one.mask, begin + lead, begin + len(raw) - tail, one.how))
-            start = max(start, one.end)
+            self.done = max(self.done, one.end)
         self._text(start, max(start, end))
 
     def _text(self, start: int, end: int) -> None:
+        start = max(start, self.done)
         if start < end:
             self._add(self.escape(self.text[start:end]))

@@ -7,7 +7,7 @@ and elements side by side (menus, badges) are apart, as a browser shows them.
 import itertools
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import regex
@@ -15,17 +15,19 @@ import regex
 from dragoman.model.text.units import UNITS
 from dragoman.services.texts import icu
 from dragoman.services.texts.protected import find_masks, has_letter, is_ordinary
-from dragoman.services.texts.runs import Mask, Node, Run, Span, Tag, Unit, nested
+from dragoman.services.texts.runs import Mask, Node, Run, Span, Tag, nested
 
 RAISED = frozenset(("sup", "sub"))
 COPIED = frozenset(("sup", "sub", "kbd"))  # what touches a word in them is copied with it
 APART = frozenset(("a", "label", "button", "option"))  # two of them side by side are two texts
+DEEPEST = 100  # tags inside of each other
 KEYS = frozenset(("code", "kbd", "samp", "var"))
 UNBROKEN = frozenset(("url", "email", "path"))  # they may hold elements without text
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}\p{N}]+)*")
 _REFERENCE = regex.compile(r"[\[(](?:\p{N}{1,3}|\p{Ll}{1,4})[\])]|\p{N}{1,3}|[*†‡§]{1,3}")
 _NATURAL = regex.compile(r"\p{L}(?:\p{Ll}|\p{Lo}|\p{M}){2,}+$")  # no formula, no unit
 _UNIT = regex.compile(rf"(?<![\w])(?:{UNITS})$")
+MOST_INSIDE = 2  # tags inside of a word that are put around all of it
 _OPENERS = "([{\"'“‘«„¿¡"
 _JOINTS = regex.compile(r"[+/:.@&_~-]{1,2}")
 
@@ -42,8 +44,7 @@ def bind(run: Run, counts: bool = False) -> Run:
         _pair(run)
     _take_references(run)
     run.borders = _borders(run)
-    edges = itertools.pairwise((0, *run.borders, len(run.text)))
-    found = (mask for edge in edges for mask in find_masks(run.text, *edge))
+    found = (mask for edge in _between(run) for mask in find_masks(run.text, *edge))
     if markup:
         found = (mask for mask in found if mask.kind not in ("tag", "element", "entity"))
     _merge(run, found)
@@ -51,6 +52,10 @@ def bind(run: Run, counts: bool = False) -> Run:
         _merge(run, (Mask(at, at + 1, "count", "#") for at, sign in enumerate(run.text) if sign == "#"))
     _glue(run)
     return run
+
+
+def _between(run: Run) -> Iterator[Span]:
+    return itertools.pairwise((0, *run.borders, len(run.text)))
 
 
 def _merge(run: Run, found: Iterable[Mask]) -> None:
@@ -114,12 +119,17 @@ def _tags_in(run: Run, start: int, end: int) -> list[Tag]:
 
 
 def _take_references(run: Run) -> None:
-    """Makes the mark of a note behind a word or a stop a unit that is no word."""
+    """Makes the mark of a note behind a word or a stop a unit that is no word, and code of Markdown one that is."""
     found: dict[Span, list[Tag]] = defaultdict(list)
+    gone, dropped, units, last = set[int](), set[int](), list[Mask](), 0
     for tag in run.tags:
-        if tag.end - tag.start <= 6 and _REFERENCE.fullmatch(run.text, tag.start, tag.end):
+        if run.form.kind == "markdown" and tag.name in KEYS and last <= tag.start < tag.end:
+            last, inside = tag.end, _tags_in(run, tag.start, tag.end)
+            units.append(Mask(tag.start, tag.end, "code", run.source(tag.start, tag.end, inside)))
+            gone |= set(map(id, inside))
+            dropped |= set(map(id, run.inside(tag.start, tag.end)))
+        elif id(tag) not in gone and tag.end - tag.start <= 6 and _REFERENCE.fullmatch(run.text, tag.start, tag.end):
             found[tag.start, tag.end].append(tag)
-    gone: set[int] = set()
     closed = {tag.end for tag in run.tags if tag.start < tag.end} if found else set()
     for (start, end), tags in found.items():
         if start in closed and not any(tag.name in RAISED for tag in tags):  # a badge
@@ -128,11 +138,12 @@ def _take_references(run: Run) -> None:
         word = _NATURAL.search(before) is not None and _UNIT.search(before) is None
         stop = before[-1:] in tuple(".,;:!?…\"'”’»)") and not before[-2:-1].isdigit()
         if (word or stop) and not after.isalnum() and not run.inside(start, end):
-            run.masks.append(Mask(start, end, "reference", run.source(start, end, tags), anchor=True))
+            units.append(Mask(start, end, "reference", run.source(start, end, tags), anchor=True))
             gone |= set(map(id, tags))
     if gone:
         run.tags = [tag for tag in run.tags if id(tag) not in gone]
-        run.masks.sort(key=lambda mask: mask.start)
+        kept = (mask for mask in run.masks if id(mask) not in dropped)
+        run.masks = sorted((*kept, *units), key=lambda mask: mask.start)
 
 
 def _borders(run: Run) -> list[int]:
@@ -185,19 +196,17 @@ def _glue(run: Run) -> None:
         keys = len(inside) > 1 or any(_is_key(mask) and (mask.start, mask.end) != (start, end) for mask in inside)
         if not tags and not keys:
             continue
-        whole = all(start <= tag.start and tag.end <= end for tag in tags.values())
-        copied = keys or bool(inside) or any(map(str.isdigit, run.text[start:end]))
-        copied = copied or any(tag.name in COPIED for tag in tags.values())
-        if whole and copied:
+        inner = {key: tag for key, tag in tags.items() if start <= tag.start and tag.end <= end}
+        copied = keys or (bool(inner) and (bool(inside) or any(map(str.isdigit, run.text[start:end]))))
+        if copied or len(inner) > MOST_INSIDE or any(tag.name in COPIED for tag in inner.values()):
             held = run.inside(start, end)
             units = [mask for mask in held if _holds_none(ordered, mask.start, mask.end)]
-            within = [tag for tag in _tags_in(run, start, end) if id(tag) in tags]
+            within = [tag for tag in _tags_in(run, start, end) if id(tag) in inner]
             glued.append(Mask(start, end, "glued", Run(run.text, units, form=run.form).source(start, end, within)))
-            gone |= tags.keys()
+            gone |= inner.keys()
             masks |= set(map(id, held))
-            continue
-        for tag in tags.values():
-            if (tag.start, tag.end) != (start, start + 1):  # a first letter stays one
+        for key, tag in tags.items():
+            if key not in gone and (tag.start, tag.end) != (start, start + 1):  # a first letter stays one
                 tag.start = start if start < tag.start < end else tag.start
                 tag.end = end if start < tag.end < end else tag.end
     run.tags = nested(tag for tag in run.tags if id(tag) not in gone)
@@ -215,9 +224,8 @@ def _is_key(mask: Mask) -> bool:
 
 def _words(run: Run) -> list[tuple[int, int, list[Mask]]]:
     """Returns the words of a run, with the masks that are a part of each."""
-    edges = itertools.pairwise((0, *run.borders, len(run.text)))
     spans: list[tuple[int, int, Mask | None]]
-    spans = [(*match.span(), None) for edge in edges for match in _WORD.finditer(run.text, *edge)]
+    spans = [(*match.span(), None) for edge in _between(run) for match in _WORD.finditer(run.text, *edge)]
     spans += [(mask.start, mask.end, mask) for mask in run.masks if not mask.anchor]
     spans.sort(key=lambda span: span[:2])
     borders = set(run.borders)
@@ -226,27 +234,15 @@ def _words(run: Run) -> list[tuple[int, int, list[Mask]]]:
     for start, end, mask in spans:
         if mask is None and start in anchors:  # the mark of a note is a digit
             continue
-        last = found[-1] if found else None
-        joined = last is not None and (
-            start < last[1]
-            or (start == last[1] and start not in borders and (_touch(mask) or any(map(_touch, last[2]))))
-            or (
-                mask is not None
-                and bool(last[2])
-                and (_is_key(mask) and _is_key(last[2][-1]))
-                and _JOINTS.fullmatch(run.text, last[1], start) is not None
-            )
-        )
-        if last is not None and joined:
-            found[-1] = last[0], max(last[1], end), [*last[2], *([mask] if mask else [])]
+        begin, stop, masks = found[-1] if found else (0, -1, [])
+        keys = int(mask is not None and _is_key(mask)), int(bool(masks) and _is_key(masks[-1]))
+        touching = start == stop and start not in borders and any(keys)
+        if start < stop or touching or (all(keys) and _JOINTS.fullmatch(run.text, stop, start)):
+            masks += [mask] if mask else []
+            found[-1] = begin, max(stop, end), masks
         else:
             found.append((start, end, [mask] if mask else []))
     return found
-
-
-def _touch(mask: Mask | None) -> bool:
-    """Returns True for what makes one word with what touches it."""
-    return mask is not None and _is_key(mask)
 
 
 def _pair(run: Run) -> None:
@@ -254,21 +250,6 @@ def _pair(run: Run) -> None:
     if run.form.kind == "text":
         run.masks = [mask for mask in find_masks(run.text) if mask.kind == "tag"] if "<" in run.text else []
     pairs = _pairs(run)
-    codes: list[Mask] = []
-    for first, last in sorted(pairs, key=lambda pair: pair[0].start) if run.form.kind == "markdown" else ():
-        if _name(first) in KEYS and (not codes or codes[-1].end <= first.start):
-            raw = run.source(first.start, last.end, _tags_in(run, first.start, last.end))
-            codes.append(Mask(first.start, last.end, "code", raw))
-    if codes:
-        begins = [code.start for code in codes]
-
-        def outside(unit: Unit) -> bool:
-            before = bisect_right(begins, unit.start)
-            return not before or codes[before - 1].end <= unit.start
-
-        pairs = [pair for pair in pairs if outside(pair[0])]
-        run.tags = [tag for tag in run.tags if outside(tag)]
-        run.masks = sorted((*filter(outside, run.masks), *codes), key=lambda mask: mask.start)
     removed = {id(mask) for pair in pairs for mask in pair}
     gone = sorted((mask.start, mask.end) for pair in pairs for mask in pair)
     ends = [end for _, end in gone]
@@ -304,10 +285,10 @@ def _pairs(run: Run) -> list[tuple[Mask, Mask]]:
         while around and around[-1].end <= mask.start:
             around.pop()
         outer = id(around[-1]) if around else 0
-        if not mask.raw.startswith("</"):
+        if not mask.raw.startswith("</") and len(waiting) < DEEPEST:
             waiting.append((mask, outer))
             names[_name(mask)] += 1
-        elif names[_name(mask)]:
+        elif mask.raw.startswith("</") and names[_name(mask)]:
             first, same = waiting.pop()
             names[_name(first)] -= 1
             while _name(first) != _name(mask):

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from markdown_it.token import Token
 
 from dragoman.model.errors import UserError
-from dragoman.services.texts.binding import bind
+from dragoman.services.texts.binding import DEEPEST, bind
 from dragoman.services.texts.markdown import read_inline
-from dragoman.services.texts.markup import ATTRIBUTES, DEEPEST
+from dragoman.services.texts.markup import ATTRIBUTES
 from dragoman.services.texts.runs import Form, Run, edges
 from dragoman.services.texts.trees import Element, Loose, Text, read_html_tree, read_xml_tree, walk
 
@@ -46,11 +46,7 @@ def find_problem(run: Run, text: str, flat: str) -> str:
 
 
 def read_shape(form: Form, raw: str, tokens: Sequence[Token] = ()) -> Shape:
-    """Returns the shape of a run as it is written; `tokens`: what a parser of Markdown has read of it.
-
-    Raises:
-        UserError: its markup cannot be read.
-    """
+    """Returns the shape of a run as it is written; `tokens`: what a parser of Markdown has read of it."""
     units, empty = Counter[str](), Counter[str]()
     text: list[str] = []
     waiting: list[tuple[str, int]] = []

@@ -11,8 +11,8 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from dragoman.model.errors import UserError
-from dragoman.services.texts.binding import bind
-from dragoman.services.texts.markup import DEEPEST, read_html
+from dragoman.services.texts.binding import DEEPEST, bind
+from dragoman.services.texts.markup import read_html
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.protected import has_letter
 from dragoman.services.texts.runs import Form, Mask, Node, Run, Tag
@@ -21,18 +21,14 @@ DEEPEST_INLINE = 10  # links and emphasis inside of each other; brackets further
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)\r?\n(?:(?!\1).*\n)*\1.*(?:\n|$)")
 _MODULE = re.compile(  # of MDX
     r"(?:(?:import\s[^\n]{1,500}\sfrom\s|import\s|export\s[^\n]{1,500}\sfrom\s)['\"][^'\"\n]*['\"];?"
-    r"|export\s(?:default|const|let|var|function|class|async)\s[^\n]*)(?:\n(?=import\s|export\s)[^\n]*)*"
+    r"|export\s(?:default|const|let|var|function|class|async)\s[^\n]*)(?:\n(?=import\s|export\s)[^\n]*+)*+"
 )
-_BOX = re.compile(r"(?:!!!|\?\?\?\+?|===!?\+?)(?: +[\w-]+)*(?: +\"(?P<title>[^\"\n]*)\")? *")  # of Material for MkDocs
+_BOX = re.compile(r"(?:!!!|\?\?\?\+?|===!?\+?)(?: ++[\w-]++)*+(?: +\"(?P<title>[^\"\n]*)\")? *")  # of MkDocs
 MOST_TOKENS = 200_000  # of blocks: a paragraph or a cell is three
 
 
 def read_markdown(text: str, options: TextOptions) -> list[Node]:
-    """Returns a document as runs and what stands between them.
-
-    Raises:
-        UserError: it has too many blocks.
-    """
+    """Returns a document as runs and what stands between them."""
     head = _FRONT_MATTER.match(text)
     body = text[head.end() :] if head else text
     parser = _parser()

@@ -4,13 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import unescape
 
-from dragoman.services.texts.binding import KEYS, bind
+from dragoman.services.texts.binding import DEEPEST, KEYS, bind
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.protected import has_letter
 from dragoman.services.texts.runs import Form, Mask, Node, Run, Tag
 from dragoman.services.texts.trees import Child, Element, Loose, Text, read_html_tree, read_xml_tree, source_of
 
-DEEPEST = 100  # elements inside of each other
 # Elements of HTML that stand inside of a sentence; others begin a new one, but for unknown ones with a hyphen.
 _INLINE = (
     "a abbr acronym b bdi bdo big cite data del dfn em font i img input ins label mark meter output picture progress q "
@@ -28,11 +27,7 @@ BLANKS = " \t\r\n\f"
 
 
 def read_html(text: str, options: TextOptions) -> list[Node]:
-    """Returns a document or a part of one as runs and what stands between them.
-
-    Raises:
-        UserError: its elements are nested too deep.
-    """
+    """Returns a document or a part of one as runs and what stands between them."""
     tree = read_html_tree(text, DEEPEST)
     form = Form("html", "nbsp" in tree.attributes, "&gt;" in text or "]]" in text)
     nodes: list[Node] = []
@@ -41,11 +36,7 @@ def read_html(text: str, options: TextOptions) -> list[Node]:
 
 
 def read_xml(text: str, options: TextOptions) -> list[Node]:
-    """Returns XML, a document or a part of one, as runs and what stands between them.
-
-    Raises:
-        UserError: it is not well-formed, has a document type, or is nested too deep.
-    """
+    """Returns XML, a document or a part of one, as runs and what stands between them."""
     nodes: list[Node] = []
     form = Form("xml", greater="&gt;" in text or "]]" in text)
     _Reader(options, form).content(read_xml_tree(text, DEEPEST).children, nodes)
@@ -53,11 +44,7 @@ def read_xml(text: str, options: TextOptions) -> list[Node]:
 
 
 def check_markup(text: str, options: TextOptions) -> None:
-    """Reads the tags alone, in a part of the time that the runs take.
-
-    Raises:
-        UserError: the markup cannot be read, or its elements are nested too deep.
-    """
+    """Reads the tags alone, in a part of the time that the runs take."""
     if options.format == "html":
         read_html_tree(text, DEEPEST)
     elif options.format == "xml":
@@ -89,7 +76,11 @@ class _Builder:
     def flush(self, nodes: list[Node]) -> None:
         """Ends the run."""
         text, raw = "".join(self.text), "".join(self.raw)
-        if not has_letter(text) and not any(unit.inner for unit in (*self.masks, *self.tags)):
+        if (
+            not has_letter(text)
+            and not any(one.inner for one in self.masks)
+            and not any(one.inner for one in self.tags)
+        ):
             nodes.append(raw)
         else:
             for mask in self.masks:  # what touches a word is none

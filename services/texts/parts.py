@@ -3,6 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import regex
@@ -108,15 +109,14 @@ class RunState:
         start, end = part.span
         if any((mask.anchor and mask.kind != "soft") or mask.kind == "term" for mask in self.masks(part.span)):
             return True
-        for tag in self.run.tags:
-            inside = max(start, tag.start), min(end, tag.end)
-            if start <= tag.start and tag.end <= end and tag.start == tag.end:
-                return True
-            if inside[0] < inside[1] and inside != (start, end):
-                rest = self.run.text[start : inside[0]], self.run.text[inside[1] : end]
-                if any(map(has_letter, rest)):
-                    return True
-        return False
+        inside = self._edges[bisect_right(self._edges, start) : bisect_left(self._edges, end)]
+        text = self.run.text
+        return any(has_letter(text[start:place]) and has_letter(text[place:end]) for place in inside)
+
+    @cached_property
+    def _edges(self) -> list[int]:
+        """Returns where tags open and close."""
+        return sorted({place for tag in self.run.tags for place in (tag.start, tag.end)})
 
     def take(self, part: Part, translation: Translation) -> None:
         """Takes a part's translation: it is final, or the part is cut or asked again."""
@@ -170,10 +170,9 @@ class RunState:
         if self.simple:
             return False
         self.simple = True
-        edges = sorted({place for tag in self.run.tags for place in (tag.start, tag.end)})
         for part in list(self.parts):
             around = [mask for mask in self.masks(part.span) if mask.kind not in ("number", "count", "soft")]
-            inside = edges[bisect_right(edges, part.span[0]) : bisect_left(edges, part.span[1])]
+            inside = self._edges[bisect_right(self._edges, part.span[0]) : bisect_left(self._edges, part.span[1])]
             if around or inside:
                 self._cut(part, around, inside)
         return any(part.target is None for part in self.parts)

@@ -9,8 +9,10 @@ from dragoman.services.texts import icu
 from dragoman.services.texts.runs import Mask
 
 _DOMAINS = "com|org|net|edu|gov|int|info|io|dev|app|eu|de|at|ch|fr|es|it|nl|pl|uk|us|ru|cn|jp|br"
-_DIGITS = r"\p{Nd}+(?:[.,'’:/\u00a0\u202f٫٬-]\p{Nd}+)*"
-_TAG = r"""[A-Za-z][\w:.-]*(?:\s+[^<>]*?)?"""
+# No place of a text is looked at from many others, or a stranger's text takes minutes: repeats are possessive (++, *+),
+# and what ends in a certain way does not begin again before its end.
+_DIGITS = r"\p{Nd}++(?:[.,'’:/\u00a0\u202f٫٬-]\p{Nd}++)*+"
+_TAG = r"""[A-Za-z][\w:.-]*+(?:\s[^<>]*)?"""
 # By name: the kind of what is found. The first that fits at a place wins.
 _KINDS = {
     "url": r"""(?:https?|ftps?|file|wss?|git|ssh|mailto|tel):(?://)?(?:[^\s<>"“”«»`()]|\([^\s()<>"]*\))+(?<![.,;:!?…'’\]}}*_])"""
@@ -18,18 +20,18 @@ _KINDS = {
     "email": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
     "code": r"(?<!`)(?P<tick>`{1,3})(?!`)(?:(?!(?P=tick)(?!`))[^\n])+(?P=tick)(?!`)",
     "placeholder": r"<%[^<>%\n]{0,500}%>|\{\{[^{}\n]*\}\}"
-    r"|\$\{[^{}\n]*\}|\$\([^()\n]*\)|\{%[^\n]*?%\}|#\{[^{}\n]*\}|%\{[^{}\n]*\}"
+    r"|\$\{[^{}\n]*\}|\$\([^()\n]*\)|\{%(?:(?!\{%)[^\n])*?%\}|#\{[^{}\n]*\}|%\{[^{}\n]*\}"
     r"|\{[^{}\s,;]{0,80}\}|\{\s?[\w.]+\s?(?:,\s?\w+\s?){1,2}\}"
-    r"|%(?:\(\w+\)|\d+\$)?[#0+-]*(?:\d+|\*)?(?:\.\d+)?(?:hh?|ll?|[Lzjtq])?[diouxXeEfFgGcrsaA@](?![A-Za-z])"
+    r"|%(?:\(\w+\)|\d++\$)?[#0+-]*+(?:\d++|\*)?+(?:\.\d++)?+(?:hh?|ll?|[Lzjtq])?[diouxXeEfFgGcrsaA@](?![A-Za-z])"
     r"|%\w+%|%%|\$\w+\$|(?<![\w$])\$[A-Za-z_]\w*",
     "element": rf"<{_TAG}/>",
-    "tag": rf"</?{_TAG}>|<!--.*?-->",
+    "tag": rf"</?{_TAG}>|<!--(?:(?!<!--).)*?-->",
     "entity": r"&(?:[A-Za-z]\w*|#\d+|#x[0-9A-Fa-f]+);",
     "shortcode": r"(?<![\w:]):[a-z][a-z0-9_+-]*:(?![\w:])",
     "emoji": r"(?:\p{RI}\p{RI}|[0-9#*]\ufe0f?\u20e3"
     r"|(?:\p{Emoji_Presentation}|\p{Emoji}\ufe0f|\p{Emoji}(?=\p{Emoji_Modifier})"
-    r"|(?!\p{N}|[#*©®™])\p{Extended_Pictographic})[\p{Emoji_Modifier}\ufe0f\u20e3\U000e0020-\U000e007f]*"
-    r"(?:\u200d(?:\p{Emoji}[\p{Emoji_Modifier}\ufe0f]*))*)+"
+    r"|(?!\p{N}|[#*©®™])\p{Extended_Pictographic})[\p{Emoji_Modifier}\ufe0f\u20e3\U000e0020-\U000e007f]*+"
+    r"(?:\u200d(?:\p{Emoji}[\p{Emoji_Modifier}\ufe0f]*+))*+)++"
     r"|(?<![^\s(])(?:[:;=8xX][-o']?[)(\]\[DPpOo/\\|*3]|<3|\^\^|:-?'\()(?![\w/])",
     "path": r"(?<![\w/.<])(?:~|\.{1,2})?(?:/[\w.@+-]+){2,}/?|(?<!\w)[A-Za-z]:\\[^\s\"<>|]*",
     "mention": r"(?<![\w@#/])[@#](?!\d+\b)\w[\w.-]*\w",

@@ -28,6 +28,12 @@ IMPLIED = {
     "option": frozenset(("option",)),
     "p": frozenset(("p",)),
 }
+# What begins something, and what ends it.
+OPEN_ENDED = (
+    (re.compile("<!--"), re.compile("--!?>")),
+    (re.compile(r"<!\[(?=(?:if|else|endif)\b)", re.IGNORECASE), re.compile(r"\]\s*+>")),
+    (re.compile(r"<!\[(?!(?:if|else|endif)\b)", re.IGNORECASE), re.compile(r"\]\s*+\]\s*+>")),
+)
 
 
 @dataclass(eq=False)
@@ -63,8 +69,11 @@ Child = Text | Loose | Element
 
 def source_of(child: Child) -> str:
     """Returns what was read as this part of the tree."""
-    parts = ((one.opening if isinstance(one, Element) else getattr(one, "raw", one)) for one in walk(child))
-    return "".join(parts)
+    return "".join(map(_start_of, walk(child)))
+
+
+def _start_of(one: Child | str) -> str:
+    return one if isinstance(one, str) else one.opening if isinstance(one, Element) else one.raw
 
 
 def walk(child: Child) -> Iterator[Child | str]:
@@ -162,7 +171,7 @@ class _HtmlReader(HTMLParser):
         self.since = 0
         hidden = _hide(text, self.templates)
         last = hidden.rfind(">") + 1  # no tag ends after it: the parser would look for one again and again
-        self.feed(hidden[:last])
+        self.feed(_without_open_ends(hidden[:last]))  # of the same length; what was written is taken from `text`
         self.close()
         self._next(last, None)
         if text[last:]:
@@ -234,12 +243,19 @@ class _HtmlReader(HTMLParser):
         self._at(lambda raw: self.grower.add(Loose("", raw)))
 
 
-def read_html_tree(text: str, deepest: int) -> Element:
-    """Returns the tree of a document or of a part of one; wrong markup stays as it is.
+def _without_open_ends(text: str) -> str:
+    """Returns the text with blanks for the beginnings of comments and sections that nothing ends.
 
-    Raises:
-        UserError: elements are nested too deep.
+    The parser would look for the end of each one, through all the text behind it.
     """
+    for beginning, ending in OPEN_ENDED:
+        last = max((match.end() for match in ending.finditer(text)), default=0)
+        text = text[:last] + beginning.sub(lambda match: " " * len(match.group()), text[last:])
+    return text
+
+
+def read_html_tree(text: str, deepest: int) -> Element:
+    """Returns the tree of a document or of a part of one; wrong markup stays as it is."""
     try:
         return _HtmlReader(text, deepest).grower.root
     except AssertionError as problem:
@@ -247,11 +263,7 @@ def read_html_tree(text: str, deepest: int) -> Element:
 
 
 def read_xml_tree(text: str, deepest: int) -> Element:
-    """Returns the tree of well-formed XML, a document or a part of one, in a root of ours.
-
-    Raises:
-        UserError: it is not well-formed, has a document type, or is nested too deep.
-    """
+    """Returns the tree of well-formed XML, a document or a part of one, in a root of ours."""
     grower = _Grower("XML", deepest)
     head = f"<{ROOT}>"
     declaration = ""

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 NOTEBOOK = Path(__file__).resolve().parents[2] / "docs" / "first-model.ipynb"
 # A program of its own, for the client leaves sockets to the garbage collector. The kernel is this environment's Python.
 PROGRAM = """
@@ -21,6 +23,7 @@ nbformat.write(book, sys.argv[2])
 """
 
 
+@pytest.mark.long
 def test_the_notebook_runs(tmp_path: Path) -> None:
     assert not any(cell.get("outputs") for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"]), "kept without"
     folders = {name: str(tmp_path / name) for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR")}

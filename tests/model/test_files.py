@@ -1,5 +1,6 @@
 """Files that are there whole or not at all, and locks."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,38 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         (work / "two").touch()
     assert [path.name for path in folder.iterdir()] == ["two"]
     assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is flushed to the disk, and what takes another name, in order."""
+    found: list[str] = []
+    fsync, replace, rename = os.fsync, Path.replace, Path.rename
+
+    def flush(descriptor: int) -> None:
+        found.append(f"fsync {Path(f'/proc/self/fd/{descriptor}').readlink().name}")
+        fsync(descriptor)
+
+    def move(path: Path, to: Path) -> Path:
+        found.append(f"rename {Path(to).name}")
+        return replace(path, to) if path.is_file() else rename(path, to)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    monkeypatch.setattr(Path, "replace", move)
+    monkeypatch.setattr(Path, "rename", move)
+    return found
+
+
+def test_content_is_on_the_disk_before_its_name_and_the_name_before_the_block_ends(
+    tmp_path: Path, calls: list[str]
+) -> None:
+    atomic_write(tmp_path / "a", "text")
+    flushed, renamed, folder = calls
+    assert flushed.startswith("fsync .part-") and [renamed, folder] == ["rename a", f"fsync {tmp_path.name}"]
+    calls.clear()
+    with atomic_directory(tmp_path / "b") as work:
+        (work / "one").touch()
+    assert calls == ["fsync one", f"fsync {work.name}", "rename b", f"fsync {tmp_path.name}"]
 
 
 def test_what_killed_writers_left_is_swept_below_too(tmp_path: Path) -> None:

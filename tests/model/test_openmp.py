@@ -33,12 +33,19 @@ def spinning(code: str, **variables: str) -> set[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp is what torch has on Linux")
-@pytest.mark.parametrize("code", BEGINNINGS.values(), ids=BEGINNINGS)
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(code, id=name, marks=() if name == "the command line" else pytest.mark.long)
+        for name, code in BEGINNINGS.items()
+    ],
+)
 def test_the_limit_is_set_before_openmp_is_loaded(code: str) -> None:
     assert spinning(code) == {openmp.ROUNDS}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp is what torch has on Linux")
+@pytest.mark.long
 def test_a_policy_of_the_users_stays() -> None:
     assert spinning("import dragoman.services.cli, torch", OMP_WAIT_POLICY="PASSIVE") == {"0"}
     assert spinning("import dragoman.services.cli, torch", GOMP_SPINCOUNT="17") == {"17"}

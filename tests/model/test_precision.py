@@ -65,6 +65,7 @@ def test_trying_leaves_threads_and_random_numbers_alone() -> None:
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="oneDNN's limits name x86 instruction sets")
+@pytest.mark.long
 def test_a_processor_without_avx512_trains_in_fp32() -> None:
     code = (
         "import torch; from torch import nn\n"

@@ -52,3 +52,20 @@ def test_refusals_are_one_line_with_exit_code_2_and_leave_nothing(
     told = capsys.readouterr().err
     assert message in told and len(told.strip().splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_another_pair_replaces_no_import_and_an_import_is_inspected_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folders.marian(tmp_path / "opus-mt-en-de")  # beside the runs: a bare name is a run's
+    words = ["import", "opus-mt-en-de", "registry.register=false", "tracking.offline=true"]
+    assert main(words) == 0
+    assert main([*words, "pair=de-en", "name=other"]) == 2
+    assert "the model's tokenizer_config.json says en-de" in capsys.readouterr().err
+    (tmp_path / "opus-mt-en-de" / "tokenizer_config.json").unlink()
+    assert main([*words, "pair=de-en"]) == 2
+    assert "is of en-de, and pair is de-en; choose another name=" in capsys.readouterr().err
+    assert main(["inspect", "opus-mt-en-de"]) == 0
+    assert main(["verify", "opus-mt-en-de"]) == 2
+    assert "an import, which has no steps" in capsys.readouterr().err

@@ -50,6 +50,7 @@ def test_what_another_configuration_left_unfinished_is_not_mixed_in(
     assert directory_bytes(tmp_path / "killed") == undisturbed
 
 
+@pytest.mark.long
 def test_two_workers_write_the_same_bytes(make: Make) -> None:
     one = shard(make("one"))
     two = make("two", cluster=ClusterConfig(backend="ray", workers=2))

@@ -1,9 +1,11 @@
 """`dragoman train` under real Ray: killed workers, killed trees, another number of workers - and still the same run."""
 
 import json
+import logging
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from dragoman.model.runs import checkpoints
 from dragoman.model.runs.spool import Spool
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.shards.verify import verify_once
+from dragoman.pipelines import entries
+from dragoman.pipelines.cluster.embedded_ray import AT_IMPORT
 from dragoman.pipelines.loaders.pairs import ChunkOrder, LaneLoader
 from dragoman.pipelines.settings import LoaderConfig
 from tests.pipelines.processes import finish, kill_tree, reached, start_verb, steps, wait_for
@@ -40,24 +44,44 @@ SETTINGS = [
 ]
 
 
+ALONE = "cluster.backend=local"
+SHORT = [ALONE, "train.max_steps=80", "train.checkpoint_every=10", "train.evaluate_every=80"]
+
+
 def start(verb: str, home: Path, *overrides: str, ray: RayCluster | None = None) -> Command:
     """The verb as a user starts it, in a session of its own."""
     return start_verb(home, verb, *SETTINGS, *overrides, ray=ray)
 
 
+def here(verb: str, *overrides: str) -> int:
+    """The verb in this process; its exit code."""
+    return entries.main([verb, *SETTINGS, *overrides])
+
+
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with shards in it."""
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home with shards in it, for this process and those that it starts."""
     folder = tmp_path_factory.mktemp("home")
-    finish(start("shard", folder, "cluster.backend=local"))
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRAGOMAN_HOME", str(folder))
+        for name, value in AT_IMPORT.items():  # another test of this process may have imported Ray
+            patch.setenv(name, value)
+        assert here("shard", ALONE) == 0
+        yield folder
 
 
 @pytest.fixture(scope="module")
 def undisturbed(home: Path) -> Path:
     """The run that the disturbed ones are compared with: one process, no Ray."""
-    finish(start("train", home, "name=undisturbed", "cluster.backend=local"))
+    assert here("train", "name=undisturbed", ALONE) == 0
     return home / "runs" / "undisturbed"
+
+
+@pytest.fixture(scope="module")
+def trained(home: Path) -> Path:
+    """A short run, trained to its end."""
+    assert here("train", "name=trained", *SHORT) == 0
+    return home / "runs" / "trained"
 
 
 def assert_same_run(run: Path, undisturbed: Path) -> None:
@@ -70,6 +94,7 @@ def assert_same_run(run: Path, undisturbed: Path) -> None:
     assert ours[-1]["loss"] == pytest.approx(theirs[-1]["loss"], rel=0.02)
 
 
+@pytest.mark.long
 def test_a_killed_worker_is_replaced_and_the_run_is_the_same(home: Path, undisturbed: Path, ray: RayCluster) -> None:
     run = home / "runs" / "worker"
     process = start("train", home, "name=worker", "cluster.workers=2", ray=ray)
@@ -80,6 +105,7 @@ def test_a_killed_worker_is_replaced_and_the_run_is_the_same(home: Path, undistu
     assert_same_run(run, undisturbed)
 
 
+@pytest.mark.long
 def test_a_killed_tree_goes_on_with_another_number_of_workers(home: Path, undisturbed: Path, ray: RayCluster) -> None:
     run = home / "runs" / "tree"
     process = start("train", home, "name=tree", "cluster.workers=2", ray=ray)
@@ -97,18 +123,24 @@ def test_a_killed_tree_goes_on_with_another_number_of_workers(home: Path, undist
 
 @pytest.mark.parametrize(
     ("backend", "number", "code"),
-    [("ray", signal.SIGINT, 130), ("ray", signal.SIGTERM, 143), ("local", signal.SIGTERM, 143)],
+    [
+        pytest.param("ray", signal.SIGINT, 130, marks=pytest.mark.long),
+        pytest.param("ray", signal.SIGTERM, 143, marks=pytest.mark.long),
+        ("local", signal.SIGTERM, 143),
+    ],
 )
 def test_a_signal_keeps_the_next_step_and_ends_the_run_killed(
-    home: Path, backend: str, number: signal.Signals, code: int
+    home: Path, backend: str, number: signal.Signals, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = f"{backend}{code}"
     run = home / "runs" / name
     process = start("train", home, f"name={name}", f"cluster.backend={backend}", "train.max_steps=100000")
-    wait_for(reached(run, 60), process)
+    wait_for(reached(run, 2), process)
     if backend == "local":  # while it is alive, another training of it is refused
-        second = finish(start("train", home, f"name={name}", "cluster.backend=local"), code=2)
-        assert f"this run is being trained already, by process {process.pid} on " in second
+        process.send_signal(signal.SIGSTOP)
+        assert here("train", f"name={name}", ALONE) == 2
+        assert f"this run is being trained already, by process {process.pid} on " in capsys.readouterr().err
+        process.send_signal(signal.SIGCONT)
     if number == signal.SIGINT:
         os.killpg(process.pid, number)  # as a terminal does: workers get it too
     else:
@@ -123,35 +155,34 @@ def test_a_signal_keeps_the_next_step_and_ends_the_run_killed(
     assert [one.fields["status"] for one in Spool(run).records() if one.kind == "status"][-1] == "KILLED"
 
 
-def test_a_finished_run_is_not_trained_again(home: Path, undisturbed: Path) -> None:
-    before = (undisturbed / "steps.jsonl").read_bytes()
-    bundle = (undisturbed / "bundle" / "model.safetensors").stat().st_mtime_ns
-    out = finish(start("train", home, "name=undisturbed", "cluster.backend=local"))
-    assert "is trained to its end" in out
-    assert (undisturbed / "steps.jsonl").read_bytes() == before
-    assert (undisturbed / "bundle" / "model.safetensors").stat().st_mtime_ns == bundle
+def test_a_finished_run_is_not_trained_again(trained: Path, caplog: pytest.LogCaptureFixture) -> None:
+    before = (trained / "steps.jsonl").read_bytes()
+    bundle = (trained / "bundle" / "model.safetensors").stat().st_mtime_ns
+    caplog.set_level(logging.INFO)
+    assert here("train", "name=trained", *SHORT) == 0
+    assert "is trained to its end" in caplog.text
+    assert (trained / "steps.jsonl").read_bytes() == before
+    assert (trained / "bundle" / "model.safetensors").stat().st_mtime_ns == bundle
 
 
-def test_a_release_says_where_everything_is(undisturbed: Path) -> None:
-    bundle = json.loads((undisturbed / "bundle" / "config.json").read_text())
+def test_a_release_says_where_everything_is(trained: Path) -> None:
+    bundle = json.loads((trained / "bundle" / "config.json").read_text())
     assert bundle["pair"] == "en-de"
-    assert bundle["weights"]["steps"] == [350, 400]
+    assert bundle["weights"]["steps"] == [70, 80]
     assert bundle["scores"]["test"]["lines"]["bleu"].startswith("BLEU|nrefs:1")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_the_final_evaluation(home: Path, undisturbed: Path, number: signal.Signals, code: int) -> None:
-    before = (undisturbed / "evaluation.test.json").stat().st_mtime_ns
-    settings = ["name=undisturbed", "cluster.backend=local", "decode.beam=64", "evaluate.sentences=0"]
-    process = start("train", home, *settings)
+def test_a_signal_ends_the_final_evaluation(home: Path, trained: Path) -> None:
+    before = (trained / "evaluation.test.json").stat().st_mtime_ns
+    process = start("train", home, "name=trained", *SHORT, "decode.beam=64", "evaluate.sentences=0")
     assert process.stdout is not None
     while "is of these weights already" not in process.stdout.readline():
         assert process.poll() is None
-    process.send_signal(number)
-    out = finish(process, code)
-    assert (undisturbed / "evaluation.test.json").stat().st_mtime_ns == before
-    assert f"interrupted ({number.name}); " in out.splitlines()[-1] and "Traceback" not in out
-    assert [one.fields["status"] for one in Spool(undisturbed).records() if one.kind == "status"][-1] == "KILLED"
+    process.send_signal(signal.SIGINT)
+    out = finish(process, 130)
+    assert (trained / "evaluation.test.json").stat().st_mtime_ns == before
+    assert "interrupted (SIGINT); " in out.splitlines()[-1] and "Traceback" not in out
+    assert [one.fields["status"] for one in Spool(trained).records() if one.kind == "status"][-1] == "KILLED"
 
 
 def damage_first_chunk_of_rank_1(shards: Path) -> Path:
@@ -168,15 +199,16 @@ def damage_first_chunk_of_rank_1(shards: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("backend", ["ray", "local"])
+@pytest.mark.parametrize("backend", [pytest.param("ray", marks=pytest.mark.long), "local"])
 def test_a_damaged_shard_that_one_rank_meets_ends_the_run_by_name(
-    home: Path, tmp_path: Path, backend: str, ray: RayCluster
+    home: Path, tmp_path: Path, backend: str, request: pytest.FixtureRequest
 ) -> None:
+    ray: RayCluster | None = request.getfixturevalue("ray") if backend == "ray" else None
     shards = Path(shutil.copytree(home / "shards", tmp_path / "shards")) / "phrasebook-en-de-bpe"
     verify_once(shards, tmp_path / "verified")
     file = damage_first_chunk_of_rank_1(shards)
     words = (f"cluster.backend={backend}", "cluster.workers=2")
-    out = finish(start("train", tmp_path, *words, ray=ray if backend == "ray" else None), code=2)
+    out = finish(start("train", tmp_path, *words, ray=ray), code=2)
     assert f"{file}: " in out.splitlines()[-1] and "is not what the manifest says" in out.splitlines()[-1]
     assert "Traceback" not in out
 
@@ -186,15 +218,15 @@ def test_a_damaged_shard_that_one_rank_meets_ends_the_run_by_name(
     [
         (["cluster.workers=3", "loader.lanes=2"], "Choices: cluster.workers=1|2, or for a new run loader.lanes=3|6|9"),
         (["cluster.workers=8", "cluster.device=cuda", "loader.lanes=8"], "torch sees no GPU here"),
-        (["name=undisturbed", "seed=2"], "seed was 1, is 2"),
+        (["name=trained", "seed=2"], "seed was 1, is 2"),
         (["pair=en-fr"], "no shards"),
         (["model.heads=5"], "model.heads=5: must divide model.width=32"),
         (["train.final_weights=ema"], "train.optimizer.ema_decay"),
     ],
 )
 def test_mistakes_are_refused_before_anything_starts(
-    home: Path, undisturbed: Path, overrides: list[str], message: str
+    trained: Path, overrides: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = finish(start("train", home, "name=refused", *overrides), code=2)
-    assert message in out
-    assert "Traceback" not in out
+    assert here("train", "name=refused", *overrides) == 2
+    said = capsys.readouterr().err
+    assert message in said and "Traceback" not in said

@@ -121,6 +121,7 @@ def undisturbed(s3_process: Proxy, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder / "runs" / "undisturbed"
 
 
+@pytest.mark.long
 def test_a_run_moves_to_another_machine(machine: Machine, other: Machine, undisturbed: Path) -> None:
     process = machine.train("moved")
     machine.wait_for_checkpoint("moved", process)
@@ -140,6 +141,7 @@ def test_a_run_moves_to_another_machine(machine: Machine, other: Machine, undist
     assert "BLEU" in evaluated
 
 
+@pytest.mark.long
 def test_the_bucket_goes_away_in_the_middle(machine: Machine, undisturbed: Path, s3: Proxy) -> None:
     process = machine.train("cut-off")
     machine.wait_for_step("cut-off", 15, process)
@@ -151,6 +153,7 @@ def test_the_bucket_goes_away_in_the_middle(machine: Machine, undisturbed: Path,
     assert_same_run("cut-off", machine, undisturbed)
 
 
+@pytest.mark.long
 def test_a_paused_training_that_wakes_up_publishes_nothing(
     machine: Machine, other: Machine, undisturbed: Path, s3: Proxy
 ) -> None:

@@ -22,6 +22,7 @@ from dragoman.model.storage import remote
 from tests.pipelines.processes import wait_for
 from tests.pipelines.test_train_in_bucket import HOME, SETTINGS
 
+pytestmark = pytest.mark.long
 STEPS = 300  # of the run to which nothing happens
 WORDS = [
     *(word for word in SETTINGS if not word.startswith(("cluster.", "train.max_steps", "train.evaluate_every"))),
@@ -139,10 +140,10 @@ def regain(cluster: Cluster, how: str) -> None:
     "how",
     [
         "killed",
-        pytest.param("drained", marks=pytest.mark.long),
+        "drained",
         pytest.param(
             "cut off",
-            marks=[pytest.mark.long, pytest.mark.skipif(bool(no_namespaces()), reason=no_namespaces() or "can be had")],
+            marks=pytest.mark.skipif(bool(no_namespaces()), reason=no_namespaces() or "can be had"),
         ),
     ],
 )
@@ -169,7 +170,6 @@ def test_a_node_that_is_lost_and_joins_again_changes_no_step(nodes: Nodes, undis
     assert_same_run(nodes, name, undisturbed)
 
 
-@pytest.mark.long
 def test_a_worker_that_stands_still_is_replaced_and_a_drained_node_ends_a_run_of_fixed_size_in_order(
     nodes: Nodes, undisturbed: Path
 ) -> None:

@@ -1,7 +1,10 @@
 """A small real bundle, and what stands around it."""
 
+import contextlib
 import logging
-from collections.abc import Callable
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,10 @@ from dragoman.model.word_vectors.word2vec import Word2VecConfig
 from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.services.endpoint import key_store
+from dragoman.services.jobs.ledger import database as ledger_database
+from dragoman.services.store.database import Database
+from dragoman.services.store.upgrade import Migrations, upgrade
 
 LINES = [
     "the dog sees the man .",
@@ -40,6 +47,30 @@ WORDS = {
     "größe": (0.4, 0.1, 0.3, 0.1),
 }
 MakeBundle = Callable[..., Path]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tables_made_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """In this process the migrations of a service run once: its other new sqlite files are copies of the first."""
+    folder = tmp_path_factory.mktemp("tables")
+
+    def copy(database: Database, migrations: Migrations, revision: str = "head") -> None:
+        file = Path(str(database.engine.url.database)) if database.is_sqlite else None
+        if file is None or revision != "head" or file.stat().st_size:
+            upgrade(database, migrations, revision)
+            return
+        first = folder / f"{migrations.version_table}.db"
+        if not first.exists():
+            upgrade(database, migrations)
+            with contextlib.closing(sqlite3.connect(file)) as connection:
+                connection.execute("VACUUM INTO ?", (str(first),))
+        else:
+            shutil.copyfile(first, file)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ledger_database, "upgrade", copy)
+        patch.setattr(key_store, "upgrade", copy)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -154,3 +185,26 @@ def tracking(tmp_path_factory: pytest.TempPathFactory, make_bundle: MakeBundle) 
         run.finish("FINISHED")
     Registry(config, RegistryConfig(name="m")).set_champion("1")
     return config
+
+
+@pytest.fixture(scope="session")
+def generators() -> None:
+    """Schemathesis and Hypothesis make tables at their first use: here, for an application of one route."""
+    import hypothesis
+    import schemathesis
+    from fastapi import FastAPI
+
+    def echo(body: dict[str, str]) -> dict[str, str]:
+        return body
+
+    app = FastAPI()
+    app.post("/")(echo)
+    for operation in schemathesis.openapi.from_asgi("/openapi.json", app).get_all_operations():
+        for mode in schemathesis.GenerationMode:
+
+            @hypothesis.settings(max_examples=2, database=None, deadline=None)
+            @hypothesis.given(case=operation.ok().as_strategy(generation_mode=mode))
+            def ask(case: schemathesis.Case) -> None:
+                case.call_and_validate()
+
+            ask()

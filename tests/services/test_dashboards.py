@@ -159,6 +159,7 @@ def draws(prometheus: httpx.Client, query: str, since: float) -> bool:
     return any(math.isfinite(float(value)) for one in answer["data"]["result"] for _, value in one["values"])
 
 
+@pytest.mark.long
 def test_a_real_prometheus_draws_every_panel_and_reads_every_rule(
     tmp_path: Path, jobs: Jobs, endpoint: int, prometheus: httpx.Client
 ) -> None:

@@ -24,6 +24,7 @@ from dragoman.services.jobs.up.settings import UpRoot
 from tests.manifests import arguments, mount, of, rendered, variables
 from tests.services.stack import BIN, PATIENCE, REPOSITORY, Stack, stack
 
+pytestmark = pytest.mark.long
 TAKEN = ("doctor", [])  # a job that needs nothing
 SMALL = (
     *("experiment=demo", "corpus.pairs=400", "tokenizer=characters", "cluster.backend=local", "cluster.workers=1"),

@@ -14,11 +14,11 @@ from starlette.exceptions import HTTPException
 from dragoman.model.errors import UserError
 from dragoman.model.languages import standard_code
 from dragoman.services.endpoint.documents.jobs import Handle, Job, Jobs, Status, new_secret
+from dragoman.services.endpoint.documents.reading import Reading
 from dragoman.services.endpoint.documents.worker import SAME, DocumentWorker
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.translation import Question
-from dragoman.services.texts.documents.kinds import KINDS, ending_of, read_document
-from dragoman.services.texts.markup import check_markup
+from dragoman.services.texts.documents.kinds import KINDS, ending_of
 
 MOST_CHARACTERS = 1_000_000
 DISABLED = "Files translation are disabled on this server."  # LibreTranslate's words
@@ -49,6 +49,7 @@ class Documents:
     endpoint: Endpoint
     folder: Path | None
     now: Callable[[], float] = time.time
+    reading: Reading = field(default_factory=Reading)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -70,7 +71,7 @@ class Documents:
     @cached_property
     def worker(self) -> DocumentWorker:
         """Returns the thread that translates. Raises as `jobs`."""
-        return DocumentWorker(self.endpoint, self.jobs)
+        return DocumentWorker(self.endpoint, self.jobs, self.reading)
 
     def submit(self, name: str, content: bytes, question: Question) -> Handle:
         """Stores a document to be translated; `question` has its languages, version and glossary, and no texts.
@@ -87,14 +88,12 @@ class Documents:
         if len(content) > limits.document:
             raise HTTPException(413, f"Invalid request: the document exceeds {limits.document} bytes")
         try:
-            passages = read_document(name, content).passages
-            characters = sum(len(passage.text) for passage in passages)
-            if characters > MOST_CHARACTERS:
-                raise HTTPException(413, f"Invalid request: the document exceeds {MOST_CHARACTERS} characters")
-            for passage in passages:
-                check_markup(*passage)
+            ending_of(name)
+            characters = self.reading.count(name, content, MOST_CHARACTERS, question.key.client)
         except UserError as problem:
             raise HTTPException(400, f"Invalid file: {problem}") from None
+        if characters > MOST_CHARACTERS:
+            raise HTTPException(413, f"Invalid request: the document exceeds {MOST_CHARACTERS} characters")
         self._check_languages(question)
         jobs.clean()
         key = question.key
@@ -156,10 +155,12 @@ class Documents:
     def start(self) -> None:
         """Starts the thread that translates."""
         if self.folder is not None and self.endpoint.translations is not None:
+            self.reading.pool.prepare()
             self.worker.start()
 
     def stop(self, timeout: float = 10.0) -> None:
         """Ends the thread; what it was at is begun again by the next server."""
+        self.reading.pool.close()  # or the thread would wait for a document that takes its time
         if self.folder is not None:
             self.worker.stop(timeout)
 

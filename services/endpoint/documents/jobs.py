@@ -54,6 +54,7 @@ class Job:
     characters: int = 0
     submitted: float = 0.0
     status: Status = "queued"
+    attempts: int = 0  # that were begun and neither ended nor stopped in order
     began: float = 0.0
     ended: float = 0.0
     share: float = 0.0  # that is translated

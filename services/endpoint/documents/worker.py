@@ -19,17 +19,19 @@ from dragoman.model.files import atomic_write
 from dragoman.services.endpoint.batcher import EngineStoppedError, TooManyTokensError
 from dragoman.services.endpoint.documents.jobs import Job, Jobs
 from dragoman.services.endpoint.documents.patient_queue import PatientQueue
+from dragoman.services.endpoint.documents.reading import Reading
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.fair_queue import PRIORITIES
 from dragoman.services.endpoint.keys import Key
 from dragoman.services.endpoint.route_translator import RouteTranslator
-from dragoman.services.texts.documents.document import Document, Passage
-from dragoman.services.texts.documents.kinds import read_document
+from dragoman.services.subprocesses.pool import PoolClosedError
+from dragoman.services.texts.documents.document import DocumentError, Passage
 from dragoman.services.texts.glossary import Glossary
 from dragoman.services.texts.known import Known
 from dragoman.services.texts.prepare import spoken_text
 
 AT_ONCE = 2  # jobs
+ATTEMPTS = 3  # at a document that the server does not survive
 EVERY = 2.0  # seconds between two looks for jobs of other processes
 BEHIND = 4  # steps of priority behind a request
 GROUP = 8000  # characters of the passages that are translated together, about
@@ -45,6 +47,7 @@ class DocumentWorker:
 
     endpoint: Endpoint
     jobs: Jobs
+    reading: Reading
     _thread: threading.Thread | None = None
     _loop: AbstractEventLoop | None = None
     _all: Task[None] | None = None
@@ -95,7 +98,7 @@ class DocumentWorker:
                 self.jobs.clean()
                 if self.endpoint.queue().status == "ok" and await self.work():
                     continue
-            except EngineStoppedError:  # the server stops
+            except (EngineStoppedError, PoolClosedError):  # the server stops
                 return
             except Exception:
                 logger.exception("a document could not be worked on")
@@ -105,14 +108,21 @@ class DocumentWorker:
 
     async def _work_at(self, identity: str, job: Job) -> None:
         job.status, job.began, job.share = "translating", self.jobs.now(), 0.0
+        job.attempts += 1
         self.jobs.save(identity, job)
         try:
-            content = self.jobs.source(identity).read_bytes()
-            document = await asyncio.to_thread(read_document, job.name, content)
-            texts = await self._translate(identity, job, document)
-            atomic_write(self.jobs.result(identity), await asyncio.to_thread(document.write, texts, job.target))
+            if job.attempts > ATTEMPTS:
+                raise DocumentError(f"{job.name}: the server has ended {ATTEMPTS} times while it translated it")
+            content, client = self.jobs.source(identity).read_bytes(), job.digest or identity
+            passages = await asyncio.to_thread(self.reading.read, job.name, content, client)
+            texts = await self._translate(identity, job, passages)
+            written = await asyncio.to_thread(self.reading.write, job.name, content, texts, job.target, client)
+            atomic_write(self.jobs.result(identity), written)
             job.status, job.share = "done", 1.0
-        except EngineStoppedError:
+        except (EngineStoppedError, PoolClosedError, asyncio.CancelledError):  # the server stops
+            job.attempts -= 1
+            with contextlib.suppress(DocumentError):
+                self.jobs.save(identity, job)
             raise
         except Exception as problem:
             if not self.jobs.place(identity).exists():  # deleted by its owner
@@ -127,11 +137,11 @@ class DocumentWorker:
         self.jobs.source(identity).unlink(missing_ok=True)
         self.jobs.save(identity, job)
 
-    async def _translate(self, identity: str, job: Job, document: Document) -> list[str]:
+    async def _translate(self, identity: str, job: Job, passages: Sequence[Passage]) -> list[str]:
         """Returns the texts of a document's passages."""
         source = job.source
         if source is None:
-            source = await asyncio.to_thread(self._detect, job, document.passages)
+            source = await asyncio.to_thread(self._detect, job, passages)
         if self.endpoint.served().is_one(source, job.target):
             raise UserError(SAME)
         self.endpoint.keys.allow(_payer(job), [source])
@@ -144,11 +154,11 @@ class DocumentWorker:
         glossary = Glossary(job.terms) if job.terms else None
         known = None if route.via else await asyncio.to_thread(self._known, job, source)  # not the middle language's
         texts: list[str] = []
-        for group in groups(document.passages):
+        for group in groups(passages):
             options = [dataclasses.replace(passage.options, glossary=glossary, known=known) for passage in group]
             answers = await translator.translate(route, [passage.text for passage in group], options)
             texts += [answer.text for answer in answers]
-            job.share = len(texts) / len(document.passages)
+            job.share = len(texts) / len(passages)
             self.jobs.save(identity, job)
         self.endpoint.metrics.translated(job.characters, sum(map(len, texts)))
         return texts

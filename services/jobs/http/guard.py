@@ -7,41 +7,17 @@ Host (DNS rebinding).
 
 import ipaddress
 import re
-import threading
-import time
-from collections import OrderedDict
 
 from fastapi import HTTPException, Request
 
+from dragoman.services.http.rates import Guesses, Rate
 from dragoman.services.jobs.ledger.access import Access, Person, TokenExpiredError
 from dragoman.services.jobs.ledger.asked import tell_person
 from dragoman.services.jobs.service.proxy import Proxy
 from dragoman.services.jobs.service.schemas import NAME
 
 ANONYMOUS = "anonymous"
-REMEMBERED = 10_000  # users whose rate is counted
 OWNER_HEADER = "X-Dragoman-Owner"  # trusted only if no tokens are needed
-
-
-class Rate:
-    """A token bucket of requests for each user: `burst` at once, then `rate` per second."""
-
-    def __init__(self, rate: float, burst: int) -> None:
-        self.rate, self.burst = rate, burst
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def take(self, who: str) -> float:
-        """Returns 0 if the request may go on, else the seconds to wait."""
-        now = time.monotonic()
-        with self._lock:
-            left, at = self._left.pop(who, (float(self.burst), now))
-            left = min(self.burst, left + (now - at) * self.rate)
-            wait = 0.0 if left >= 1 else (1 - left) / self.rate
-            self._left[who] = (left - 1 if not wait else left, now)
-            while len(self._left) > REMEMBERED:
-                self._left.popitem(last=False)
-        return wait
 
 
 class Guard:
@@ -50,6 +26,7 @@ class Guard:
     def __init__(self, access: Access, always: bool, rate: Rate, proxy: Proxy | None = None) -> None:
         """`always`: a token is needed even if none was issued."""
         self.access, self.always, self.rate, self.proxy = access, always, rate, proxy
+        self.guesses = Guesses()
 
     @property
     def keys(self) -> bool:
@@ -89,18 +66,32 @@ class Guard:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         why = "a valid bearer token is needed"
         try:
-            if person := self.access.person(token.strip() if scheme.lower() == "bearer" else ""):
+            if person := self.look_up(request, token.strip() if scheme.lower() == "bearer" else ""):
                 return person
         except TokenExpiredError as problem:
             why = str(problem)
-        self.count_address(request)
         raise HTTPException(401, why, {"WWW-Authenticate": "Bearer"})
+
+    def look_up(self, request: Request, token: str) -> Person | None:
+        """Returns the user of a token; None if it lets nobody in.
+
+        Raises:
+            HTTPException: 429, too many wrong ones came from this address.
+            TokenExpiredError: its end has passed.
+        """
+        if not token:
+            self.count_address(request)
+            return None
+        address = request.client.host if request.client else ""
+        _refuse(self.guesses.wait(address, token), "too many wrong tokens from this address")
+        person = self.access.person(token)
+        if person is not None:
+            self.guesses.right(address, token)
+        return person
 
     def count(self, who: str) -> None:
         """Raises HTTPException (429) if a user asks too often."""
-        wait = self.rate.take(who)
-        if wait:
-            raise HTTPException(429, "too many requests", {"Retry-After": str(max(1, round(wait)))})
+        _refuse(self.rate.take(who), "too many requests")
 
     def refuse_untyped(self, request: Request) -> None:
         """Raises HTTPException (415) for a body that another site's page could send."""
@@ -121,6 +112,11 @@ class Guard:
             raise HTTPException(403, "requests from pages of other origins are refused")
         if not self.keys and not is_loopback(host.rpartition(":")[0] or host):
             raise HTTPException(403, "without keys this service answers on the loopback interface alone")
+
+
+def _refuse(wait: float, message: str) -> None:
+    if wait:
+        raise HTTPException(429, message, {"Retry-After": str(max(1, round(wait)))})
 
 
 def is_loopback(host: str) -> bool:

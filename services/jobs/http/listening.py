@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from dragoman.model.errors import ServiceError
 from dragoman.services.http.listening import Server
+from dragoman.services.http.proxies import Networks
 
 PATIENCE = 60.0  # seconds until it accepts requests
 CONNECTIONS = 1024  # at once
@@ -30,6 +31,7 @@ def serving(
     connections: int = CONNECTIONS,
     patience: float = HEADER,
     refused: Callable[[int], None] = lambda _: None,
+    proxies: Networks = (),
 ) -> Iterator[None]:
     """Serves within the block: so many `connections` at once, with `patience` seconds for a header each.
 
@@ -38,7 +40,15 @@ def serving(
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(TURN)
-    server = Server(app, listening, connections=connections, patience=patience, grace=GRACE, refused=refused)
+    server = Server(
+        app,
+        listening,
+        connections=connections,
+        patience=patience,
+        grace=GRACE,
+        refused=refused,
+        proxies=proxies,
+    )
     thread = threading.Thread(target=server.serve_requests, name="http", daemon=True)
     thread.start()
     try:

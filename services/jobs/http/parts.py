@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from fastapi import Depends, HTTPException, Path, Request
 from fastapi.concurrency import run_in_threadpool
 
-from dragoman.services.jobs.http.guard import Guard, Rate
+from dragoman.services.http.rates import Rate
+from dragoman.services.jobs.http.guard import Guard
 from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.own_tokens import OwnTokens

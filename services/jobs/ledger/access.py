@@ -89,16 +89,21 @@ class Access:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.issued = self._valid() > 0  # True if there is a valid token
+        self.issued = self._ever()  # True if there was a token: once all are revoked, nobody is let in
         self.first: Callable[[], None] = lambda: None  # called when the first token is issued or entered
 
-    def _valid(self, *roles: Role) -> int:
+    def valid(self, *roles: Role) -> int:
         """Returns the number of valid tokens that administrators issued, of some roles or any."""
         query = select(func.count()).where(
             Token.revoked.is_(None), Token.kind == ISSUED, Token.role.in_(roles or ROLES)
         )
         with self.ledger.database.read() as session:
             return session.scalar(query) or 0
+
+    def _ever(self) -> bool:
+        """Returns True if administrators have issued a token, even if it is revoked."""
+        with self.ledger.database.read() as session:
+            return session.scalar(select(Token.digest).where(Token.kind == ISSUED).limit(1)) is not None
 
     def _count(self) -> None:
         """Records that there is a token."""
@@ -109,7 +114,7 @@ class Access:
     def _check_role(self, role: str) -> None:
         if role not in ROLES:
             raise unknown("role", role, ROLES)
-        if role != "admin" and not self._valid("admin"):
+        if role != "admin" and not self.valid("admin"):
             raise UserError(f"role {role!r}: the first token must be an admin's, or nobody could issue another")
 
     def issue(self, name: str, owner: str, role: str, actor: str) -> str:
@@ -184,7 +189,6 @@ class Access:
                 raise UserError(f"token {name!r}: it is the last of an admin; revoke the others first")
             _end_descendants(session, name, self.ledger.now())
             _set_valid(session, name, revoked=self.ledger.now())
-        self.issued = self._valid() > 0
         self.ledger.note(actor, "token", f"revoked {name}")
 
     def tokens(self) -> list[Token]:

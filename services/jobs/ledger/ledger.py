@@ -88,6 +88,7 @@ class Ledger:
         trace: str | None = None,
         most: int | None = None,
         admin: bool = False,
+        token: str = "",
     ) -> Job:
         """Enters a job. The same `key` of the same owner returns the job that was entered with it.
 
@@ -106,7 +107,7 @@ class Ledger:
             "retries": retries,
             "max_seconds": max_seconds,
         }
-        values |= {"deadline": deadline, "key": key, "trace": trace, "choices": [], "admin": admin}
+        values |= {"deadline": deadline, "key": key, "trace": trace, "choices": [], "admin": admin, "token": token}
         values |= {"state": State.SUBMITTED, "submitted": now, "changed": now}
         values["id"] = f"{self.database.prefix}-{time.time_ns():x}"  # until it has its number
         try:

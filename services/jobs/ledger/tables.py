@@ -55,6 +55,9 @@ class Job(Base):
     owner: Mapped[str] = mapped_column(String(160))
     project: Mapped[str] = mapped_column(String(64), default="")  # whose members share it; empty: none
     admin: Mapped[bool] = mapped_column(default=False)  # True if it was submitted with an admin's rights
+    token: Mapped[str | None] = mapped_column(
+        String(64)
+    )  # hash of the token that lends them; empty: none was asked for
     key: Mapped[str | None] = mapped_column(String(64))  # from the client: the same key again returns the same job
     verb: Mapped[str] = mapped_column(String(32))
     words: Mapped[list[str]]

@@ -17,6 +17,7 @@ from pathlib import Path
 from fastapi import HTTPException, Request, Response
 from itsdangerous import BadSignature, URLSafeSerializer
 
+from dragoman.model.files import secret_file
 from dragoman.services.jobs.http.guard import ANONYMOUS, Guard
 from dragoman.services.jobs.ledger.access import Person, TokenExpiredError, digest_of
 from dragoman.services.jobs.ledger.asked import tell_person
@@ -44,7 +45,8 @@ class Sessions:
 
     def __init__(self, guard: Guard, home: Path) -> None:
         self.guard, self.access = guard, guard.access
-        self._secret = _secret(home / "service" / "session_key")
+        # stored, so that a restart signs nobody out
+        self._secret = secret_file(home / "service" / "session_key", secrets.token_hex(32))
         self._signer = URLSafeSerializer(self._secret, salt="session")
 
     @property
@@ -87,8 +89,7 @@ class Sessions:
             TokenExpiredError: its end has passed.
         """
         self.guard.refuse_foreign(request)
-        if self.access.person(token) is None:
-            self.guard.count_address(request)
+        if self.guard.look_up(request, token) is None:
             return None
         session = {"id": secrets.token_urlsafe(18), "token": digest_of(token), "at": time.time()}
         return str(self._signer.dumps(session))
@@ -126,18 +127,6 @@ class Sessions:
 
 def _is_secure(request: Request) -> bool:
     return request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
-
-
-def _secret(path: Path) -> str:
-    """Returns the stored secret, so that a restart signs nobody out; makes it on first use."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text(encoding="ascii")
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(secrets.token_hex(32))
-    return path.read_text(encoding="ascii")
 
 
 def _login_name() -> str:

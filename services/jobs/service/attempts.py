@@ -98,13 +98,13 @@ class Attempts:
 
     def hand_over(self, job: Job) -> None:
         """Starts an attempt; one that was started before stays as it is. The owners of files and models are checked
-        again: others may have made some, or been given the name, since the job was planned."""
-        plan = job.plan or {}
+        again: others may have made some, been given the name, or revoked the job's token, since the job was planned."""
+        plan, admin = job.plan or {}, self.intake.rights.is_admin(job)
         try:
             if job.project:
-                self.intake.projects.check_member(job.project, job.owner, job.admin)
-            granted = self.intake.places.check(job.owner, plan.get("places", ()), job.account)
-            owner = self.intake.ownership.claim(plan, job.owner, job.admin, job.account)
+                self.intake.projects.check_member(job.project, job.owner, admin)
+            granted = self.intake.places.check(job.owner, plan.get("places", ()), job.account, admin)
+            owner = self.intake.ownership.claim(plan, job.owner, admin, job.account)
         except UserError as problem:
             with contextlib.suppress(ConflictError):  # its owner was faster: the next look sees it
                 self._end(job, Verdict(State.FAILED, "failed", "mistake", str(problem)))

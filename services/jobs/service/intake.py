@@ -16,14 +16,16 @@ from dragoman.model.plural import plural
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
 from dragoman.services.jobs.ledger.places import Places
 from dragoman.services.jobs.ledger.projects import Projects
+from dragoman.services.jobs.ledger.rights import Rights
 from dragoman.services.jobs.ledger.tables import Job, Measurement, account_of
 from dragoman.services.jobs.planning.estimate import Estimate, estimate
-from dragoman.services.jobs.planning.planner import Planner, PlannerClosedError, RefusedPlanError
+from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.room import Room
 from dragoman.services.jobs.service.ownership import Ownership
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.states import State
+from dragoman.services.subprocesses.pool import PoolClosedError
 
 RANGED = ("train", "shard")  # commands that run with any number of workers
 WORKERS = re.compile(r"\+*cluster\.workers=")
@@ -45,7 +47,7 @@ class Intake:
         """`cluster` names the cluster of the measurements; jobs register models in `tracking`."""
         self.ledger, self.planner, self.cluster = ledger, planner, cluster
         self.ownership = Ownership(ledger, tracking or Tracking("", ""))
-        self.places, self.projects = Places(ledger), Projects(ledger)
+        self.places, self.projects, self.rights = Places(ledger), Projects(ledger), Rights(ledger)
         self._lock = threading.Lock()
         self._making: dict[str, str] = {}  # job -> its owner
         self._pool = ThreadPoolExecutor(THREADS, "plan")
@@ -70,7 +72,7 @@ class Intake:
             self._plan(job, capacity)
         except ConflictError:  # stopped or removed in the meantime
             logger.info("job %s changed while it was planned", job.id)
-        except (SQLAlchemyError, PlannerClosedError):  # it stays submitted
+        except (SQLAlchemyError, PoolClosedError):  # it stays submitted
             raise
         except Exception as problem:  # a fault of the program must not keep later jobs from being planned
             logger.exception("job %s could not be planned", job.id)
@@ -104,10 +106,10 @@ class Intake:
             self.projects.check_member(project, owner, admin)
         account = account_of(owner, project)
         gpus = sum(node.gpus for node in capacity.nodes) if capacity else 0.0
-        plan = self._asked(owner, account, verb, words, gpus, early)
+        plan = self._asked(owner, account, verb, words, gpus, early, admin)
         free = not any(WORKERS.match(word) for word in words)
         if deadline is not None and free and plan["spreads"] and verb in RANGED and capacity is not None:
-            plan = self._asked(owner, account, verb, [*words, *_range_of(plan, capacity)], gpus, early)
+            plan = self._asked(owner, account, verb, [*words, *_range_of(plan, capacity)], gpus, early, admin)
         if capacity is not None and capacity.nodes:
             self._check_room(plan, capacity)
         self.ownership.check(plan, owner, admin, account)
@@ -149,9 +151,10 @@ class Intake:
             try:
                 states = self.ledger.states(job.after)
                 early = any(states.get(other) != State.SUCCEEDED for other in job.after)
-                plan = self.plan(job.owner, job.verb, job.words, capacity, early, job.deadline, job.admin, job.project)
-                self.ownership.claim(plan, job.owner, job.admin, job.account)
-            except PlannerClosedError:
+                admin = self.rights.is_admin(job)
+                plan = self.plan(job.owner, job.verb, job.words, capacity, early, job.deadline, admin, job.project)
+                self.ownership.claim(plan, job.owner, admin, job.account)
+            except PoolClosedError:
                 raise
             except (UserError, ServiceError) as problem:
                 self.ledger.change(job, State.FAILED, "planner", str(problem))
@@ -197,7 +200,7 @@ class Intake:
             )
 
     def _asked(
-        self, owner: str, account: str, verb: str, words: Sequence[str], gpus: float, early: bool
+        self, owner: str, account: str, verb: str, words: Sequence[str], gpus: float, early: bool, admin: bool
     ) -> dict[str, Any]:
         """Returns the planner's answer, without what it says about another owner's files, even in a refusal.
 
@@ -207,9 +210,9 @@ class Intake:
         try:
             plan = self.planner.plan(verb, words, gpus, early, owner)
         except RefusedPlanError as problem:
-            self.places.check(owner, problem.places, account)
+            self.places.check(owner, problem.places, account, admin)
             raise UserError(str(problem)) from None
-        self.places.check(owner, plan.get("places", ()), account)
+        self.places.check(owner, plan.get("places", ()), account, admin)
         return plan
 
 

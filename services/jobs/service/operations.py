@@ -125,6 +125,7 @@ class Operations:
                 trace=trace,
                 most=self.config.waiting,
                 admin=person.may("admin"),
+                token=self.loop.intake.rights.lender(person),
             )
         except TooManyError:
             words = f"{self.config.waiting} of your jobs have not ended"
@@ -196,6 +197,7 @@ class Operations:
         if job.project:
             self.loop.intake.projects.check_member(job.project, job.owner, admin)
         fresh = {"failures": 0, "losses": 0, "spent": 0.0, "admin": admin}
+        fresh |= {"token": self.loop.intake.rights.lender(person)}
         return self._change(person, name, lambda _: State.SUBMITTED, "tried again by", **fresh)
 
     def _change(self, person: Person, name: str, state: Any, words: str, **values: Any) -> Job:

@@ -9,6 +9,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -30,6 +31,8 @@ PATIENCE = 20.0  # seconds that a process has to end in order
 LOOK = 0.5  # seconds between two looks at the children
 AGAIN = (1.0, 2.0, 5.0, 15.0, 60.0)  # seconds until a process that ended is restarted
 STABLE = 120.0  # seconds after which the count of restarts begins anew
+SAME = 3  # ends for the same reason, after which the service shows it
+SHOWN = 8, 4096  # last lines of a log, from its last bytes
 logger = logging.getLogger(__name__)
 
 
@@ -48,6 +51,8 @@ class Child:
     since: float = field(default=0.0)
     ended: bool = False  # its end was noticed, and its own children are ended
     replaced: bool = False  # by another command, which starts when the old process has ended
+    logged: int = 0  # bytes of its log before this start
+    reasons: list[str] = field(default_factory=list)  # why it ended, as long as it is the same reason
 
 
 class Children:
@@ -108,6 +113,7 @@ class Children:
                 return
             child.prepare()
             child.log.parent.mkdir(parents=True, exist_ok=True)
+            child.logged = child.log.stat().st_size if child.log.exists() else 0
             with child.log.open("ab") as log:
                 child.process = subprocess.Popen(
                     child.command,
@@ -138,6 +144,8 @@ class Children:
         if not child.ended:  # a killed process leaves its own children, and they hold its port
             end_marked(f"{self.mark}/{child.name}")
             child.ended = True
+            if not child.replaced:
+                _tell_same_reason(child, code)
         if time.monotonic() - child.since > STABLE:
             child.starts = 1
         if child.replaced:
@@ -147,6 +155,32 @@ class Children:
         else:
             logger.warning("%s ended with code %s and is started again; its log: %s", child.name, code, child.log)
         self._start(child)
+
+
+def _tell_same_reason(child: Child, code: int) -> None:
+    """Shows why a process ends if it has ended SAME times for the same reason."""
+    lines = last_lines(child)
+    reason = f"{code} {re.sub(r'[0-9]+', '0', ''.join(lines[-1:]))}"  # without times and process ids
+    child.reasons = [*child.reasons, reason] if reason in child.reasons[-1:] else [reason]
+    if len(child.reasons) == SAME:
+        logger.error(
+            "%s ends for the same reason each time (code %s). The last lines of %s:\n%s",
+            child.name,
+            code,
+            child.log,
+            "\n".join(f"  {line}" for line in lines),
+        )
+
+
+def last_lines(child: Child) -> list[str]:
+    """Returns the last lines that a process has logged since its start."""
+    most, size = SHOWN
+    with contextlib.suppress(OSError), child.log.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(child.logged, end - size))
+        lines = file.read(size).decode("utf-8", "replace").splitlines()
+        return [line.rstrip() for line in lines if line.strip()][-most:]
+    return []
 
 
 def end_left_behind(record: Path) -> int:

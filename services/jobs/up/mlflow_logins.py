@@ -21,6 +21,7 @@ from dragoman.model.errors import ServiceError
 ADMIN, JOBS = "dragoman", "dragoman-jobs"  # users
 FILES = {ADMIN: "mlflow_credentials", JOBS: "mlflow_jobs_credentials"}
 GRANTED = {"experiment": "EDIT", "registered_model": "EDIT"}  # the jobs' rights on what others have made
+LOGINS = "mlflow_auth.db"  # of users and permissions
 READ_ONLY = 0o600
 PAUSE = 1.0  # seconds until MLflow is asked again
 logger = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ def server_variables(folder: Path, admin: Login) -> dict[str, str]:
     settings = folder / "mlflow_auth.ini"
     # hashing a password is slow on purpose, and a registration makes over a hundred requests: cached for a minute
     lines = ("[mlflow]", "default_permission = READ", "auth_cache_ttl_seconds = 60")
-    _write(settings, "\n".join([*lines, f"database_uri = sqlite:///{folder}/mlflow_auth.db", ""]))
+    _write(settings, "\n".join([*lines, f"database_uri = sqlite:///{folder}/{LOGINS}", ""]))
     return {
         **{"MLFLOW_AUTH_CONFIG_PATH": str(settings), "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(32)},
         **{"MLFLOW_AUTH_ADMIN_USERNAME": admin.user, "MLFLOW_AUTH_ADMIN_PASSWORD": admin.password},

@@ -20,6 +20,7 @@ from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.files import atomic_write, exclusive, read_secret
 from dragoman.services.http.listening import bind, reserve_descriptors
+from dragoman.services.http.proxies import networks
 from dragoman.services.jobs.executors.base import Executor
 from dragoman.services.jobs.executors.kueue import KueueExecutor
 from dragoman.services.jobs.executors.ray import RayExecutor
@@ -136,7 +137,14 @@ def _run(
     config, loop, record = parts.config, parts.loop, parts.home / "service" / "address.json"
     with contextlib.ExitStack() as stack:
         stack.enter_context(
-            serving(create_app(parts), listening, config.connections, config.receive_timeout, parts.metrics.refuse)
+            serving(
+                create_app(parts),
+                listening,
+                config.connections,
+                config.receive_timeout,
+                parts.metrics.refuse,
+                networks("service.proxies", config.proxies),
+            )
         )
         if parts.tracking:
             outbox = Outbox(parts.ledger, parts.tracking)
@@ -164,7 +172,7 @@ def _run(
 
 
 def _open_ledger(config: ServiceConfig, keys: bool, stack: contextlib.ExitStack) -> Access:
-    """Returns the ledger's access control; prints an admin's token if tokens are needed and none was issued."""
+    """Returns the ledger's access control; prints an admin's token if tokens are needed and no admin has one."""
     secret = config.ledger_password
     password = None if secret is None else read_secret("service.ledger_password", secret)
     ledger = Ledger(Database(config.ledger, password), SteadyClock())
@@ -172,7 +180,7 @@ def _open_ledger(config: ServiceConfig, keys: bool, stack: contextlib.ExitStack)
     with answering(SETTING):
         access = Access(ledger)
         enter_tokens(access, config.tokens)
-    if keys and not access.issued:
+    if (keys or access.issued) and not access.valid("admin"):
         name = f"admin-{len(access.tokens()) + 1}"
         print(f"token {name}, told this once: {access.issue(name, 'admin', 'admin', 'up')}", flush=True)
     return access

@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman.model.files import secret_file
 from dragoman.model.ports import free_ports
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.up.children import Child
+from dragoman.services.jobs.up.mlflow_logins import LOGINS
 
 # Without the first variable, `ray start` takes 127.0.0.1 for this machine's network address and listens on every
 # interface. With it Ray stays on this machine. The others disable three metrics ports, which need no token: -1 is no
@@ -73,17 +75,7 @@ def environment(places: Places, config: ServiceConfig, tracking: bool) -> dict[s
 
 def write_token(places: Places) -> None:
     """Writes a token that only this user can read; it gives full rights on the cluster."""
-    _secret(places.token, secrets.token_hex(32))
-
-
-def _secret(path: Path, new: str) -> str:
-    """Returns the secret in a file that only this user can read; a missing one is made of `new`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.is_file():
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(new)
-    return path.read_text(encoding="utf-8").strip()
+    secret_file(places.token, secrets.token_hex(32))
 
 
 def ray_head(places: Places, config: ServiceConfig, variables: Mapping[str, str]) -> Child:
@@ -110,7 +102,9 @@ def tracking(
     """Returns MLflow on the same files that are used without it; `login`: variables for a server with a login."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [
-        *(sys.executable, "-m", "mlflow", "server", *(["--app-name=basic-auth"] if login else [])),
+        *(sys.executable, "-m", "dragoman.services.jobs.up.mlflow_server", f"{folder}/mlflow.db"),
+        str(places.service / LOGINS) if login else "",
+        *(["--app-name=basic-auth"] if login else []),
         *("--host=127.0.0.1", f"--port={places.tracking}", "--workers=1"),
         *(f"--backend-store-uri=sqlite:///{folder}/mlflow.db", f"--artifacts-destination={folder}/artifacts"),
     ]
@@ -118,7 +112,7 @@ def tracking(
     quiet = {**variables, **(login or {}), "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     # encrypts webhooks' secrets in its database; without it they are lost at each start
     new = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
-    quiet.setdefault("MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY", _secret(places.service / "mlflow_webhook_key", new))
+    quiet.setdefault("MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY", secret_file(places.service / "mlflow_webhook_key", new))
     return Child("MLflow", command, quiet, Path.cwd(), places.service / "mlflow.log")
 
 

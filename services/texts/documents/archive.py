@@ -6,6 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from dragoman.services.texts.documents.document import DocumentError
 
@@ -13,6 +14,7 @@ MOST_MEMBERS = 5_000
 MOST_BYTES = 100 * 2**20  # unpacked, all members together
 MOST_TEXT = 20 * 2**20  # of one member that is read
 BLOCK = 2**16
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 DAMAGES = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError, OSError)
 
 
@@ -20,11 +22,7 @@ class Archive:
     """An archive in memory. Members are unpacked when they are read, never more than they say."""
 
     def __init__(self, content: bytes) -> None:
-        """Checks the table of members, before any is unpacked.
-
-        Raises:
-            DocumentError: no zip file, encrypted, or too much in it.
-        """
+        """Checks the table of members, before any is unpacked."""
         with damages():
             self.zip = zipfile.ZipFile(io.BytesIO(content))
         members = self.zip.infolist()
@@ -32,6 +30,8 @@ class Archive:
             raise DocumentError(f"{len(members):,} members in the zip archive; at most {MOST_MEMBERS:,} are allowed")
         if (size := sum(one.file_size for one in members)) > MOST_BYTES:
             raise DocumentError(f"{size:,} bytes when unpacked; at most {MOST_BYTES:,} are allowed")
+        if any(one.compress_type not in METHODS for one in members):  # others are unpacked whole, whatever they say
+            raise DocumentError("a compression of the zip archive is not supported; save it anew, with deflate")
         if any(one.flag_bits & 1 for one in members):
             raise DocumentError("encrypted: save it without a password")
         if len({one.filename for one in members}) < len(members):
@@ -43,11 +43,7 @@ class Archive:
         return self.zip.namelist()
 
     def read(self, name: str) -> bytes:
-        """Returns a member's content.
-
-        Raises:
-            DocumentError: it is missing, damaged or too long.
-        """
+        """Returns a member's content."""
         try:
             size = self.zip.getinfo(name).file_size
         except KeyError:
@@ -55,7 +51,7 @@ class Archive:
         if size > MOST_TEXT:
             raise DocumentError(f"{name} has {size:,} bytes; at most {MOST_TEXT:,} are allowed")
         with damages(), self.zip.open(name) as file:
-            return file.read()
+            return b"".join(iter(partial(file.read, BLOCK), b""))  # whole, a member is unpacked beyond its size
 
     def write(self, changed: Mapping[str, bytes]) -> bytes:
         """Returns the archive with other content in some members; order, dates and compression stay."""

@@ -20,11 +20,7 @@ PAGES, NCX = ("application/xhtml+xml", "text/html", "text/x-oeb1-document"), "ap
 
 
 def read_epub(content: bytes) -> Document:
-    """Returns a book.
-
-    Raises:
-        DocumentError: it is damaged, protected, or another kind of file.
-    """
+    """Returns a book."""
     archive = Archive(content)
     if "META-INF/encryption.xml" in archive.names and b"EncryptedData" in archive.read("META-INF/encryption.xml"):
         raise DocumentError("a protected book cannot be translated")

@@ -22,11 +22,7 @@ DELETED = f"{TEXT}tracked-changes"
 
 
 def read_odt(content: bytes) -> Document:
-    """Returns an OpenDocument text.
-
-    Raises:
-        DocumentError: it is damaged, or another kind of file.
-    """
+    """Returns an OpenDocument text."""
     archive = Archive(content)
     if archive.read("mimetype").strip() != MIMETYPE:
         raise DocumentError("it is no OpenDocument text: its member mimetype says otherwise")

@@ -118,11 +118,7 @@ class _Reader:
         return self.formats.setdefault(key, Format(key, properties))
 
     def _fields(self, items: list[Inline]) -> list[Inline]:
-        """Makes each field one item: a hyperlink a group around its text, another one a thing.
-
-        Raises:
-            ValueError: a field begins or ends in another paragraph.
-        """
+        """Makes each field one item: a hyperlink a group around its text, another one a thing."""
         if not self.names.field_mark:
             return items
         found: list[Inline] = []
@@ -261,11 +257,7 @@ class _Paragraph:
 
 def read_office(content: bytes, names: Names, strict: Names, main: str, member: re.Pattern[str]) -> Document:
     """Returns a document of Microsoft's formats. `strict`: the names of its ISO variant; `main`: how its first part is
-    called, unless the relations of the archive say another name; `member`: which parts hold paragraphs.
-
-    Raises:
-        DocumentError: it is damaged, or not of this format.
-    """
+    called, unless the relations of the archive say another name; `member`: which parts hold paragraphs."""
     archive = Archive(content)
     first = _main_part(archive, main)
     passages: list[Passage] = []
@@ -289,11 +281,7 @@ def read_office(content: bytes, names: Names, strict: Names, main: str, member: 
 
 
 def _main_part(archive: Archive, main: str) -> str:
-    """Returns the name of the first part.
-
-    Raises:
-        DocumentError: there is none: it is another kind of file.
-    """
+    """Returns the name of the first part."""
     named = [name for name in archive.names if re.fullmatch(rf"{main}\d*\.xml", name)]
     if RELATIONS in archive.names:
         relations = read_xml(archive.read(RELATIONS), RELATIONS).getroot()

@@ -16,12 +16,18 @@ SOME_NUMBERS = 1000  # that tell which form is of which
 _CODE = re.compile(r"%(?:\(\w+\)|\d+\$)?[#0+ -]*\d*(?:\.\d+)?[hlLqjzt]*[a-zA-Z]|\{\w*\}")
 
 
-def read_po(content: bytes) -> Document:
-    """Returns the messages of a catalogue that wait for a translation; fuzzy ones have one.
+class _Content:
+    """A file's text, which polib cannot take for a path: it would open the file that a string names."""
 
-    Raises:
-        DocumentError: it cannot be read.
-    """
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def splitlines(self) -> list[str]:
+        return self.text.splitlines()
+
+
+def read_po(content: bytes) -> Document:
+    """Returns the messages of a catalogue that wait for a translation; fuzzy ones have one."""
     charset = re.search(rb"charset=([\w.-]{1,40})", content)
     try:
         mark, text = "", content.decode(charset[1].decode()) if charset else ""
@@ -32,7 +38,7 @@ def read_po(content: bytes) -> Document:
     if not text.strip():
         raise DocumentError("an empty file")
     try:
-        catalogue = polib.pofile(text, wrapwidth=_width(text), encoding="utf-8")
+        catalogue = polib.pofile(_Content(text), wrapwidth=_width(text), encoding="utf-8")
     except (OSError, ValueError, IndexError, AttributeError) as problem:
         raise DocumentError(f"gettext: {problem}") from None
     entries = [one for one in catalogue if not one.obsolete and not one.translated() and not one.fuzzy]
@@ -72,11 +78,7 @@ def _write(
 
 
 def _singular_forms(header: str) -> list[tuple[int, bool, bool]]:
-    """Returns a language's forms: its number, whether it is that of 1, whether it is that of 1 alone.
-
-    Raises:
-        DocumentError: the header's expression cannot be read.
-    """
+    """Returns a language's forms: its number, whether it is that of 1, whether it is that of 1 alone."""
     found = re.fullmatch(r"\s*nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;]{1,500});?\s*", header)
     if found is None:
         return [(0, True, True), (1, False, False)]

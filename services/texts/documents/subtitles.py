@@ -25,11 +25,7 @@ INLINE = ("c", "v", "lang")
 
 
 def read_subtitles(content: bytes, start: str = "") -> Document:
-    """Returns the texts of subtitles; `start`: what the file begins with.
-
-    Raises:
-        DocumentError: it is no such file.
-    """
+    """Returns the texts of subtitles; `start`: what the file begins with."""
     mark, text = read_text(content)
     if not text.startswith(start):
         raise DocumentError(f"it does not begin with {start}")

@@ -13,11 +13,7 @@ KEY = re.compile(r"[ \t\r\n]*:")
 
 
 def read_json(content: bytes) -> Document:
-    """Returns the texts of a JSON file.
-
-    Raises:
-        DocumentError: it is not JSON.
-    """
+    """Returns the texts of a JSON file."""
     mark, text = read_text(content)
     try:
         json.loads(text)

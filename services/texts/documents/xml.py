@@ -5,8 +5,8 @@ from typing import Any
 
 from lxml import etree
 
+from dragoman.services.texts.binding import DEEPEST
 from dragoman.services.texts.documents.document import DocumentError
-from dragoman.services.texts.markup import DEEPEST
 
 Node = Any  # an element of lxml, which has no types
 TOO_DEEP = etree.XPath("boolean(" + "/*" * (DEEPEST + 1) + ")")
@@ -14,11 +14,7 @@ XML_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
 def read_xml(content: bytes, name: str) -> Node:
-    """Returns the tree of an XML file.
-
-    Raises:
-        DocumentError: it is not well-formed, is nested too deep, or defines entities.
-    """
+    """Returns the tree of an XML file."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, strip_cdata=False)
     try:
         tree = etree.ElementTree(etree.fromstring(content, parser))

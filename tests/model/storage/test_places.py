@@ -60,7 +60,14 @@ def test_names_are_joined_below_a_place() -> None:
     assert join("s3://bucket/a/", "b", "c") == "s3://bucket/a/b/c"
 
 
-@pytest.mark.parametrize("number", ["169.254.169.254", "::ffff:169.254.169.254", "fd00:ec2::254", "fe80::1%eth0"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        *("169.254.169.254", "::ffff:169.254.169.254", "fd00:ec2::254", "fd00:ec2::23", "fe80::1%eth0", "fd20:ce::254"),
+        *("100.100.100.200", "192.0.0.192", "168.63.129.16"),  # Alibaba, Oracle, Azure
+        *("64:ff9b::a9fe:a9fe", "64:ff9b:1::a9fe:a9fe", "2002:a9fe:a9fe::1", "::169.254.169.254"),  # IPv4 in IPv6
+    ],
+)
 def test_nothing_is_fetched_from_a_metadata_service(number: str) -> None:
     with pytest.raises(UserError, match="metadata"):
         check_host(number)
@@ -69,10 +76,11 @@ def test_nothing_is_fetched_from_a_metadata_service(number: str) -> None:
 def test_private_hosts_are_closed_to_remote_users(monkeypatch: pytest.MonkeyPatch) -> None:
     check_host("10.0.0.1")
     monkeypatch.setenv(PUBLIC_ONLY, "1")
-    for number in ("10.0.0.1", "127.0.0.1", "192.168.1.1", "::1"):
+    for number in ("10.0.0.1", "127.0.0.1", "192.168.1.1", "::1", "64:ff9b::a00:1", "2002:7f00:1::", "::10.0.0.1"):
         with pytest.raises(UserError, match="private"):
             check_host(number)
-    check_host("93.184.216.34")
+    for number in ("93.184.216.34", "64:ff9b::808:808", "2002:808:808::1", "2001:4860:4860::8888"):
+        check_host(number)
 
 
 def test_hosts_are_checked_where_the_socket_is_made() -> None:

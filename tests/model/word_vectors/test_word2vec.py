@@ -227,6 +227,7 @@ def test_what_cannot_be_trained_is_refused_by_name(changes: dict[str, Any], word
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names a processor of the x86 kind")
+@pytest.mark.long
 def test_machines_with_shorter_registers_compute_the_same(tmp_path: Path) -> None:
     """A processor with AVX2 and without AVX-512, whose vectors hold 8 numbers."""
     code = (

@@ -90,6 +90,7 @@ def outcome(how: str, home: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("how", ["plain", "begun"])
+@pytest.mark.long
 def test_an_embedded_ray_listens_on_loopback_at_free_ports_with_a_token_of_its_own(how: str, tmp_path: Path) -> None:
     found = outcome(how, tmp_path)
     assert found["begun"] == [how == "begun", False]
@@ -105,6 +106,7 @@ def test_an_embedded_ray_listens_on_loopback_at_free_ports_with_a_token_of_its_o
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
+@pytest.mark.long
 def test_nothing_of_an_embedded_ray_is_left_of_a_command_that_is_killed(tmp_path: Path) -> None:
     outcome("killed", tmp_path)
     left = [path.name for path in (tmp_path / "tmp").iterdir()]

@@ -137,6 +137,7 @@ def test_the_vocabulary_is_counted_over_every_line_however_small_the_table(
     assert np.bincount(ids)[6:].tolist() == [counts[word] for word in expected]
 
 
+@pytest.mark.long
 def test_two_workers_write_the_same_bytes(make: Make) -> None:
     corpus = {"phrases": PhrasesConfig(passes=1, threshold=1.0), "cut": CutConfig(test=0.1, run=20)}
     one = shard(make("one", corpus, tokenizer=VOCABULARY))

@@ -149,7 +149,7 @@ def test_masked_batches_hold_the_records_and_guess_some_of_them(directory: Path)
     opened = [one.open(0, 0, number, True) for number in range(one.windows)]
     batches = [window.batch(i) for window in opened for i in range(window.batches)]
     pieces: dict[int, list[list[int]]] = {}
-    guessed = masks = real = 0
+    guessed = masks = real = kept = 0
     for batch in batches:
         assert batch.items == int((batch.targets != PAD).sum()) > 0
         assert batch.inputs.numel() <= 96 and batch.inputs.shape[1] <= 12
@@ -158,6 +158,7 @@ def test_masked_batches_hold_the_records_and_guess_some_of_them(directory: Path)
             pieces.setdefault(i, []).append([token for token in row if token != PAD])
         guessed += batch.items
         masks += int((batch.inputs == MASK).sum())
+        kept += int(((batch.inputs == batch.targets) & (batch.targets != PAD)).sum())
         real += int((batch.inputs != PAD).sum())
     # a piece that is nothing but the end of its sentence has nothing to guess and is left out
     for i, found in pieces.items():
@@ -166,7 +167,7 @@ def test_masked_batches_hold_the_records_and_guess_some_of_them(directory: Path)
         assert sorted(found) == sorted(piece for piece in wanted if piece != [EOS])
     assert len(pieces) == 503
     assert 0.12 < guessed / real < 0.25  # at least one a piece
-    assert 0.7 < masks / guessed < 0.9
+    assert 0.7 < masks / guessed < 0.9 and 0.05 < kept / guessed < 0.2
 
 
 def test_held_out_masks_are_always_the_same_and_dealt_to_ranks(directory: Path) -> None:

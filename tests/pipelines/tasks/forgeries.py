@@ -140,7 +140,7 @@ FURTHER: dict[Callable[[Path, Path], None], tuple[str, str]] = {
     forgets_what_it_learned: ("texts", "texts of the shards"),
     nobodys_weights: ("bundle", "made from weights of step 35, which the run has not got"),
     fewer_digests: ("bundle", "names 2 steps and 1 digests of their weights"),
-    served_by_others: ("scores", "come out otherwise)"),
+    served_by_others: ("scores", "its export for ctranslate2 translates otherwise than its weights"),
     better_scores: ("scores", "its scores on test are those of no evaluation of the run"),
     unopened: ("scores", "test was scored 1 times, and openings.jsonl knows of 0 openings of it"),
     other_precision: ("records", "precision.json: is not what the run's last start began from"),

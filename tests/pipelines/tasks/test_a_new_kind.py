@@ -1,7 +1,7 @@
 """A new kind of model is a row in each table and its functions: the ordinary verbs and the endpoint take it."""
 
+from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -33,11 +33,10 @@ PAIRS = [
 SPLITS = {"test": PAIRS[::8], "valid": PAIRS[1::8], "train": [pair for n, pair in enumerate(PAIRS) if n % 8 > 1]}
 
 
-@pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setitem(ARCHITECTURES, "unigram", unigram_kind.ARCHITECTURE)
-    monkeypatch.setitem(KINDS, "unigram", unigram_kind.KIND)
-    monkeypatch.setitem(TASKS, "unigram", unigram_kind.TASK)
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """Of a run that is trained."""
+    tmp_path = tmp_path_factory.mktemp("new")
     for split, pairs in SPLITS.items():
         for side, language in enumerate(("en", "de")):
             text = "".join(f"{pair[side]}\n" for pair in pairs)
@@ -47,10 +46,18 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         for split in SPLITS
         for name, language in (("source", "en"), ("target", "de"))
     ]
-    return [
+    words = [
         *("corpus=moses", "corpus.name=toy", *files, "tokenizer=words"),
         *(f"paths.root={tmp_path}/home", "name=words", "cluster.backend=local", "tracking.system_metrics=false"),
     ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ARCHITECTURES, "unigram", unigram_kind.ARCHITECTURE)
+        patch.setitem(KINDS, "unigram", unigram_kind.KIND)
+        patch.setitem(TASKS, "unigram", unigram_kind.TASK)
+        made = config(words)
+        assert shard.task(made) == 0
+        assert train.task(made) == 0
+        yield words
 
 
 def config(settings: list[str], **model: object) -> Config:
@@ -59,15 +66,17 @@ def config(settings: list[str], **model: object) -> Config:
     return typed
 
 
-def test_it_is_trained_evaluated_promoted_and_served_by_the_ordinary_verbs(
+def test_it_is_trained_and_evaluated_by_the_ordinary_verbs(
     settings: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = config(settings)
-    assert shard.task(made) == 0
-    assert train.task(made) == 0
     assert open_bundle(made.run_dir / "bundle").facts["scores"]["bleu"] > 90
     assert evaluate.task(made) == 0
     assert "BLEU" in capsys.readouterr().out
+
+
+def test_it_is_promoted_and_served(settings: list[str]) -> None:
+    made = config(settings)
     assert promote.task(made) == 0
     worse = config([*settings, "name=worse"], least=1000)
     assert train.task(worse) == 0

@@ -41,6 +41,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.long
 def test_killed_workers_and_killed_trees_change_nothing(
     home: Path, ray: RayCluster, caplog: pytest.LogCaptureFixture
 ) -> None:

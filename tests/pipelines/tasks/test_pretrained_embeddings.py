@@ -349,6 +349,7 @@ def rank_process(rank: int, port: int, settings: Config) -> None:
 
 
 @pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
+@pytest.mark.long
 def test_two_ranks_train_around_a_frozen_table(
     config: Callable[..., Config], pair: TokenizerPair, tmp_path: Path
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(home: Path, undisturbed: Path) ->
         assert torch.equal(table, tables(undisturbed)[name])
 
 
+@pytest.mark.long
 def test_workers_and_trees_are_killed_and_the_number_of_workers_changes(
     home: Path, undisturbed: Path, ray: RayCluster
 ) -> None:

@@ -77,6 +77,7 @@ def test_an_undisturbed_run_is_one(run: Path, shards: Path, verify: Callable[...
 
 
 @pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
+@pytest.mark.long
 def test_a_killed_run_that_went_on_alone_and_on_two_workers_is_one_too(
     run: Path, shards: Path, verify: Callable[..., Table]
 ) -> None:

@@ -9,6 +9,8 @@ import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig, connect
 
@@ -49,6 +51,7 @@ class Server:
         self.process.wait()
 
 
+@pytest.mark.long
 def test_a_server_killed_and_back_has_every_record_once(
     tracking: TrackingConfig, tmp_path: Path, free_port: int
 ) -> None:

@@ -1,11 +1,7 @@
 import json
 import logging
 import math
-import os
-import signal
 import socket
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +11,12 @@ import pytest
 
 from dragoman.model.errors import UserError
 from dragoman.model.runs.spool import Mark, Spool
-from dragoman.pipelines.tracking import plots
+from dragoman.pipelines.tracking import plots, server
 from dragoman.pipelines.tracking.background import BackgroundSender
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.sender import Sender
 from dragoman.pipelines.tracking.server import TrackingConfig, connect
+from tests.warm import CONTEXT
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -232,11 +229,11 @@ def test_a_run_deleted_in_mlflow_keeps_its_records(tracking: TrackingConfig, tmp
     assert steps(client, run.run_id, "loss") == [1, 2]
 
 
-def test_a_new_server_gets_the_whole_run(tracking: TrackingConfig, tmp_path: Path, empty_database: Path) -> None:
+def test_a_new_server_gets_the_whole_run(tracking: TrackingConfig, tmp_path: Path) -> None:
     with TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
         run.metrics(1, {"loss": 1.0})
     elsewhere = tmp_path / "elsewhere.db"
-    elsewhere.write_bytes(empty_database.read_bytes())
+    server.make_database(elsewhere)
     other = replace(tracking, uri=f"sqlite:///{elsewhere}")
     with TrackedRun(other, tmp_path / "runs/a", "a") as again:
         again.metrics(2, {"loss": 0.5})
@@ -244,26 +241,27 @@ def test_a_new_server_gets_the_whole_run(tracking: TrackingConfig, tmp_path: Pat
     assert again.run_id != run.run_id
 
 
+def log_without_end(uri: str, directory: Path) -> None:
+    config = TrackingConfig(uri=uri, artifacts=None, flush_seconds=0.01, system_metrics=False)
+    run, step = TrackedRun(config, directory, "a"), 0
+    while True:
+        step += 1
+        run.metrics(step, {"loss": 1.0 / step})
+        time.sleep(0.002)
+
+
 def test_a_killed_process_is_resumed_into_the_same_run(tracking: TrackingConfig, tmp_path: Path) -> None:
-    code = (
-        "import sys, time; from pathlib import Path; from dataclasses import replace\n"
-        "import warnings; warnings.simplefilter('ignore')\n"
-        "from dragoman.pipelines.tracking.run import TrackedRun\n"
-        "from dragoman.pipelines.tracking.server import TrackingConfig\n"
-        "config = TrackingConfig(uri=sys.argv[1], artifacts=None, flush_seconds=0.01, system_metrics=False)\n"
-        "run = TrackedRun(config, Path(sys.argv[2]), 'a'); step = 0\n"
-        "while True: step += 1; run.metrics(step, {'loss': 1.0 / step}); time.sleep(0.002)"
-    )
     directory = tmp_path / "runs/a"
-    child = subprocess.Popen([sys.executable, "-c", code, tracking.uri, str(directory)], cwd=ROOT)
+    child = CONTEXT.Process(target=log_without_end, args=(tracking.uri, directory), daemon=True)
+    child.start()
     spool = Spool(directory)
     try:
         until = time.monotonic() + 30
         while spool.mark().offset < 5_000 and time.monotonic() < until:
             time.sleep(0.02)
     finally:
-        os.kill(child.pid, signal.SIGKILL)
-        child.wait()
+        child.kill()
+        child.join()
     reached = max(spool.last_steps().values())
     with TrackedRun(tracking, directory, "a") as run:
         for step in range(reached // 2, reached + 10):

@@ -24,6 +24,7 @@ from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.model.runs.spool import Spool
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
+from dragoman.pipelines.tracking import version
 from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.sender import Sender, find_registration
@@ -60,13 +61,9 @@ def register(tracking: TrackingConfig, run_dir: Path, bundle: Path) -> str | Non
         return register_bundle(tracking, REGISTRY, run, bundle)
 
 
-def test_mlflow_loads_and_serves_the_champion(
-    tracking: TrackingConfig, tmp_path: Path, bundle: Path, free_port: int
+def test_a_registered_champion_says_what_it_is_and_holds_no_pickle(
+    tracking: TrackingConfig, tmp_path: Path, bundle: Path
 ) -> None:
-    translator = open_translator(bundle)
-    expected = [translation.text for translation in translator.translate(LINES)]
-    params = {"beam": 1, "length_penalty": 0.0}
-    greedy = [one.text for one in translator.translate(LINES, replace(translator.decode, beam=1, length_penalty=0.0))]
     assert register(tracking, tmp_path / "runs/a", bundle) == "1"
     registry = Registry(tracking, REGISTRY)
     registry.set_champion("1")
@@ -80,6 +77,18 @@ def test_mlflow_loads_and_serves_the_champion(
     assert bundle_hash(stored) == bundle_hash(bundle)
     assert not [path for path in (tmp_path / "mlartifacts").rglob("*") if path.suffix in (".pkl", ".pickle", ".pt")]
 
+
+@pytest.mark.long
+def test_mlflow_loads_and_serves_the_champion_in_processes_of_its_own(
+    tracking: TrackingConfig, tmp_path: Path, bundle: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(version, "MODEL_PACKAGE", Path(version.__file__).resolve().parents[2] / "model")
+    translator = open_translator(bundle)
+    expected = [translation.text for translation in translator.translate(LINES)]
+    params = {"beam": 1, "length_penalty": 0.0}
+    greedy = [one.text for one in translator.translate(LINES, replace(translator.decode, beam=1, length_penalty=0.0))]
+    assert register(tracking, tmp_path / "runs/a", bundle) == "1"
+    Registry(tracking, REGISTRY).set_champion("1")
     folder = Path(sys.executable).parent
     environment = {
         **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},

@@ -1,6 +1,8 @@
 """Backups and restores: complete or not at all, checked, while others write; folders, addresses, sqlite, PostgreSQL."""
 
+import hashlib
 import json
+import shutil
 import sqlite3
 import stat
 import threading
@@ -12,7 +14,7 @@ from sqlalchemy import text
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.storage import remote
 from dragoman.services import cli
-from dragoman.services.backup.archive import Archive, objects
+from dragoman.services.backup.copies import Copy, files_of
 from dragoman.services.backup.making import make
 from dragoman.services.backup.restoring import check, restore
 from dragoman.services.jobs.ledger.access import Access
@@ -70,24 +72,76 @@ def test_paths_of_the_old_home_become_those_of_the_new_one(home: Path, tmp_path:
     mlflow.close()
 
 
-def test_the_next_backup_writes_what_is_new_and_old_ones_go(home: Path, tmp_path: Path) -> None:
-    archive = str(tmp_path / "archive")
-    first = make(config_of(home), archive)
+def test_the_next_backup_writes_what_is_new_and_what_is_gone_goes(home: Path, tmp_path: Path) -> None:
+    place = tmp_path / "backup"
+    make(config_of(home), str(place))
     (home / "runs" / "a" / "new").write_text("more")
     (home / "shards" / "s" / "manifest.json").unlink()
-    second = make(config_of(home), archive)
-    assert len(first["new"]) == len({one["sha256"] for one in objects(first)})
-    assert second["new"] == [4]
-    assert list(Archive(archive, config_patience()).names()) == [first["name"], second["name"]]
-    third = make(config_of(home, keep=1), archive)
-    assert third["deleted"] == 2
-    left = {path.name for path in (tmp_path / "archive" / "objects").rglob("*") if path.is_file()}
-    assert left == {one["sha256"] for one in objects(third)}
-    assert check(config_of(home), archive)["name"] == third["name"]
+    (home / "jobs" / "j1" / "a1.log").unlink()
+    (home / "jobs" / "j1" / "a1.log").mkdir()  # a folder in the place of a file
+    (home / "jobs" / "j1" / "a1.log" / "x").write_text("said again")
+    second = make(config_of(home), str(place))
+    assert sorted(second["new"]) == [4, 10] and second["damaged"] == []
+    assert not (place / "home" / "shards").exists()
+    assert (place / "home" / "runs" / "a" / "new").read_text() == "more"  # a plain copy
+    assert check(config_of(home), str(place))["name"] == second["name"]
 
 
-def config_patience() -> remote.Patience:
-    return remote.Patience(1.0)
+@pytest.mark.parametrize("touched", [False, True])
+def test_a_damaged_copy_is_written_again_and_told(home: Path, tmp_path: Path, touched: bool) -> None:
+    place = tmp_path / "backup"
+    make(config_of(home), str(place))
+    damaged = place / "home" / "runs" / "a" / "steps.jsonl"
+    content = bytearray(damaged.read_bytes())
+    content[100] ^= 1
+    damaged.write_bytes(content)
+    if touched:
+        (home / "runs" / "a" / "steps.jsonl").touch()
+    again = make(config_of(home), str(place))
+    assert again["damaged"] == ["home/runs/a/steps.jsonl"] and len(again["new"]) == 1
+    check(config_of(home), str(place))
+
+
+def test_a_backup_is_made_in_an_empty_folder_or_a_backup_alone(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DRAGOMAN_HOME", str(home))
+    mine = tmp_path / "project"
+    mine.mkdir()
+    for name in ("mine.txt", "manifest.json", "backup.json"):
+        (mine / name).write_text("{}")
+    before = contents(mine)
+    with pytest.raises(UserError, match=r"holds manifest\.json; name an empty folder, or a backup"):
+        make(config_of(home), str(mine))
+    assert contents(mine) == before
+    for word in ("list", "check"):
+        assert cli.main(["backup", word]) == 2
+        assert f"'{word}' is no place" in capsys.readouterr().err
+        assert not Path(word).exists()
+
+
+def test_an_archive_of_before_is_restored_and_not_written(home: Path, tmp_path: Path) -> None:
+    """Two backups that share their objects, as earlier versions wrote them."""
+    archive, other = tmp_path / "archive", tmp_path / "other"
+    made = make(config_of(home), str(tmp_path / "backup"))
+    manifest = {**made, "format_version": 1, "name": "20261101T000000-abcd"}
+    for one in files_of(made):
+        target = archive / "objects" / one.entry["sha256"][:2] / one.entry["sha256"]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(tmp_path / "backup" / one.name, target)
+    content = json.dumps(manifest).encode()
+    (archive / "backups").mkdir()
+    (archive / "backups" / f"{manifest['name']}.json").write_bytes(content)
+    entry = {"name": manifest["name"], "sha256": hashlib.sha256(content).hexdigest()}
+    (archive / "index.json").write_text(json.dumps({"format_version": 1, "backups": [entry]}))
+    with pytest.raises(UserError, match="backups of an earlier version, which dragoman restore reads"):
+        make(config_of(home), str(archive))
+    with pytest.raises(UserError, match="has no backup nope; it has 20261101T000000-abcd"):
+        restore(config_of(other), str(archive), "nope")
+    check(config_of(other), str(archive), manifest["name"])
+    restore(config_of(other), str(archive))
+    assert contents(other)["runs/a/run.json"] == b"{}"
 
 
 def test_what_is_committed_while_the_backup_runs_is_whole(home: Path, tmp_path: Path) -> None:
@@ -123,9 +177,8 @@ def test_what_is_committed_while_the_backup_runs_is_whole(home: Path, tmp_path: 
 @pytest.mark.parametrize("how", ["changed", "missing"])
 def test_a_damaged_backup_is_named_and_restores_nothing(home: Path, tmp_path: Path, how: str) -> None:
     archive, other = tmp_path / "archive", tmp_path / "other"
-    made = make(config_of(home), str(archive))
-    (one,) = (one for one in made["files"] if one["path"] == "runs/a/steps.jsonl")
-    damaged = archive / "objects" / one["sha256"][:2] / one["sha256"]
+    make(config_of(home), str(archive))
+    damaged = archive / "home" / "runs" / "a" / "steps.jsonl"
     if how == "changed":
         content = bytearray(damaged.read_bytes())
         content[100] ^= 1
@@ -139,24 +192,28 @@ def test_a_damaged_backup_is_named_and_restores_nothing(home: Path, tmp_path: Pa
 
 
 def test_a_damaged_manifest_is_named_and_the_next_backup_is_whole(home: Path, tmp_path: Path) -> None:
-    archive = tmp_path / "archive"
-    made = make(config_of(home), str(archive))
-    manifest = archive / "backups" / f"{made['name']}.json"
-    manifest.write_text(manifest.read_text().replace("runs/a/run.json", "runs/b/run.json"))
-    with pytest.raises(UserError, match=rf"{made['name']}\.json: is damaged"):
-        restore(config_of(tmp_path / "other"), str(archive))
-    make(config_of(home), str(archive))
-    restore(config_of(tmp_path / "other"), str(archive))
+    place = tmp_path / "backup"
+    make(config_of(home), str(place))
+    (place / "backup.json").write_bytes((place / "backup.json").read_bytes()[:100])
+    with pytest.raises(UserError, match=r"backup\.json: is damaged; make the backup again"):
+        restore(config_of(tmp_path / "other"), str(place))
+    make(config_of(home), str(place))
+    restore(config_of(tmp_path / "other"), str(place))
 
 
-def test_an_interrupted_backup_does_not_exist(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    archive = tmp_path / "archive"
+def test_an_interrupted_backup_is_not_taken_for_one(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = str(tmp_path / "backup")
+    make(config_of(home), place)
+    (home / "runs" / "a" / "run.json").write_text("changed")
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Archive, "enter", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        make(config_of(home), str(archive))
-    with pytest.raises(UserError, match="holds no backup"):
-        restore(config_of(tmp_path / "other"), str(archive))
-    assert make(config_of(home), str(archive))["new"] == []  # its objects serve the next
+        patch.setattr(Copy, "finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        make(config_of(home), place)
+    for task in (check, restore):
+        with pytest.raises(UserError, match="the last backup there did not end; make it again"):
+            task(config_of(tmp_path / "other"), place)
+    assert make(config_of(home), place)["new"] == []  # its files serve the next
 
 
 def test_only_an_empty_home_is_filled(home: Path, tmp_path: Path) -> None:
@@ -191,7 +248,8 @@ def test_a_damaged_ledger_is_not_taken_for_a_backup(home: Path, tmp_path: Path) 
         file.write(b"\xff" * 60_000)
     with pytest.raises(ServiceError, match=r"ledger\.db"):
         make(config_of(home), str(tmp_path / "archive"))
-    assert not Archive(str(tmp_path / "archive"), config_patience()).names()
+    with pytest.raises(UserError, match="holds no backup"):
+        check(config_of(home), str(tmp_path / "archive"))
 
 
 def test_an_archive_at_an_address_and_the_objects_of_a_bucket(home: Path, tmp_path: Path) -> None:
@@ -244,7 +302,7 @@ def test_the_commands_say_what_they_did_and_what_to_say(
     monkeypatch.setenv("DRAGOMAN_HOME", str(home))
     assert cli.main(["backup", archive]) == 0
     assert "ledger 2 jobs, 1 tokens" in capsys.readouterr().out
-    assert cli.main(["backup", archive, "list", "--json"]) == 0
+    assert cli.main(["backup", archive, "check", "--json"]) == 0
     (row,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert row["tables"]["ledger"]["jobs"] == 2 and row["home"] == str(home)
     assert cli.main(["backup", archive, "check"]) == 0
@@ -252,7 +310,7 @@ def test_the_commands_say_what_they_did_and_what_to_say(
     assert cli.main(["restore", archive]) == 2
     assert "is not empty" in capsys.readouterr().err
     other = tmp_path / "other"
-    assert cli.main(["restore", archive, row["name"], f"paths.root={other}"]) == 0
+    assert cli.main(["restore", archive, f"paths.root={other}"]) == 0
     assert contents(other)["service/ray_token"] == b"secret"
     capsys.readouterr()
     for words, said in (
@@ -261,7 +319,7 @@ def test_the_commands_say_what_they_did_and_what_to_say(
         (["backup", str(home / "inside")], "lies in the home"),
         (["backup", "https://example.org/x"], "can be read only"),
         (["restore", str(tmp_path / "nothing"), f"paths.root={tmp_path}/x"], "holds no backup"),
-        (["restore", archive, "nope", f"paths.root={tmp_path}/x"], "has no backup nope"),
+        (["restore", archive, "nope", f"paths.root={tmp_path}/x"], "is one backup and has no nope"),
     ):
         assert cli.main(words) == 2, words
         assert said in capsys.readouterr().err

@@ -70,6 +70,7 @@ def words(home: Path, ledger: str, mlflow: str, bucket: str) -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")  # MLflow's registry
+@pytest.mark.long
 def test_what_stands_on_servers_comes_back_from_a_bucket(
     tmp_path: Path, postgres: Postgres, s3: Proxy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,7 +86,7 @@ def test_what_stands_on_servers_comes_back_from_a_bucket(
     jobs, tracked, files = jobs_of(ledger), look_at_mlflow(mlflow, tmp_path / "a"), contents(home)
     assert len(tracked) == 13
 
-    s3.fault("status", "PUT", "/archive/objects/", times=3)  # the bucket is busy
+    s3.fault("status", "PUT", "/archive/home/", times=3)  # the bucket is busy
     assert cli.main(["backup", archive, *words(home, ledger, mlflow, bucket), "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["tables"]["mlflow"] == {"runs": 2, "registered_models": 1, "model_versions": 2}
@@ -120,7 +121,7 @@ def test_a_bucket_that_lost_a_file_of_the_backup_restores_nothing(
     home, archive = tmp_path / "home", f"s3://bucket/{tmp_path.name}-lost/archive"
     make_home(home)
     assert cli.main(["backup", archive, f"paths.root={home}"]) == 0
-    gone = next(name for name in remote.names(archive) if name.startswith("objects/"))
+    gone = next(name for name in remote.names(archive) if name.startswith("home/"))
     remote.delete(f"{archive}/{gone}")
     capsys.readouterr()
     assert cli.main(["restore", archive, f"paths.root={tmp_path}/other"]) == 2

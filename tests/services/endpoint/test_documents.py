@@ -150,6 +150,7 @@ def test_a_job_that_was_running_begins_again_after_a_restart(stage: Any, documen
     again = Documents(stage.endpoint, documents.folder, documents.now)
     assert again.work()
     assert again.result(*handle).content == TEXT.upper()
+    again.stop()
 
 
 def test_a_job_in_work_is_not_begun_twice(documents: Documents, stage: Any) -> None:

@@ -76,6 +76,41 @@ def test_a_revoked_key_is_refused_after_the_next_exchange(store: KeyStore, clock
         store.revoke("anna")
 
 
+def test_once_the_only_key_is_revoked_nobody_is_let_in(store: KeyStore, clock: Clock) -> None:
+    secret = store.add("anna")
+    found = keys(store, clock)
+    store.revoke("anna")
+    found.exchange()
+    assert (refused(found, "").reason, refused(found, secret).reason) == ("missing", "unknown")
+    again = Keys(store=store, now=clock)  # after a restart
+    again.exchange()
+    assert again.needed
+    reopened = Keys(store=store, now=clock, reopens=True)
+    reopened.exchange()
+    assert not reopened.check("").name
+
+
+def test_guesses_from_one_address_are_slowed_and_lock_out_nobody_there(
+    store: KeyStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman.services.http.rates.time.monotonic", lambda: clock.now)
+    secret, late = store.add("anna"), store.add("bert")
+    found = keys(store, clock)
+    found.admit(secret, "10.1.1.1")
+
+    def status(secret: str, address: str = "10.1.1.1") -> int:
+        with pytest.raises(KeyRefusedError) as refusal:
+            found.admit(secret, address)
+        return refusal.value.status_code
+
+    assert [status(f"guess{number}") for number in range(61)] == [403] * 60 + [429]
+    assert found.admit(secret, "10.1.1.1").name == "anna"  # it was right before
+    assert status(late) == 429  # or a guess that is right would be seen at once
+    assert status("guess", "10.2.2.2") == 403
+    clock.now += 1.0
+    assert found.admit(late, "10.1.1.1").name == "bert"
+
+
 def test_characters_are_limited_by_the_month(store: KeyStore, clock: Clock) -> None:
     secret = store.add("anna", characters=100)
     found = keys(store, clock)

@@ -117,6 +117,7 @@ def document(app: FastAPI) -> schemathesis.BaseSchema:
         ("POST", "/fill"),
     ],
 )
+@pytest.mark.usefixtures("generators")
 def test_everything_is_answered_as_the_document_says(
     document: schemathesis.BaseSchema, method: str, path: str, allowed: GenerationMode
 ) -> None:

@@ -4,8 +4,6 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,39 +22,25 @@ from dragoman.services.endpoint.serve import check
 from dragoman.services.http.listening import bind
 from dragoman.services.models.loaded_model import load_model
 from dragoman.services.settings import ServeConfig
+from tests.warm import Command
 
 PATIENCE = 120  # seconds; a busy machine takes its time to start a process
-REPOSITORY = Path(__file__).resolve().parents[3]
-
-
-def listening_to_interrupts() -> None:
-    """Where the tests themselves were started in the background, SIGINT is ignored, and processes inherit that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextlib.contextmanager
-def serving(*words: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+def serving(*words: str) -> Iterator[tuple[str, Command]]:
     """`dragoman serve` on a free port: its address, once it answers, and its process."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dragoman.services.cli", "serve", "serve.port=0", *words],
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=listening_to_interrupts,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
+    process = Command(("serve", "serve.port=0", *words), os.environ)
+    said = []
     try:
-        address = process.stdout.readline().strip()
-        if not address:
-            raise AssertionError(process.stderr.read())
-        yield address, process
+        while not (line := process.stdout.readline()).startswith("http"):
+            said.append(line)
+            assert line and process.poll() is None, "".join(said)
+        yield line.strip(), process
     finally:
         process.terminate()
         process.wait(PATIENCE)
         process.stdout.close()
-        process.stderr.close()
 
 
 def test_a_bundle_is_served_to_the_libretranslate_client_and_sigterm_ends_it_well(bundle: Path) -> None:
@@ -107,6 +91,7 @@ def test_two_bundles_answer_in_both_directions_within_the_memory_of_one(
             assert sum(one.card.bytes for one in models.models if one.loaded and one.card) == size
 
 
+@pytest.mark.long
 def test_the_endpoint_waits_for_a_model_follows_the_alias_and_sigint_is_130(
     tracking: TrackingConfig, tmp_path: Path
 ) -> None:

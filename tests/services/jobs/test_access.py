@@ -12,7 +12,7 @@ from dragoman.services.jobs.client.admin import bill, quota, token
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.http.parts import Parts
-from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.service.loop import Loop
@@ -130,7 +130,8 @@ def test_the_first_token_is_an_admins_and_from_then_on_everybody_needs_one(
         token(JobsConfig(), service(http), ["revoke", "laptop"])
         token(JobsConfig(), service(http), ["revoke", "mine"])
         del http.headers["Authorization"]
-        assert http.get("/v1/jobs").status_code == 200  # on loopback, and nobody has a token
+        assert http.get("/v1/jobs").status_code == 401  # nobody has a token, and so nobody is let in
+    assert Access(loop.ledger).issued and not Access(loop.ledger).valid()  # nor after the next start
     stored = (loop.home / "ledger.db").read_bytes()
     for path in loop.home.glob("ledger.db*"):
         stored += path.read_bytes()

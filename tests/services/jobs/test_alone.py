@@ -20,6 +20,7 @@ import pytest
 
 from bench.drill.drill import CORPUS, TRAINING
 
+pytestmark = pytest.mark.long
 REPOSITORY = Path(__file__).resolve().parents[3]
 PATIENCE = 240  # seconds; a busy machine takes its time to start a process
 # A method of each service of Ray's, which answers without a token where none is asked for.

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from dragoman.services.jobs.up import children
 from dragoman.services.jobs.up.children import Child, Children, end_left_behind, marked
 from dragoman.services.jobs.up.permissions import close_to_others
 from tests.services.jobs.processes import REPOSITORY
@@ -23,6 +24,7 @@ time.sleep(600)
 UP = f"""
 import sys, time
 from pathlib import Path
+from dragoman.services.jobs.up import children
 from dragoman.services.jobs.up.children import Child, Children
 
 folder = Path(sys.argv[1])
@@ -151,3 +153,21 @@ def _said(up: "subprocess.Popen[str]") -> tuple[str, Path]:
     assert up.stdout is not None
     mark, folder = up.stdout.readline().split()
     return mark, Path(folder)
+
+
+def test_a_program_that_ends_for_the_same_reason_again_and_again_is_shown_with_its_last_lines(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    child = Child("MLflow", [], {}, tmp_path, tmp_path / "mlflow.log")
+    child.log.write_text("an older line\n")
+    for number in range(4):
+        child.logged = child.log.stat().st_size
+        with child.log.open("a") as log:
+            log.write(f"12:00:0{number} starts as {100 + number}\n\n12:00:0{number} table x already exists\n")
+        children._tell_same_reason(child, 1)
+        assert len(caplog.records) == (number >= 2)  # once, at the third end
+    assert caplog.messages[0].splitlines()[1:] == ["  12:00:02 starts as 102", "  12:00:02 table x already exists"]
+    with child.log.open("a") as log:
+        log.write("another reason\n")
+    children._tell_same_reason(child, 1)
+    assert child.reasons == ["1 another reason"]

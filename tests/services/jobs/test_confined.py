@@ -102,6 +102,7 @@ def run(
     )
 
 
+@pytest.mark.long
 def test_an_honest_job_does_its_work_and_an_attack_gets_nothing(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

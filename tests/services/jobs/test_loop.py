@@ -103,6 +103,7 @@ def test_a_job_of_higher_priority_has_another_yield_which_goes_on_where_it_was(l
     assert [line for line in log if line] == [f"step {n}" for n in range(1, 151)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["after-commit", "before-submit", "after-submit"])
 def test_a_service_that_dies_at_every_write_loses_nothing_and_does_nothing_twice(
     mode: str, home: Path, loop: Loop

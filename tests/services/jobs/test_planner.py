@@ -18,12 +18,12 @@ from dragoman.model.networks.architectures import ARCHITECTURES, any_network, mo
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks import lora
 from dragoman.pipelines.tasks.parts import freeze
-from dragoman.services.jobs.planning import planner as planners
 from dragoman.services.jobs.planning import work, worker
 from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.planning.stamps import stamp_of
 from dragoman.services.jobs.service import intake
 from dragoman.services.jobs.states import State
+from dragoman.services.subprocesses.worker import answer_or_refuse
 from tests.services.jobs.processes import REPOSITORY, make_loop, words
 
 STUB = """
@@ -43,8 +43,8 @@ def test_the_same_words_are_planned_once_as_long_as_the_files_behind_them_are_th
 ) -> None:
     manifest, asked = tmp_path / "manifest.json", list[str]()
 
-    def ask(_: Planner, question: str, _owner: str = "") -> str:
-        words = json.loads(question)["words"]
+    def ask(_: Planner, question: dict[str, Any], _owner: str = "") -> str:
+        words = question["words"]
         asked.append(words[0])
         reads = {} if words == ["doctor"] else {str(manifest): stamp_of(str(manifest))}
         return json.dumps({"plan": {"words": words, "number": len(asked)}, "reads": reads})
@@ -62,12 +62,12 @@ def test_the_same_words_are_planned_once_as_long_as_the_files_behind_them_are_th
 
 
 def test_a_plan_beyond_its_limit_is_refused_and_others_are_made_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(planners, "COMMAND", [sys.executable, "-c", STUB])
     planner = Planner([tmp_path])
+    planner.pool.command = [sys.executable, "-c", STUB]
     planner.prepare()
-    planner.computing = float("inf")
+    planner.pool.computing = float("inf")
     refused: list[str] = []
 
     def slow() -> None:
@@ -84,10 +84,10 @@ def test_a_plan_beyond_its_limit_is_refused_and_others_are_made_meanwhile(
     for number in range(5):
         assert planner.plan("train", [f"quick{number}"], owner="bert")["words"] == [f"quick{number}"]
     assert all(thread.is_alive() for thread in threads)
-    for process in list(planner._all):
+    for process in list(planner.pool._all):
         process.kill()
         process._process.wait()
-    planner.computing = 0.2
+    planner.pool.computing = 0.2
     for _ in range(2):
         slow()
     for thread in threads:
@@ -126,9 +126,9 @@ def test_a_plan_that_needs_too_much_memory_is_refused(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(worker, "make_plan", fail)
     asked = {"verb": "train", "words": [], "roots": [], "secrets": [], "gpus": 0.0, "early": True}
-    found = worker.answer(asked)
+    found = answer_or_refuse(worker.answer, asked, worker.WHAT)
     assert "more than 2 GiB of memory" in found["refused"] and found["spent"]
-    code = "import dragoman.services.jobs.planning.worker as w; w._limit_memory(); bytearray(3 << 30)"
+    code = "import dragoman.services.subprocesses.worker as w; w.limit_memory(2 << 30); bytearray(3 << 30)"
     said = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert said.stderr.strip().endswith("MemoryError")
 

@@ -22,6 +22,7 @@ from dragoman.pipelines.tracking.server import TrackingConfig
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.up.mlflow_logins import ADMIN, FILES, JOBS, Login, read_login
 
+pytestmark = pytest.mark.long
 REPOSITORY = Path(__file__).resolve().parents[3]
 QUIET = ["service.endpoint=false", "service.tracking=false", "service.port=0", "service.ports=0", "service.cpus=1"]
 

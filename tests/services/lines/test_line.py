@@ -102,6 +102,7 @@ def test_a_line_that_moved_against_its_translation_is_refused(
     assert "pairs.jsonl: was changed after the step taught made it" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", ["teacher: running", "taught: running"])
 def test_a_killed_line_goes_on_to_the_same_bits(line: Path, home: Path, tmp_path: Path, after: str) -> None:
     killed = subprocess.Popen(command(line, tmp_path), stdout=subprocess.PIPE, text=True)

@@ -7,10 +7,13 @@ lost, doubled or moved away, unless the report says so.
 import io
 import random
 import re
+import shutil
+import subprocess
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from html import escape
+from pathlib import Path
 from xml.etree import ElementTree
 
 import html5lib
@@ -22,6 +25,7 @@ from markdown_it import MarkdownIt
 
 from dragoman.model.alignment.attention_map import END, AttentionMap
 from dragoman.model.inference.translator import Alternative, Translation
+from dragoman.services.texts.documents.document import DocumentError
 from dragoman.services.texts.documents.kinds import read_document
 from dragoman.services.texts.documents.xliff import OPTIONS as XLIFF
 from dragoman.services.texts.options import TextOptions
@@ -239,6 +243,136 @@ def check_documents(count: int, kind: str) -> None:
         elif not source.startswith(b"PK"):
             assert re.findall(".*-->.*", before) == re.findall(".*-->.*", after)
         assert characters(before) == characters(after), (before, after)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "wanted"),
+    [
+        ("html", "<td>$<b>5</b>.00</td>", "<td>$<b>5</b>.00</td>"),
+        ("html", "<p>20 m<sup>2</sup> of house</p>", "<p>20 m<sup>2</sup> o~f h~ouse</p>"),
+        ("html", "<p>H<sub>2</sub>O and CO<sub>2</sub></p>", "<p>H<sub>2</sub>O a~nd CO<sub>2</sub></p>"),
+        ("html", "<p>The 1<sup>st</sup> dog</p>", "<p>T~he 1<sup>st</sup> d~og</p>"),
+        ("html", "<p>The dog<sup>1</sup> sleeps.</p>", "<p>T~he d~og<sup>1</sup> s~leeps.</p>"),
+        ("html", "<p>Press <kbd>A</kbd>+<kbd>B</kbd> now.</p>", "<p>P~ress <kbd>A</kbd>+<kbd>B</kbd> n~ow.</p>"),
+        ("markdown", "Press <kbd>A</kbd>+<kbd>B</kbd> now.", "P~ress <kbd>A</kbd>+<kbd>B</kbd> n~ow."),
+        ("markdown", "It costs $**5**.00 today.", "I~t c~osts $**5**.00 t~oday."),
+        ("html", "<p><span>T</span>he dog sleeps.</p>", "<p><span>T</span>~he d~og s~leeps.</p>"),
+        ("html", "<a href=1>Home</a><a href=2>About us</a>", "<a href=1>H~ome</a><a href=2>A~bout u~s</a>"),
+        ("markdown", "[Home](a)[about us](b)", "[H~ome](a)[a~bout u~s](b)"),
+        ("html", "<a href=x>The dog</a><span>5</span>", "<a href=x>T~he d~og</a><span>5</span>"),
+        ("html", "<p>The <b>dog</b>/<i>man</i> sleeps.</p>", "<p>T~he <b>d~og</b>/<i>man</i> s~leeps.</p>"),
+        ("html", "<p>It sleeps.<sup>1</sup> The man.</p>", "<p>I~t s~leeps.<sup>1</sup> T~he m~an.</p>"),
+        ("xml", "It sleeps.<x id='1'/>The man.", "I~t s~leeps.<x id='1'/>T~he m~an."),
+        ("html", "<p>The <%= name %> dog.</p>", "<p>T~he <%= name %> d~og.</p>"),
+        ("html", "<p><?php if ($a->b) ?>The dog</p>", "<p><?php if ($a->b) ?>T~he d~og</p>"),
+        ("html", "<p>The {{ a < b }} dog.</p>", "<p>T~he {{ a < b }} d~og.</p>"),
+        (
+            "html",
+            "<p>{n, plural, one {a <b>dog</b>} other {# <b>dogs</b>}}</p>",
+            "<p>{n, plural, one {a~ <b>d~og</b>} other {# <b>d~ogs</b>}}</p>",
+        ),
+        ("xml", "{N, select, a {one dog} other {<x/> dogs}}", "{N, select, a {o~ne d~og} other {<x/> d~ogs}}"),
+        ("markdown", '!!! note "A dog"\n    The man.\n', '!!! note "A~ d~og"\n    T~he m~an.\n'),
+        ("markdown", "+++\ntitle = 1\n+++\n\nThe man.\n", "+++\ntitle = 1\n+++\n\nT~he m~an.\n"),
+        ("markdown", "import A from 'b'\n\nThe man.\n", "import A from 'b'\n\nT~he m~an.\n"),
+    ],
+)
+def test_what_is_one_word_or_two_texts_is_found_before_sentences_are(kind: str, text: str, wanted: str) -> None:
+    rebuilt = translate(text, TextOptions(format=kind))  # type: ignore[arg-type]
+    assert (rebuilt.text, rebuilt.report["complete"]) == (wanted, True)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [". <img src=a>", ".<img src=a> ", ". <wbr>", ". <a id=x></a>", ".<sup><a href=1>1</a></sup> ", ".<sup>[1]</sup> "],
+)
+def test_a_unit_between_two_sentences_ends_the_first(between: str) -> None:
+    page = f"<p>The dog sleeps{between}The man reads.</p>"
+    prepared = prepare(page, TextOptions(format="html"), "en", 400, "de")
+    assert prepared.lines == ["The dog sleeps.", "The man reads."]
+
+
+def test_no_link_comes_back_empty() -> None:
+    page = "<p>The dog <a href=x>sees</a>, <a href=y>sings</a>, <a href=z>sleeps</a>.</p>"
+    prepared = prepare(page, TextOptions(format="html"), "en", 400, "de")
+    while prepared.lines:  # the model leaves the words of the links out
+        prepared.take([Translation("Der Hund.", 0.0, [Alternative("Der Hund.", 0.0)]) for _ in prepared.lines])
+    rebuilt = prepared.rebuild()
+    assert rebuilt.report["complete"]
+    assert re.findall(r"<a href=(\w)>[^<]+</a>", rebuilt.text) == ["x", "y", "z"]
+    once = prepare(page, TextOptions(format="html"), "en", 400, "de")
+    rebuilt = once.rebuild([Translation("Der Hund.", 0.0)])
+    assert (rebuilt.text, rebuilt.report["complete"]) == (page, False)
+    assert [one["why"] for one in rebuilt.report["returned"]] == ["an element would be empty"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("a.srt", "1\n00:01,000 --> 00:02,000\nA dog.\n2\n00:03,000 --> 00:04,000\nA man.\n", ["A dog.", "A man."]),
+        ("a.srt", "1\n00:01,000 --> 00:02,000\nA dog,\n\nold.\n\n2\n00:03,000 --> 00:04,000\nA man.\n", None),
+        ("a.srt", "1\n00:00:01 --> 00:00:02\nA & <i>dog</i>.\n", ["A &amp; <i>dog</i>."]),
+        ("a.vtt", "WEBVTT\n\n00:01.000 --> 00:03.000 align:start\na<00:02.000> <c.red>dog</c>\n", None),
+        ("a.vtt", "WEBVTT\n\n00:01.000 --> 00:03.000\n<v Anna>a dog\n\nNOTE a man\n", ["<v Anna>a dog"]),
+    ],
+)
+def test_subtitles_come_back_with_their_times(name: str, text: str, wanted: list[str] | None) -> None:
+    document = read_document(name, text.encode())
+    assert wanted is None or [passage.text for passage in document.passages] == wanted
+    answers = [translate(passage.text, passage.options).text for passage in document.passages]
+    answer = document.write(answers, "de").decode()
+    assert answer != text
+    assert answer.replace("~", "") == text
+
+
+def test_a_broken_line_of_times_is_refused() -> None:
+    with pytest.raises(DocumentError, match="line 2: '00:00:01,000 --> soon' is no line of times"):
+        read_document("a.srt", b"1\n00:00:01,000 --> soon\nA dog.\n\n2\n00:03,000 --> 00:04,000\nA man.\n")
+
+
+PLURALS = {
+    "ja": ("nplurals=1; plural=0;", ["%d f~iles"]),
+    "de": ("nplurals=2; plural=(n != 1);", ["o~ne f~ile", "%d f~iles"]),
+    "fr": ("nplurals=2; plural=(n > 1);", ["%d f~iles", "%d f~iles"]),
+    "ru": (
+        "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2);",
+        ["%d f~iles"] * 3,
+    ),
+    "ar": (
+        "nplurals=6; plural=(n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 ? 4 : 5);",
+        ["%d f~iles", "o~ne f~ile", *["%d f~iles"] * 4],
+    ),
+}
+
+
+@pytest.mark.parametrize("language", PLURALS)
+def test_plural_forms_are_those_of_the_header_and_msgfmt_reads_them(language: str, tmp_path: Path) -> None:
+    rule, wanted = PLURALS[language]
+    head = f'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=ISO-8859-2\\n"\n"Plural-Forms: {rule}\\n"\n\n'
+    forms = "".join(f'msgstr[{form}] ""\n' for form in range(len(wanted)))
+    source = head + f'#, c-format\nmsgid "one file"\nmsgid_plural "%d files"\n{forms}'
+    document = read_document("a.po", source.encode())
+    answer = document.write([translate(passage.text, passage.options).text for passage in document.passages], language)
+    assert b"charset=UTF-8" in answer
+    assert list(polib.pofile(answer.decode())[0].msgstr_plural.values()) == wanted
+    if shutil.which("msgfmt"):
+        (tmp_path / "a.po").write_bytes(answer)
+        subprocess.run(["msgfmt", "-c", "-o", str(tmp_path / "a.mo"), str(tmp_path / "a.po")], check=True)
+
+
+def test_a_document_without_text_says_so() -> None:
+    assert read_document("a.docx", make(".docx", [["42"]])).notes == ("no text to translate was found in it",)
+
+
+def test_strict_and_oddly_named_parts_of_word_are_read() -> None:
+    strict = W.replace("schemas.openxmlformats.org/wordprocessingml/2006", "purl.oclc.org/ooxml/wordprocessingml")
+    body = "<w:p><w:r><w:t>A well</w:t><w:noBreakHyphen/><w:t>known dog.</w:t></w:r></w:p>"
+    for space, name in ((W, "word/document2.xml"), (strict, "word/document.xml")):
+        part = f'<w:document xmlns:w="{space}"><w:body>{body}</w:body></w:document>'
+        document = read_document("a.docx", packed({name: part}))
+        assert [passage.text for passage in document.passages] == ["A well\u2011known dog."]
+        with zipfile.ZipFile(io.BytesIO(document.write(["Ein wohl\u2011bekannter Hund."], "de"))) as archive:
+            assert b"wohl</w:t><w:noBreakHyphen/><w:t>bekannter" in archive.read(name)
 
 
 TEXTS = ("text", "html", "xml", "markdown", "icu", "xliff")

@@ -1,0 +1,195 @@
+"""A few child processes that answer questions: a line of JSON in, a line of JSON out.
+
+What strangers send is read there: a child that computes or waits too long is killed, and its memory is limited
+(`worker.py`). So one input costs its sender an answer, and nobody else anything. Children start on demand, and again
+after they have gone. Owners that hold none come first, and one owner never holds the last one.
+"""
+
+import contextlib
+import itertools
+import json
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+
+from dragoman.model.errors import ServiceError
+
+LOADING = 300.0  # seconds for a process to get ready: the planner's loads torch
+PATIENCE = 120.0  # wall-clock seconds per question
+LOOK = 0.2  # seconds between two checks of a question in progress
+
+
+class PoolClosedError(ServiceError):
+    """The service stops."""
+
+
+class TooLongError(Exception):
+    """A question exceeded a limit of time, and its process was ended; the message names the limit."""
+
+
+class Pool:
+    """At most `most` processes of a module with a `main` that calls `worker.serve`."""
+
+    def __init__(self, module: str, most: int, computing: float) -> None:
+        """`computing`: CPU seconds per question."""
+        self.command = [sys.executable, "-m", module]
+        self.most, self.computing, self.patience = most, computing, PATIENCE
+        self._changed = threading.Condition()  # guards the following
+        self._all: set[Process] = set()
+        self._free: list[Process] = []
+        self._held: Counter[str] = Counter()  # owner -> processes
+        self._waiting: dict[int, str] = {}  # turn -> owner
+        self._turns = itertools.count()
+        self._closed = False
+
+    def prepare(self) -> None:
+        """Starts a process, so that the first question need not wait for loading."""
+        with self._changed:
+            if not self._free:
+                self._free.append(self._start())
+
+    def ask(self, question: dict[str, Any], owner: str = "") -> str:
+        """Returns the line of the answer; empty if the process has gone.
+
+        Raises:
+            TooLongError: it takes too long.
+            PoolClosedError: the service stops.
+        """
+        with self._process(owner) as process:
+            try:
+                line = process.ask(json.dumps(question), self.computing, self.patience)
+                if not line:  # it is going, even if it has not gone yet
+                    process.end()
+            except TooLongError:
+                if not self._closed:
+                    raise
+        if self._closed:
+            raise PoolClosedError("the service stops")
+        return line
+
+    def close(self) -> None:
+        """Ends the processes, whatever they are at."""
+        with self._changed:
+            self._closed = True
+            for process in self._all:
+                process.kill()
+            while self._free:
+                self._free.pop().end()
+            self._changed.notify_all()
+
+    def _live(self) -> "Process":
+        """Returns a waiting process, or a new one; drops processes that have gone."""
+        while self._free:
+            process = self._free.pop()
+            if process.alive():
+                return process
+            process.end()
+            self._all.discard(process)
+        return self._start()
+
+    def _start(self) -> "Process":
+        process = Process(self.command)
+        self._all.add(process)
+        return process
+
+    @contextlib.contextmanager
+    def _process(self, owner: str) -> Iterator["Process"]:
+        """Yields a process for one question."""
+        with self._changed:
+            turn = next(self._turns)
+            self._waiting[turn] = owner
+            self._changed.wait_for(lambda: self._closed or self._next() == turn)
+            del self._waiting[turn]
+            if self._closed:
+                raise PoolClosedError("the service stops")
+            self._held[owner] += 1
+            process = self._live()
+            self._changed.notify_all()
+        try:
+            yield process
+        finally:
+            with self._changed:
+                self._held[owner] -= 1
+                if process.alive() and not self._closed:
+                    self._free.append(process)
+                else:
+                    process.end()
+                    self._all.discard(process)
+                self._changed.notify_all()
+
+    def _next(self) -> int | None:
+        """Returns the turn that gets a process now; None if all must wait."""
+        if self._held.total() >= self.most:
+            return None
+        able = [turn for turn, owner in self._waiting.items() if self._held[owner] < max(1, self.most - 1)]
+        return min(able, key=lambda turn: (self._held[self._waiting[turn]], turn), default=None)
+
+
+class Process:
+    """One process of a pool, and its limits."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self._ready = False
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, question: str, computing: float, patience: float) -> str:
+        """Returns its answer; empty if it has gone.
+
+        Raises:
+            TooLongError: it took too long and is ended.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        if not self._ready:
+            if self._wait(LOADING, LOADING):
+                return ""
+            self._ready = bool(self._process.stdout.readline())
+        try:
+            self._process.stdin.write(question + "\n")
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError):  # it has gone
+            return ""
+        if limit := self._wait(computing, patience):
+            self.end()
+            raise TooLongError(limit)
+        return self._process.stdout.readline()
+
+    def _wait(self, computing: float, patience: float) -> str:
+        """Waits for a line; returns the exceeded limit, if any."""
+        assert self._process.stdout is not None
+        began, before = time.monotonic(), self._computed()
+        while not select.select([self._process.stdout], [], [], LOOK)[0]:
+            if self._computed() - before > computing:
+                return f"{computing:g} s of a processor"
+            if time.monotonic() - began > patience:
+                return f"{patience:g} s"
+        return ""
+
+    def _computed(self) -> float:
+        try:
+            times = psutil.Process(self._process.pid).cpu_times()
+        except psutil.Error:
+            return 0.0
+        return float(times.user + times.system)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def end(self) -> None:
+        self.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):
+                assert pipe is not None
+                pipe.close()

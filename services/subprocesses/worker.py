@@ -1,0 +1,89 @@
+"""The child's side of a pool: answers a line of JSON with a line of JSON; the first line reports that it is ready."""
+
+import json
+import logging
+import math
+import os
+import resource
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dragoman.model import landlock
+from dragoman.model.errors import UserError
+
+MEMORY = 2 << 30  # bytes for a question, beyond what is loaded
+GRACE = 5  # seconds: the parent, which can say what happened, comes first
+NICE = 10  # on a full machine requests come first, and jobs, to which Ray gives 15, last
+
+
+def serve(
+    answer: Callable[[dict[str, Any]], dict[str, Any]],
+    what: str,
+    memory: int = MEMORY,
+    computing: float = 0.0,
+    files: bool = True,
+) -> int:
+    """Answers until the input ends, or a question has used all its memory. `what` needs the memory, in messages.
+
+    `computing`: CPU seconds of a question, after which the system ends this process, even if its parent is gone.
+    Without `files` it reads no files but the programs' own, where the kernel can forbid it.
+    """
+    os.nice(NICE)
+    limit_memory(memory)
+    if not files:
+        close_files()
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # a library's output is no answer
+    logging.getLogger().addHandler(logging.NullHandler())
+    answers.write('{"ready": true}\n')
+    answers.flush()
+    for line in sys.stdin:
+        if computing:
+            most = math.ceil(time.process_time() + computing) + GRACE
+            resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+        found = answer_or_refuse(answer, json.loads(line), what, memory)
+        answers.write(json.dumps(found) + "\n")
+        answers.flush()
+        if found.get("spent"):
+            return 1
+    return 0
+
+
+def answer_or_refuse(
+    answer: Callable[[dict[str, Any]], dict[str, Any]], question: dict[str, Any], what: str, memory: int = MEMORY
+) -> dict[str, Any]:
+    """Returns the answer, `{"refused": reason}` or, for a fault of the program, `{"failed": reason}`."""
+    size = f"{memory >> 30} GiB" if memory >= 1 << 30 else f"{memory >> 20} MiB"
+    too_large = {"refused": f"{what} needs more than {size} of memory", "spent": True}
+    try:
+        return answer(question)
+    except UserError as problem:
+        return {"refused": str(problem)}
+    except MemoryError:
+        return too_large
+    except Exception as problem:  # the next question must be answered in any case
+        if "can't allocate memory" in str(problem):  # torch's message
+            return too_large
+        traceback.print_exc()
+        return {"failed": f"{type(problem).__name__}: {problem}"}
+
+
+def close_files() -> None:
+    """Closes all files but the programs' own to this process: no library hands out what the server may read."""
+    if landlock.version():
+        code = Path(__file__).resolve().parents[2]
+        places = [code / name for name in ("dragoman", "model", "pipelines", "services", "conf")]
+        places += [Path(place) for place in sys.path if Path(place).name in ("site-packages", "dist-packages")]
+        places += [Path(place) for place in (sys.prefix, sys.base_prefix, "/usr", "/lib", "/lib64")]
+        landlock.restrict((place, landlock.READ) for place in places)
+
+
+def limit_memory(memory: int) -> None:
+    """Lets allocations fail beyond so many bytes: only this process fails, before the machine runs out."""
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + memory,) * 2)

@@ -1,0 +1,208 @@
+"""Documents are read in child processes: one that takes any time and memory costs its sender an answer."""
+
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import tracemalloc
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.exceptions import HTTPException
+
+from dragoman.services.endpoint.documents import reading_worker, worker
+from dragoman.services.endpoint.documents.documents import Documents
+from dragoman.services.endpoint.documents.reading import Reading
+from dragoman.services.endpoint.translation import Question
+from dragoman.services.subprocesses.pool import Pool, PoolClosedError, TooLongError
+from dragoman.services.subprocesses.worker import answer_or_refuse
+from dragoman.services.texts.documents.archive import Archive
+from dragoman.services.texts.documents.document import DocumentError
+from tests.services.endpoint.conftest import Stage
+from tests.services.texts.readers import READERS, read
+
+QUESTION = Question((), "en", "de")
+STUB = """
+import json, sys
+print("ready", flush=True)
+for line in sys.stdin:
+    do = json.loads(line)["do"]
+    while do == "compute":
+        pass
+    if do == "die":
+        sys.exit(1)
+    print(json.dumps({do: 7}), flush=True)
+"""
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    pool = Pool("none", 3, 0.2)
+    pool.command = [sys.executable, "-c", STUB]
+    yield pool
+    pool.close()
+
+
+def test_a_document_beyond_its_time_is_refused_and_the_next_one_is_read(pool: Pool) -> None:
+    reading = Reading(pool)
+    with pytest.raises(TooLongError, match=r"0\.2 s of a processor"):
+        pool.ask({"do": "compute"})
+    assert reading.count("a.txt", b"", 10, "anna") == 7
+    assert json.loads(pool.ask({"do": "die"}) or "{}") == {}
+    assert reading.count("a.txt", b"", 10, "anna") == 7
+
+
+def test_a_server_that_stops_waits_for_no_document(stage: Stage, tmp_path: Path, pool: Pool) -> None:
+    documents = Documents(stage.endpoint, tmp_path / "documents", reading=Reading(pool))
+    handle = documents.submit("a.txt", b"x", QUESTION)
+    pool.computing = 1e9
+    documents.reading.read = lambda *_: pool.ask({"do": "compute"})  # type: ignore[method-assign,assignment,return-value]
+    documents.start()
+    while documents.state(*handle).status != "translating":
+        time.sleep(0.01)
+    documents.stop(timeout=20)
+    thread = documents.worker._thread
+    assert thread is not None and not thread.is_alive()
+    job = documents.jobs.load(handle.id)
+    assert job is not None and (job.status, job.attempts) == ("translating", 0)  # stopped in order, and begun again
+    with pytest.raises(PoolClosedError):
+        pool.ask({"do": "count"})
+
+
+def test_a_document_that_ends_the_server_again_and_again_is_given_up(stage: Stage, tmp_path: Path, pool: Pool) -> None:
+    documents = Documents(stage.endpoint, tmp_path / "documents", reading=Reading(pool))
+    handle = documents.submit("mine.txt", b"x", QUESTION)
+    job = documents.jobs.load(handle.id)
+    assert job is not None
+    job.attempts = worker.ATTEMPTS  # each was begun by a server that was killed
+    documents.jobs.save(handle.id, job)
+    assert documents.work()
+    assert documents.state(*handle)[0::3] == (
+        "error",
+        "mine.txt: the server has ended 3 times while it translated it",
+    )
+
+
+def test_a_document_that_needs_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(reading_worker, "read_document", fail)
+    found = answer_or_refuse(reading_worker.answer, {"name": "a", "content": ""}, "reading it", 1 << 30)
+    assert found == {"refused": "reading it needs more than 1 GiB of memory", "spent": True}
+
+
+def test_an_uploaded_document_goes_through_a_real_child(stage: Stage, tmp_path: Path) -> None:
+    documents = Documents(stage.endpoint, tmp_path / "documents")
+    page = b"<p>The <b>dog</b> sleeps.</p>"
+    try:
+        handle = documents.submit("a.html", page, QUESTION)
+        assert documents.work()
+        assert documents.result(*handle).content == b"<p>THE <b>DOG</b> SLEEPS.</p>"
+        secret = tmp_path / "server.po"
+        secret.write_text('msgid "A sentence of the server."\nmsgstr ""\n')
+        with pytest.raises(HTTPException, match="Syntax error in po file"):
+            documents.submit("mine.po", str(secret).encode(), QUESTION)
+    finally:
+        documents.stop()
+
+
+def false_size(method: int, packed: bytes, declared: int) -> bytes:
+    """Returns a .docx whose document says another size than it has."""
+    name = b"word/document.xml"
+    facts = (0, 0x21, 0, len(packed), declared, len(name), 0)
+    head = struct.pack("<IHHHHHIIIHH", 0x04034B50, 20, 0, method, *facts) + name
+    entry = struct.pack("<IHHHHHHIIIHHHHHII", 0x02014B50, 20, 20, 0, method, *facts, 0, 0, 0, 0, 0) + name
+    end = struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, 1, 1, len(entry), len(head) + len(packed), 0)
+    return head + packed + entry + end
+
+
+def test_a_member_is_unpacked_no_further_than_its_size() -> None:
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = b"".join(deflate.compress(bytes(1 << 20)) for _ in range(64)) + deflate.flush()
+    tracemalloc.start()
+    try:
+        with pytest.raises(DocumentError, match="damaged"):
+            Archive(false_size(8, packed, 1000)).read("word/document.xml")
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("method", [12, 14, 93])
+def test_methods_that_unpack_whole_are_refused(method: int) -> None:
+    with pytest.raises(DocumentError, match="a compression of the zip archive is not supported"):
+        Archive(false_size(method, b"BZh9", 1000))
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_no_reader_takes_a_text_for_a_path(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text('msgid "A sentence of the server."\nmsgstr ""\n')
+    read(name, "a warm start")  # what is loaded when it is first needed
+    asked: list[str] = []
+    real = os.stat
+
+    def stat(path: Any, **more: Any) -> os.stat_result:
+        asked.append(str(path))
+        return real(path, **more)
+
+    monkeypatch.setattr(os, "stat", stat)
+    watched = list[str]()
+    WATCHERS.append(watched)
+    try:
+        for text in (str(secret), f"file://{secret}", f"{secret}\n"):
+            read(name, text)
+    finally:
+        WATCHERS.remove(watched)
+    assert not [place for place in asked + watched if str(secret) in place]
+
+
+WATCHERS: list[list[str]] = []  # of files that are opened
+
+
+def _watch(event: str, values: tuple[Any, ...]) -> None:
+    if event == "open":
+        for one in WATCHERS:
+            one.append(str(values[0]))
+
+
+sys.addaudithook(_watch)  # there is no way to remove one
+
+STUCK = """
+import asyncio, socket, sys
+from dragoman.services.http.listening import Server
+
+async def app(scope, receive, send):
+    if scope["type"] == "http":
+        print("working", flush=True)
+        await asyncio.to_thread(stuck)
+
+def stuck():
+    while True:
+        pass
+
+listening = socket.create_server(("127.0.0.1", 0))
+print(listening.getsockname()[1], flush=True)
+Server(app, listening, connections=10, patience=5, grace=0.5).serve_requests()
+"""
+
+
+def test_sigterm_ends_a_server_whose_threads_compute_without_an_end() -> None:
+    server = subprocess.Popen(
+        [sys.executable, "-c", STUCK], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    with server:
+        assert server.stdout is not None
+        with socket.create_connection(("127.0.0.1", int(server.stdout.readline()))) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert server.stdout.readline() == "working\n"
+            server.send_signal(signal.SIGTERM)
+            server.wait(60)
