@@ -106,7 +106,8 @@ def _written_out(text: str, billion: int) -> str:
             return f"{century}{first}{dash}{int(century) + 1}00"
         return f"{century}{first}{dash}{century}{last}" if last > first else match.group()
 
-    return _YEARS.sub(years, _LARGE.sub(large, _THOUSANDS.sub("", text)))
+    written: str = _YEARS.sub(years, _LARGE.sub(large, _THOUSANDS.sub("", text)))
+    return written
 
 
 def addresses_differ(source: str, target: str) -> bool:
