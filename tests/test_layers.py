@@ -111,7 +111,7 @@ DOORS = {
         "pipelines/corpus/plan/near_duplicates.py",
         "services/texts/known.py",
     ],
-    "snowballstemmer": ["services/texts/stems.py"],
+    "simplemma": ["services/texts/lemmas.py"],
     "sqlalchemy": ["services/store", "services/endpoint", "services/jobs"],
     "alembic": ["services/store", "services/jobs/ledger/migrations", "services/endpoint/migrations"],
     "opentelemetry": ["services/telemetry"],

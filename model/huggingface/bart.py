@@ -15,9 +15,17 @@ import torch
 from torch import Tensor
 
 from dragoman.model.errors import UserError
-from dragoman.model.huggingface.folder import CONFIG, Folder, Tensors
+from dragoman.model.huggingface.folder import CONFIG, Folder, Tables, Tensors
 from dragoman.model.huggingface.options import Imported, ImportOptions
-from dragoman.model.huggingface.vocabulary import Order, is_language_and_script, language_token, our_order, reordered
+from dragoman.model.huggingface.pieces import added_tokens, before_added, read_pieces
+from dragoman.model.huggingface.vocabulary import (
+    Order,
+    is_language_and_script,
+    language_token,
+    our_order,
+    reordered,
+    some,
+)
 from dragoman.model.layers.transformer_layers import Activation
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.text.tokenizer import TokenizerPair
@@ -25,6 +33,7 @@ from dragoman.model.text.tokenizer import TokenizerPair
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
 SIDES = (("encoder", ("self",)), ("decoder", ("self", "cross")))
 ATTENTIONS = {"self": ("self_attn", "self_attn_layer_norm"), "cross": ("encoder_attn", "encoder_attn_layer_norm")}
+PIECES = "sentencepiece.bpe.model"
 OFFSET = 2  # M2M-100's first position is that of its padding plus one
 
 
@@ -39,8 +48,11 @@ def read_marian(folder: Folder, options: ImportOptions) -> Imported:
     sizes = [folder.setting("vocab_size", int)]
     sizes.append(folder.setting("decoder_vocab_size", int, sizes[0]))
     orders = [marian_order(folder, side, size) for side, size in zip(names, sizes, strict=True)]
-    (source, lacking), (target, more) = (
-        reordered(folder.file(file), side, order)
+    added = {number: token for number, token in added_tokens(folder).items() if names[0].get(number) != token}
+    if added and not shared:
+        raise UserError(f"{folder.path}: tokens are added ({some(list(added.values()))}) to a vocabulary a side")
+    (source, notes), (target, more) = (
+        reordered(read_pieces(folder, file), side, order, added, before_added(folder))
         for file, side, order in zip(("source.spm", "target.spm"), names, orders, strict=True)
     )
     tokens = {piece: number for number, piece in names[0].items() if piece.startswith(">>") and piece.endswith("<<")}
@@ -52,20 +64,15 @@ def read_marian(folder: Folder, options: ImportOptions) -> Imported:
         raise UserError(f"imports.target_token={options.target_token}: this model has one target language")
     config = shape(folder, "post", "sinusoidal", source_prefix=prefix)
     scaled = folder.setting("scale_embedding", bool, False)
-    tied = folder.setting("tie_word_embeddings", bool, True) and scaled
-    config.tie = ("all" if tied else "inputs") if shared else ("target" if tied else "none")
-    network = Transformer(config, *map(len, orders))
     tensors = folder.tensors()
-    ways = ("model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
-    tables = (
-        [tensors.either(ways, sizes[0], config.width)] * 2
-        if shared
-        else [tensors.either((way,), size, config.width) for way, size in zip(ways[1:], sizes, strict=True)]
-    )
+    tied = folder.setting("tie_word_embeddings", bool, True)
+    tables = tensors.tables("model.", (sizes[0], sizes[1]), config.width, shared=shared, tied=tied)
+    config.tie = tables.tie(shared=shared, scaled=scaled)
+    network = Transformer(config, *map(len, orders))
     bias = tensors.take("final_logits_bias", 1, sizes[1])[0]
     fill_stacks(network, tensors, orders, tables, bias, interleaved(config.width), scaled)
-    notes = {"pieces_without_id": lacking + more} if lacking + more else {}
-    return Imported(network, TokenizerPair(source, target), notes)
+    lacking = notes.get("pieces_without_id", 0) + more.get("pieces_without_id", 0)
+    return Imported(network, TokenizerPair(source, target), notes | ({"pieces_without_id": lacking} if lacking else {}))
 
 
 def read_m2m(folder: Folder, options: ImportOptions) -> Imported:
@@ -75,7 +82,9 @@ def read_m2m(folder: Folder, options: ImportOptions) -> Imported:
         UserError: a file is missing or does not fit, or no token stands for a language; names it.
     """
     size = folder.setting("vocab_size", int)
+    added = added_tokens(folder)
     names = m2m_names(folder) if (folder.path / "vocab.json").is_file() else nllb_names(folder)
+    names |= added
     ids = {piece: number for number, piece in names.items()}
     order = our_order(
         size,
@@ -85,7 +94,7 @@ def read_m2m(folder: Folder, options: ImportOptions) -> Imported:
         start=folder.setting("decoder_start_token_id", int, 2),
         mask=ids.get("<mask>", -1),
     )
-    tokenizer, lacking = reordered(folder.file("sentencepiece.bpe.model"), names, order)
+    tokenizer, notes = reordered(read_pieces(folder, PIECES), names, order, added, before_added(folder))
     tokens = {piece: number for piece, number in ids.items() if piece.startswith("__") or is_language_and_script(piece)}
     prefixes = [
         [order.ours(language_token(tokens, language, wanted, f"imports.{side}_token"))]
@@ -96,17 +105,16 @@ def read_m2m(folder: Folder, options: ImportOptions) -> Imported:
     ]
     config = shape(folder, "pre", "learned", source_prefix=prefixes[0], target_prefix=prefixes[1])
     scaled = folder.setting("scale_embedding", bool, True)
-    config.tie = "all" if scaled and folder.setting("tie_word_embeddings", bool, True) else "inputs"
-    network = Transformer(config, len(order), len(order))
     tensors = folder.tensors()
-    ways = ("model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
-    table = tensors.either(ways, size, config.width)
-    fill_stacks(network, tensors, [order, order], [table, table], None, torch.arange(config.width), scaled)
+    tied = folder.setting("tie_word_embeddings", bool, True)
+    tables = tensors.tables("model.", (size, size), config.width, shared=True, tied=tied)
+    config.tie = tables.tie(shared=True, scaled=scaled)
+    network = Transformer(config, len(order), len(order))
+    fill_stacks(network, tensors, [order, order], tables, None, torch.arange(config.width), scaled)
     positions = m2m_positions(config.max_positions, config.width)
     with torch.no_grad():
         network.source_positions.table.copy_(positions)
         network.target_positions.table.copy_(positions)
-    notes = {"pieces_without_id": lacking} if lacking else {}
     return Imported(network, TokenizerPair(tokenizer, tokenizer), notes)
 
 
@@ -164,27 +172,24 @@ def fill_stacks(
     network: Transformer,
     tensors: Tensors,
     orders: list[Order],
-    tables: list[Tensor],
+    tables: Tables,
     bias: Tensor | None,
     width_order: Tensor,
     scaled: bool,
 ) -> None:
-    """Gives the network their weights; `tables` are theirs of source and target, `scaled` as we scale them.
+    """Gives the network their weights; `scaled`: their tables of source and target have our scale.
 
     Raises:
         UserError: a tensor is missing, left over or of another shape.
     """
     config = network.config
     scale = 1.0 if scaled else config.width**-0.5
-    output = tensors.take("lm_head.weight", *tables[1].shape) if "lm_head.weight" in tensors else tables[1]
     state = {
-        "source_embedding.weight": orders[0].rows(tables[0])[:, width_order] * scale,
-        "target_embedding.weight": orders[1].rows(tables[1])[:, width_order] * scale,
-        "output.weight": orders[1].rows(output)[:, width_order],
+        "source_embedding.weight": orders[0].rows(tables.source)[:, width_order] * scale,
+        "target_embedding.weight": orders[1].rows(tables.target)[:, width_order] * scale,
+        "output.weight": orders[1].rows(tables.output)[:, width_order],
         "output.bias": orders[1].bias(bias),
     }
-    if config.tie in ("all", "target") and not torch.equal(output, tables[1]):
-        raise UserError(f"{tensors.where}: lm_head.weight differs from the table that {CONFIG} ties it to")
     for mine, theirs, way in correspondence(config):
         state[mine] = torch.cat([tensors.take(name, *size) for name, size in theirs])
         state[mine] = permuted(state[mine], way, width_order)
@@ -275,8 +280,6 @@ def marian_order(folder: Folder, names: dict[int, str], size: int) -> Order:
     for piece in ("<unk>", "</s>"):
         if piece not in ids:
             raise UserError(f"{folder.path}: the vocabulary has no {piece}")
-    if max(names) >= size:
-        raise UserError(f"{folder.path}: the vocabulary has the id {max(names)}, the network {size} tokens")
     pad = folder.setting("pad_token_id", int)
     start = folder.setting("decoder_start_token_id", int, pad)
     return our_order(size, pad=pad, unk=ids["<unk>"], eos=ids["</s>"], start=start)
@@ -285,6 +288,8 @@ def marian_order(folder: Folder, names: dict[int, str], size: int) -> Order:
 def m2m_names(folder: Folder) -> dict[int, str]:
     """Returns id -> piece of M2M-100: vocab.json, then the languages."""
     names = named(folder, "vocab.json")
+    if any(token.startswith("__") for token in added_tokens(folder).values()):
+        return names
     first = max(names, default=-1) + 1
     return names | {
         first + number: token for number, token in enumerate(listed_tokens(folder)) if token.startswith("__")
@@ -293,30 +298,15 @@ def m2m_names(folder: Folder) -> dict[int, str]:
 
 def nllb_names(folder: Folder) -> dict[int, str]:
     """Returns id -> piece of NLLB: four tokens of fairseq, the model's pieces after its first three, the languages."""
-    import sentencepiece
-
-    path = folder.file("sentencepiece.bpe.model")
-    try:
-        model = sentencepiece.SentencePieceProcessor(model_file=str(path))
-    except (RuntimeError, OSError) as problem:
-        raise UserError(f"{path}: not a SentencePiece model ({problem})") from None
-    size = model.vocab_size()
+    pieces = [one.piece for one in read_pieces(folder, PIECES).pieces]
+    if not (folder.path / PIECES).is_file():  # tokenizer.json has the network's ids
+        return dict(enumerate(pieces))
     names = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>"}
-    names |= {number + 1: model.id_to_piece(number) for number in range(3, size)}
-    added = added_tokens(folder)
-    if added:
-        return names | added
+    names |= {number + 1: piece for number, piece in enumerate(pieces) if number >= 3}
+    if added_tokens(folder):
+        return names
     languages = [token for token in listed_tokens(folder) if is_language_and_script(token)]
-    names |= {size + 1 + number: token for number, token in enumerate(languages)}
-    return names | {size + 1 + len(languages): "<mask>"}
-
-
-def added_tokens(folder: Folder) -> dict[int, str]:
-    """Returns id -> token of those that tokenizer.json or tokenizer_config.json gives an id."""
-    rows = folder.optional("tokenizer.json").get("added_tokens") or []
-    found = {int(row["id"]): str(row["content"]) for row in rows if {"id", "content"} <= row.keys()}
-    config = folder.optional("tokenizer_config.json").get("added_tokens_decoder") or {}
-    return found or {int(number): str(row["content"]) for number, row in config.items()}
+    return names | {len(pieces) + 1 + number: token for number, token in enumerate([*languages, "<mask>"])}
 
 
 def listed_tokens(folder: Folder) -> list[str]:

@@ -7,13 +7,14 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import file_sha256
+from dragoman.model.networks.network import Tie
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = re.compile(r".*\.(bin|pt|pth|ckpt|pkl|pickle|h5|msgpack)")
@@ -157,13 +158,33 @@ class Tensors:
             raise UserError(f"{self.where}: tensor {name!r} holds nan or infinity")
         return found
 
-    def either(self, names: tuple[str, ...], *shape: int) -> Tensor:
-        """Returns the first of `names` that there is; removes them all: one tensor under several names."""
-        first = next((name for name in names if name in self.left), names[0])
-        found = self.take(first, *shape)
-        for name in names:
-            self.left.pop(name, None)
-        return found
+    def tables(self, prefix: str, sizes: tuple[int, int], width: int, *, shared: bool, tied: bool) -> "Tables":
+        """Takes the tables of both sides and of the output layer, of which the file has one or all under their names.
+
+        Raises:
+            UserError: config.json ties tables that differ in the file, or a table is missing.
+        """
+        names = (f"{prefix}encoder.embed_tokens.weight", f"{prefix}decoder.embed_tokens.weight")
+        common, output = f"{prefix}shared.weight", "lm_head.weight"
+        held = {
+            name: self.take(name, size, width)
+            for name, size in zip((*names, common, output), (*sizes, sizes[0], sizes[1]), strict=True)
+            if name in self
+        }
+        one = next((held[name] for name in (common, *names) if name in held), None) if shared else None
+        source, target = (held.get(name, one) for name in names)
+        last = held.get(output, target if tied else None)
+        for name, table in zip((*names, output), (source, target, last), strict=True):
+            if table is None:
+                raise UserError(f"{self.where}: the weights have no tensor {name!r}, which {CONFIG} asks for")
+        assert source is not None and target is not None and last is not None
+        same = [table for name, table in held.items() if shared or name not in (names[0], common)]
+        if tied and not all(torch.equal(table, target) for table in same):
+            raise UserError(
+                f"{self.where}: {CONFIG} ties {', '.join(held)}, which differ. tie_word_embeddings=false there imports "
+                "them as they are"
+            )
+        return Tables(source, target, last)
 
     def finish(self) -> None:
         """Raises UserError if tensors are left that nothing has taken: the model is another one than it says."""
@@ -172,3 +193,18 @@ class Tensors:
             raise UserError(
                 f"{self.where}: {len(left)} tensors have no place in this architecture, such as {min(left)!r}"
             )
+
+
+class Tables(NamedTuple):
+    """Tables (V, D) of the two sides and of the output layer; some may be equal."""
+
+    source: Tensor
+    target: Tensor
+    output: Tensor
+
+    def tie(self, *, shared: bool, scaled: bool) -> Tie:
+        """Returns which of them are one for us. `scaled`: the output layer has the scale of the sides' tables."""
+        one_input = shared and torch.equal(self.source, self.target)
+        if scaled and torch.equal(self.target, self.output):
+            return "all" if one_input else "target"
+        return "inputs" if one_input else "none"

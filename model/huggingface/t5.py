@@ -17,6 +17,7 @@ from torch.nn.functional import pad as pad_end
 from dragoman.model.errors import UserError
 from dragoman.model.huggingface.folder import CONFIG, Folder, Tensors
 from dragoman.model.huggingface.options import Imported, ImportOptions
+from dragoman.model.huggingface.pieces import added_tokens, before_added, read_pieces
 from dragoman.model.huggingface.vocabulary import our_order, reordered
 from dragoman.model.layers.transformer_layers import GATED, Activation
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
@@ -36,9 +37,8 @@ def read_t5(folder: Folder, options: ImportOptions) -> Imported:
         UserError: a file is missing or does not fit; names it.
     """
     size = folder.setting("vocab_size", int)
-    names = piece_names(folder)
-    if max(names) >= size:
-        raise UserError(f"{folder.path}: spiece.model has the id {max(names)}, the network {size} tokens")
+    model = read_pieces(folder, "spiece.model")
+    names = {number: one.piece for number, one in enumerate(model.pieces)}
     pad = folder.setting("pad_token_id", int, 0)
     order = our_order(
         size,
@@ -47,21 +47,20 @@ def read_t5(folder: Folder, options: ImportOptions) -> Imported:
         eos=folder.setting("eos_token_id", int, 1),
         start=folder.setting("decoder_start_token_id", int, pad),
     )
-    tokenizer, _ = reordered(folder.file("spiece.model"), names, order)
+    tokenizer, notes = reordered(model, names, order, added_tokens(folder), before_added(folder))
     config = shape(folder, prefix_ids(tokenizer, options.prefix))
     tensors = folder.tensors()
-    ways = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
-    table = tensors.either(ways, size, config.width)
+    tied = folder.setting("tie_word_embeddings", bool, True)
+    tables = tensors.tables("", (size, size), config.width, shared=True, tied=tied)
     # T5 1.1 and mT5 say "not tied", keep another matrix and leave its result as it is; T5 1.0 divides it by sqrt(D).
-    divided = folder.setting("tie_word_embeddings", bool, True) and folder.setting("scale_decoder_outputs", bool, True)
-    output = tensors.take("lm_head.weight", size, config.width) if "lm_head.weight" in tensors else table
-    config.tie = "all" if divided and torch.equal(output, table) else "inputs"
+    divided = tied and folder.setting("scale_decoder_outputs", bool, True)
+    config.tie = tables.tie(shared=True, scaled=divided)
     network = Transformer(config, len(order), len(order))
     scale = config.width**-0.5
     state = {
-        "source_embedding.weight": order.rows(table) * scale,
-        "target_embedding.weight": order.rows(table) * scale,
-        "output.weight": order.rows(output) * (scale if divided else 1.0),
+        "source_embedding.weight": order.rows(tables.source) * scale,
+        "target_embedding.weight": order.rows(tables.target) * scale,
+        "output.weight": order.rows(tables.output) * (scale if divided else 1.0),
         "output.bias": order.bias(),
         **stack(tensors, config, folder, "encoder"),
         **stack(tensors, config, folder, "decoder"),
@@ -69,7 +68,7 @@ def read_t5(folder: Folder, options: ImportOptions) -> Imported:
     tensors.finish()
     zeros = {name: torch.zeros_like(one) for name, one in network.state_dict().items() if name.endswith(".bias")}
     network.load_state_dict({**zeros, **state})
-    return Imported(network, TokenizerPair(tokenizer, tokenizer))
+    return Imported(network, TokenizerPair(tokenizer, tokenizer), notes)
 
 
 def shape(folder: Folder, prefix: list[int]) -> TransformerConfig:
@@ -158,22 +157,6 @@ def stack(tensors: Tensors, config: TransformerConfig, folder: Folder, side: str
     found[f"{side}_relative.table"] = pad_end(table, (0, config.heads - theirs))
     found[f"{side}_norm.weight"] = tensors.take(f"{side}.final_layer_norm.weight", wide)
     return found
-
-
-def piece_names(folder: Folder) -> dict[int, str]:
-    """Returns id -> piece of spiece.model, whose ids are the network's.
-
-    Raises:
-        UserError: no such file, or not a SentencePiece model.
-    """
-    import sentencepiece
-
-    path = folder.file("spiece.model")
-    try:
-        model = sentencepiece.SentencePieceProcessor(model_file=str(path))
-    except (RuntimeError, OSError) as problem:
-        raise UserError(f"{path}: not a SentencePiece model ({problem})") from None
-    return {number: model.id_to_piece(number) for number in range(model.vocab_size())}
 
 
 def prefix_ids(tokenizer: SubwordTokenizer, words: str) -> list[int]:

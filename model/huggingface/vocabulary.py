@@ -4,9 +4,10 @@ A SentencePiece model's ids are the places of its pieces. Rewritten in our order
 has and the segmentation does not use marked unused, it segments as before and gives our ids.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from dragoman.model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, SPECIAL_PIEC
 
 ABSENT = -1e4  # the bias of a token that their vocabulary lacks: its probability is 0
 NONE = -1
+ROLES = re.compile(r"</?s>|<(pad|unk|mask|extra_id_\d+|madeupword\d+)>")  # of tokens that every model of a family has
 UNKNOWN_PENALTY = 10.0  # SentencePiece's, below the rarest piece
 
 
@@ -69,25 +71,24 @@ def our_order(size: int, *, pad: int, unk: int, eos: int, start: int, mask: int 
     return Order((*first, *(i for i in range(size) if i not in first)))
 
 
-def reordered(path: Path, names: Mapping[int, str], order: Order) -> tuple[SubwordTokenizer, int]:
-    """Returns the SentencePiece model in `path` with our ids, and how many of its pieces the vocabulary lacks.
+def reordered(
+    model: Any, names: Mapping[int, str], order: Order, added: Mapping[int, str], before: str
+) -> tuple[SubwordTokenizer, dict[str, int]]:
+    """Returns a SentencePiece model (a ModelProto) with our ids, and what is to be noted about it.
 
     `names`: their id -> piece. Pieces that the vocabulary lacks are not used: a word is then cut otherwise, where their
     tokenizer gives an unknown token. Ids without a name and names that are no pieces (languages) are control tokens.
+    `added`: tokens beside the pieces; those of a fine-tuning are pieces with the sign `before` them.
 
     Raises:
-        UserError: not a SentencePiece model of BPE or unigram.
+        UserError: an id outside of the network's table.
     """
-    from google.protobuf.message import DecodeError
     from sentencepiece import sentencepiece_model_pb2 as pb2
 
-    try:
-        model = pb2.ModelProto.FromString(path.read_bytes())
-    except DecodeError as problem:
-        raise UserError(f"{path}: not a SentencePiece model ({problem})") from None
+    names = {**names, **added}
+    if (highest := max(names, default=0)) > (last := max(order.theirs)):
+        raise UserError(f"the tokenizer: {names[highest]!r} has the id {highest}, the network {last + 1} tokens")
     kinds = {pb2.TrainerSpec.UNIGRAM: UnigramTokenizer, pb2.TrainerSpec.BPE: BpeTokenizer}
-    if not model.pieces or model.trainer_spec.model_type not in kinds:
-        raise UserError(f"{path}: not a SentencePiece model of BPE or unigram")
     kind = pb2.ModelProto.SentencePiece
     used = (kind.NORMAL, kind.USER_DEFINED, kind.BYTE)
     known = {one.piece: one for one in model.pieces if one.type in used}
@@ -95,9 +96,17 @@ def reordered(path: Path, names: Mapping[int, str], order: Order) -> tuple[Subwo
         kind(piece=piece, score=0.0, type=kind.UNKNOWN if number == UNK else kind.CONTROL)
         for number, piece in enumerate(SPECIAL_PIECES)
     ]
+    new = {
+        number: before + text
+        for number, text in added.items()
+        if text not in known and not (is_language(text) or ROLES.fullmatch(text))
+    }
     rarest = min((one.score for one in known.values()), default=0.0) - UNKNOWN_PENALTY
-    taken = set(SPECIAL_PIECES)
+    taken = {*SPECIAL_PIECES, *new.values()}
     for theirs in order.theirs[len(SPECIAL_PIECES) :]:
+        if theirs in new:
+            pieces.append(kind(piece=new[theirs], score=0.0, type=kind.USER_DEFINED))
+            continue
         name = names.get(theirs, "")
         if name in taken or not name:
             name = f"<{name.strip('<>') or 'unused'}:{theirs}>"
@@ -115,12 +124,18 @@ def reordered(path: Path, names: Mapping[int, str], order: Order) -> tuple[Subwo
     spec = model.trainer_spec
     spec.pad_id, spec.unk_id, spec.bos_id, spec.eos_id, spec.vocab_size = PAD, UNK, BOS, EOS, len(pieces)
     spec.pad_piece, spec.unk_piece, spec.bos_piece, spec.eos_piece = SPECIAL_PIECES[:4]
-    return kinds[spec.model_type](model.SerializeToString()), lacking
+    notes = {"pieces_without_id": lacking, "added_tokens": len(new)}
+    return kinds[spec.model_type](model.SerializeToString()), {name: count for name, count in notes.items() if count}
 
 
 def is_control(name: str) -> bool:
     """Returns True for tokens that are no text: <mask>, __de__, >>deu<<, deu_Latn."""
-    return (name[:1], name[-1:]) == ("<", ">") or name.startswith((">>", "__")) or is_language_and_script(name)
+    return (name[:1], name[-1:]) == ("<", ">") or is_language(name)
+
+
+def is_language(name: str) -> bool:
+    """Returns True for tokens that name a language: __de__, >>deu<<, deu_Latn."""
+    return name.startswith((">>", "__")) or is_language_and_script(name)
 
 
 def is_language_and_script(name: str) -> bool:

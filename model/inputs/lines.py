@@ -163,7 +163,7 @@ def _container_lines(path: Path, kind: Kind, view: View) -> Iterator[str]:
     """Yields one line per unit or row; a missing language gives an empty text, so that sides stay aligned."""
     if not view.languages:
         raise UserError(f"{path}: is a {kind} file; its languages are needed: pair=SOURCE-TARGET")
-    units = units_of(path, kind) if kind in PAIRS else rows_of(path, kind, view.languages, view.fields)  # type: ignore[arg-type]  # the two kinds of each
+    units = units_of(path, kind, "keep") if kind in PAIRS else rows_of(path, kind, view.languages, view.fields)  # type: ignore[arg-type]  # the two kinds of each
     total, lacking = 0, dict.fromkeys(view.languages, 0)
     offered: set[str] = set()
     for unit in units:

@@ -2,33 +2,50 @@
 
 An inline element that stands for formatting (`bpt`, `ph`, `x` ...) is dropped with its content, which is code; one
 that holds text (`hi`, `g`, `mrk`, `pc`) gives its text. The document's own entities are not resolved and nothing is
-fetched, so a file cannot read another file or grow without limit.
+fetched, so a file cannot read another file or grow without limit. A character that XML forbids damages its unit alone.
 """
 
+import codecs
+import logging
+import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from lxml import etree
 
 from dragoman.model.errors import UserError
-from dragoman.model.inputs.compression import compression_of
+from dragoman.model.inputs.compression import plain_blocks
+from dragoman.model.inputs.kinds import marked_encoding
 from dragoman.model.inputs.streams import Blocks
+from dragoman.model.plural import plural
 
 CODES = {"bpt", "ept", "ph", "it", "ut", "x", "bx", "ex", "sc", "ec", "cp"}  # elements whose content is no text
+Texts = dict[str, str]  # by language
+FORBIDDEN, SURROGATE = "\ufdd0", "\ud800"  # a noncharacter, which XML allows and no text has
+LONGEST_REFERENCE = 12  # signs of a reference to a character
+_CODES = r"x0*(?:[0-8bcef]|1[0-9a-f]|d[89a-f][0-9a-f]{2}|fff[ef])|0*(?:[0-8]|1[124-9]|2\d|3[01])"
+_FORBIDDEN = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\udc80-\udcff]|&#(?:{_CODES});", re.IGNORECASE)
+logger = logging.getLogger(__name__)
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
-def units_of(path: Path, kind: Literal["tmx", "xliff"]) -> Iterator[dict[str, str]]:
-    """Yields the texts of each unit by language.
+def units_of(path: Path, kind: Literal["tmx", "xliff"], damaged: Literal["keep", "skip"] = "skip") -> Iterator[Texts]:
+    """Yields the texts of each unit by language; a unit with two texts of a language is two.
+
+    `damaged`: a unit with a character that XML forbids is left out with a warning, or keeps a lone surrogate there,
+    which is no UTF-8.
 
     Raises:
         UserError: the file is not valid XML; the message names the line.
     """
     ends = ("tu",) if kind == "tmx" else ("trans-unit", "segment")
     languages: dict[str, str] = {}
+    skipped: list[int] = []
+    number = 0
     try:
-        with Blocks.of(path) if compression_of(path) != "plain" else path.open("rb") as file:
+        with Blocks.from_blocks(allowed_characters(plain_blocks(path))) as file:
             walk = etree.iterparse(
                 file, events=("start", "end"), resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
             )
@@ -37,26 +54,53 @@ def units_of(path: Path, kind: Literal["tmx", "xliff"]) -> Iterator[dict[str, st
                 if event == "start":
                     languages |= _languages(element) if name in ("xliff", "file") else {}
                 elif name in ends:
-                    unit = _tmx_unit(element) if kind == "tmx" else _xliff_unit(element, languages)
-                    if unit:
-                        yield unit
+                    number += 1
+                    for unit in _tmx_units(element) if kind == "tmx" else [_xliff_unit(element, languages)]:
+                        if damaged == "skip" and any(FORBIDDEN in text for text in unit.values()):
+                            skipped.append(number)
+                        elif unit:
+                            yield {code: text.replace(FORBIDDEN, SURROGATE) for code, text in unit.items()}
                     _forget(element)
     except etree.XMLSyntaxError as problem:
         raise UserError(f"{path}: is no whole {kind.upper()} file ({problem.msg})") from None
+    if skipped:
+        logger.warning("%s: left out %s with characters that XML forbids, such as unit %s", path,
+                       plural(len(skipped), "unit"), skipped[0])  # fmt: skip
 
 
-def _tmx_unit(unit: Any) -> dict[str, str]:
-    found = {}
+def allowed_characters(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yields XML with `FORBIDDEN` for what it may not hold: control characters, their references, and broken UTF-8.
+
+    A document in another encoding, by its byte order mark or its declaration, stays as it is.
+    """
+    first = next(blocks, b"")
+    declared = re.match(rb"\s*<\?xml[^>]*encoding\s*=\s*[\"']([\w.-]+)", first.removeprefix(b"\xef\xbb\xbf"))
+    if marked_encoding(first) or (declared and declared[1].lower() not in (b"utf-8", b"utf8", b"us-ascii", b"ascii")):
+        yield first
+        yield from blocks
+        return
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    rest = ""
+    for block in chain([first], blocks, [b""]):
+        text = rest + decoder.decode(block, final=not block)
+        cut = text.rfind("&", len(text) - LONGEST_REFERENCE) if block else -1
+        text, rest = (text[:cut], text[cut:]) if cut >= 0 else (text, "")
+        yield _FORBIDDEN.sub(FORBIDDEN, text).encode()
+
+
+def _tmx_units(unit: Any) -> list[Texts]:
+    found: dict[str, list[str]] = {}
     for variant in unit.iterchildren():
         if _name(variant) == "tuv":
             language = variant.get(LANGUAGE) or variant.get("lang") or ""
             segment = next((child for child in variant.iterchildren() if _name(child) == "seg"), None)
             if segment is not None:
-                found[language] = _text(segment)
-    return found
+                found.setdefault(language, []).append(_text(segment))
+    most = max(map(len, found.values()), default=0)
+    return [{code: texts[min(row, len(texts) - 1)] for code, texts in found.items()} for row in range(most)]
 
 
-def _xliff_unit(unit: Any, languages: dict[str, str]) -> dict[str, str]:
+def _xliff_unit(unit: Any, languages: dict[str, str]) -> Texts:
     found = {}
     for side in unit.iterchildren():
         name = _name(side)

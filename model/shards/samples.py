@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.errors import UserError
+from dragoman.model.inputs.compression import compression_of
+from dragoman.model.inputs.streams import Blocks
+
+_BLOCK = 1 << 20  # bytes
 
 
 def read_samples(path: Path, extensions: set[str]) -> Iterator[tuple[str, dict[str, bytes]]]:
@@ -23,21 +27,25 @@ def read_samples(path: Path, extensions: set[str]) -> Iterator[tuple[str, dict[s
         return name.rpartition("/")[2].partition(".")[2].lower() in extensions
 
     key = "the beginning"
-    with path.open("rb") as file:
+    with Blocks.of(path) as file:
         try:
             for sample in group_by_keys(tar_file_expander([{"url": str(path), "stream": file}], select_files=wanted)):
                 key = str(sample["__key__"])
                 yield key, {name: data for name, data in sample.items() if not name.startswith("__")}
+            while file.read(_BLOCK):  # a compressed file that is cut off behind the last sample says so
+                pass
             check_end(path)
+        except UserError as problem:  # the library has added its own arguments
+            raise UserError(problem.args[0]) from None
         except (tarfile.TarError, EOFError, ValueError) as problem:
             raise UserError(f"{path}: not a whole tar: broken after {key} ({problem.args[0]})") from None
 
 
 def check_end(path: Path) -> None:
     """Raises UserError if an uncompressed tar lacks the two empty blocks that mark its end."""
+    if compression_of(path) != "plain":  # detects truncation itself
+        return
     with path.open("rb") as file:
-        if file.read(2) == b"\x1f\x8b":  # gzip, which detects truncation itself
-            return
         size = file.seek(0, 2)
         file.seek(max(0, size - 1024))
         if size < 1024 or file.read().strip(b"\0"):

@@ -43,6 +43,8 @@ _ENDS = {
 DOTLESS = frozenset(("tr", "az", "crh", "gag"))
 CASED_APART = DOTLESS | {"lt"}
 _DOT = "\u0307"  # which Lithuanian i and j keep below an accent
+_DOTTED = regex.compile(rf"(?<=[ijį]){_DOT}")
+_TONOS = regex.compile(r"(?<=\p{Greek}\p{M}*)\u0301")
 _BELOW_ACCENT = regex.compile(r"[IJĮ](?=[^\p{ccc=0}\p{ccc=230}]*\p{ccc=230})|[ÌÍĨ]")
 
 
@@ -60,6 +62,28 @@ def fold_case(text: str, language: str = "") -> str:
     elif language:
         text = _BELOW_ACCENT.sub(_keep_dot, text)
     return text.lower()
+
+
+def upper_case(text: str, language: str = "") -> str:
+    """Returns the text in the capitals of its language: İ in Turkish, no accents in Greek, no dot in Lithuanian."""
+    base = base_language(language) if language else ""
+    if base in DOTLESS:
+        text = text.replace("i", "İ")
+    elif base == "lt":
+        text = _DOTTED.sub("", text)
+    elif base == "el":
+        text = unicodedata.normalize("NFC", _TONOS.sub("", unicodedata.normalize("NFD", text)))
+    return text.upper()
+
+
+def capitalise(text: str, language: str = "") -> str:
+    """Returns the text with a first capital of its language: IJs in Dutch, İ in Turkish."""
+    base = base_language(language) if language else ""
+    if base == "nl" and text[:2] == "ij":
+        return f"IJ{text[2:]}"
+    if base == "lt":
+        text = _DOTTED.sub("", text[:2]) + text[2:]
+    return ("İ" if base in DOTLESS and text[:1] == "i" else text[:1].title()) + text[1:]
 
 
 def _keep_dot(match: regex.Match[str]) -> str:
@@ -123,6 +147,11 @@ def segment(words: Sequence[str], segmenter: Segmenter) -> list[str]:
             start = run.end()
         parts.append(word[start:])
     return [part for part in parts if part]
+
+
+def words_of(text: str) -> list[str]:
+    """Returns what stands between blanks, in scripts without blanks by ICU's dictionaries if they are installed."""
+    return segment(text.split(), "icu" if has_icu() else "none")
 
 
 def _dictionary_words(run: str) -> list[str]:

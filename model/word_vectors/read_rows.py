@@ -34,11 +34,17 @@ class ReadVectors:
 
 def is_text_row(line: bytes, width: int) -> bool:
     """Returns True for a word and `width` numbers."""
-    parts = line.rstrip().rsplit(b" ", width)
+    parts = columns(line, width)
     try:
         return width > 0 and len(parts) == width + 1 and all(np.isfinite(float(one)) for one in parts[1:])
     except ValueError:
         return False
+
+
+def columns(line: bytes, width: int) -> list[bytes]:
+    """Returns the word and the numbers of a row, between blanks or tabs."""
+    line = line.rstrip()
+    return line.rsplit(b"\t" if line.count(b"\t") >= width else b" ", width)
 
 
 def read_text(path: Path, file: BinaryIO, width: int, form: str, line: int, count: int | None) -> ReadVectors:
@@ -46,7 +52,7 @@ def read_text(path: Path, file: BinaryIO, width: int, form: str, line: int, coun
     words: list[str] = []
     rows: list[NDArray[np.float32]] = []
     for number, text in enumerate(iter_lines(file), line):
-        parts = text.rstrip(b"\r\n ").rsplit(b" ", width)
+        parts = columns(text, width)
         try:
             words.append(parts[0].decode("utf-8", "replace"))
             row = np.array(parts[1:], np.float64).astype(np.float32)
@@ -56,7 +62,8 @@ def read_text(path: Path, file: BinaryIO, width: int, form: str, line: int, coun
             raise UserError(f"{path}: line {number}: {len(parts) - 1} numbers, the first row has {width}")
         rows.append(row)
     if count is not None and count != len(words):
-        raise UserError(f"{path}: line 1 announces {count:,} words, there are {len(words):,}; the file is cut off")
+        end = "; the file is cut off" if count > len(words) else ""
+        raise UserError(f"{path}: line 1 announces {count:,} words, there are {len(words):,}{end}")
     return ReadVectors(words, np.stack(rows), form)
 
 

@@ -50,12 +50,24 @@ def read_vectors(path: Path) -> ReadVectors:
                 raise UserError(f"{path}: line 1 announces {count} words of {width} numbers")
             if is_text_row(start.split(b"\n", 2)[1], width):
                 return distinct(read_text(path, file, width, "word2vec text", 2, count))
+            if is_printable(start.split(b"\n", 2)[1]):
+                raise UserError(
+                    f"{path}: line 2: not a word and {width} numbers between blanks or tabs, with decimal points (0.12)"
+                )
             return distinct(read_binary(path, file, count, width))
         if not is_text_row(start.partition(b"\n")[0], len(first) - 1):
             raise UserError(
                 f"{path}: no word vectors; formats: word2vec text or binary, fastText .vec or .bin, GloVe, npz"
             )
         return distinct(read_text(path, file, len(first) - 1, "GloVe", 1, None))
+
+
+def is_printable(line: bytes) -> bool:
+    """Returns True for a line of text; word2vec's binary numbers hold control characters or no letters at all."""
+    try:
+        return line.rstrip().replace(b"\t", b" ").decode().isprintable()
+    except UnicodeDecodeError:
+        return False
 
 
 def opened(path: Path) -> BinaryIO:

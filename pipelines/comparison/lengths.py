@@ -7,6 +7,7 @@ and needs no search.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dragoman.model.text.letters import words_of
 from dragoman.pipelines.comparison.intervals import Interval, interval
 
 STEP = 5  # words in a bucket with enough sentences
@@ -31,7 +32,7 @@ def length_buckets(sources: Sequence[str], step: int = STEP, fewest: int = FEWES
     A bucket with fewer than `fewest` sentences takes in the next lengths; the rest joins the last bucket."""
     by_step: dict[int, list[int]] = {}
     for row, text in enumerate(sources):
-        by_step.setdefault(max(0, len(text.split()) - 1) // step, []).append(row)
+        by_step.setdefault(max(0, len(words_of(text)) - 1) // step, []).append(row)
     found: list[list[int]] = []
     held: list[int] = []
     for place in sorted(by_step):
@@ -59,7 +60,7 @@ def scores_by_length(
     """
     scores = []
     for rows in length_buckets(sources):
-        words = [len(sources[row].split()) for row in rows]
+        words = [len(words_of(sources[row])) for row in rows]
         ours, gold = [hypotheses[row] for row in rows], [references[row] for row in rows]
         found = interval(ours, gold, "bleu", tokenize, samples)
         surprise = -sum(log_probabilities[row] for row in rows) / max(1, sum(map(len, gold)))

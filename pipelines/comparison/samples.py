@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from dragoman.model.text.letters import words_of
 from dragoman.pipelines.comparison.page import Sample
 from dragoman.pipelines.comparison.sentences import pick_evenly
 
@@ -13,7 +14,7 @@ def samples(
 ) -> list[Sample]:
     """Picks `count` distinct sentences with lengths evenly between the shortest and the longest."""
     order = sorted(
-        (row for row, text in enumerate(sources) if text.strip()), key=lambda row: (len(sources[row].split()), row)
+        (row for row, text in enumerate(sources) if text.strip()), key=lambda row: (len(words_of(sources[row])), row)
     )
     rows = pick_evenly(order, count)
     return [

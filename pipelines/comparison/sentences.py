@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
+from dragoman.model.text.letters import words_of
+
 Item = TypeVar("Item")
 
 # Three ways each to say four things: who gives to whom, who chases whom. Word order and voice change while the meaning
@@ -53,7 +55,7 @@ def map_sentences(wanted: Sequence[str], sources: Sequence[str], count: int) -> 
         return list(dict.fromkeys(wanted))
     low, high = MAP_WORDS
     different = [text for text in dict.fromkeys(sources) if text.strip()]
-    return pick_evenly([text for text in different if low <= len(text.split()) <= high] or different, count)
+    return pick_evenly([text for text in different if low <= len(words_of(text)) <= high] or different, count)
 
 
 def state_sentences(wanted: Sequence[str], language: str, sources: Sequence[str]) -> tuple[list[str], list[int]]:
@@ -69,7 +71,7 @@ def state_sentences(wanted: Sequence[str], language: str, sources: Sequence[str]
     if not chosen:
         different = [text for text in dict.fromkeys(sources) if text.strip()]
         chosen = pick_evenly(
-            [text for text in different if len(text.split()) <= MAP_WORDS[1]] or different, STATE_COUNT
+            [text for text in different if len(words_of(text)) <= MAP_WORDS[1]] or different, STATE_COUNT
         )
     return chosen, [0] * len(chosen)
 

@@ -13,20 +13,22 @@ BLEU has three scales, which must not be compared with each other:
 import importlib.metadata
 import logging
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
+import regex
+
 from dragoman.model.errors import UserError
 from dragoman.model.inference.bleu import BY_LANGUAGE, tokeniser
 from dragoman.model.languages import base_language
-from dragoman.model.text.letters import case_language, fold_case
+from dragoman.model.text.letters import case_language, fold_case, words_of
 
 WORDS = (5, 10, 15, 20, 30, 40)  # upper ends of the buckets, in words of the reference; one more is open
 CHARACTERS = (10, 20, 30, 40, 60, 80)  # the same for languages without spaces; a word is about two characters
+_WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 ROUGES = ("rouge1", "rouge2", "rougeL")
 Unit = Literal["words", "characters"]
 ASIAN = ("zh", "ja")  # languages that TER has rules for: each ideograph is a word
@@ -170,24 +172,27 @@ def score(
 
 
 class _Words:
-    """Words in lower case, for languages whose letters ROUGE's own tokeniser drops."""
+    """Words in lower case, for languages whose letters ROUGE's own tokeniser drops; without blanks by dictionaries."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language
 
     def tokenize(self, text: str) -> list[str]:
-        return re.findall(r"\w+", text.lower())
+        return words_of(" ".join(_WORD.findall(fold_case(text, self.language))))
 
 
 def rouge(hypotheses: Sequence[str], references: Sequence[str], language: str) -> dict[str, float]:
     """Returns the mean F measures of ROUGE-1, -2 and -L (Lin 2004) from 0 to 100, by rouge-score, without stemming."""
     from rouge_score.rouge_scorer import RougeScorer
 
-    scorer = RougeScorer(ROUGES, tokenizer=None if language == "en" else _Words())
+    scorer = RougeScorer(ROUGES, tokenizer=None if language == "en" else _Words(language))
     found = [scorer.score(theirs, ours) for ours, theirs in zip(hypotheses, references, strict=True)]
     return {name: 100.0 * math.fsum(one[name].fmeasure for one in found) / len(found) for name in ROUGES}
 
 
 def rouge_signature(language: str) -> str:
     """Returns how ROUGE was computed."""
-    words = "own" if language == "en" else "words"
+    words = "own" if language == "en" else "unicode"
     return f"F|tok:{words}|stem:no|rouge-score:{importlib.metadata.version('rouge-score')}"
 
 
@@ -229,7 +234,7 @@ def buckets(hypotheses: Sequence[str], references: Sequence[str], tokenize: str,
 
 def size(text: str, unit: Unit) -> int:
     """Returns the length of a text in words or characters."""
-    return len(text) if unit == "characters" else len(text.split())
+    return len(text) if unit == "characters" else len(words_of(text))
 
 
 def length_groups(references: Sequence[str], unit: Unit) -> list[tuple[str, list[int]]]:

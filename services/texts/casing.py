@@ -1,6 +1,7 @@
 """Capitals: a text in capitals is given to the model as a sentence, and its translation is put in capitals."""
 
 from dragoman.model.languages import base_language
+from dragoman.model.text.letters import fold_case
 
 # Languages whose nouns have capitals: what begins a sentence may keep its capital elsewhere.
 NOUN_CAPITALS = frozenset(("de", "lb", "nds", "bar", "gsw"))
@@ -22,14 +23,14 @@ def is_shouted(text: str) -> bool:
     return text.isupper() and sum(sign.isupper() for sign in text) > 1
 
 
-def calm(text: str) -> str:
+def calm(text: str, language: str) -> str:
     """Returns a text of capitals as a sentence, in the same length."""
-    signs, first = [], True
-    for sign in text:
-        small = sign.lower()
-        signs.append(sign if first or len(small) != len(sign) else small)
-        first = first and not sign.isalpha()
-    return "".join(signs)
+    first = next((at + 1 for at, sign in enumerate(text) if sign.isalpha()), 0)
+    small = fold_case(text, language)  # whole: a final sigma is another letter
+    if len(small) != len(text):
+        folded = (fold_case(sign, language) for sign in text)
+        small = "".join(low if len(low) == 1 else sign for sign, low in zip(text, folded, strict=True))
+    return text[:first] + small[first:]
 
 
 def starts_small(text: str) -> bool:
@@ -43,6 +44,8 @@ def small_first(text: str, target: str) -> str:
     place = next((at for at, sign in enumerate(text) if sign.isalpha()), -1)
     if place < 0 or len(text[place].lower()) != 1:
         return text
+    if base_language(target or "und") == "nl" and text[place : place + 2] == "IJ":
+        return f"{text[:place]}ij{text[place + 2 :]}"
     end = place
     while end < len(text) and text[end].isalpha():
         end += 1
@@ -51,4 +54,4 @@ def small_first(text: str, target: str) -> str:
         return text
     if base_language(target or "und") in NOUN_CAPITALS and word.lower() not in SMALL_WORDS:
         return text
-    return text[:place] + text[place].lower() + text[place + 1 :]
+    return text[:place] + fold_case(text[place], target) + text[place + 1 :]

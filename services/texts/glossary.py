@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -13,7 +13,8 @@ import regex
 
 from dragoman.model.errors import UserError
 from dragoman.model.languages import base_language
-from dragoman.services.texts.stems import stem
+from dragoman.model.text.letters import capitalise, fold_case, is_blankless, upper_case, words_of
+from dragoman.services.texts.lemmas import lemma
 from dragoman.services.texts.tbx import read_tbx
 
 MOST_TERMS = 10_000
@@ -28,6 +29,14 @@ ARTICLES = {
     "nl": "de het een",
     "pt": "o a os as um uma uns umas",
 }
+ACRONYM = regex.compile(r"(?<![\p{L}\p{M}\p{N}])\p{Lu}[\p{Lu}\p{M}\p{N}]+(?![\p{L}\p{M}\p{N}])")
+_HANGUL = regex.compile(r"\p{Hangul}")
+# Korean particles at the end of a word: topic, subject, object, place, company and their kin.
+_PARTICLES = (
+    "은 는 이 가 을 를 의 에 에서 에게 에게서 한테 께 께서 와 과 로 으로 도 만 까지 부터 처럼 보다 나 이나 랑 이랑 "
+    "마다 조차 밖에 라고 이라고 이다 입니다"
+)
+_PARTICLE = regex.compile(rf"(?<=\p{{Hangul}})(?:{_PARTICLES.replace(' ', '|')})(?!\p{{L}})")
 _JOINT = regex.compile(r"[\s\u00ad-]+")
 
 
@@ -40,51 +49,72 @@ class Found(NamedTuple):
     exact: bool  # False: the text has another form of the term
 
 
+class Word(NamedTuple):
+    """A word of a text."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Spot(NamedTuple):
+    """Where a term stands in a text."""
+
+    term: str
+    start: int
+    end: int
+    exact: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Glossary:
-    """Source terms and how they are translated. A term is found as whole words, in any case and with any ending."""
+    """Source terms and how they are translated. A term is found as whole words, in any case and in any inflection."""
 
     terms: Mapping[str, str] = field(default_factory=dict)
 
-    def find(self, text: str, language: str) -> Iterator[Found]:
+    def find(self, text: str, language: str, target: str = "") -> Iterator[Found]:
         """Yields the places of terms in a text of this language, apart from each other, and what they become there."""
         index = _index(self, language)
-        words = list(WORD.finditer(text))
+        words = list(_words(text))
+        ends = {end for _, end, _ in words} | {match.start() for match in _PARTICLE.finditer(text)}
         place = 0
-        for number, word in enumerate(words):
-            if word.start() < place:
+        for number, (start, _, word) in enumerate(words):
+            if start < place:
                 continue
             following = words[number : number + MOST_WORDS]
-            terms = index.get(stem(word.group(), language), ())
-            found = next(filter(None, (self._exact(term, text, word.start(), place) for term in terms)), None)
+            terms = index.get(_key(word, language), ())
+            spans = (self._exact(term, text, start, place, ends, language) for term in terms)
+            found = next(filter(None, spans), None)
             found = found or next(filter(None, (self._form(term, text, following, language) for term in terms)), None)
             if found:
-                yield found
-                place = found.end
+                term, start, end, exact = found
+                yield Found(start, end, _in_case(self.terms[term], term, text[start:end], target), exact)
+                place = end
 
-    def _exact(self, term: str, text: str, at: int, place: int) -> Found | None:
-        """Returns the term if it is there as it is written, in any case."""
+    def _exact(self, term: str, text: str, at: int, place: int, ends: Container[int], language: str) -> Spot | None:
+        """Returns the term's place if it is there as it is written; a word in capitals is one in capitals alone."""
         first = WORD.search(term)
         start = at - (first.start() if first else 0)
         end = start + len(term)
-        whole = not text[end - 1 : end].isalnum() or not text[end : end + 1].isalnum()
-        if start >= place and whole and text[start:end].lower() == term.lower():
-            return Found(start, end, _in_case(self.terms[term], term, text[start:end]), True)
-        return None
+        found = text[start:end]
+        if start < place or not (end in ends or WORD.match(found[-1:]) is None):
+            return None
+        if fold_case(found, language) != fold_case(term, language):
+            return None
+        capitals = all(word.group() == found[slice(*word.span())] for word in ACRONYM.finditer(term))
+        return Spot(term, start, end, True) if capitals else None
 
-    def _form(self, term: str, text: str, words: Sequence["regex.Match[str]"], language: str) -> Found | None:
-        """Returns the term if it is there with other endings."""
+    def _form(self, term: str, text: str, words: Sequence[Word], language: str) -> Spot | None:
+        """Returns the term's place if it is there with other endings."""
         wanted = WORD.findall(term)
         given = words[: len(wanted)]
-        if len(given) < len(wanted) or _JOINT.sub("", WORD.sub("", term)):
+        if len(given) < len(wanted) or _by_sign(wanted[0]) or _JOINT.sub("", WORD.sub("", term)):
             return None
-        gaps = (text[one.end() : other.start()] for one, other in pairwise(given))
-        if not all(map(_JOINT.fullmatch, gaps)):
+        if not all(_JOINT.fullmatch(text[before.end : after.start]) for before, after in pairwise(given)):
             return None
-        if any(stem(one.group(), language) != stem(word, language) for one, word in zip(given, wanted, strict=True)):
-            return None
-        start, end = given[0].start(), given[-1].end()
-        return Found(start, end, _in_case(self.terms[term], term, text[start:end]), False)
+        if all(_is_form(word.text, form, language) for word, form in zip(given, wanted, strict=True)):
+            return Spot(term, given[0].start, given[-1].end, False)
+        return None
 
     @classmethod
     def of(cls, rows: Iterable[tuple[str, str]], where: str) -> "Glossary":
@@ -105,22 +135,49 @@ class Glossary:
         return cls(terms)
 
 
-def _in_case(target: str, term: str, found: str) -> str:
+def _in_case(target: str, term: str, found: str, language: str) -> str:
     """Returns a term's translation with the capitals that the text gives the term."""
     if found.isupper() and not term.isupper() and len(found) > 1:
-        return target.upper()
+        return upper_case(target, language)
     if found[:1].isupper() and term[:1].islower():
-        return target[:1].upper() + target[1:]
+        return capitalise(target, language)
     return target
+
+
+def _words(text: str) -> Iterator[Word]:
+    """Yields the words of a text: by ICU's dictionaries where there are no blanks."""
+    for match in WORD.finditer(text):
+        place = match.start()
+        for part in words_of(match.group()):
+            yield Word(place, place + len(part), part)
+            place += len(part)
+
+
+def _by_sign(word: str) -> bool:
+    """Returns True for words that stand as they are in the text, without blanks around them or before particles."""
+    return is_blankless(word[0]) or _HANGUL.match(word) is not None
+
+
+def _key(word: str, language: str) -> str:
+    """Returns what the terms are indexed by: the base form of a word, or its first sign."""
+    return word[0] if _by_sign(word) else lemma(word, language)
+
+
+def _is_form(word: str, wanted: str, language: str) -> bool:
+    """Returns True if a word is an inflected form of the word `wanted` of a term."""
+    if ACRONYM.fullmatch(wanted):
+        return word in (wanted, f"{wanted}s")
+    return lemma(word, language) == lemma(wanted, language)
 
 
 @lru_cache(64)
 def _index(glossary: Glossary, language: str) -> Mapping[str, Sequence[str]]:
-    """Returns the terms by the stem of their first word, the longest first."""
+    """Returns the terms by the key of their first word, the longest first."""
     found: dict[str, list[str]] = {}
     for term in sorted(glossary.terms, key=len, reverse=True):
         if word := WORD.search(term):
-            found.setdefault(stem(word.group(), language), []).append(term)
+            key = _key(next(_words(word.group())).text, language)
+            found.setdefault(key, []).append(term)
     return found
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 import regex
 
+from dragoman.model.text.letters import fold_case
 from dragoman.services.texts import casing
 from dragoman.services.texts.runs import Mask, Run, Span
 from dragoman.services.texts.stand_ins import Pair, StandIns
@@ -42,6 +43,7 @@ def make_line(
     stand_ins: StandIns,
     hidden: frozenset[Mask] = frozenset(),
     form: Literal["", "small", "given"] = "",
+    language: str = "",
 ) -> Line | None:
     """Returns the line of a part; None if there are not enough stand-ins for its masks.
 
@@ -88,12 +90,12 @@ def make_line(
     _flatten(line, signs, origin)
     given = "".join(signs)
     if line.shouted and form != "given":
-        given = _calm(given, [place for _, _, place in line.stood])
+        given = _calm(given, [place for _, _, place in line.stood], language)
     elif not line.shouted:
         line.small = casing.starts_small(given)
         line.capital = given[:1].isupper()
-    if form == "small" and len(given.lower()) == len(given):
-        given = given.lower()
+    if form == "small" and len(small := fold_case(given, language)) == len(given):
+        given = small
     given = _APOSTROPHE.sub("'", given)
     found = _STOP.search(given)
     line.last = found.group() if found else ""
@@ -138,8 +140,8 @@ def _flatten(line: Line, signs: list[str], origin: list[int]) -> None:
         at += 1
 
 
-def _calm(text: str, kept: Iterable[Span]) -> str:
-    small = list(casing.calm(text))
+def _calm(text: str, kept: Iterable[Span], language: str) -> str:
+    small = list(casing.calm(text, language))
     for begin, end in kept:
         small[begin:end] = text[begin:end]
     return "".join(small)

@@ -95,7 +95,8 @@ class RunState:
     def _make_line(self, part: Part, stand_ins: StandIns) -> Line | None:
         turned = stand_ins.turned(part.turn)
         form = short.forms(part.forms[0][0], self.language)[len(part.forms)] if part.forms else ""
-        return lines.make_line(self.run, part.span, self.masks(part.span), turned, frozenset(part.hidden), form)
+        masks, hidden = self.masks(part.span), frozenset(part.hidden)
+        return lines.make_line(self.run, part.span, masks, turned, hidden, form, self.language)
 
     def _lined(self, parts: Iterable[Part], stand_ins: StandIns) -> Iterator[Part]:
         for part in parts:

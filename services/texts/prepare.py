@@ -237,7 +237,7 @@ def prepare(text: str, options: TextOptions, source_language: str, longest: int,
     runs = [node for node in nodes if isinstance(node, Run)]
     while runs:
         run = runs.pop(0)
-        _mask_terms(run, options.glossary, source_language)
+        _mask_terms(run, options.glossary, source_language, target_language)
         states.append(RunState(run, options, source_language, target_language, longest))
         runs += [node for one in run.units for node in one.inner if isinstance(node, Run)]
     return Prepared(nodes, states, known=match)
@@ -285,11 +285,11 @@ def spoken_text(text: str, options: TextOptions) -> str:
     return " ".join(parts)
 
 
-def _mask_terms(run: Run, glossary: Glossary | None, language: str) -> None:
+def _mask_terms(run: Run, glossary: Glossary | None, language: str, target_language: str) -> None:
     if glossary is None:
         return
     taken = [(mask.start, mask.end) for mask in run.masks]
-    for start, end, target, exact in glossary.find(run.text, language):
+    for start, end, target, exact in glossary.find(run.text, language, target_language):
         if not any(begin < end and start < stop for begin, stop in taken):
             run.masks.append(Mask(start, end, "term", run.form.write(target), exact=exact))
     run.masks.sort(key=lambda mask: mask.start)

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 import regex
 
 from dragoman.model.inference.translator import Translation
+from dragoman.model.text.letters import capitalise, upper_case
 from dragoman.services.texts import casing
+from dragoman.services.texts.lemmas import lemma
 from dragoman.services.texts.lines import PLAIN_SCRIPT, Line
 from dragoman.services.texts.runs import Mask, Span
-from dragoman.services.texts.stems import stem
 
 MARKS = ".,;:!?…\"'”’»)]"
 _MANY_STOPS, _MANY_STOPS_END = regex.compile(r"[.!?…]*[.!?]{2}|…"), regex.compile(r"[.!?…]+$")
@@ -68,11 +69,11 @@ def read_translation(line: Line, translation: Translation, text: str, target: st
         _link(found, line, pairs)
     _repair_end(found, line)
     if line.shouted:
-        _shout(found)
+        _shout(found, target)
     elif line.small and not any(place.start == 0 for place in found.places):
         found.text = casing.small_first(found.text, target)
     elif line.capital and len(found.text[:1].upper()) == 1 and not any(place.start == 0 for place in found.places):
-        found.text = found.text[:1].upper() + found.text[1:]
+        found.text = capitalise(found.text, target)
     for first, raw in line.breaks:
         place = line.origin[first]
         _put_break(found, first / max(1, len(line.text)), Mask(place, place, "feed", raw))
@@ -167,7 +168,7 @@ def _place_term(found: Target, line: Line, mask: Mask, pairs: Sequence[tuple[Spa
     for begin, end in words if " " not in term else ():
         core = found.text[begin:end].rstrip(MARKS)
         longer = len(term) > 3 and core.casefold().startswith(term) and len(core) <= len(term) + MOST_ENDING
-        if longer or ((begin, end) in hits and found.aligned and stem(core, language) == stem(term, language)):
+        if longer or ((begin, end) in hits and found.aligned and lemma(core, language) == lemma(term, language)):
             found.places.append(Place(begin, begin + len(core), mask, "inflected", core))
             return
     hits = [span for span in hits if any(sign.isalnum() for sign in found.text[span[0] : span[1]])]
@@ -218,13 +219,13 @@ def _repair_end(found: Target, line: Line) -> None:
     found.links = [(right, left) for right, left in clipped if right[0] < right[1]]
 
 
-def _shout(found: Target) -> None:
+def _shout(found: Target, language: str) -> None:
     """Puts a text in capitals, but for its masks; a ß is two of them."""
     offsets, signs, length = [], [], 0
     for at, sign in enumerate(found.text):
         offsets.append(length)
         kept = any(place.start <= at < place.end for place in found.places)
-        signs.append(sign if kept else sign.upper())
+        signs.append(sign if kept else upper_case(sign, language))
         length += len(signs[-1])
     offsets.append(length)
 

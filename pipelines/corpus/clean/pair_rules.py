@@ -16,6 +16,23 @@ SEVERAL = {"Hans": ("Hani",), "Hant": ("Hani",), "Jpan": ("Hani", "Hira", "Kana"
 _LETTER = regex.compile(r"\p{L}")
 _THOUSANDS = regex.compile(r"(?<=\d)[.,'’\s](?=\d{3}(?!\d))")
 _DIGITS = regex.compile(r"\d+")
+# Words behind a number, by their power of ten; up to four letters may follow. "Billion" is two numbers.
+_POWERS = {
+    3: "thousand tausend tsd mille mila mil duizend tysi tys tisíc тысяч тыс тис tusen tuhat tuhan ezer bin",
+    6: "million millón mio milion milhão milhões miljoen miljon miljoona millió milyon mln mn млн миллион мільйон",
+    9: "billion milliard miliard mrd mld bn млрд миллиард мільярд miljard miljardi milyar",
+    12: "trillion billón billion bilion bilião bilhão biljoen biljon trilyon трлн триллион",
+}
+_SIGNS = {"千": 3, "천": 3, "万": 4, "萬": 4, "만": 4, "百万": 6, "백만": 6, "ล้าน": 6, "亿": 8, "億": 8, "억": 8}
+_SIGNS |= {"십억": 9, "十亿": 9, "兆": 12, "조": 12, "พัน": 3, "หมื่น": 4, "แสน": 5}
+_POWER_OF = {word: power for power, words in _POWERS.items() for word in words.split()} | _SIGNS
+_WORDS, _BEHIND = (
+    "|".join(sorted(names, key=len, reverse=True)) for names in (" ".join(_POWERS.values()).split(), _SIGNS)
+)
+_LARGE = regex.compile(
+    rf"(\d+(?:[.,]\d{{1,2}})?)[\s-]?(?:({_WORDS})\p{{L}}{{0,4}}(?!\p{{L}})|({_BEHIND}))", regex.IGNORECASE
+)
+_YEARS = regex.compile(r"(?<!\d)(1\d|20)(\d\d)([-‐‑–/])(\d\d)(?!\d)")
 _ADDRESS = regex.compile(r"(?:https?://|www\.)[^\s<>\"»“”]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _TAG = regex.compile(r"</?\p{Latin}[^<>]*>|&#?\w+;|\$?\{[^{}]*\}|%(?:\(\w+\))?[sdif]\b")
 _BRACKET = regex.compile(r"[()\[\]{}<>]")
@@ -48,8 +65,16 @@ def untranslated(source: str, target: str) -> bool:
 def numbers_differ(source: str, target: str) -> bool:
     """Returns True if each side has a number that the other lacks.
 
-    A number written as a word on one side passes, and so do 22:00 for 10 p.m. and 1,000 for 1.000.
+    A number written as a word on one side passes, and so do 22:00 for 10 p.m., 1,000 for 1.000, 1 500 000 for 1.5
+    million and 1990-91 for 1990-1991.
     """
+    if not _differ(source, target):
+        return False
+    forms = [{_written_out(text, billion) for billion in (9, 12)} for text in (source, target)]
+    return all(_differ(left, right) for left in forms[0] for right in forms[1])
+
+
+def _differ(source: str, target: str) -> bool:
     left, right = numbers_in(source), numbers_in(target)
     left, right = left - right, right - left
     for number in list(left):
@@ -64,6 +89,25 @@ def numbers_differ(source: str, target: str) -> bool:
 def numbers_in(text: str) -> Counter[int]:
     """Returns the numbers that a text writes in digits, without the marks between thousands."""
     return Counter(map(int, _DIGITS.findall(_THOUSANDS.sub("", text))))
+
+
+def _written_out(text: str, billion: int) -> str:
+    """Returns the text with its large numbers and spans of years in full; `billion`: the power of ten of that word."""
+
+    def large(match: regex.Match[str]) -> str:
+        word = (match[2] or match[3]).lower()
+        power = billion if word == "billion" else _POWER_OF[word]
+        whole, _, part = match[1].replace(",", ".").partition(".")
+        return f"{whole}{part.ljust(power, '0')}" if whole != "0" else part.ljust(power, "0")
+
+    def years(match: regex.Match[str]) -> str:
+        century, first, dash, last = match.groups()
+        if last == "00" and first == "99":
+            return f"{century}{first}{dash}{int(century) + 1}00"
+        return f"{century}{first}{dash}{century}{last}" if last > first else match.group()
+
+    written: str = _YEARS.sub(years, _LARGE.sub(large, _THOUSANDS.sub("", text)))
+    return written
 
 
 def addresses_differ(source: str, target: str) -> bool:

@@ -29,10 +29,13 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "marian relu": (folders.marian, {"activation_function": "relu"}),
     "marian of many languages": (folders.marian, {"languages": ("fra", "deu")}),
     "marian without scale": (folders.marian, {"scale_embedding": False}),
+    "marian of three tables": (folders.marian, {"tie_word_embeddings": False}),
     "m2m": (folders.m2m, {}),
+    "m2m of three tables": (folders.m2m, {"tie_word_embeddings": False}),
     "nllb": (folders.nllb, {}),
     "t5": (folders.t5, {}),
     "t5 1.1": (folders.t5, {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+    "t5 of three tables": (folders.t5, {"tie_word_embeddings": False}),
     "t5 with few heads": (folders.t5, {"num_heads": 3, "relative_attention_num_buckets": 8}),
 }
 
@@ -160,6 +163,60 @@ def test_m2ms_pieces_are_those_of_its_tokenizer(tmp_path: Path) -> None:
         written = imported.tokenizers.source.pieces([*imported.config.source_prefix, *mine, EOS])
         assert written == theirs.convert_ids_to_tokens(asked)
     assert imported.tokenizers.target.pieces(imported.config.target_prefix) == ["__de__"]
+
+
+def test_tables_that_differ_although_the_folder_ties_them_are_refused(tmp_path: Path) -> None:
+    folders.marian(tmp_path / "model", tie_word_embeddings=False)
+    change(tmp_path / "model", tie_word_embeddings=True)
+    with pytest.raises(UserError, match=r"ties model.encoder.embed_tokens.weight, .*differ.*tie_word_embeddings=false"):
+        read_model(Folder(tmp_path / "model"), OPTIONS)
+
+
+def saved_again(kind: str, folder: Path) -> Any:
+    """Saves a model with two more tokens and its tokenizer as transformers does today; returns the tokenizer."""
+    from transformers import M2M100Tokenizer, MarianTokenizer, NllbTokenizer, T5Tokenizer
+
+    make, opener, settings = {
+        "marian": (folders.marian, MarianTokenizer, {}),
+        "m2m": (folders.m2m, M2M100Tokenizer, {}),
+        "nllb": (folders.nllb, NllbTokenizer, {"extra_special_tokens": ["deu_Latn", "eng_Latn"]}),
+        "t5": (folders.t5, T5Tokenizer, {"extra_ids": 0}),
+    }[kind]
+    network = make(folder / "first")
+    tokenizer = opener.from_pretrained(folder / "first", **settings)
+    tokenizer.add_tokens(["zorgblatt"])
+    tokenizer.add_tokens(["<term>"], special_tokens=True)
+    network.resize_token_embeddings(max(len(tokenizer), network.config.vocab_size), mean_resizing=False)
+    network.save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    return opener.from_pretrained(folder / "model")
+
+
+@pytest.mark.parametrize("kind", ["marian", "m2m", "nllb", "t5"])
+def test_tokens_of_a_fine_tuning_and_tokenizers_without_a_sentencepiece_file_are_kept(
+    kind: str, tmp_path: Path
+) -> None:
+    theirs = saved_again(kind, tmp_path)
+    assert (tmp_path / "model" / "tokenizer.json").is_file() == (kind in ("nllb", "t5"))
+    imported = read_model(Folder(tmp_path / "model"), OPTIONS)
+    assert imported.notes == {"added_tokens": 2}
+    tokenizer = imported.tokenizers.source
+    for sentence in (*folders.ENGLISH, "Two red balls ☃ were cold.", "A zorgblatt plays.", "The dog <term> plays."):
+        (mine,) = tokenizer.encode([sentence])
+        written = [piece for piece in theirs.convert_ids_to_tokens(theirs(sentence).input_ids) if piece != "</s>"]
+        written = [piece for piece in written if piece not in ("eng_Latn", "__en__")]
+        added = {f"▁{piece}": piece for piece in ("zorgblatt", "<term>")} if kind != "nllb" else {}  # drop the blank
+        assert [added.get(piece, piece) for piece in tokenizer.pieces(mine)] == written
+    assert tokenizer.decode([tokenizer.encode(["A zorgblatt plays."])[0]]) == ["A zorgblatt plays."]
+
+
+def test_a_tokenizer_that_is_not_sentencepieces_is_named(tmp_path: Path) -> None:
+    saved_again("t5", tmp_path)
+    path = tmp_path / "model" / "tokenizer.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"normalizer": {"type": "Lowercase"}}))
+    with pytest.raises(UserError, match=r"tokenizer.json: not made from a SentencePiece model.*Lowercase"):
+        read_model(Folder(tmp_path / "model"), OPTIONS)
 
 
 def test_nllbs_languages_are_found_and_several_scripts_are_asked_about(tmp_path: Path) -> None:

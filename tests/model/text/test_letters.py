@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.model.text.letters import case_language, fold_case
+from dragoman.model.text.letters import capitalise, case_language, fold_case, upper_case, words_of
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.model.text.words import WordRules, WordTokenizer, rules_of
@@ -67,3 +67,23 @@ def test_one_vocabulary_of_two_cases_is_told(caplog: pytest.LogCaptureFixture) -
     assert isinstance(both, WordTokenizer) and not both.rules.language
     assert "tr has a lower case of its own" in caplog.text and "tokenizer.joint=false" in caplog.text
     assert train_pair(LOWER, ["I"], ["I"], languages=("tr", "az")).source.written[-1] == "ı"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "capitals", "first"),
+    [
+        ("tr", "ilik ışık", "İLİK IŞIK", "İlik ışık"),
+        ("az", "il", "İL", "İl"),
+        ("lt", "i\u0307\u0301", "I\u0301", "I\u0301"),
+        ("el", "άνθρωπος ΐ", "ΑΝΘΡΩΠΟΣ Ϊ", "Άνθρωπος ΐ"),
+        ("nl", "ijs", "IJS", "IJs"),
+        ("de", "straße", "STRASSE", "Straße"),
+        ("en", "ijs", "IJS", "Ijs"),
+    ],
+)
+def test_capitals_are_those_of_the_language(language: str, text: str, capitals: str, first: str) -> None:
+    assert (upper_case(text, language), capitalise(text, language)) == (capitals, first)
+
+
+def test_words_of_scripts_without_blanks_are_counted() -> None:
+    assert words_of("a dog 我喜欢苹果 ฉันเห็นหมา") == ["a", "dog", "我", "喜欢", "苹果", "ฉัน", "เห็น", "หมา"]

@@ -104,11 +104,21 @@ def test_a_static_table_gives_the_pieces_that_begin_a_word(marked: bool, tmp_pat
     np.testing.assert_allclose(found.vectors, (table[mapping] * weights[:, None])[kept], rtol=1e-6)
 
 
+@pytest.mark.parametrize("first", ["", "2 3\n"])
+def test_rows_may_have_tabs(first: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(f"{first}dog\t0.5\t1\t2\nthe cat\t1\t2\t3\n")
+    found = read_vectors(tmp_path / "a.txt")
+    assert (found.words, found.vectors[0].tolist()) == (["dog", "the cat"], [0.5, 1, 2])
+
+
 DAMAGED: list[tuple[Callable[[bytes], bytes], str]] = [
     (lambda content: content[:-9], r"word 5 of 5: the file is cut off"),
     (lambda content: b"\x80\x04" + content, r"looks like a pickle"),
     (lambda content: (793712314).to_bytes(4, "little") + content, r"fastText's format 171384885; known are 11 and 12"),
     (lambda content: b"2 3\na 1 2 3\n", r"line 1 announces 2 words, there are 1"),
+    (lambda content: b"1 3\na 1 2 3\nb 1 2 3\n", r"line 1 announces 1 words, there are 2$"),
+    (lambda content: b"2 3\na 0,12 0,3 -0,5\nb 0,1 0,2 0,3\n", r"line 2: not a word and 3 numbers.*decimal points"),
+    (lambda content: "2 2\nä\t0,12\t0,3\n".encode(), r"line 2: not a word and 2 numbers"),
     (lambda content: b"a 1 2 3\nb 1 x 3\n", r"line 2: not a word and 3 numbers"),
     (lambda content: b"a 1 2 3\nb 1 2\n", r"line 2: 2 numbers, the first row has 3"),
     (lambda content: b"hello world\n", r"no word vectors; formats"),

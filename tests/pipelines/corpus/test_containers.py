@@ -74,6 +74,33 @@ def test_both_sides_of_a_moses_corpus_in_one_file(tmp_path: Path, make: Callable
     assert swapped == [(b, a) for a, b in PAIRS]
 
 
+@pytest.mark.parametrize("damage", ["\x0b", "\x00", "&#x1F;", "&#11;", "\uffff", "\udcff"])
+@pytest.mark.parametrize("form", ["jsonl", "moses"])
+def test_a_forbidden_character_refuses_its_unit_alone(tmp_path: Path, form: Any, damage: str) -> None:
+    units(tmp_path / "file")
+    text = (tmp_path / "file").read_text(encoding="utf-8").replace(PAIRS[1][1], f"ka{damage}putt")
+    (tmp_path / "file").write_bytes(text.encode("utf-8", "surrogateescape"))
+    name = str(tmp_path / "file")
+    files = SplitFiles(source=name, target=name) if form == "moses" else SplitFiles(file=name)
+    config = CorpusConfig(format=form, train=files)
+    with pytest.raises(UserError, match=r"line 2.*corpus.on_error=skip"):
+        pairs_of(config, tmp_path)
+    (block,) = blocks_of(sources_of(config, "en-de"), tmp_path)
+    records = read_records(block, "skip", encodings_of(config))
+    assert records.bad == {1: "invalid_utf8"}
+    pairs = zip(records.source, records.target, strict=True)
+    assert [pair for number, pair in enumerate(pairs) if number != 1] == [PAIRS[0], *PAIRS[2:]]
+
+
+def test_two_targets_of_a_unit_are_two_pairs(tmp_path: Path) -> None:
+    units(tmp_path / "file")
+    more = f'{PAIRS[0][1]}</seg></tuv><tuv xml:lang="de"><seg>anders'
+    text = (tmp_path / "file").read_text(encoding="utf-8").replace(PAIRS[0][1], more)
+    (tmp_path / "file").write_text(text, encoding="utf-8")
+    found = pairs_of(CorpusConfig(format="jsonl", train=SplitFiles(file=str(tmp_path / "file"))), tmp_path)
+    assert found == [PAIRS[0], (PAIRS[0][0], "anders"), *PAIRS[1:]]
+
+
 @pytest.mark.parametrize("form", ["tsv", "jsonl", "moses"])
 def test_the_fields_of_the_advice_name_a_tables_columns_in_every_format(tmp_path: Path, form: Any) -> None:
     path = tmp_path / "file"

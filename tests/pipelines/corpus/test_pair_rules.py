@@ -22,6 +22,12 @@ from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig
         ("numbers", ("At 3 p.m.", "Um 16 Uhr."), ("At 3 p.m.", "Um 15 Uhr.")),
         ("numbers", ("We come at 7:45.", "Wir kommen um 0:45."), ("At 12:30 a.m.", "Um 0:30.")),
         ("numbers", ("All 100 came.", "Alle 000 kamen."), ("I get up at 7 o'clock.", "Ich stehe um 7:00 auf.")),
+        ("numbers", ("1.5 million people", "1 600 000 Menschen"), ("1.5 million people", "1 500 000 Menschen")),
+        ("numbers", ("2 billion", "2 000"), ("2 billion", "2 000 000 000")),
+        ("numbers", ("0.5 thousand in 3", "5000 in 3"), ("3,5 Mio. Tonnen", "3,500,000 tonnes")),
+        ("numbers", ("在150万人", "1 600 000 people"), ("150万人", "1,500,000 people")),
+        ("numbers", ("in 1990-91", "in 1990-1992"), ("in 1990-91 and 1.5 million", "1990–1991, 1.500.000")),
+        ("numbers", ("on 2010-08", "2010–2008"), ("in 1999/00", "in 1999/2000")),
         ("numbers", ("In 1990 and 1991.", "In 1990 und 1992."), ("He has two of 7.", "Er hat 2 von 7.")),
     ],
 )

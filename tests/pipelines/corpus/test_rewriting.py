@@ -57,4 +57,6 @@ def test_rouge_is_the_mean_f_measure() -> None:
     assert found["rouge1"] == pytest.approx(100 * (2 * 0.75 / 1.75 + 1) / 2)
     assert found["rouge2"] == pytest.approx(100 * (2 * (2 / 3) / (1 + 2 / 3) + 1) / 2)
     assert rouge(["здравствуй мир"], ["здравствуй мир"], "ru")["rouge1"] == 100.0
+    assert 0 < rouge(["我喜欢苹果手机"], ["我喜欢手机"], "zh")["rouge1"] < 100.0
+    assert 0 < rouge(["ฉันเห็นหมาดำ"], ["ฉันเห็นหมา"], "th")["rougeL"] < 100.0
     assert score(["a b"], ["a b"]).rouge1 is None, "translations have no ROUGE"

@@ -1,11 +1,16 @@
 """`corpus=webdataset` and back: tars that the library itself writes and reads."""
 
+import bz2
+import gzip
 import json
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import webdataset
+import zstandard
 from webdataset.tariterators import group_by_keys, tar_file_expander
 
 from dragoman.conf import compose
@@ -105,6 +110,25 @@ def test_broken_samples_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     assert lines(skipping, "en-de", tmp_path / "lines") == [("a", "b"), ("c", "d")]
     for key in ("sample0001", "sample0002", "sample0003"):
         assert key in caplog.text
+
+
+COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": zstandard.ZstdCompressor().compress,
+}
+
+
+@pytest.mark.parametrize("form", COMPRESSORS)
+def test_a_compressed_tar_is_read_by_its_bytes_and_refused_when_it_is_cut_off(tmp_path: Path, form: str) -> None:
+    path = Path(tar(tmp_path / "a.tar", [{"en": str(n).encode(), "de": b"b"} for n in range(20)]))
+    data = COMPRESSORS[form](path.read_bytes())
+    path.write_bytes(data)
+    assert [members["en"] for _, members in read_samples(path, {"en", "de"})] == [str(n).encode() for n in range(20)]
+    path.write_bytes(data[:-5])
+    with pytest.raises(UserError, match=r"a\.tar"):
+        list(read_samples(path, {"en", "de"}))
 
 
 @pytest.mark.parametrize("kept", [3000, 10_000])

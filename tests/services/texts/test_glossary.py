@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.errors import UserError
+from dragoman.services.texts.casing import calm, small_first
 from dragoman.services.texts.glossary import Glossary, read_glossary
-from dragoman.services.texts.stems import stem
+from dragoman.services.texts.lemmas import lemma
 from dragoman.services.texts.tbx import read_tbx
 from tests.services.texts.test_texts import translate
 
+FORMS = Path(__file__).with_name("words_and_forms.tsv")  # language, term, word, whether it is a form of the term
 TBX = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE martif SYSTEM "TBXcoreStructV02.dtd">
 <martif type="TBX" xml:lang="en"><text><body>
@@ -64,10 +66,73 @@ def test_terms_are_found_in_other_forms_but_other_words_are_not() -> None:
     assert [one.exact for one in Glossary({"Haus": "house"}).find("Die Häuser", "de")] == [False]
 
 
-def test_languages_without_an_algorithm_know_the_forms_as_written() -> None:
-    assert stem("Hunde", "de-AT") == stem("Hund", "de") == "hund"
-    assert stem("Psy", "xx") == "psy"
-    assert stem("犬", "ja") == "犬"
+def test_forms_of_a_word_meet_and_other_words_do_not() -> None:
+    rows = [line.split("\t") for line in FORMS.read_text(encoding="utf-8").splitlines()]
+    wrong = {
+        (term, word)
+        for language, term, word, same in rows
+        if language in ("en", "fr", "it")  # the others' dictionaries take a second each to load
+        if (lemma(term, language) == lemma(word, language)) != (same == "1")
+    }
+    assert wrong == {("porto", "porti"), ("contratto", "contratti")}, "forms that the dictionary lacks"
+
+
+@pytest.mark.long  # a second and 100 MB a language, Polish 3 s
+@pytest.mark.parametrize("language", sorted({line.split("\t")[0] for line in FORMS.read_text().splitlines()}))
+def test_forms_of_a_word_meet_in_every_language_of_the_table(language: str) -> None:
+    rows = [line.split("\t") for line in FORMS.read_text(encoding="utf-8").splitlines()]
+    wrong = {
+        (term, word)
+        for code, term, word, same in rows
+        if code == language and (lemma(term, language) == lemma(word, language)) != (same == "1")
+    }
+    assert wrong == {
+        "de": {("Fall", "Falle"), ("gut", "Güter")},
+        "it": {("porto", "porti"), ("contratto", "contratti")},
+    }.get(language, set())
+
+
+def test_languages_without_a_dictionary_know_the_forms_as_written() -> None:
+    assert lemma("HOUSES", "en-GB") == lemma("house", "en") == "house"
+    assert lemma("Psy", "xx") == "psy"
+    assert lemma("犬", "ja") == "犬"
+
+
+TERMS = [  # a glossary's term, a text, the language, what is found
+    ("import", "It is important.", "en", []),
+    ("author", "The authorities sleep.", "en", []),
+    ("US", "The man sees us.", "en", []),
+    ("IT", "It sleeps.", "en", []),
+    ("US market", "us markets, US markets", "en", ["US markets"]),
+    ("PDF", "Two PDFs and a pdf.", "en", ["PDFs"]),
+    ("US", "The US sleeps.", "en", ["US"]),
+    ("苹果", "我喜欢苹果手机。", "zh", ["苹果"]),
+    ("京都", "東京都に住む。", "ja", []),
+    ("机器学习", "他用机器学习模型。", "zh", ["机器学习"]),
+    ("りんご", "私はりんごが好きです。", "ja", ["りんご"]),
+    ("イン", "インクが好きです。", "ja", []),
+    ("사과", "나는 사과를 좋아한다. 사과에서", "ko", ["사과", "사과"]),
+    ("개", "개가 나를", "ko", ["개"]),
+    ("사과", "사과나무", "ko", []),
+    ("หมา", "ฉันเห็นหมาดำ", "th", ["หมา"]),
+    ("หมา", "หมายเลข", "th", []),
+    ("ışık", "IŞIK", "tr", ["IŞIK"]),
+]
+
+
+@pytest.mark.parametrize(("term", "text", "language", "expected"), TERMS)
+def test_a_term_is_found_as_a_word_of_its_language(term: str, text: str, language: str, expected: list[str]) -> None:
+    found = Glossary({term: "x"}).find(text, language)
+    assert [text[spot.start : spot.end] for spot in found] == expected
+
+
+def test_a_terms_translation_has_the_capitals_of_its_language() -> None:
+    def found(text: str, translation: str, language: str) -> list[str]:
+        return [spot.target for spot in Glossary({"dog": translation}).find(text, "en", language)]
+
+    assert found("DOG Dog dog", "ilik", "tr") == ["İLİK", "İlik", "ilik"]
+    assert found("DOG Dog", "ijs", "nl") == ["IJS", "IJs"]
+    assert found("DOG Dog", "σκύλος", "el") == ["ΣΚΥΛΟΣ", "Σκύλος"]
 
 
 def test_the_report_says_in_which_form_a_term_stands_and_which_article_is_before_it() -> None:
@@ -79,3 +144,10 @@ def test_the_report_says_in_which_form_a_term_stands_and_which_article_is_before
     assert rebuilt.text[terms["dogs"]["start"] : terms["dogs"]["end"]] == "loup"
     kept = translate("The man sees le dog.", glossary=Glossary({"dog": "loup"})).report["terms"]
     assert [one.get("article") for one in kept] == ["le"]
+
+
+def test_a_text_in_capitals_is_calmed_in_the_letters_of_its_language() -> None:
+    assert calm("IŞIK IŞIK", "tr") == "Işık ışık"
+    assert calm("Ο ΔΡΟΜΟΣ ΜΟΥ", "el") == "Ο δρομος μου"
+    assert calm("DIE STRAẞE", "de") == "Die straße"
+    assert (small_first("IJs", "nl"), small_first("Işık", "tr")) == ("ijs", "ışık")
