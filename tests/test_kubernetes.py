@@ -84,6 +84,7 @@ def test_every_manifest_is_valid_by_its_own_schema(manifests: list[Manifest]) ->
     assert {f"{one['kind']}/{one['metadata']['name']}": found for one in manifests if (found := check(one))} == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_is_valid_and_asks_for_what_there_is(path: Path) -> None:
     (example,) = yaml.safe_load_all(path.read_text(encoding="utf-8"))
