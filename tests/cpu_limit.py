@@ -1,4 +1,5 @@
-"""A pytest plugin: a test without the mark `long` that takes more than 3 CPU seconds fails, and says how many.
+"""A pytest plugin: a test without the mark `long` that takes more than 3 CPU seconds is named at the end, and one that
+takes more than twice as many fails: the same test takes up to twice its CPU time where its processor is shared.
 
 The phase `call` alone is charged: the threads of this process, and the processes that it or its children reaped then.
 What others use too is not the test's: fixtures, which are set up before, and what is imported or compiled for the first
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 LIMIT = 3.0  # CPU seconds, on a processor that counts to a million in REFERENCE
+FAILS = 2.0  # times the limit
 REFERENCE = 0.020
 WITHIN = threading.local()  # block: True while what is computed in this thread is paid once
 paid_once = 0.0  # CPU seconds of this process
@@ -111,6 +113,21 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     if took > LIMIT and item.get_closest_marker("long") is None:
         allowed = LIMIT * slowness()
         if took > allowed:
+            item.user_properties.append(("cpu_seconds", f"{took:.1f}"))
+        if took > FAILS * allowed:
             pytest.fail(
                 f"took {took:.1f} CPU seconds of {allowed:.1f}; make it smaller, or mark it long", pytrace=False
             )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [report for reports in terminalreporter.stats.values() for report in reports]
+    found = [
+        f"{dict(report.user_properties)['cpu_seconds']:>6} {report.nodeid}"
+        for report in reports
+        if isinstance(report, pytest.TestReport) and report.when == "call" and report.user_properties
+        if "cpu_seconds" in dict(report.user_properties)
+    ]
+    if found:
+        terminalreporter.section(f"tests of more than {LIMIT:g} CPU seconds: make them smaller, or mark them long")
+        terminalreporter.write_line("\n".join(sorted(found, reverse=True)))
