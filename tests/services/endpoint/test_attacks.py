@@ -30,7 +30,8 @@ Stage = SimpleNamespace  # as conftest.py has it
 async def served(stage: Stage, folder: Path, most: int = 100, patience: float = PATIENCE) -> AsyncIterator[int]:
     """Yields the port of a server over the stage's endpoint."""
     stage.endpoint.receive_timeout, stage.endpoint.check_language = patience, False  # its library takes 75 MB
-    app = create_app(stage.endpoint, Documents(stage.endpoint, folder))
+    documents = Documents(stage.endpoint, folder)
+    app = create_app(stage.endpoint, documents)
     with contextlib.closing(bind("127.0.0.1", 0)) as listening:
         server = Server(app, listening, connections=most, patience=patience, grace=1)
         server.config.load()
@@ -40,6 +41,7 @@ async def served(stage: Stage, folder: Path, most: int = 100, patience: float = 
             yield listening.getsockname()[1]
         finally:
             await server.shutdown([listening])
+            documents.stop()
 
 
 async def ask(port: int, head: str, body: bytes) -> bytes:

@@ -21,8 +21,8 @@ from dragoman.model.ports import free_ports
 from dragoman.model.settings import DecodeConfig
 from dragoman.services.endpoint.ray_serve import Lasting, Plan
 from dragoman.services.settings import ServeConfig
-from tests.services.endpoint.test_serve import PATIENCE, REPOSITORY, serving
-from tests.services.jobs.processes import end_trees
+from tests.services.endpoint.test_serve import PATIENCE, serving
+from tests.services.jobs.processes import REPOSITORY, end_trees
 
 
 def test_the_applications_threads_end_with_its_lifespan() -> None:

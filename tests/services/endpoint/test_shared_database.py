@@ -10,6 +10,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import text
 
 from dragoman.model.errors import UserError
+from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.glossaries import Dictionary, Glossaries
 from dragoman.services.endpoint.key_store import KeyStore, Period, Tables, digest_of
 from dragoman.services.endpoint.keys import Keys, month_of
@@ -17,7 +18,7 @@ from dragoman.services.endpoint.memory import Memory
 from dragoman.services.endpoint.memory_store import MemoryStore, Unit
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.store import database as store
-from tests.services.endpoint.conftest import Client, Stage, lean_app
+from tests.services.endpoint.conftest import Client, Stage
 from tests.services.jobs.conftest import postgres, url
 
 __all__ = ["postgres", "url"]  # fixtures
@@ -133,7 +134,7 @@ LONG = "en-" + "-".join(["abcdefgh"] * 5)
 def storing(stage: Stage, keys: KeyStore) -> Client:
     stage.endpoint.glossaries, stage.endpoint.memory = Glossaries(keys), Memory(MemoryStore(keys))
     stage.endpoint.suggestions = True
-    return Client(lean_app(stage.endpoint))
+    return Client(create_app(stage.endpoint))
 
 
 def test_no_database_gets_what_only_some_can_store(stage: Stage, url: str) -> None:

@@ -262,6 +262,7 @@ def test_what_is_no_http_is_answered_in_json() -> None:
 def test_accept_errors_are_one_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     handler = QuietAccept()
     loop = asyncio.new_event_loop()
+    caplog.clear()  # of what asyncio says of a new loop, where a test before has left its level low
     with contextlib.closing(loop), caplog.at_level(logging.WARNING):
         for _ in range(1000):
             handler(loop, {"message": "socket.accept() out of system resource", "exception": OSError(24, "too many")})

@@ -32,7 +32,7 @@ def test_toy_runs_do_not_make_the_default_training_take_days() -> None:
         assert before.expected > 4 * truth  # what was wrong
 
 
-@pytest.mark.parametrize("kind", ["simulated", "mixed"])
+@pytest.mark.parametrize("kind", ["simulated", pytest.param("mixed", marks=pytest.mark.long)])
 def test_four_of_five_jobs_take_what_was_promised_and_three_of_a_kind_make_it_narrow(kind: str) -> None:
     """The recorded trainings ran beside other work that came and went: alone two in three are inside (docs/jobs.md)."""
     jobs = forecasts.simulated(120, 7)

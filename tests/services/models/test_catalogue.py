@@ -125,7 +125,7 @@ def test_every_language_names_what_it_is_translated_into_directly_first() -> Non
     models = [served("fr>en"), served("en>de"), served("de>en")]
     assert dict(Catalogue(models).targets()) == {"fr": ("en", "de"), "en": ("de",), "de": ("en",)}
     assert dict(Catalogue(models, pivot=False).targets()) == {"fr": ("en",), "en": ("de",), "de": ("en",)}
-    assert Catalogue(models).sources("deu") == ["fr", "en"]
+    assert Catalogue(models).sources("deu") == ("fr", "en")
 
 
 def test_versions_share_the_requests_by_weight_and_without_weights_the_first_answers() -> None:

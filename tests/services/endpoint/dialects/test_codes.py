@@ -76,7 +76,7 @@ def test_another_language_is_refused(stage: Stage, dialect: str) -> None:
 
 @pytest.mark.parametrize(("source", "target"), [("eng", "de-DE"), ("EN-us", "ger")])
 def test_keys_glossaries_documents_and_known_translations_compare_them_too(
-    stage: Stage, tmp_path: Path, source: str, target: str
+    stage: Stage, tmp_path: Path, source: str, target: str, request: pytest.FixtureRequest
 ) -> None:
     store = KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}")
     secret = store.add("anna", languages=["en", "de"])
@@ -85,7 +85,9 @@ def test_keys_glossaries_documents_and_known_translations_compare_them_too(
     stage.endpoint.glossaries = Glossaries(store)
     stage.endpoint.memory = Memory(MemoryStore(store))
     stage.endpoint.suggestions = True
-    stage.client.app = create_app(stage.endpoint, Documents(stage.endpoint, tmp_path / "documents"))
+    documents = Documents(stage.endpoint, tmp_path / "documents")
+    request.addfinalizer(documents.stop)
+    stage.client.app = create_app(stage.endpoint, documents)
     pair, key = {"source_lang": source, "target_lang": target}, {"auth_key": secret}
     made = stage.client.post(
         "/v2/glossaries", json={"name": "g", **pair, **key, "entries": "dog\tHund", "entries_format": "tsv"}
