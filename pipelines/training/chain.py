@@ -116,14 +116,16 @@ def _check_origin(run: Path, number: int, start: Mapping[str, Any]) -> None:
 def _check_saved(run: Path) -> None:
     """Raises DifferenceError if a checkpoint, with the optimizer's state in it, is not the one that was saved last.
 
-    A kill may come between a checkpoint and its line; then the next start names it, and the newest may lack both."""
+    A kill may come between a checkpoint and its line; then the next start names it, and the newest may lack both. An
+    older run that went on has checkpoints from before its first line."""
     if not (run / paths.SAVED).is_file():  # a run from before there was this chain
         return
     saved = {int(line["step"]): line["manifest"] for _, line in read_lines(run / paths.SAVED)}
     resumed = {int(line["step"]): line["checkpoint"] for _, line in read_lines(run / paths.STARTS)}
     found = checkpoints.every(run)
     for step, path in found.items():
-        if step not in saved and step not in resumed and step == max(found) and not is_released(run):
+        unnamed = step not in saved and step not in resumed
+        if unnamed and (step < min(saved, default=0) or (step == max(found) and not is_released(run))):
             continue
         if file_sha256(path / checkpoints.MANIFEST) not in (saved.get(step), resumed.get(step)):
             raise DifferenceError(f"{path}: is not the checkpoint that was saved; {paths.SAVED} knows another")

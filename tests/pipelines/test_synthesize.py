@@ -53,10 +53,10 @@ def shards(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
+def reader(shards: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
     """A translator of English in the place of a trained one."""
     one = Reader()
-    bundle = SimpleNamespace(languages=("en", "de"), pair="en-de", digest="d" * 64)
+    bundle = SimpleNamespace(languages=("en", "de"), pair="en-de", digest="d" * 64, directory=shards.parent / "teacher")
     monkeypatch.setattr(synthesize, "_open", lambda *_: bundle)
     monkeypatch.setattr(synthesize, "open_translator", lambda *_: one)
     return one

@@ -216,7 +216,7 @@ def test_a_damaged_shard_that_one_rank_meets_ends_the_run_by_name(
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["cluster.workers=3", "loader.lanes=2"], "Choices: cluster.workers=1|2, or for a new run loader.lanes=3|6|9"),
+        (["cluster.workers=2", "loader.lanes=3"], "Choices: cluster.workers=1|3, or for a new run loader.lanes=2|4|6"),
         (["cluster.workers=8", "cluster.device=cuda", "loader.lanes=8"], "torch sees no GPU here"),
         (["name=trained", "seed=2"], "seed was 1, is 2"),
         (["pair=en-fr"], "no shards"),

@@ -47,7 +47,7 @@ def test_a_corpus_that_is_what_it_should_be_is_told_nothing(tmp_path: Path) -> N
         ([(english, english) for english, _ in PAIRS], "en-de", r"400 of the first 400 pairs have two equal sides"),
         ([(english, "") for english, _ in PAIRS], "en-de", r"400 of the first 400 pairs have an empty side"),
         (
-            list(zip(FRENCH, FRENCH, strict=True)),
+            list(zip(FRENCH, FRENCH[::-1], strict=True)),
             "en-en",
             r"first side is French, and pair says English; pair=fr-en",
         ),

@@ -167,7 +167,7 @@ def test_one_text_is_denoised_as_both_sides_and_shards_of_one_side_say_so(
     assert "dragoman shard corpus=moses pair=en-en corpus.train.source=FILE corpus.train.target=FILE;" in last
     sides = [f"corpus.{split}.{side}={home}/toy.{split}.en" for split in ("train", "valid", "test")
              for side in ("source", "target")]  # fmt: skip
-    both = ["pair=en-en", "corpus.name=rewritten", *sides]
+    both = ["pair=en-en", "corpus.name=rewritten", "corpus.clean.copies=false", *sides]
     shard(config(home, *both))
     assert train.task(config(home, *both, *NOISED, "loader.side=source", "name=one")) == 0
 

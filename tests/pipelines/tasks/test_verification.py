@@ -202,6 +202,7 @@ def test_starts_that_cannot_have_been_are_named(run: Path, shards: Path, verify:
 def unlink_records(run: Path) -> None:
     """Take the chain out of the journal and the checkpoints, as a run from before there was one is."""
     edit(run, lambda lines: [line.pop("before") for line in lines] and None)
+    (run / paths.SAVED).unlink()
     for path in checkpoints.every(run).values():
         state = json.loads((path / "state.json").read_text())
         del state["records"]
