@@ -1,10 +1,10 @@
 """Word vectors over HTTP: alone, and beside a translation model."""
 
-import asyncio
 import json
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +25,9 @@ from dragoman.services.models.loaded_vectors import LoadedVectors, Refused, load
 from dragoman.services.models.questions import AnalogyOf, NeighboursOf, Question, VectorOf
 from dragoman.services.models.registry import ModelVersion
 from dragoman.services.settings import Limits, ServeConfig
+from tests.services.endpoint.conftest import Client
 
 NAMES = ("X-Model-Name", "X-Model-Version", "X-Run-Id", "X-Manifest-Hash")
-
-
-def ask(endpoint: Endpoint, method: str, path: str, **arguments: Any) -> httpx.Response:
-    """Ask the application without a socket."""
-
-    async def asked() -> httpx.Response:
-        transport = httpx.ASGITransport(create_app(endpoint), raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://endpoint") as client:
-            return await client.request(method, path, **arguments)
-
-    return asyncio.run(asked())
 
 
 @dataclass
@@ -49,11 +39,15 @@ class Stage:
     current: list[LoadedVectors | None]
     open: threading.Event
 
+    @cached_property
+    def client(self) -> Client:
+        return Client(create_app(self.endpoint))
+
     def get(self, path: str, **parameters: Any) -> httpx.Response:
-        return ask(self.endpoint, "GET", path, params=parameters)
+        return self.client.request("GET", path, params=parameters)
 
     def post(self, path: str, **values: Any) -> httpx.Response:
-        return ask(self.endpoint, "POST", path, content=json.dumps(values))
+        return self.client.post(path, content=json.dumps(values))
 
 
 @pytest.fixture
@@ -152,7 +146,7 @@ def test_an_unknown_words_vector_is_a_404_and_a_lone_k_in_the_query_string_a_400
     answer = stage.get("/vectors/quen")
     assert (answer.status_code, "queen" in answer.json()["error"]) == (404, True)
     assert stage.get("/neighbours", k=3).status_code == 400
-    nan = ask(stage.endpoint, "POST", "/neighbours", content=b'{"vector": [NaN, 1, 1, 1]}')
+    nan = stage.client.post("/neighbours", content=b'{"vector": [NaN, 1, 1, 1]}')
     assert (nan.status_code, "finite" in nan.json()["error"]) == (400, True)
 
 
@@ -210,7 +204,7 @@ def test_a_full_queue_and_a_late_answer(stage: Stage) -> None:
 
 
 def test_an_endpoint_of_vectors_alone_says_what_it_is_not(stage: Stage) -> None:
-    answer = ask(stage.endpoint, "POST", "/translate", json={"q": "x", "source": "en", "target": "de"})
+    answer = stage.client.post("/translate", json={"q": "x", "source": "en", "target": "de"})
     assert (answer.status_code, "it has no translation model" in answer.json()["error"]) == (404, True)
     assert stage.get("/languages").status_code == 404
     health = stage.get("/status")
@@ -255,20 +249,20 @@ def test_vectors_follow_their_alias_beside_a_translation_model(
         queues.translations(config, models) as translations,
         queues.vectors(config) as queue,
     ):
-        endpoint = Endpoint(translations, queue)
-        assert ask(endpoint, "GET", "/vectors/queen").json()["vector"] == [1, 1, 0, 1]
+        client = Client(create_app(Endpoint(translations, queue)))
+        assert client.get("/vectors/queen").json()["vector"] == [1, 1, 0, 1]
         Shelf.version = "2"
-        while (answer := ask(endpoint, "GET", "/vectors/queen")).headers["X-Model-Version"] != "2":
+        while (answer := client.get("/vectors/queen")).headers["X-Model-Version"] != "2":
             pass
         assert (answer.headers["X-Model-Name"], answer.json()["vector"]) == ("words", [2, 2, 0, 2])
         Shelf.version = "3"  # a translation model: the last good vectors stay
-        while (error := ask(endpoint, "GET", "/status").json()["vectors"]["reload_error"]) is None:
+        while (error := client.get("/status").json()["vectors"]["reload_error"]) is None:
             pass
         assert "holds a translation model" in error
-        assert ask(endpoint, "GET", "/vectors/queen").headers["X-Model-Version"] == "2"
-        translated = ask(endpoint, "POST", "/translate", json={"q": "dog", "source": "en", "target": "de"})
+        assert client.get("/vectors/queen").headers["X-Model-Version"] == "2"
+        translated = client.post("/translate", json={"q": "dog", "source": "en", "target": "de"})
         assert (translated.status_code, translated.headers["X-Model-Name"]) == (200, "small")
-        health = ask(endpoint, "GET", "/status").json()
+        health = client.get("/status").json()
         assert (health["status"], health["translation"], health["vectors"]["status"]) == ("ok", "ok", "ok")
 
 
