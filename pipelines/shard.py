@@ -173,7 +173,10 @@ def find_input(config: Config) -> Input:
         sources = sources_of_parts(parts, paths.cache, Patience(paths.patience))
     else:
         sources = sources_of(corpus, config.pair)
-    doubts = [] if built_in else look(corpus, sources, config.pair, config.tokenizer.vocabulary)
+    pieces = (
+        config.tokenizer.vocabulary if config.tokenizer.type in ("bpe", "unigram") else 0
+    )  # others take what is there
+    doubts = [] if built_in else look(corpus, sources, config.pair, pieces)
     for doubt in doubts:
         logger.warning(doubt)
     scorers = find_scorers(corpus.clean.scores, [part.pair for part in parts] or [config.pair], config.bundle_dir)

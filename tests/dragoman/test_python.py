@@ -95,6 +95,7 @@ def test_texts_are_translated_in_order_and_two_models_stand_side_by_side(run: dr
         one.neighbours("dog")
 
 
+@pytest.mark.long
 def test_word_vectors_answer(home: Path, tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("the dog sees the cat\nthe cat hears the dog\n" * 40)

@@ -46,6 +46,7 @@ def settings(shards: Path, name: str, steps: int, *words: str) -> Config:
     )
 
 
+@pytest.mark.long
 def test_a_stopped_training_ends_with_the_same_weights_and_is_traced(
     shards: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -104,9 +104,13 @@ def test_a_scorer_of_the_opposite_direction_reads_the_translation(
             return [SimpleNamespace(mean=-float(len(asked))) for _ in sources]
 
     bundles = {
-        "teacher": SimpleNamespace(languages=("en", "de"), pair="en-de", digest="d" * 64),
-        "back": SimpleNamespace(languages=("de", "en"), pair="de-en", digest="e" * 64),
-        "other": SimpleNamespace(languages=("fr", "en"), pair="fr-en", digest="f" * 64),
+        "teacher": SimpleNamespace(
+            languages=("en", "de"), pair="en-de", digest="d" * 64, directory=tmp_path / "teacher"
+        ),
+        "back": SimpleNamespace(languages=("de", "en"), pair="de-en", digest="e" * 64, directory=tmp_path / "back"),
+        "other": SimpleNamespace(
+            languages=("fr", "en"), pair="fr-en", digest="f" * 64, directory=tmp_path / "other-bundle"
+        ),
     }
     monkeypatch.setattr(synthesize, "_open", lambda _, wanted, key: bundles[wanted])
     monkeypatch.setattr(synthesize, "open_scorer", lambda _: Scorer())

@@ -17,7 +17,7 @@ from itertools import islice
 from dragoman.model.errors import UserError
 from dragoman.model.inputs.lines import View, parts_of
 from dragoman.model.inputs.streams import Blocks
-from dragoman.model.languages import base_language, language_name, languages_of
+from dragoman.model.languages import base_language, language_name, languages_of, same_language
 from dragoman.pipelines.corpus.clean.fitted_rules import identifier
 from dragoman.pipelines.corpus.read.records import MalformedRowError, row_parser
 from dragoman.pipelines.corpus.read.sources import Source
@@ -105,7 +105,7 @@ def _look_at_sides(
             ("have two equal sides", [row for row in rows if row[0].strip() == row[1].strip() != ""]),
             ("have an empty side", [row for row in rows if bool(row[0].strip()) != bool(row[1].strip())]),
         ):
-            if what.startswith("have two") and not copies:
+            if what.startswith("have two") and (not copies or same_language(*languages)):
                 continue
             said = f"{where}: {len(failing):,} of the first {len(rows):,} pairs {what}"
             if len(failing) > CLEAR * len(rows) and len(rows) >= VOTES:

@@ -331,6 +331,7 @@ def test_a_line_of_an_archive_is_named(corpora: Path, make: Make, monkeypatch: p
         shard(make("strict", {"train": zips}, tokenizer=VOCABULARY))
 
 
+@pytest.mark.long
 def test_real_books_and_archives(corpora: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_staging, "BLOCK_BYTES", 1 << 20)
     tokenizer = TokenizerConfig(type="words", vocabulary=100_000, lowercase=True, punctuation=False, train_lines=0)

@@ -145,7 +145,7 @@ def test_a_release_hashes_each_file_of_its_bundle_when_it_is_written_and_when_it
     monkeypatch.setattr("dragoman.model.bundles.directory.describe", counted)
     settings = ["model=rnnlm_lstm", *MODELS["rnnlm_lstm"], "name=once"]
     assert train.task(config(home, *settings)) == 0
-    assert set(hashed) == {"model.safetensors", "tokenizer.json"}
+    assert set(hashed) == {"model.safetensors", "tokenizer.json", "training_texts.keys"}
     assert set(hashed.values()) == {2}
 
 
