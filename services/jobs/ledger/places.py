@@ -42,6 +42,7 @@ class Places:
         with self.ledger.database.read() as session:
             known = _related(session, [one["path"] for one in places])
             closed = session.scalar(select(Token.digest).limit(1)) is not None
+        admin = admin and closed  # where everybody is an admin, names alone keep owners apart
         names = {owner, account}
         free = admin or not closed
         granted: dict[str, list[str]] = {"read": [], "write": [], "record": []}
