@@ -400,11 +400,6 @@ def test_without_script_shards_are_searched_and_a_version_is_promoted(
     page.fill("input[name=q]", LONG[:20])
     page.click("text=Find")
     page.click("table.jobs .name a")
-    page.click("text=Next 20")
-    assert page.locator("#records tbody tr").count() == 10
-    page.fill("#records input[name=q]", "DOG 7")
-    page.get_by_role("button", name="Search").click()
-    assert page.locator("#records mark").all_inner_texts() == ["dog 7"]
     assert page.locator("figure rect").count() > 0
     page.goto(f"{world.address}/models/demo-en-de?version=1")
     page.click("text=Promote version 1")
