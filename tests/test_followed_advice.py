@@ -163,10 +163,6 @@ CASES = {
     "no versions": Case(f"promote {TSV} registry.name=other", r"registers one: (?P<command>dragoman train .*)", "said"),
     "force": Case(f"promote {TSV} promote.force=true", r"give one: (?P<settings>promote\.reason='.*?')"),
     "a weak proof": Case(f"promote {TSV} promote.p_value=0.5", r"changes that: (?P<command>dragoman .*); or"),
-    "no such alias": Case(
-        "translate hello registry.name=corpus-en-de registry.alias=best", r"`(?P<command>dragoman promote .*)` gives"
-    ),
-    # translate, score
     "no such model": Case(
         "translate hello registry.name=corpus", r"; (?P<settings>registry\.name=NAME)", put_in={"NAME": "corpus-en-de"}
     ),
