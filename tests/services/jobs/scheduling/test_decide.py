@@ -42,11 +42,6 @@ def test_turns_are_by_priority_then_age() -> None:
     assert starts(*jobs, capacity=Capacity((Node("a", 2),))) == {"j2": 1, "j3": 1}
 
 
-def test_within_a_priority_who_uses_less_comes_first() -> None:
-    jobs = [running("j1"), job("j2"), job("j3", owner="ben")]
-    assert starts(*jobs, capacity=Capacity((Node("a", 2),))) == {"j3": 1}
-
-
 def test_a_worker_is_not_split_over_nodes() -> None:
     assert starts(job("j1", 1, cpus=3)) == {}
     assert starts(job("j1", 2, cpus=2)) == {"j1": 2}
