@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from bench.s3_server import proxy_before
 from dragoman.model.errors import ServiceError
