@@ -119,11 +119,7 @@ def _side(shards: Path, bundle: TranslationBundle) -> int:
 
 
 def _is_done(folder: Path, facts: dict[str, Any], keep: float) -> bool:
-    """Returns True if the folder holds all of this; readies it for the rest if it holds a part of this or nothing.
-
-    Raises:
-        UserError: it holds something else.
-    """
+    """Returns True if the folder holds all of this; readies it for the rest if it holds a part of this or nothing."""
     done = read_object(folder / RECORD)
     if done:
         same, pairs = {**done, **facts, "keep": keep} == done, folder / PAIRS

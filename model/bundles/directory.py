@@ -92,9 +92,6 @@ def new_bundle(directory: Path, record: Mapping[str, Any], facts: Mapping[str, A
     """Yields a folder for a bundle's files; at the end it gets its config.json and replaces `directory`.
 
     `record` describes the bundle, `facts` its origin: JSON, with at least `pair`.
-
-    Raises:
-        UserError: a fact uses a name of the bundle's own fields.
     """
     check_facts(facts, {*STRUCTURE, *record})
     with atomic_directory(directory) as work:

@@ -53,11 +53,7 @@ def write_static_table(folder: Path, bundle: object, components: int) -> None:
 
 
 def encoder_bundle(bundle: object) -> TextBundle | LabelBundle:
-    """Returns the bundle, which holds an encoder.
-
-    Raises:
-        UserError: another kind of network.
-    """
+    """Returns the bundle, which holds an encoder."""
     if not isinstance(bundle, TextBundle | LabelBundle) or not isinstance(bundle.network, TokenEncoder):
         raise UserError("model2vec: only encoders are distilled: masked models and labels' Transformers")
     return bundle

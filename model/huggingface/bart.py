@@ -38,11 +38,7 @@ OFFSET = 2  # M2M-100's first position is that of its padding plus one
 
 
 def read_marian(folder: Folder, options: ImportOptions) -> Imported:
-    """Reads a MarianMTModel, such as those of OPUS-MT.
-
-    Raises:
-        UserError: a file is missing or does not fit; names it.
-    """
+    """Reads a MarianMTModel, such as those of OPUS-MT."""
     shared = folder.setting("share_encoder_decoder_embeddings", bool, True)
     names = [named(folder, "vocab.json"), named(folder, "vocab.json" if shared else "target_vocab.json")]
     sizes = [folder.setting("vocab_size", int)]
@@ -76,11 +72,7 @@ def read_marian(folder: Folder, options: ImportOptions) -> Imported:
 
 
 def read_m2m(folder: Folder, options: ImportOptions) -> Imported:
-    """Reads an M2M100ForConditionalGeneration: M2M-100 and, if it has no vocab.json, NLLB.
-
-    Raises:
-        UserError: a file is missing or does not fit, or no token stands for a language; names it.
-    """
+    """Reads an M2M100ForConditionalGeneration: M2M-100 and, if it has no vocab.json, NLLB."""
     size = folder.setting("vocab_size", int)
     added = added_tokens(folder)
     names = m2m_names(folder) if (folder.path / "vocab.json").is_file() else nllb_names(folder)
@@ -156,11 +148,7 @@ def shape(
 
 
 def same_on_both(folder: Folder, *keys: str) -> int:
-    """Returns the one value of settings that our network has once for both sides.
-
-    Raises:
-        UserError: they differ.
-    """
+    """Returns the one value of settings that our network has once for both sides."""
     found = {key: int(folder.setting(key, int)) for key in keys}
     if len(set(found.values())) > 1:
         told = ", ".join(f"{key}={value}" for key, value in found.items())
@@ -177,11 +165,7 @@ def fill_stacks(
     width_order: Tensor,
     scaled: bool,
 ) -> None:
-    """Gives the network their weights; `scaled`: their tables of source and target have our scale.
-
-    Raises:
-        UserError: a tensor is missing, left over or of another shape.
-    """
+    """Gives the network their weights; `scaled`: their tables of source and target have our scale."""
     config = network.config
     scale = 1.0 if scaled else config.width**-0.5
     state = {
@@ -271,11 +255,7 @@ def named(folder: Folder, file: str) -> dict[int, str]:
 
 
 def marian_order(folder: Folder, names: dict[int, str], size: int) -> Order:
-    """Returns our order of a vocabulary of Marian; its special tokens are found by their pieces.
-
-    Raises:
-        UserError: the vocabulary has not the special tokens, or more pieces than the network.
-    """
+    """Returns our order of a vocabulary of Marian; its special tokens are found by their pieces."""
     ids = {piece: number for number, piece in names.items()}
     for piece in ("<unk>", "</s>"):
         if piece not in ids:
@@ -310,11 +290,7 @@ def nllb_names(folder: Folder) -> dict[int, str]:
 
 
 def listed_tokens(folder: Folder) -> list[str]:
-    """Returns the additional tokens in the order of their ids, wherever a version of transformers writes them.
-
-    Raises:
-        UserError: none are listed.
-    """
+    """Returns the additional tokens in the order of their ids, wherever a version of transformers writes them."""
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
         content = folder.optional(file)
         for key in ("additional_special_tokens", "extra_special_tokens"):

@@ -31,11 +31,7 @@ EPSILON = 1e-6  # of our RMSNorm
 
 
 def read_t5(folder: Folder, options: ImportOptions) -> Imported:
-    """Reads a T5ForConditionalGeneration or MT5ForConditionalGeneration.
-
-    Raises:
-        UserError: a file is missing or does not fit; names it.
-    """
+    """Reads a T5ForConditionalGeneration or MT5ForConditionalGeneration."""
     size = folder.setting("vocab_size", int)
     model = read_pieces(folder, "spiece.model")
     names = {number: one.piece for number, one in enumerate(model.pieces)}

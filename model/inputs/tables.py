@@ -38,11 +38,7 @@ def rows_of(
 
 
 def table_lines(path: Path, kind: Literal["parquet", "arrow"]) -> Iterator[str]:
-    """Yields each row as its columns with tabs between, in their order; blanks replace tabs and breaks in a cell.
-
-    Raises:
-        UserError: the file is damaged.
-    """
+    """Yields each row as its columns with tabs between, in their order; blanks replace tabs and breaks in a cell."""
     import pyarrow
 
     try:

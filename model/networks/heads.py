@@ -120,11 +120,7 @@ class TransformerHead(TokenEncoder, Head):
 
 
 class RecurrentHead(Head):
-    """An embedding, recurrent layers in one or both directions, and a head.
-
-    Raises:
-        UserError: a size below 1, a dropout outside its range, an unknown cell.
-    """
+    """An embedding, recurrent layers in one or both directions, and a head."""
 
     def __init__(self, config: RecurrentHeadConfig, vocabulary: int, labels: int) -> None:
         super().__init__()

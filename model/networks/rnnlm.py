@@ -45,11 +45,7 @@ class RecurrentLanguageConfig:
 
 
 class RecurrentLanguage(LanguageNetwork):
-    """Embedding, recurrent layers, output layer; tied tables of another width than the state add a product.
-
-    Raises:
-        UserError: a size below 1, a dropout outside its range, an unknown cell.
-    """
+    """Embedding, recurrent layers, output layer; tied tables of another width than the state add a product."""
 
     max_positions = None
 

@@ -26,11 +26,7 @@ SETTINGS = "<12id"
 
 
 def read_fasttext(path: Path, file: BinaryIO) -> ReadVectors:
-    """Returns the vectors of a model's words, and the table of runs for other words.
-
-    Raises:
-        UserError: another version, a compressed model (.ftz), or a file that is cut off.
-    """
+    """Returns the vectors of a model's words, and the table of runs for other words."""
     _, version = _numbers(path, file, "<2i")
     if version not in VERSIONS:
         raise UserError(f"{path}: fastText's format {version}; known are {' and '.join(map(str, VERSIONS))}")

@@ -77,11 +77,7 @@ def refuse_other_run(config: ImportRoot) -> None:
 
 
 def refuse_other_pair(config: ImportRoot, pair: str, stated: str | None) -> None:
-    """Refuses a pair that is not the model's own, or not that of the import whose name is taken.
-
-    Raises:
-        UserError: names both pairs.
-    """
+    """Refuses a pair that is not the model's own, or not that of the import whose name is taken."""
     if stated is not None and not all(map(same_language, split_pair(stated), split_pair(pair))):
         raise UserError(f"pair={pair}: the model's tokenizer_config.json says {stated}; leave pair out")
     bundle = config.run_dir / BUNDLE
@@ -129,11 +125,7 @@ def stated_pair(folder: Folder) -> str | None:
 
 
 def pair_of_name(source: str) -> str:
-    """Returns the languages in a model's name.
-
-    Raises:
-        UserError: there are none.
-    """
+    """Returns the languages in a model's name."""
     match = IN_A_NAME.fullmatch(folder_name(source))
     if match is None:
         raise UserError(f"{source}: does not say which languages it translates; give them, such as pair=en-de")

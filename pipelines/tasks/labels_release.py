@@ -47,22 +47,14 @@ def label_tokenizers(config: Config) -> TokenizerPair:
 
 
 def labels_of(tokenizers: TokenizerPair) -> LabelTokenizer:
-    """Returns the labels of labelled shards.
-
-    Raises:
-        UserError: the shards have none.
-    """
+    """Returns the labels of labelled shards."""
     if not isinstance(tokenizers.target, LabelTokenizer):
         raise UserError("paths.shards: the shards have no labels; corpus=labelled makes some that have")
     return tokenizers.target
 
 
 def fresh_network(config: Config, tokenizers: TokenizerPair) -> Head:
-    """Returns the untrained network of the configuration; every rank draws the same weights from the seed.
-
-    Raises:
-        UserError: the head does not fit the labels of the shards, or the initial weights do not fit.
-    """
+    """Returns the untrained network of the configuration; every rank draws the same weights from the seed."""
     labels = labels_of(tokenizers)
     torch.manual_seed(config.seed)
     network = any_network(model_config(config.model), tokenizers.source.vocabulary, labels.vocabulary)

@@ -26,9 +26,6 @@ def adapt(config: Config, network: nn.Module) -> None:
     """Gives the products of `network` low-rank factors and freezes the rest, if `train.lora.rank` asks for it.
 
     The factors depend on the seed alone: every rank draws the same.
-
-    Raises:
-        UserError: settings that contradict each other or do not fit the network.
     """
     settings, train = config.train.lora, config.train
     if not settings.rank:

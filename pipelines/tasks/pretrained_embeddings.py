@@ -75,11 +75,7 @@ def initial_spread(table: nn.Embedding) -> float:
 
 
 def fill_rows(table: nn.Embedding, found: FoundRows, spread: float, key: str) -> None:
-    """Copies the vectors into their rows of `table` (V, D), with the standard deviation `spread`.
-
-    Raises:
-        UserError: another width, or vectors without spread; `key` begins the message.
-    """
+    """Copies the vectors into their rows of `table` (V, D), with the standard deviation `spread`."""
     width = found.vectors.shape[1]
     if width != table.embedding_dim:
         raise UserError(
@@ -95,11 +91,7 @@ def fill_rows(table: nn.Embedding, found: FoundRows, spread: float, key: str) ->
 
 
 def find_rows(config: Config, side: Side, tokenizers: TokenizerPair) -> FoundRows:
-    """Returns the rows of one side, from the bundle that the section names.
-
-    Raises:
-        UserError: no such bundle, not one of word vectors, sparse ones, or no piece is one of its words.
-    """
+    """Returns the rows of one side, from the bundle that the section names."""
     reference = config.embeddings.references[side]
     key = f"embeddings.{side}"
     directory = config.bundle_dir(reference, key)

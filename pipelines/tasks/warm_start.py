@@ -70,11 +70,7 @@ def whole(config: Config, tokenizers: TokenizerPair) -> tuple[Mapping[str, Any],
 
 
 def check_fit(config: Config, facts: Mapping[str, Any], tokenizers: TokenizerPair, told: str) -> None:
-    """Refuses a bundle whose weights mean something else in this run's network; `told` begins the message.
-
-    Raises:
-        UserError: names the setting, both values and what may be done.
-    """
+    """Refuses a bundle whose weights mean something else in this run's network; `told` begins the message."""
     ours, theirs = vars(model_config(config.model)), facts["model"]
     for key in ours:
         if key not in MAY_DIFFER and key in theirs and theirs[key] != ours[key]:

@@ -25,11 +25,7 @@ def new_owner() -> str:
 
 
 def check_owner(name: str, tags: Mapping[str, str], expected: str) -> None:
-    """Refuses a registered model whose tag names another owner than the service does.
-
-    Raises:
-        UserError: names the model and how to change its owner.
-    """
+    """Refuses a registered model whose tag names another owner than the service does."""
     if expected and tags.get(OWNER_TAG) != expected:
         whose = "another owner" if tags.get(OWNER_TAG) else "nobody"
         raise UserError(

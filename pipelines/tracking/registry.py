@@ -135,11 +135,7 @@ class Registry:
         return every[0]
 
     def check_owner(self) -> None:
-        """Refuses a job whose model belongs to another owner.
-
-        Raises:
-            UserError: it does.
-        """
+        """Refuses a job whose model belongs to another owner."""
         expected = expected_owner()
         if expected and self.versions():
             check_owner(self.config.name, self.client.get_registered_model(self.config.name).tags, expected)

@@ -36,9 +36,6 @@ def create_version(
     Args:
         owner: the owner of a new registered model.
         expected: the required owner of an existing one; empty: any.
-
-    Raises:
-        UserError: the model has another owner than `expected`.
     """
     digest = bundle_hash(bundle)
     check_owner(name, ensure_model(client, name, owner), expected)

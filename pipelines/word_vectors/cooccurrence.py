@@ -228,11 +228,7 @@ def open_folder(folder: Path, made_for: dict[str, Any]) -> bool:
 
 @contextlib.contextmanager
 def claim_folder(folder: Path) -> Iterator[None]:
-    """Makes the folder if needed, and locks it against a second pass during the block.
-
-    Raises:
-        UserError: it cannot be made, or another process counts there.
-    """
+    """Makes the folder if needed, and locks it against a second pass during the block."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError, PermissionError) as problem:

@@ -192,11 +192,7 @@ def replay_segments(feed: Feed) -> Generator[tuple[int, int]]:
 
 
 def end_epoch(progress: Progress) -> float:
-    """Starts the next epoch; returns the mean loss of the finished one.
-
-    Raises:
-        UserError: it had nothing to predict.
-    """
+    """Starts the next epoch; returns the mean loss of the finished one."""
     mean = progress.trained.mean
     if mean is None:
         raise UserError(

@@ -54,9 +54,5 @@ def count_blocks(task: CountingTask) -> Path:
 
 
 def counted_tokenizer(config: TokenizerConfig, runs: Sequence[Path], folder: Path, language: str = "") -> Tokenizer:
-    """Returns the tokenizer of the most frequent units of all runs. Holds `config.vocabulary` entries in memory.
-
-    Raises:
-        UserError: no unit is as frequent as `tokenizer.min_count`.
-    """
+    """Returns the tokenizer of the most frequent units of all runs. Holds `config.vocabulary` entries in memory."""
     return most_frequent(config, read_run(merged_files(sorted(runs), folder / "all.run")), language)

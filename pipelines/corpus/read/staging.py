@@ -84,11 +84,7 @@ def stage(task: StagingTask) -> str:
 
 
 def load_staged(source: Source, scratch: Path) -> list[Staged]:
-    """Returns the staged files of a source (two for a Moses pair, else one), checked to agree.
-
-    Raises:
-        UserError: an empty file, or two sides with different numbers of lines.
-    """
+    """Returns the staged files of a source (two for a Moses pair, else one), checked to agree."""
     sides = []
     for side, file in enumerate(source.files):
         values = read_json(scratch / "plain" / f"{source.name}-{side}.json")

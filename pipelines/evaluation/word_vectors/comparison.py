@@ -73,9 +73,6 @@ def restrict_to_shared_words(every: Sequence[Embeddings]) -> list[Embeddings]:
     """Returns the same embeddings over the words that all of them have, in the order of the first.
 
     So all get the same pairs, questions and wrong candidates, and a restriction means the same words.
-
-    Raises:
-        UserError: they have no word in common.
     """
     words = [word for word in every[0].words if all(one.row(word) is not None for one in every[1:])]
     if not words:
