@@ -55,11 +55,7 @@ class Row(TypedDict):
 
 
 def task(config: SynthesizeRoot) -> int:
-    """Translates, scores, keeps the best and writes them; goes on where a stopped command was.
-
-    Raises:
-        UserError: no such bundle or split, shards without the bundle's language, or a folder with something else.
-    """
+    """Translates, scores, keeps the best and writes them; goes on where a stopped command was."""
     settings = config.synthesize
     if settings.bundle is None:
         raise UserError("synthesize.bundle=RUN is needed: the model that translates")

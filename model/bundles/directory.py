@@ -133,9 +133,6 @@ def read_record(directory: Path, kind: str, own: tuple[str, ...]) -> tuple[dict[
     """Returns the content of config.json of a bundle of `kind` and the fields that all kinds share; checks every file.
 
     `own`: the fields that a bundle of this kind adds.
-
-    Raises:
-        UserError: not a bundle, another kind, a missing field or file, or a file that differs from the one saved.
     """
     record, digest = _content(directory)
     path = directory / CONFIG

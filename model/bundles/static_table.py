@@ -60,11 +60,7 @@ def encoder_bundle(bundle: object) -> TextBundle | LabelBundle:
 
 
 def distil(bundle: object, components: int) -> NDArray[np.float32]:
-    """Returns the table (V, C) of an encoder; `components`: C, 0 for as many as there are.
-
-    Raises:
-        UserError: not an encoder, or more components than numbers in a vector.
-    """
+    """Returns the table (V, C) of an encoder; `components`: C, 0 for as many as there are."""
     bundle = encoder_bundle(bundle)
     assert isinstance(bundle.network, TokenEncoder)
     most = min(bundle.config.width, bundle.tokenizer.vocabulary - len(SPECIAL))

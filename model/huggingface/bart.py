@@ -113,11 +113,7 @@ def read_m2m(folder: Folder, options: ImportOptions) -> Imported:
 def shape(
     folder: Folder, norm: Any, positions: Any, source_prefix: list[int], target_prefix: list[int] | None = None
 ) -> TransformerConfig:
-    """Returns our configuration of the stack that config.json describes.
-
-    Raises:
-        UserError: a value that our network has no form of.
-    """
+    """Returns our configuration of the stack that config.json describes."""
     width, heads, inner = (
         same_on_both(folder, *keys)
         for keys in (("d_model",), ("encoder_attention_heads", "decoder_attention_heads"),
@@ -243,11 +239,7 @@ def m2m_positions(length: int, width: int) -> Tensor:
 
 
 def named(folder: Folder, file: str) -> dict[int, str]:
-    """Returns id -> piece of a vocabulary's file, which maps pieces to ids.
-
-    Raises:
-        UserError: no such file, or other content.
-    """
+    """Returns id -> piece of a vocabulary's file, which maps pieces to ids."""
     content = folder.json(file)
     if not all(isinstance(number, int) and number >= 0 for number in content.values()):
         raise UserError(f"{folder.path / file}: must map pieces to ids")

@@ -65,11 +65,7 @@ def save_imported(directory: Path, imported: Imported, folder: Folder, pair: str
 
 
 def decoding(folder: Folder) -> DecodeConfig:
-    """Returns the decoding defaults that the folder names, in our settings.
-
-    Raises:
-        UserError: a value out of its range.
-    """
+    """Returns the decoding defaults that the folder names, in our settings."""
     named = {**folder.config, **folder.optional("generation_config.json")}
     wanted = {"beam": named.get("num_beams"), "length_penalty": named.get("length_penalty")}
     found = build(DecodeConfig, {key: value for key, value in wanted.items() if value is not None}, "generation_config")

@@ -68,11 +68,7 @@ def read_t5(folder: Folder, options: ImportOptions) -> Imported:
 
 
 def shape(folder: Folder, prefix: list[int]) -> TransformerConfig:
-    """Returns our configuration of the network that config.json describes.
-
-    Raises:
-        UserError: a value that our network has no form of.
-    """
+    """Returns our configuration of the network that config.json describes."""
     width, head, heads = (folder.setting(key, int) for key in ("d_model", "d_kv", "num_heads"))
     if width % head or head * heads > width:
         raise UserError(
@@ -110,11 +106,7 @@ def shape(folder: Folder, prefix: list[int]) -> TransformerConfig:
 
 
 def stack(tensors: Tensors, config: TransformerConfig, folder: Folder, side: str) -> dict[str, Tensor]:
-    """Returns our weights of one side.
-
-    Raises:
-        UserError: a tensor is missing or of another shape.
-    """
+    """Returns our weights of one side."""
     wide, inner, theirs = config.width, config.feed_forward, folder.setting("num_heads", int)
     head = config.width // config.heads
     narrow = theirs * head

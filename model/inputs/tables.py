@@ -18,9 +18,6 @@ def rows_of(
 
     `fields` are the dotted names of the languages' columns. By default a language's column is named by its code, or by
     its code in `translation`; for a single language it may be `text`.
-
-    Raises:
-        UserError: the file is damaged, or lacks the column, or the column holds no text; names the existing columns.
     """
     import pyarrow
 

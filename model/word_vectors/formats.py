@@ -44,11 +44,7 @@ def write_format(folder: Path, name: Format, embeddings: Embeddings) -> Path:
 
 
 def write_text(path: Path, embeddings: Embeddings) -> None:
-    """Writes the word2vec tool's text format with nine digits, which restore every float32.
-
-    Raises:
-        UserError: a word with white space in it (named), or sparse vectors.
-    """
+    """Writes the word2vec tool's text format with nine digits, which restore every float32."""
     check_dense(embeddings, path)
     check_words(embeddings, path)
     row_format = " %.9g" * embeddings.width + "\n"

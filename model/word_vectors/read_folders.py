@@ -123,11 +123,7 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def single(path: Path, arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    """Returns the one matrix among arrays.
-
-    Raises:
-        UserError: there are more or none.
-    """
+    """Returns the one matrix among arrays."""
     found = [array for array in arrays.values() if array.ndim == 2]
     if len(found) != 1:
         raise UserError(f"{path}: one matrix of vectors is needed, {len(found)} found among {', '.join(arrays)}")
@@ -137,11 +133,7 @@ def single(path: Path, arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
 def fitting(
     path: Path, words: list[str], vectors: NDArray[Any], form: str, counts: NDArray[np.int64] | None = None
 ) -> ReadVectors:
-    """Returns the vectors of words.
-
-    Raises:
-        UserError: their numbers differ.
-    """
+    """Returns the vectors of words."""
     if vectors.ndim != 2 or len(vectors) != len(words) or (counts is not None and len(counts) != len(words)):
         raise UserError(f"{path}: {len(words):,} words and vectors of the shape {vectors.shape}")
     return ReadVectors(words, vectors.astype(np.float32), form, counts)

@@ -71,11 +71,7 @@ def is_printable(line: bytes) -> bool:
 
 
 def opened(path: Path) -> BinaryIO:
-    """Returns the unpacked content of a file.
-
-    Raises:
-        UserError: a zip without exactly one member, or a damaged file.
-    """
+    """Returns the unpacked content of a file."""
     if not zipfile.is_zipfile(path):
         return Blocks.of(path)
     archive = zipfile.ZipFile(path)

@@ -132,11 +132,7 @@ def judge(
     shards: Path,
     _sets: EvaluateVectors,
 ) -> Comparison:
-    """Compares the candidate with the champion by their labels of a held-out split of `shards`.
-
-    Raises:
-        UserError: a metric of other models, no such split, the test set, or versions that cannot be compared.
-    """
+    """Compares the candidate with the champion by their labels of a held-out split of `shards`."""
     if config.metric not in METRICS:
         raise UserError(
             f"promote.metric={config.metric}: models that label are compared by accuracy, of numbers by the mean "

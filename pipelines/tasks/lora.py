@@ -59,11 +59,7 @@ def adapt(config: Config, network: nn.Module) -> None:
 
 
 def products(config: Config, network: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
-    """Yields (name, layer) of each product that gets factors.
-
-    Raises:
-        UserError: unknown names, or a part that is trained whole too.
-    """
+    """Yields (name, layer) of each product that gets factors."""
     settings, ours = config.train.lora, config.model["architecture"]
     stacks = [part for part in ("encoder", "decoder") if part in PARTS[ours]]
     for part in settings.parts:

@@ -61,12 +61,7 @@ def told_of(config: Config, part: str, reference: str) -> str:
 
 
 def take(config: Config, tokenizers: TokenizerPair) -> dict[str, Taken]:
-    """Returns part -> what it begins with.
-
-    Raises:
-        UserError: a model that does not exist or has no such part, was trained with other settings, or has another
-            vocabulary.
-    """
+    """Returns part -> what it begins with."""
     opened: dict[str, Any] = {}
     found: dict[str, Taken] = {}
     for part, reference in references(config).items():

@@ -48,11 +48,7 @@ class FoundRows:
 
 
 def initialise(config: Config, network: TranslationNetwork, tokenizers: TokenizerPair) -> None:
-    """Sets the tables of `network` to the vectors that the section names, and freezes them if requested.
-
-    Raises:
-        UserError: an unknown reference, vectors of another width or without a common word, or that are all equal.
-    """
+    """Sets the tables of `network` to the vectors that the section names, and freezes them if requested."""
     settings = config.embeddings
     if settings.freeze and not settings.references:
         raise UserError("embeddings.freeze=true: needs embeddings.source or embeddings.target")
@@ -150,11 +146,7 @@ def spelling(piece: str, kind: str) -> str:
 
 
 def keep(config: Config) -> None:
-    """Finds the rows of a new run and stores them in its directory; logs their number.
-
-    Raises:
-        UserError: as `initialise`.
-    """
+    """Finds the rows of a new run and stores them in its directory; logs their number."""
     settings = config.embeddings
     if not settings.references or kept_rows(config):
         return

@@ -204,11 +204,7 @@ def judge(
     shards: Path,
     _sets: EvaluateVectors,
 ) -> Comparison:
-    """Compares the candidate's translations of the held-out split with the champion's, or with the sources themselves.
-
-    Raises:
-        UserError: a metric of word vectors, no such split, or the test set.
-    """
+    """Compares the candidate's translations of the held-out split with the champion's, or with the sources."""
     names: dict[str, Literal["bleu", "chrf"]] = {"auto": "bleu", "bleu": "bleu", "chrf": "chrf"}
     if config.metric not in names:
         raise unknown("promote.metric", config.metric, names)

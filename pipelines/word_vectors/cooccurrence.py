@@ -205,11 +205,7 @@ def run_paths(folder: Path) -> list[Path]:
 
 
 def open_folder(folder: Path, made_for: dict[str, Any]) -> bool:
-    """Returns True if the pass is finished. Deletes files of another text or window, and half-written ones.
-
-    Raises:
-        UserError: the folder holds files and no pass has ever begun there.
-    """
+    """Returns True if the pass is finished. Deletes files of another text or window, and half-written ones."""
     marker, found = folder / MARKER, read_json(folder / MARKER)
     if found != made_for:
         foreign = [path.name for path in folder.iterdir() if not path.name.startswith(MARKER)]

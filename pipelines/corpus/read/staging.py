@@ -63,11 +63,7 @@ def staging_tasks(sources: Sequence[Source], scratch: Path) -> list[StagingTask]
 
 
 def stage(task: StagingTask) -> str:
-    """Unpacks (if needed) and indexes one file, unless that was done before; returns the task's name.
-
-    Raises:
-        UserError: the file is truncated, damaged or of an unknown kind; named.
-    """
+    """Unpacks (if needed) and indexes one file, unless that was done before; returns the task's name."""
     index = task.scratch / f"{task.name}.json"
     if index.exists():
         return task.name

@@ -12,11 +12,7 @@ from dragoman.pipelines.evaluation.language.spelling import spelling_nats
 
 
 class Lines:
-    """Records, one line each, as one row of tokens; every record ends with EOS for the line's end.
-
-    Raises:
-        UserError: there are none.
-    """
+    """Records, one line each, as one row of tokens; every record ends with EOS for the line's end."""
 
     def __init__(self, texts: Sequence[str], tokenizer: Tokenizer) -> None:
         if not texts:
