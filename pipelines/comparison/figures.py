@@ -5,16 +5,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dragoman.model.bundles.translation import TranslationBundle
-from dragoman.model.device import pick_device
-from dragoman.pipelines.comparison import gradients
 from dragoman.pipelines.comparison.alignments import sentence_maps, translations
-from dragoman.pipelines.comparison.costs import layer_costs
 from dragoman.pipelines.comparison.measures import Measures
-from dragoman.pipelines.comparison.pictures import alignment, cost, gradient, heads, learning, length, scores, states
+from dragoman.pipelines.comparison.pictures import alignment, heads, learning, length, scores
 from dragoman.pipelines.comparison.pictures.style import Picture, png
-from dragoman.pipelines.comparison.sentences import map_sentences, state_sentences
+from dragoman.pipelines.comparison.sentences import map_sentences
 from dragoman.pipelines.comparison.speed import TrainingRecord
-from dragoman.pipelines.comparison.states import state_map
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tracking.plots import Figure
 
@@ -45,10 +41,6 @@ def draw_figures(config: Config, found: Compared) -> Iterator[Picture]:
         yield curves(found.records, found.labels)
     yield by_length(found)
     yield from attention(config, found)
-    yield meanings(config, found)
-    yield from distances(config, found)
-    if config.compare.cost_width:
-        yield costs(config)
 
 
 def quality(found: Compared) -> Picture:
@@ -102,53 +94,6 @@ def attention(config: Config, found: Compared) -> Iterator[Picture]:
             text = f"Each head of {label} over the source, for “{sentences[0]}”. {said}"
             name = f"heads-{label.replace('/', '-')}"
             yield picture(name, "attention", f"Heads of {label}", text, said, heads.draw(label, own[0]))
-
-
-def meanings(config: Config, found: Compared) -> Picture:
-    language = config.languages[0]
-    sentences, groups = state_sentences(config.compare.states, language, found.sources)
-    every = {label: state_map(bundle, sentences, groups) for label, bundle in found.bundles.items()}
-    said = states.caption(every)
-    colours = " Sentences that mean the same have one colour." if len(set(groups)) > 1 else ""
-    text = (
-        f"A point is a sentence as the network holds it before it writes the first word.{colours} After figure 2 of "
-        f"Sutskever et al. 2014. {said}"
-    )
-    return picture("states", "states", "Sentence states", text, said, states.draw(every, sentences, groups))
-
-
-def distances(config: Config, found: Compared) -> Iterator[Picture]:
-    """Draws how far the gradient reaches back, in fresh layers and in the trained decoders."""
-    fresh = gradients.fresh_curves(config.compare.gradient_distance)
-    every = (
-        gradients.trained_curve(bundle, label, found.sources, found.references)
-        for label, bundle in found.bundles.items()
-    )
-    trained = [one for one in every if one is not None]
-    text = (
-        f"Left: single layers of width {gradients.WIDTH}, freshly initialised, mean of {gradients.SEEDS} seeds and "
-        f"{gradients.SEQUENCES} sequences of normal noise, the loss at the last position. Right: the compared networks "
-        f"as trained, the loss of the end of sentence by the target words read before it, in the longest "
-        f"{gradients.SENTENCES} held-out sentences. What is left of the norm at the nearest distance: "
-        f"{gradient.caption(fresh)}."
-    )
-    if trained:
-        text += f" Trained: {gradient.caption(trained)}."
-    said = f"{gradient.caption(fresh)}. Trained: {gradient.caption(trained) or 'none'}"
-    yield picture("gradient", "gradient", "Gradient against distance", text, said,
-                  gradient.draw(fresh, trained, found.labels))  # fmt: skip
-
-
-def costs(config: Config) -> Picture:
-    width = config.compare.cost_width
-    device = pick_device(config.cluster.device)
-    every = layer_costs(width, config.compare.cost_lengths, device)
-    said = cost.caption(every, width)
-    text = (
-        "A batch has the same number of tokens whatever their sequences' length; what it takes is divided by its "
-        f"sequences. {said}"
-    )
-    return picture("cost", "cost", "Time and memory a layer", text, said, cost.draw(every, width, device.type))
 
 
 def picture(name: str, section: str, title: str, text: str, alt: str, figure: Figure) -> Picture:

@@ -14,7 +14,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.plural import plural
 from dragoman.model.shards.manifest import manifest_hash, read_manifest
 from dragoman.pipelines.comparison.entries import Entry
-from dragoman.pipelines.comparison.figures import costs, curves, picture
+from dragoman.pipelines.comparison.figures import curves, picture
 from dragoman.pipelines.comparison.intervals import Interval
 from dragoman.pipelines.comparison.language_steps import resample_bits, steps_of
 from dragoman.pipelines.comparison.measures import place, read, record_of, write
@@ -236,7 +236,7 @@ def said(step: Step) -> str:
 def pictures(
     config: Config, every: Sequence[LanguageMeasures], records: Mapping[str, TrainingRecord]
 ) -> Sequence[Picture]:
-    """Returns the scores, the curves of those with a journal, and the time and memory of each kind of layer."""
+    """Returns the scores, and the curves of those with a journal."""
     logger.info("drawing the pictures")
     labels = [one.label for one in every]
     scored = "; ".join(f"{one.label} {one.bits.score:.3f}" for one in every)
@@ -245,8 +245,6 @@ def pictures(
     found = [picture("scores", "quality", "Bits per character", text, f"Bits per character: {scored}", drawn)]
     if records:
         found.append(curves(records, labels))
-    if config.compare.cost_width:
-        found.append(costs(config))
     return found
 
 

@@ -5,17 +5,14 @@ import pytest
 
 from dragoman.model.alignment.attention_map import AttentionMap
 from dragoman.pipelines.comparison.alignments import SentenceMaps, sharpness
-from dragoman.pipelines.comparison.costs import LayerCost
-from dragoman.pipelines.comparison.gradients import GradientCurve
 from dragoman.pipelines.comparison.intervals import Interval
 from dragoman.pipelines.comparison.lengths import LengthScore
 from dragoman.pipelines.comparison.measures import Measures
 from dragoman.pipelines.comparison.page import Report, Sample, best_of, render
-from dragoman.pipelines.comparison.pictures import cost, gradient, length, scores, states
+from dragoman.pipelines.comparison.pictures import length, scores
 from dragoman.pipelines.comparison.pictures.style import Picture, clip_labels
 from dragoman.pipelines.comparison.samples import samples
 from dragoman.pipelines.comparison.speed import TrainingRecord
-from dragoman.pipelines.comparison.states import StateMap
 from dragoman.pipelines.comparison.table import amount, rows, table_of
 
 REFERENCES = ["der hund sieht einen baum", "ein mann geht durch die stadt", "die frau liest"]
@@ -130,16 +127,6 @@ def test_pictures_say_what_they_show() -> None:
     ]
     assert length.caption({"n": lengths}) == (
         "From sources of 1-5 words to those of 20-25: n 30.0 to 10.0 BLEU (-20.0), 0.50 to 0.75 nats."
-    )
-    assert gradient.caption([GradientCurve("x", [0, 1, 2], [2.0, 1.0, 0.5])]) == "x 0.25 at k = 2"
-    lstm = LayerCost("LSTM", True, [16, 32, 64], [16.0, 32.0, 64.0], [1.0, 2.0, 4.0])
-    attention = LayerCost("self-attention", False, [16, 32, 64], [6.4, 25.6, 102.4], [2.0, 8.0, 32.0])
-    said = cost.caption([lstm, attention], 32)
-    assert "more time than the LSTM from n = 40 on" in said
-    assert "at 64 self-attention takes 8 times" in said
-    state = StateMap("mean", np.zeros((2, 2)), 0.5, 0.25)
-    assert states.caption({"n": state}) == (
-        "n (mean): 50% of the variance in the plane, 25% of the sentences next to one that means the same."
     )
     assert sharpness(np.eye(3, dtype=np.float32)) == pytest.approx(1.0)
     assert sharpness(np.full((2, 4), 0.25, np.float32)) == pytest.approx(0.0)
