@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from dragoman.model.errors import UserError
-from dragoman.model.huggingface.folder import CONFIG, Folder, Tables, Tensors
-from dragoman.model.huggingface.options import Imported, ImportOptions
+from dragoman.model.huggingface.folder import CONFIG, Folder, Imported, ImportOptions, Tables, Tensors
 from dragoman.model.huggingface.pieces import added_tokens, before_added, read_pieces
 from dragoman.model.huggingface.vocabulary import (
     Order,

@@ -9,8 +9,7 @@ from typing import Any
 from dragoman.model.bundles.translation import save_bundle
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.huggingface.bart import read_m2m, read_marian
-from dragoman.model.huggingface.folder import CONFIG, Folder
-from dragoman.model.huggingface.options import Imported, ImportOptions
+from dragoman.model.huggingface.folder import CONFIG, Folder, Imported, ImportOptions
 from dragoman.model.huggingface.t5 import read_t5
 from dragoman.model.schema import build
 from dragoman.model.settings import DecodeConfig

@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad as pad_end
 
 from dragoman.model.errors import UserError
-from dragoman.model.huggingface.folder import CONFIG, Folder, Tensors
-from dragoman.model.huggingface.options import Imported, ImportOptions
+from dragoman.model.huggingface.folder import CONFIG, Folder, Imported, ImportOptions, Tensors
 from dragoman.model.huggingface.pieces import added_tokens, before_added, read_pieces
 from dragoman.model.huggingface.vocabulary import our_order, reordered
 from dragoman.model.layers.transformer_layers import GATED, Activation

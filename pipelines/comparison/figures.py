@@ -6,11 +6,22 @@ from dataclasses import dataclass
 
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.pipelines.comparison.alignments import sentence_maps, translations
-from dragoman.pipelines.comparison.measures import Measures
-from dragoman.pipelines.comparison.pictures import alignment, heads, learning, length, scores
-from dragoman.pipelines.comparison.pictures.style import Picture, png
-from dragoman.pipelines.comparison.sentences import map_sentences
-from dragoman.pipelines.comparison.speed import TrainingRecord
+from dragoman.pipelines.comparison.measures import Measures, TrainingRecord
+from dragoman.pipelines.comparison.pictures import (
+    Picture,
+    describe_alignment,
+    describe_heads,
+    describe_learning,
+    describe_length,
+    describe_scores,
+    draw_alignment,
+    draw_heads,
+    draw_learning,
+    draw_length,
+    draw_scores,
+    png,
+)
+from dragoman.pipelines.comparison.samples import map_sentences
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tracking.plots import Figure
 
@@ -49,24 +60,24 @@ def quality(found: Compared) -> Picture:
     samples = "Dots are the scores of the whole set; lines reach as far as 95 % of resampled sets' scores."
     if any(len(runs) > 1 for runs in found.runs.values()):
         samples = "Dots are means over seeds; lines cover 95 % of resampled sentences and seeds."
-    return picture("scores", "quality", "Quality", samples, scores.caption(every), scores.draw(found.labels, shown))
+    return picture("scores", "quality", "Quality", samples, describe_scores(every), draw_scores(found.labels, shown))
 
 
 def curves(records: Mapping[str, TrainingRecord], labels: list[str]) -> Picture:
-    said = learning.caption(records)
+    said = describe_learning(records)
     text = f"The validation loss on the way: left against the tokens that were seen, right against the time. {said}."
-    return picture("learning", "quality", "Learning", text, said, learning.draw(records, labels))
+    return picture("learning", "quality", "Learning", text, said, draw_learning(records, labels))
 
 
 def by_length(found: Compared) -> Picture:
     lengths = {label: one.lengths for label, one in found.measures.items()}
-    said = length.caption(lengths)
+    said = describe_length(lengths)
     text = (
         "A fixed context stores every sentence in one vector of the same size; attention reads a vector per "
         f"word. Left: BLEU, after figure 2 of Bahdanau et al. 2015; right: how much the reference surprises each "
         f"network, which also separates weak networks. {said}"
     )
-    return picture("length", "length", "Quality against length", text, said, length.draw(lengths))
+    return picture("length", "length", "Quality against length", text, said, draw_length(lengths))
 
 
 def attention(config: Config, found: Compared) -> Iterator[Picture]:
@@ -85,15 +96,15 @@ def attention(config: Config, found: Compared) -> Iterator[Picture]:
             f"A row is a word of the translation, a column a word of “{sentence}”; darker cells have more "
             "attention. After figure 3 of Bahdanau et al. 2015."
         )
-        figure = alignment.draw(chosen, sentence)
+        figure = draw_alignment(chosen, sentence)
         yield picture(f"alignment-{place + 1}", "attention", f"Attention, sentence {place + 1}", text,
-                      alignment.caption(chosen), figure)  # fmt: skip
+                      describe_alignment(chosen), figure)  # fmt: skip
     for label, own in maps.items():
         if len(own[0].heads) * len(own[0].heads[0]) > 1:
-            said = heads.caption(own[0])
+            said = describe_heads(own[0])
             text = f"Each head of {label} over the source, for “{sentences[0]}”. {said}"
             name = f"heads-{label.replace('/', '-')}"
-            yield picture(name, "attention", f"Heads of {label}", text, said, heads.draw(label, own[0]))
+            yield picture(name, "attention", f"Heads of {label}", text, said, draw_heads(label, own[0]))
 
 
 def picture(name: str, section: str, title: str, text: str, alt: str, figure: Figure) -> Picture:

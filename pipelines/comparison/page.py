@@ -9,7 +9,7 @@ from string import Template
 
 from dragoman.model.text.excerpt import for_markup
 from dragoman.pipelines.comparison.lines import Lines, lines_html, lines_style
-from dragoman.pipelines.comparison.pictures.style import Picture
+from dragoman.pipelines.comparison.pictures import Picture
 from dragoman.pipelines.comparison.table import Table
 
 TEMPLATE = Path(__file__).with_name("page.html")

@@ -27,8 +27,7 @@ from dragoman.pipelines.evaluation.sets.comet import Comet
 from dragoman.pipelines.evaluation.sets.metricx import MetricX
 from dragoman.pipelines.evaluation.sets.read import HeldOutSet, read_sets
 from dragoman.pipelines.evaluation.sets.scores import LABELS, Judge, SetScores, score_set, tables
-from dragoman.pipelines.evaluation.sets.stored import translate_once
-from dragoman.pipelines.evaluation.sets.system import System
+from dragoman.pipelines.evaluation.sets.stored import System, translate_once
 from dragoman.pipelines.evaluation.translation import held_out
 from dragoman.pipelines.evaluation.tuning import settle_length_penalty
 from dragoman.pipelines.settings import CheckName, MetricName

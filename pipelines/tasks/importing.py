@@ -10,12 +10,11 @@ from typing import Any
 
 from dragoman.conf import again, compose
 from dragoman.model.bundles.directory import bundle_hash, bundle_kind, read_facts
-from dragoman.model.bundles.imported_vectors import save_read
+from dragoman.model.bundles.vectors import save_read
 from dragoman.model.errors import UserError
 from dragoman.model.files import file_sha256
-from dragoman.model.huggingface.folder import Folder
+from dragoman.model.huggingface.folder import Folder, ImportOptions
 from dragoman.model.huggingface.hub import fetch
-from dragoman.model.huggingface.options import ImportOptions
 from dragoman.model.huggingface.read import changed_settings, read_model, save_imported
 from dragoman.model.languages import check_language, is_single, same_language, split_pair
 from dragoman.model.names import check_name

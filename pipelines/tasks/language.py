@@ -21,11 +21,9 @@ from dragoman.model.text.tokenizer import SPECIAL, Tokenizer, TokenizerPair
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
-from dragoman.pipelines.loaders.blocks import OF_WINDOWS, WindowLoader
-from dragoman.pipelines.loaders.masked import OF_MASKED, MaskedLoader, held_out_masked
-from dragoman.pipelines.loaders.masking import masking
+from dragoman.pipelines.loaders.masked import OF_MASKED, MaskedLoader, held_out_masked, masking
 from dragoman.pipelines.loaders.prefetch import Lanes
-from dragoman.pipelines.loaders.streams import OF_STREAMS, StreamLoader, rows_of
+from dragoman.pipelines.loaders.streams import OF_STREAMS, OF_WINDOWS, StreamLoader, WindowLoader, rows_of
 from dragoman.pipelines.loaders.text import SplitText
 from dragoman.pipelines.tasks import warm_start
 from dragoman.pipelines.tasks.base import Plan, Task

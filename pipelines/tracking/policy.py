@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from dragoman.conf import again
 from dragoman.model.errors import UserError
 from dragoman.model.ranges import Range, Whole, check_ranges
-from dragoman.pipelines.tracking.owner import OWNER_TAG, new_owner
+from dragoman.pipelines.tracking.author import OWNER_TAG, new_owner
 
 TAG = "policy"
 FLAG = "--policy"

@@ -14,8 +14,8 @@ from dragoman.model.addresses import mask_address, mask_secrets
 from dragoman.model.bundles.directory import bundle_hash
 from dragoman.model.errors import UserError, reason
 from dragoman.model.mlflow_client import all_versions, download
+from dragoman.pipelines.tracking.author import check_owner, expected_owner
 from dragoman.pipelines.tracking.cards import BUNDLE_TAG
-from dragoman.pipelines.tracking.owner import check_owner, expected_owner
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.sender import find_registration
 from dragoman.pipelines.tracking.server import TrackingConfig, Verdict, connect, resolve_paths, verdict

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.pipelines import entries
-from dragoman.pipelines.comparison.speed import training_record
+from dragoman.pipelines.comparison.measures import training_record
 from tests.pipelines.processes import finish
 from tests.warm import Command
 

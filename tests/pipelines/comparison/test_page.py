@@ -6,13 +6,10 @@ import pytest
 from dragoman.model.alignment.attention_map import AttentionMap
 from dragoman.pipelines.comparison.alignments import SentenceMaps, sharpness
 from dragoman.pipelines.comparison.intervals import Interval
-from dragoman.pipelines.comparison.lengths import LengthScore
-from dragoman.pipelines.comparison.measures import Measures
+from dragoman.pipelines.comparison.measures import LengthScore, Measures, TrainingRecord
 from dragoman.pipelines.comparison.page import Report, Sample, best_of, render
-from dragoman.pipelines.comparison.pictures import length, scores
-from dragoman.pipelines.comparison.pictures.style import Picture, clip_labels
+from dragoman.pipelines.comparison.pictures import Picture, clip_labels, describe_length, describe_scores
 from dragoman.pipelines.comparison.samples import samples
-from dragoman.pipelines.comparison.speed import TrainingRecord
 from dragoman.pipelines.comparison.table import amount, rows, table_of
 
 REFERENCES = ["der hund sieht einen baum", "ein mann geht durch die stadt", "die frau liest"]
@@ -120,12 +117,12 @@ def test_samples_go_from_short_to_long() -> None:
 
 
 def test_pictures_say_what_they_show() -> None:
-    assert scores.caption([ONE]) == "a<b BLEU 20.0 (18.5 to 21.5), chrF 40.0 (39.0 to 41.0)"
+    assert describe_scores([ONE]) == "a<b BLEU 20.0 (18.5 to 21.5), chrF 40.0 (39.0 to 41.0)"
     lengths = [
         LengthScore(1, 5, 20, 4.0, Interval(30.0, 29, 31), 0.5),
         LengthScore(20, 25, 20, 22.0, Interval(10.0, 9, 11), 0.75),
     ]
-    assert length.caption({"n": lengths}) == (
+    assert describe_length({"n": lengths}) == (
         "From sources of 1-5 words to those of 20-25: n 30.0 to 10.0 BLEU (-20.0), 0.50 to 0.75 nats."
     )
     assert sharpness(np.eye(3, dtype=np.float32)) == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-from dragoman.pipelines.comparison.sentences import map_sentences, pick_evenly
+from dragoman.pipelines.comparison.samples import map_sentences, pick_evenly
 
 
 def test_sentences_of_the_user_come_first_and_once() -> None:

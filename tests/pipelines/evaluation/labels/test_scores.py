@@ -5,17 +5,18 @@ import pytest
 
 from dragoman.model.errors import UserError
 from dragoman.pipelines.evaluation.labels.comparison import compare, mcnemar
-from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation, report
-from dragoman.pipelines.evaluation.labels.plots import pictures
-from dragoman.pipelines.evaluation.labels.scores import (
+from dragoman.pipelines.evaluation.labels.evaluation import (
+    LabelEvaluation,
     are_spans,
     calibration,
     calibration_error,
     class_scores,
     number_scores,
+    report,
     span_scores,
     spans_of,
 )
+from dragoman.pipelines.evaluation.labels.plots import pictures
 
 
 def test_macro_f1_is_the_mean_over_labels() -> None:
