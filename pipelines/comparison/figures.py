@@ -4,6 +4,9 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from dragoman.model.alignment.attention_plots import heads_picture, maps_picture
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.pipelines.comparison.alignments import sentence_maps, translations
 from dragoman.pipelines.comparison.measures import Measures, TrainingRecord
@@ -14,8 +17,6 @@ from dragoman.pipelines.comparison.pictures import (
     describe_learning,
     describe_length,
     describe_scores,
-    draw_alignment,
-    draw_heads,
     draw_learning,
     draw_length,
     draw_scores,
@@ -96,15 +97,19 @@ def attention(config: Config, found: Compared) -> Iterator[Picture]:
             f"A row is a word of the translation, a column a word of “{sentence}”; darker cells have more "
             "attention. After figure 3 of Bahdanau et al. 2015."
         )
-        figure = draw_alignment(chosen, sentence)
+        figure = maps_picture(list(chosen.values()), [f"{label} ({one.head})" for label, one in chosen.items()])
         yield picture(f"alignment-{place + 1}", "attention", f"Attention, sentence {place + 1}", text,
                       describe_alignment(chosen), figure)  # fmt: skip
     for label, own in maps.items():
         if len(own[0].heads) * len(own[0].heads[0]) > 1:
+            words = own[0].chosen
+            drawn = heads_picture(
+                np.array(own[0].heads), words.source_tokens, words.target_tokens, f"{label}: every head"
+            )
             said = describe_heads(own[0])
             text = f"Each head of {label} over the source, for “{sentences[0]}”. {said}"
             name = f"heads-{label.replace('/', '-')}"
-            yield picture(name, "attention", f"Heads of {label}", text, said, draw_heads(label, own[0]))
+            yield picture(name, "attention", f"Heads of {label}", text, said, drawn)
 
 
 def picture(name: str, section: str, title: str, text: str, alt: str, figure: Figure) -> Picture:

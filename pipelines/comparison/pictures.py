@@ -45,60 +45,10 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def clip_labels(words: Sequence[str], most: int = 18) -> list[str]:
-    """Shortens an axis' labels, since an untrained network may write very long words."""
-    return [word if len(word) <= most else f"{word[: most - 1]}…" for word in words]
-
-
 def thousands(axis: Axes, which: str = "x") -> None:
     """Formats numbers with separators."""
     for name in which:
         (axis.xaxis if name == "x" else axis.yaxis).set_major_formatter(lambda value, _: f"{value:,.0f}")
-
-
-COLUMNS = 2
-
-
-def draw_alignment(every: Mapping[str, AttentionMap], source: str) -> Figure:
-    """Draws one map per network, its own translation on the left; darker cells have more weight."""
-    columns = min(COLUMNS, len(every))
-    rows = -(-len(every) // columns)
-    tall = max(len(one.target_tokens) for one in every.values())
-    wide = max(len(one.source_tokens) for one in every.values())
-    size = (1.0 + columns * (1.6 + 0.3 * wide), 0.9 + rows * (1.5 + 0.27 * tall))
-    figure, axes = panels(rows, columns, size, f"Attention: {shorten_title(source, int(8 * size[0]) - 11)}")
-    for axis, (label, one) in zip(axes, every.items(), strict=False):
-        fill(axis, one)
-        axis.set_title(f"{label} ({head_name(one.head)})", fontsize=9, loc="left")
-    for axis in axes[len(every) :]:
-        axis.set_axis_off()
-    return figure
-
-
-def fill(axis: Axes, one: AttentionMap) -> None:
-    """Draws one map with its words."""
-    axis.imshow(one.weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
-    axis.set_xticks(range(len(one.source_tokens)), clip_labels(one.source_tokens), rotation=60, ha="left", fontsize=8)
-    axis.set_yticks(range(len(one.target_tokens)), clip_labels(one.target_tokens), fontsize=8)
-    axis.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
-    axis.set_xticks([place - 0.5 for place in range(1, len(one.source_tokens))], minor=True)
-    axis.set_yticks([place - 0.5 for place in range(1, len(one.target_tokens))], minor=True)
-    axis.grid(which="minor", color="#eef0f2", linewidth=0.6)
-    axis.tick_params(which="minor", length=0)
-    axis.spines[:].set_color("#d5d8dc")
-
-
-def head_name(head: str) -> str:
-    """Turns `l2h0` into the reader's count: layer 3, head 1."""
-    layer, _, number = head.removeprefix("l").partition("h")
-    if not layer.isdigit():
-        return "mean of all heads"
-    return f"layer {int(layer) + 1}, head {int(number) + 1}" if number else f"layer {int(layer) + 1}, mean of heads"
-
-
-def shorten_title(text: str, most: int) -> str:
-    """Shortens a title to one line: an inch holds some eight bold letters."""
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def describe_alignment(every: Mapping[str, AttentionMap]) -> str:
@@ -110,40 +60,17 @@ def describe_alignment(every: Mapping[str, AttentionMap]) -> str:
     return "Looked at most, " + "; ".join(parts) + "."
 
 
-def draw_heads(label: str, maps: SentenceMaps) -> Figure:
-    """Draws all maps, words at the outer edges, each head's sharpness below its map."""
-    layers, heads = len(maps.heads), len(maps.heads[0])
-    source, target = clip_labels(maps.chosen.source_tokens), clip_labels(maps.chosen.target_tokens)
-    cell = (max(1.3, 0.16 * len(source)), max(1.2, 0.16 * len(target)))
-    size = (max(5.0, 1.4 + cell[0] * heads), 1.7 + (cell[1] + 0.25) * layers)
-    figure, axes = panels(layers, heads, size, f"{label}: every head")
-    for place, axis in enumerate(axes):
-        layer, head = divmod(place, heads)
-        weights = maps.heads[layer][head]
-        axis.imshow(weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
-        axis.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
-        axis.set_xticks(range(len(source)), source, rotation=90, fontsize=6.5)
-        axis.set_yticks(range(len(target)), target, fontsize=6.5)
-        if layer:
-            axis.set_xticks([])
-        if head:
-            axis.set_yticks([])
-        axis.set_xlabel(f"layer {layer + 1}, head {head + 1}: {sharpness(weights):.2f}", fontsize=6.5)
-        axis.spines[:].set_color("#d5d8dc")
-    return figure
-
-
 def describe_heads(maps: SentenceMaps) -> str:
     """Describes the sharpest and the most even head."""
-    every = {
-        (layer + 1, head + 1): sharpness(weights)
+    heads = {
+        f"l{layer}h{head}": sharpness(weights)
         for layer, row in enumerate(maps.heads)
         for head, weights in enumerate(row)
     }
-    sharp, even = max(every, key=lambda place: every[place]), min(every, key=lambda place: every[place])
+    sharp, even = max(heads, key=lambda name: heads[name]), min(heads, key=lambda name: heads[name])
     return (
-        f"Sharpest: layer {sharp[0]}, head {sharp[1]} ({every[sharp]:.2f}); most even: layer {even[0]}, "
-        f"head {even[1]} ({every[even]:.2f}), where 0 is an even spread and 1 each row on one word alone."
+        f"Sharpest: {sharp} ({heads[sharp]:.2f}); most even: {even} ({heads[even]:.2f}), where 0 is an even spread and "
+        f"1 each row on one word alone."
     )
 
 

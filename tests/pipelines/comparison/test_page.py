@@ -8,7 +8,7 @@ from dragoman.pipelines.comparison.alignments import SentenceMaps, sharpness
 from dragoman.pipelines.comparison.intervals import Interval
 from dragoman.pipelines.comparison.measures import LengthScore, Measures, TrainingRecord
 from dragoman.pipelines.comparison.page import Report, Sample, best_of, render
-from dragoman.pipelines.comparison.pictures import Picture, clip_labels, describe_length, describe_scores
+from dragoman.pipelines.comparison.pictures import Picture, describe_length, describe_scores
 from dragoman.pipelines.comparison.samples import samples
 from dragoman.pipelines.comparison.table import amount, rows, table_of
 
@@ -103,10 +103,6 @@ def test_the_best_of_a_column() -> None:
 @pytest.mark.parametrize(("number", "text"), [(950, "950"), (9999, "9,999"), (12_300, "12.3k"), (2_610_000, "2.61M")])
 def test_amounts(number: int, text: str) -> None:
     assert amount(number) == text
-
-
-def test_long_labels_are_clipped() -> None:
-    assert clip_labels(["word", "e" * 30], 10) == ["word", "e" * 9 + "…"]
 
 
 def test_samples_go_from_short_to_long() -> None:
