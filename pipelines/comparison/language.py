@@ -16,20 +16,16 @@ from dragoman.model.plural import plural
 from dragoman.model.shards.manifest import manifest_hash, read_manifest
 from dragoman.pipelines.comparison.entries import Entry
 from dragoman.pipelines.comparison.figures import curves, picture
-from dragoman.pipelines.comparison.intervals import Interval
 from dragoman.pipelines.comparison.measures import TrainingRecord, place, read, record_of, write
 from dragoman.pipelines.comparison.page import Report, Sample
 from dragoman.pipelines.comparison.pictures import Picture, draw_scores
-from dragoman.pipelines.comparison.seeds import compare_drawn
 from dragoman.pipelines.comparison.table import Cells, Table, amount
 from dragoman.pipelines.comparison.texts import changed_keys, limits
 from dragoman.pipelines.comparison.training import bundle_of
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.evaluation.language.comparison import SEED
 from dragoman.pipelines.evaluation.language.evaluation import TextEvaluation, evaluate_text_bundle
 from dragoman.pipelines.evaluation.language.samples import TextSample
-from dragoman.pipelines.evaluation.metrics import Significance
-from dragoman.pipelines.evaluation.resampling import Floats, holm
+from dragoman.pipelines.evaluation.significance import SEED, Floats, Interval, Significance, compare_drawn, holm
 
 Bits = tuple[Sequence[float], Sequence[int]]  # bits and characters of each record
 

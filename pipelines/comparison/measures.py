@@ -28,8 +28,8 @@ from dragoman.model.schema import build
 from dragoman.model.shards.manifest import manifest_hash
 from dragoman.model.text.letters import words_of
 from dragoman.pipelines.comparison.entries import Entry
-from dragoman.pipelines.comparison.intervals import Interval, interval
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.significance import Interval, interval
 from dragoman.pipelines.evaluation.translation import Evaluation
 from dragoman.pipelines.tasks.translation_release import evaluate
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from dragoman.model.alignment.attention_map import AttentionMap
 from dragoman.model.durations import duration
 from dragoman.pipelines.comparison.alignments import SentenceMaps, sharpness
-from dragoman.pipelines.comparison.intervals import Interval
 from dragoman.pipelines.comparison.measures import LengthScore, Measures, TrainingRecord
 from dragoman.pipelines.comparison.table import amount
+from dragoman.pipelines.evaluation.significance import Interval
 from dragoman.pipelines.evaluation.word_vectors.plots import PALETTE
 from dragoman.pipelines.tracking.plots import Axes, Figure, clean, empty, panels
 

@@ -9,8 +9,7 @@ from dragoman.model.durations import duration
 from dragoman.model.inference.bleu import tokeniser
 from dragoman.pipelines.comparison.measures import Measures, TrainingRecord
 from dragoman.pipelines.comparison.seeds import compare_seeds, covers
-from dragoman.pipelines.evaluation.metrics import Significance
-from dragoman.pipelines.evaluation.resampling import holm
+from dragoman.pipelines.evaluation.significance import Significance, holm
 
 HEAD = (
     ("network", ""),

@@ -148,7 +148,7 @@ def judge(
         found.candidate,
         found.baseline,
         found.p_value,
-        found.texts,
+        found.items,
         "texts",
         lower_is_better=found.lower_is_better,
         digits=4,

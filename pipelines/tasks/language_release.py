@@ -137,7 +137,7 @@ def judge(
         found.candidate,
         found.baseline,
         found.p_value,
-        found.records,
+        found.items,
         "records",
         lower_is_better=True,
         digits=4,

@@ -23,8 +23,9 @@ from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation import reconstruction
 from dragoman.pipelines.evaluation.checks import compare_checks, run_checks
-from dragoman.pipelines.evaluation.metrics import Sample, paired_bootstrap
+from dragoman.pipelines.evaluation.metrics import Sample
 from dragoman.pipelines.evaluation.reconstruction import NOISE, Reconstruction, evaluate_reconstruction
+from dragoman.pipelines.evaluation.significance import paired_bootstrap
 from dragoman.pipelines.evaluation.translation import (
     Evaluation,
     evaluate_bundle,

@@ -8,7 +8,7 @@ import numpy as np
 
 from dragoman.model.errors import UserError
 from dragoman.model.word_vectors.embeddings import Embeddings
-from dragoman.pipelines.evaluation.metrics import Significance
+from dragoman.pipelines.evaluation.significance import Significance
 from dragoman.pipelines.evaluation.word_vectors.analogies import right_answers
 from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets, evaluate_embeddings
 from dragoman.pipelines.evaluation.word_vectors.retrieval import Records

@@ -5,12 +5,12 @@ import pytest
 
 from dragoman.model.alignment.attention_map import AttentionMap
 from dragoman.pipelines.comparison.alignments import SentenceMaps, sharpness
-from dragoman.pipelines.comparison.intervals import Interval
 from dragoman.pipelines.comparison.measures import LengthScore, Measures, TrainingRecord
 from dragoman.pipelines.comparison.page import Report, Sample, best_of, render
 from dragoman.pipelines.comparison.pictures import Picture, describe_length, describe_scores
 from dragoman.pipelines.comparison.samples import samples
 from dragoman.pipelines.comparison.table import amount, rows, table_of
+from dragoman.pipelines.evaluation.significance import Interval
 
 REFERENCES = ["der hund sieht einen baum", "ein mann geht durch die stadt", "die frau liest"]
 ONE = Measures(
