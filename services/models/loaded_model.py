@@ -103,6 +103,11 @@ class LoadedModel:
         return self.bytes + (aligning.aligner.bytes if aligning and aligning.aligner else 0)
 
     @property
+    def marks_capitals(self) -> bool:
+        """Returns True if it reads and writes capitals as markers, so texts in capitals are given to it as they are."""
+        return isinstance(self.translator, Translator) and bool(self.translator.tokenizers.target.markers)
+
+    @property
     def most_alternatives(self) -> int:
         """Returns the number of translations that the search can give besides the best one."""
         return self.decode.candidates - 1

@@ -13,6 +13,7 @@ from dragoman.services.texts.stand_ins import Pair, StandIns
 
 _STOP = regex.compile(r"(?:[\p{Sentence_Terminal}…]+|[:;])[\"'”’»)\]]*$")
 PLAIN_SCRIPT = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Armenian}\p{Georgian}\p{Hebrew}\p{N}\"'”’»)\]]$")
+SHORT = 3  # words of a text that is given in several forms
 _OTHER_BLANK = regex.compile(r"[^\S ]|[\x1c-\x1f]")
 _APOSTROPHE = regex.compile(r"(?<=\p{L})’(?=\p{L})")
 
@@ -44,10 +45,12 @@ def make_line(
     hidden: frozenset[Mask] = frozenset(),
     form: Literal["", "small", "given"] = "",
     language: str = "",
+    marks_capitals: bool = False,
 ) -> Line | None:
     """Returns the line of a part; None if there are not enough stand-ins for its masks.
 
     `hidden`: the masks that the model did not copy as they are; `form`: the capitals of a short text, `short.Form`.
+    A model that `marks_capitals` gets sentences in capitals as they are, unless something in them is not its own.
     """
     start, end = span
     text = run.text[start:end]
@@ -89,6 +92,8 @@ def make_line(
     line.linked = bool(run.tags or run.masks)
     _flatten(line, signs, origin)
     given = "".join(signs)
+    if marks_capitals and not (line.stood or line.shown) and given.count(" ") >= SHORT:
+        line.shouted = False
     if line.shouted and form != "given":
         given = _calm(given, [place for _, _, place in line.stood], language)
     elif not line.shouted:

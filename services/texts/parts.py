@@ -53,6 +53,7 @@ class RunState:
     language: str
     target: str
     longest: int
+    marks_capitals: bool = False  # of the model
     parts: list[Part] = field(default_factory=list)
     cut: set[Mask] = field(default_factory=set)  # masks that a sentence was cut around
     limited: list[str] = field(default_factory=list)  # sentences that were cut at the model's limit
@@ -96,7 +97,7 @@ class RunState:
         turned = stand_ins.turned(part.turn)
         form = short.forms(part.forms[0][0], self.language)[len(part.forms)] if part.forms else ""
         masks, hidden = self.masks(part.span), frozenset(part.hidden)
-        return lines.make_line(self.run, part.span, masks, turned, hidden, form, self.language)
+        return lines.make_line(self.run, part.span, masks, turned, hidden, form, self.language, self.marks_capitals)
 
     def _lined(self, parts: Iterable[Part], stand_ins: StandIns) -> Iterator[Part]:
         for part in parts:
@@ -278,7 +279,7 @@ class RunState:
         """Masks the words with a capital inside of a sentence that went round; returns False if there is none."""
         part.named = True
         start, end = part.span
-        if base_language(self.language or "und") in casing.NOUN_CAPITALS or (part.line and part.line.shouted):
+        if base_language(self.language or "und") in casing.NOUN_CAPITALS or casing.is_shouted(self.run.text[start:end]):
             return False
         masks = self.masks(part.span)
         names = [

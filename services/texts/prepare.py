@@ -223,8 +223,17 @@ class Prepared:
         return chosen
 
 
-def prepare(text: str, options: TextOptions, source_language: str, longest: int, target_language: str = "") -> Prepared:
+def prepare(
+    text: str,
+    options: TextOptions,
+    source_language: str,
+    longest: int,
+    target_language: str = "",
+    marks_capitals: bool = False,
+) -> Prepared:
     """Returns the text as lines for a model. `longest`: characters of a sentence before it is cut further.
+
+    `marks_capitals`: the model reads and writes texts in capitals.
 
     Raises:
         UserError: markup that cannot be read, or that is refused.
@@ -238,7 +247,7 @@ def prepare(text: str, options: TextOptions, source_language: str, longest: int,
     while runs:
         run = runs.pop(0)
         _mask_terms(run, options.glossary, source_language, target_language)
-        states.append(RunState(run, options, source_language, target_language, longest))
+        states.append(RunState(run, options, source_language, target_language, longest, marks_capitals))
         runs += [node for one in run.units for node in one.inner if isinstance(node, Run)]
     return Prepared(nodes, states, known=match)
 

@@ -1,0 +1,53 @@
+"""Capitals as words of their own: `Two dogs RUN` is read as `<cap> two dogs <all> run`, and comes back as it was.
+
+A word in capitals then has the pieces of the same word in small letters and one more, not a piece for every letter.
+Words are what stands between blanks. A word whose capitals are neither its first letter nor all of them, such as
+McDonald, stays as it is, and so does one whose small letters do not give its capitals back (İ). The rules are Unicode's
+for every language.
+"""
+
+from functools import lru_cache
+
+CAP, ALL = MARKERS = ("<cap>", "<all>")
+
+
+def mark(text: str) -> str:
+    """Returns a text with markers before words in small letters; `restore` undoes it exactly."""
+    return " ".join(map(mark_word, text.split(" ")))
+
+
+@lru_cache(1 << 16)
+def mark_word(word: str) -> str:
+    """Returns a word with its marker; a word that is written like a marker has one more before it."""
+    if word in MARKERS:
+        return f"{ALL} {word}"
+    small = word.lower()
+    if small != word and small not in MARKERS:
+        for marker in MARKERS:
+            if _capitals(small, marker) == word:
+                return f"{marker} {small}"
+    return word
+
+
+def restore(text: str) -> str:
+    """Returns a text with its capitals; a marker that no word follows is left out."""
+    if "<" not in text:
+        return text
+    words, marker = [], ""
+    for word in text.split(" "):
+        if word in MARKERS and marker != ALL:
+            marker = word
+        else:
+            words.append(word if word in MARKERS else _capitals(word, marker))
+            marker = ""
+    return " ".join(words)
+
+
+def _capitals(word: str, marker: str) -> str:
+    """Returns a word with the capitals that its marker says."""
+    if marker == ALL:
+        return word.upper()
+    if marker == CAP:
+        first = next((place for place, sign in enumerate(word) if sign.upper() != sign), len(word))
+        return word[:first] + word[first : first + 1].upper() + word[first + 1 :]
+    return word
