@@ -55,7 +55,7 @@ class Opened:
     run: str
     recipe: str  # "" if unknown
     lines: Counts  # (n,)
-    chosen_on: bool = False  # always as a split that choices are made on
+    tested: Counts  # (n,) the openings among them as a set that no choices are made on
 
     @property
     def times(self) -> int:
@@ -85,8 +85,8 @@ class Opening:
 
     @property
     def chosen_on(self) -> bool:
-        """Returns True if choices are made on the set, and were on all that had as many of its lines."""
-        return self.split in CHOSEN_ON and all(one.chosen_on or not one.times for one in self.before)
+        """Returns True if choices are made on the set, and its lines were no test set before."""
+        return self.split in CHOSEN_ON and not any(_times(one.tested) for one in self.before)
 
     @property
     def others(self) -> list[Opened]:
@@ -246,7 +246,7 @@ def counted(openings: Iterable[Opened]) -> list[Opened]:
     for one in openings:
         key = (one.run, one.recipe)
         other = most.get(key, one)
-        most[key] = Opened(*key, np.maximum(one.lines, other.lines), one.chosen_on and other.chosen_on)
+        most[key] = Opened(*key, np.maximum(one.lines, other.lines), np.maximum(one.tested, other.tested))
     return [one for one in most.values() if one.lines.any()]
 
 
@@ -272,9 +272,8 @@ def _local(places: PathsConfig, digest: str, keys: Keys) -> Iterator[Opened]:
                 opened = find(place, keys[0]) | find(place, keys[1])
             else:
                 continue
-            _add(
-                sums, Opened(str(line["run"]), str(line["recipe"]), opened.astype(np.int64), line["split"] in CHOSEN_ON)
-            )
+            lines = opened.astype(np.int64)
+            _add(sums, Opened(str(line["run"]), str(line["recipe"]), lines, lines * (line["split"] not in CHOSEN_ON)))
     yield from sums.values()
 
 
@@ -282,7 +281,7 @@ def _add(sums: dict[tuple[str, str], Opened], one: Opened) -> None:
     """Adds openings to the others of the same run and recipe."""
     key = (one.run, one.recipe)
     other = sums.get(key)
-    sums[key] = one if other is None else Opened(*key, one.lines + other.lines, one.chosen_on and other.chosen_on)
+    sums[key] = one if other is None else Opened(*key, one.lines + other.lines, one.tested + other.tested)
 
 
 def _registered(tracking: TrackingConfig, held: Held, keys: Keys) -> Iterator[Opened]:
@@ -305,8 +304,8 @@ def _registered(tracking: TrackingConfig, held: Held, keys: Keys) -> Iterator[Op
             if tag.startswith(TAG):
                 value, digest = json.loads(text), tag.removeprefix(TAG).partition(".")[0]
                 lines = int(value["times"]) * _sketched(value, digest == held.digest, keys).astype(np.int64)
-                chosen_on = value.get("split", held.split) in CHOSEN_ON
-                _add(sums, Opened(str(run.info.run_name), str(value["recipe"]), lines, chosen_on))
+                tested = lines * (value.get("split", held.split) not in CHOSEN_ON)
+                _add(sums, Opened(str(run.info.run_name), str(value["recipe"]), lines, tested))
         yield from sums.values()
 
 
