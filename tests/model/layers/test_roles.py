@@ -79,7 +79,7 @@ def test_stacked_matrices_have_rows_of_their_own(
 
 def test_low_rank_factors_are_stacked_as_the_weights_are() -> None:
     """Also RNNsearch's bridge, a matrix for each layer's states."""
-    network = network_of("rnnsearch", cell="lstm", decoder_layers=2)
+    network = network_of("rnnsearch_additive", cell="lstm", decoder_layers=2)
     assert named_roles(network)["bridge.weight"].rows == (32,) * 4
     for layer, rows in ((network.bridge, (32,) * 4), (network.readout, ())):
         assert isinstance(layer, nn.Linear)
