@@ -29,6 +29,7 @@ from dragoman.model.runs.record import PLANS, read_record
 from dragoman.model.shards.manifest import LABELS, has_manifest, read_manifest
 from dragoman.model.text.hashed_texts import HashedTexts, Keys, find
 from dragoman.model.text.tags import tag_prefix
+from dragoman.model.text.text_keys import sentence_keys
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.evaluation.translation import held_out_lines
 from dragoman.pipelines.tasks.training_texts import KEY, Overlap, refuse_learned
@@ -125,8 +126,6 @@ class Held:
     @property
     def keys(self) -> Keys:
         """Returns (2, n) hashes: of the first side, and of both in either order; of one side twice the same."""
-        from dragoman.model.text.text_keys import sentence_keys
-
         first, *others = (sentence_keys(side) for side in self.sides)
         both = sum(others, first) * np.uint64(2) + np.uint64(1) if others else first
         return np.stack([first, np.where(first != 0, both, first)])
@@ -204,10 +203,18 @@ def note_opening(
     tracked: TrackedRun | None = None,
 ) -> Opening:
     """Records that a run opened a set; returns the count with the earlier openings of the same sentences."""
-    keys, sentences = held.keys, len(held.sides[0])
+    keys = held.keys
     before = counted([*_local(places, held.digest, keys), *_registered(tracking, held, keys)])
     recipe = recipe_of(folder) or next((one.recipe for one in before if one.run == run), "")  # of a downloaded bundle
-    opened = HashedTexts.of(keys)
+    record_opening(tracking, held, folder, run, recipe, tracked)
+    return Opening(held.split, held.digest, recipe, len(held.sides[0]), tuple(before))
+
+
+def record_opening(
+    tracking: TrackingConfig, held: Held, folder: Path, run: str, recipe: str, tracked: TrackedRun | None = None
+) -> None:
+    """Records that a run opened a set, without the earlier openings, which ask MLflow."""
+    opened, sentences = HashedTexts.of(held.keys), len(held.sides[0])
     name = f"{hashlib.sha256(opened.keys.tobytes()).hexdigest()[:12]}.keys"
     (folder / OPENED).mkdir(parents=True, exist_ok=True)
     opened.write(folder / OPENED / name)
@@ -218,11 +225,8 @@ def note_opening(
     split = next((one["split"] for one in own if one["split"] not in CHOSEN_ON), held.split)
     value = json.dumps({"recipe": recipe, "times": len(own), "split": split, **sketch(opened)})
     # a record elsewhere, of a bundle that was fetched, is beside that of the run's folder
-    name = (
-        held.digest if read_record(folder) else f"{held.digest}.{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
-    )
-    _tag(tracking, folder, run, tracked, {TAG + name: value, TAGGED: "true"})
-    return Opening(held.split, held.digest, recipe, sentences, tuple(before))
+    beside = "" if read_record(folder) else f".{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
+    _tag(tracking, folder, run, tracked, {TAG + held.digest + beside: value, TAGGED: "true"})
 
 
 def set_digest(shards: Path, split: str) -> str:

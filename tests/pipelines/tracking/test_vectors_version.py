@@ -140,7 +140,7 @@ def test_translations_and_vectors_are_not_compared(
 def test_the_verb_reads_the_sets_from_the_configuration(
     tracking: TrackingConfig, tmp_path: Path, sets: EvaluateVectors, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for noise in (1.5, 0.2):
+    for noise in (1.0, 0.2):
         register(tracking, tmp_path, noise)
     common = [
         *(f"tracking.uri={tracking.uri}", f"registry.name={REGISTRY.name}", f"paths.root={tmp_path}"),

@@ -71,6 +71,7 @@ def rank_process(rank: int, port: int, shards: str, folder: str) -> None:
     dist.destroy_process_group()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
 def test_two_ranks_find_what_one_finds(shards: Path, tmp_path: Path) -> None:
     one, loss = learned(shards, tmp_path / "one", ALONE)

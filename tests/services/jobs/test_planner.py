@@ -92,11 +92,11 @@ def test_a_plan_beyond_its_limit_is_refused_and_others_are_made_meanwhile(
     for process in list(planner.pool._all):
         process.kill()
         process._process.wait()
+    for thread in threads:
+        thread.join(60)
     planner.pool.computing = 0.2
     for _ in range(2):
         slow()
-    for thread in threads:
-        thread.join(60)
     assert len([one for one in refused if "more than 0.2 s of a processor: its settings are too large" in one]) >= 2
     assert planner.plan("train", ["after"], owner="anna")["words"] == ["after"]
     planner.close()
