@@ -5,7 +5,6 @@ Provilkov et al. 2020 (BPE-dropout). Normalisation is ours (`model.text`): the m
 """
 
 import math
-import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -87,25 +86,6 @@ class SubwordTokenizer(Tokenizer):
             raise UserError(f"{where}: its ids 0 to 5 are {pieces}, they must be {SPECIAL_PIECES}")
         return tokenizer
 
-    def sample(self, text: str, rng: np.random.Generator, strength: float = 0.1) -> Ids:
-        """One random segmentation, repeatable from `rng`'s state.
-
-        The library's own sampling draws from a generator that cannot be set again, so a resumed run would see other
-        segmentations; here every draw comes from `rng`.
-        """
-        words = re.findall(
-            f"{SPACE}?[^{SPACE}]+|{SPACE}", self.processor.normalize(self.mark(without_surrogates(text)))
-        )
-        ids: list[int] = []
-        for word in words:
-            tag = word.startswith(f"{SPACE}<") and word[1:] in self.symbols
-            for piece in [word] if tag else self.segment(word, rng, strength):
-                found = self._ids_of(piece)
-                if found == (UNK,) and ids[-1:] == [UNK]:
-                    continue  # the library joins neighbouring unknown characters into one
-                ids.extend(found)
-        return np.asarray(ids, dtype=self.dtype)
-
     def mark(self, text: str) -> str:
         """Returns a text or a word as the library reads it: its capitals are markers if the vocabulary has them."""
         if not self.markers:
@@ -137,13 +117,6 @@ class SubwordTokenizer(Tokenizer):
     def _never_in_text(self, number: int) -> bool:
         model = self.processor
         return bool(model.is_byte(number) or model.is_control(number) or model.is_unused(number))
-
-    def _ids_of(self, piece: str) -> tuple[int, ...]:
-        found = int(self.processor.piece_to_id(piece))
-        if found != UNK:
-            return (found,)
-        fallback = [int(self.processor.piece_to_id(f"<0x{byte:02X}>")) for byte in piece.encode()]
-        return (UNK,) if UNK in fallback else tuple(fallback)
 
     @abstractmethod
     def segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:

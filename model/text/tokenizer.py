@@ -81,10 +81,6 @@ class Tokenizer(ABC):
     def serialise(self) -> bytes:
         """Returns the whole tokenizer as the bytes of its file; equal tokenizers give equal bytes."""
 
-    def sample(self, text: str, rng: np.random.Generator, strength: float = 0.1) -> Ids:
-        """Returns a random segmentation, for regularisation in training. Words and characters have only one."""
-        return self.encode([text])[0]
-
     def save(self, path: Path) -> None:
         """Writes the tokenizer's file."""
         path.write_bytes(self.serialise())
