@@ -6,9 +6,11 @@ McDonald, stays as it is, and so does one whose small letters do not give its ca
 for every language.
 """
 
+import re
 from functools import lru_cache
 
 CAP, ALL = MARKERS = ("<cap>", "<all>")
+WRITTEN = re.compile(r"<+(?:cap|all)>+")  # a word of a text that looks like a marker
 
 
 def mark(text: str) -> str:
@@ -18,15 +20,12 @@ def mark(text: str) -> str:
 
 @lru_cache(1 << 16)
 def mark_word(word: str) -> str:
-    """Returns a word with its marker; a word that is written like a marker has one more before it."""
-    if word in MARKERS:
-        return f"{ALL} {word}"
+    """Returns a word with its marker; one that looks like a marker has another pair of brackets."""
     small = word.lower()
-    if small != word and small not in MARKERS:
-        for marker in MARKERS:
-            if _capitals(small, marker) == word:
-                return f"{marker} {small}"
-    return word
+    for marker in MARKERS if small != word else ():
+        if _capitals(small, marker) == word:
+            return f"{marker} {mark_word(small)}"
+    return f"<{word}>" if WRITTEN.fullmatch(word) else word
 
 
 def restore(text: str) -> str:
@@ -35,10 +34,10 @@ def restore(text: str) -> str:
         return text
     words, marker = [], ""
     for word in text.split(" "):
-        if word in MARKERS and marker != ALL:
+        if word in MARKERS:
             marker = word
         else:
-            words.append(word if word in MARKERS else _capitals(word, marker))
+            words.append(_capitals(word[1:-1] if WRITTEN.fullmatch(word) else word, marker))
             marker = ""
     return " ".join(words)
 

@@ -25,7 +25,12 @@ LINES = [
     for third in ("U.S.", "<cap>", "king", "BIG-CAR")
 ]
 MIXED = st.lists(
-    st.one_of(st.sampled_from([*MARKERS, "<CAP>", "<Cap>", "", "ǅ", "ß", "İ", "ŉ", "ΟΔΟΣ", "I", "e-Mail"]), st.text())
+    st.one_of(
+        st.sampled_from(
+            [*MARKERS, "<CAP>", "<Cap>", "<<cap>>", "<cap>>", "<<ALL>", "", "ǅ", "ß", "İ", "ŉ", "ΟΔΟΣ", "I", "e-Mail"]
+        ),
+        st.text(),
+    )
 ).map(" ".join)
 
 
@@ -43,7 +48,8 @@ def test_any_text_comes_back(text: str) -> None:
 
 def test_words_are_marked_by_first_letter_or_whole() -> None:
     assert mark("Two dogs RUN, (Foo) McDonald I") == "<cap> two dogs <all> run, <cap> (foo) McDonald <cap> i"
-    assert restore("<cap> two <cap> <all> run <cap>") == "Two RUN", "of a network that goes astray no marker is seen"
+    assert mark("<cap> <CAP> <<all>>") == "<<cap>> <all> <<cap>> <<<all>>>"
+    assert restore("<cap> two <all> <cap> run <all> <all>") == "Two Run", "a network that goes astray writes no marker"
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
