@@ -10,7 +10,8 @@ import re
 from functools import lru_cache
 
 CAP, ALL = MARKERS = ("<cap>", "<all>")
-WRITTEN = re.compile(r"<+(?:cap|all)>+")  # a word of a text that looks like a marker
+MARKED = re.compile(r"<(?:cap|all)>")
+WRITTEN = re.compile(r"<+(?:cap|all)>")  # the beginning of a word of a text that looks like a marker
 
 
 def mark(text: str) -> str:
@@ -20,12 +21,12 @@ def mark(text: str) -> str:
 
 @lru_cache(1 << 16)
 def mark_word(word: str) -> str:
-    """Returns a word with its marker; one that looks like a marker has another pair of brackets."""
+    """Returns a word with its marker; one that begins like a marker gets another bracket before it."""
     small = word.lower()
     for marker in MARKERS if small != word else ():
         if _capitals(small, marker) == word:
             return f"{marker} {mark_word(small)}"
-    return f"<{word}>" if WRITTEN.fullmatch(word) else word
+    return f"<{word}" if WRITTEN.match(word) else word
 
 
 def restore(text: str) -> str:
@@ -34,11 +35,12 @@ def restore(text: str) -> str:
         return text
     words, marker = [], ""
     for word in text.split(" "):
-        if word in MARKERS:
-            marker = word
-        else:
-            words.append(_capitals(word[1:-1] if WRITTEN.fullmatch(word) else word, marker))
-            marker = ""
+        if found := MARKED.match(word):
+            marker, word = found[0], word[found.end() :]
+            if not word:
+                continue
+        words.append(_capitals(word[1:] if WRITTEN.match(word) else word, marker))
+        marker = ""
     return " ".join(words)
 
 

@@ -27,7 +27,24 @@ LINES = [
 MIXED = st.lists(
     st.one_of(
         st.sampled_from(
-            [*MARKERS, "<CAP>", "<Cap>", "<<cap>>", "<cap>>", "<<ALL>", "", "ǅ", "ß", "İ", "ŉ", "ΟΔΟΣ", "I", "e-Mail"]
+            [
+                *MARKERS,
+                "<CAP>",
+                "<Cap>",
+                "<<cap>>",
+                "<cap>>",
+                "<<ALL>",
+                "<all>.",
+                "<Cap>ß",
+                "",
+                "ǅ",
+                "ß",
+                "İ",
+                "ŉ",
+                "ΟΔΟΣ",
+                "I",
+                "e-Mail",
+            ]
         ),
         st.text(),
     )
@@ -48,8 +65,9 @@ def test_any_text_comes_back(text: str) -> None:
 
 def test_words_are_marked_by_first_letter_or_whole() -> None:
     assert mark("Two dogs RUN, (Foo) McDonald I") == "<cap> two dogs <all> run, <cap> (foo) McDonald <cap> i"
-    assert mark("<cap> <CAP> <<all>>") == "<<cap>> <all> <<cap>> <<<all>>>"
-    assert restore("<cap> two <all> <cap> run <all> <all>") == "Two Run", "a network that goes astray writes no marker"
+    assert mark("<cap> <CAP> <<all>>, x<all>") == "<<cap> <all> <<cap> <<<all>>, x<all>"
+    astray = "<cap> two <all> <cap> run <all>. <all> <all>"
+    assert restore(astray) == "Two Run .", "a network that goes astray writes no marker"
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
