@@ -183,6 +183,10 @@ def test_word_vectors_are_scored_again_by_verify(
     record.write_text(json.dumps({**json.loads(record.read_text()), "scores": forged}))
     assert entries.main(["verify", str(run), shards]) == 1
     assert "scores.similarity/some 99, computed again " in capsys.readouterr().out
+    bundle.write_text(json.dumps({**json.loads(bundle.read_text()), "scores": forged}))
+    assert entries.main(["verify", str(run), shards]) == 1
+    assert "bundle: its scores are those of no evaluation of the run" in capsys.readouterr().out
+    bundle.write_text(json.dumps({**json.loads(bundle.read_text()), "scores": scores}))
     (tmp_path / "some.txt").write_text("".join(f"{row}\n" for row in rows[::-1][:4]))
     record.write_text(json.dumps({**json.loads(record.read_text()), "scores": scores}))
     assert entries.main(["verify", str(run), shards]) == 1, "other files"
