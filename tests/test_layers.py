@@ -70,6 +70,15 @@ INSIDE = {
     "pipelines.word_vectors.pair_table": "numba, as for word2vec",
     "pipelines.tracking.sender": "imports much of MLflow, which only registering needs",
     **dict.fromkeys(
+        (
+            *("model.bundles.directory", "model.bundles.translation", "model.inference.engines"),
+            *("model.inference.kinds", "model.inference.translator", "services.endpoint.guess_routes"),
+            *("services.models.loaded_encoder", "services.models.loaded_guesser", "services.models.loaded_labeller"),
+            *("services.models.loaded_model", "services.models.source"),
+        ),
+        "torch, which a service that translates by CTranslate2 needs not",
+    ),
+    **dict.fromkeys(
         ("dragoman._jobs", "dragoman._model", "dragoman._pipelines"), "torch and the rest: `import dragoman` is quick"
     ),
     "dragoman.__main__": "the command line, which sets up what it starts first",
