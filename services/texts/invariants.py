@@ -7,11 +7,10 @@ from typing import NamedTuple
 from markdown_it.token import Token
 
 from dragoman.model.errors import UserError
-from dragoman.services.texts.binding import DEEPEST
 from dragoman.services.texts.markdown import read_inline
 from dragoman.services.texts.markup import ATTRIBUTES
 from dragoman.services.texts.runs import Form, Run
-from dragoman.services.texts.trees import Element, Loose, Text, read_html_tree, read_xml_tree, walk
+from dragoman.services.texts.trees import Element, Text, read_html_tree, read_xml_tree, walk
 
 TRANSLATED = frozenset((*ATTRIBUTES, "content", "value"))
 _MARKS = frozenset("*_[]<>&`~\\!#|")  # with which Markdown is written
@@ -72,19 +71,17 @@ def _read_tree(root: Element) -> Iterable[Event]:
         if one is root or one == "":
             continue
         if isinstance(one, Element):
-            yield "open", _key(one, one.opening)
-        elif isinstance(one, Loose):
-            yield "unit", _key(one, one.raw)
+            yield "open" if one.closing else "unit", _key(one)
         elif isinstance(one, Text):
             yield "text", one.text
         else:
             yield "close", one
 
 
-def _key(one: Element | Loose, raw: str) -> str:
+def _key(one: Element) -> str:
     """Returns a tag without its attributes that are translated."""
     if TRANSLATED.isdisjoint(one.attributes):
-        return raw
+        return one.opening
     return f"{one.name} {sorted((name, value) for name, value in one.attributes.items() if name not in TRANSLATED)}"
 
 
@@ -101,8 +98,8 @@ def _read_markdown(tokens: Iterable[Token]) -> Iterable[Event]:
 
 
 _EVENTS: dict[str, Callable[[str], Iterable[Event]]] = {
-    "text": lambda raw: _read_tree(read_html_tree(raw, DEEPEST)),
-    "html": lambda raw: _read_tree(read_html_tree(raw, DEEPEST)),
-    "xml": lambda raw: _read_tree(read_xml_tree(raw, DEEPEST)),
+    "text": lambda raw: _read_tree(read_html_tree(raw)),
+    "html": lambda raw: _read_tree(read_html_tree(raw)),
+    "xml": lambda raw: _read_tree(read_xml_tree(raw)),
     "markdown": lambda raw: _read_markdown(read_inline(raw)),
 }

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from markdown_it import MarkdownIt
@@ -11,12 +11,14 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from dragoman.model.errors import UserError
-from dragoman.services.texts.binding import DEEPEST, bind
-from dragoman.services.texts.markup import read_html
+from dragoman.services.texts.binding import bind
+from dragoman.services.texts.markup import Reader, add_tag, read_html
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.protected import has_letter
-from dragoman.services.texts.runs import Form, Mask, Node, Run, Tag
+from dragoman.services.texts.runs import Form, Mask, Node, Run
+from dragoman.services.texts.trees import DEEPEST, Element, Grower, Text
 
+MARKS = "*"  # with which the names of Markdown's own elements begin
 DEEPEST_INLINE = 10  # links and emphasis inside of each other; brackets further inside are text
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)\r?\n(?:(?!\1).*\n)*\1.*(?:\n|$)")
 _MODULE = re.compile(  # of MDX
@@ -37,6 +39,7 @@ def read_markdown(text: str, options: TextOptions) -> list[Node]:
     for line in lines:
         starts.append(starts[-1] + len(line))
     nodes: list[Node] = [head.group()] if head else []
+    reader = Reader(options, Form("markdown"))
     place = 0
     row, column = -1, 0  # where the last cell of a table's row was found
     for token in parser.parse(body):
@@ -56,7 +59,7 @@ def read_markdown(text: str, options: TextOptions) -> list[Node]:
         column = found[-1][1] - starts[first] if len(found) == 1 else 0
         begin, end = found[0][0], found[-1][1]
         glue = [_line_end(body, *one) + body[one[1] : other[0]] for one, other in itertools.pairwise(found)]
-        nodes += [body[place:begin], _make_run(token, glue, body[begin:end])]
+        nodes += [body[place:begin], _make_run(token, glue, body[begin:end], reader)]
         place = end
     nodes.append(body[place:])
     return [node for node in nodes if node != ""]
@@ -138,82 +141,46 @@ def _line_end(body: str, start: int, end: int) -> str:
     return line[len(line.rstrip(" ")) :] or ("\\" if line.endswith("\\") else "")
 
 
-class _Inline:
-    """The children of an inline token as one text with masks and tags."""
-
-    def __init__(self, glue: Sequence[str]) -> None:
-        self.glue = list(glue)
-        self.text: list[str] = []
-        self.length = 0
-        self.masks: list[Mask] = []
-        self.tags: list[Tag] = []
-        self.open: list[Tag] = []
-
-    def add(self, text: str) -> None:
-        self.text.append(text)
-        self.length += len(text)
-
-    def mask(self, raw: str, anchor: bool, kind: str = "code", inner: Sequence[Node] = ()) -> None:
-        self.masks.append(Mask(self.length, self.length + 1, kind, raw, anchor, inner))
-        self.add({"soft": "\n", "border": "\u2029"}.get(kind, "\ufffc"))
-
-    def start(self, opening: str) -> None:
-        tag = Tag(self.length, self.length, opening, "", len(self.open) + 1)
-        self.tags.append(tag)
-        self.open.append(tag)
-
-    def end(self, closing: str) -> None:
-        if self.open:
-            tag = self.open.pop()
-            tag.end, tag.closing = self.length, closing
-
-
-def _make_run(token: Token, glue: Sequence[str], raw_text: str) -> Run:
-    found = _Inline(glue)
-    ends: list[str] = []
-    skipped = at = 0
+def _make_run(token: Token, glue: Iterable[str], raw: str, reader: Reader) -> Node:
+    grower, ends = Grower(), iter(glue)
+    closing: list[str] = []
+    autolink, at = False, 0
     for child in token.children or ():
-        if child.type == "link_close":
-            closing = ends.pop()
-            if closing:
-                found.end(closing)
-            skipped -= not closing
-        elif skipped:
-            continue
-        elif child.type == "link_open" and child.markup == "autolink":
-            found.mask(f"<{child.attrGet('href')}>".replace("<mailto:", "<"), False, "url")
-            ends.append("")
-            skipped += 1
+        name = MARKS + child.markup
+        if child.type == "link_open" and child.markup == "autolink":
+            autolink = True
+            grower.add(Mask(0, 0, "url", f"<{child.attrGet('href')}>".replace("<mailto:", "<")))
+        elif autolink:
+            autolink = child.type != "link_close"
         elif child.type == "link_open":
-            found.start("[")
-            ends.append(f"]({_address(child, 'href')})")
-        elif child.type.endswith("_open"):
-            found.start(child.markup)
-        elif child.type.endswith("_close"):
-            found.end(child.markup)
+            grower.start(Element(MARKS, "["))
+            closing.append(f"]({_address(child, 'href')})")
+        elif child.type == "link_close":
+            grower.end(MARKS, closing.pop())
+        elif child.nesting > 0:
+            grower.start(Element(name, child.markup))
+        elif child.nesting < 0:
+            grower.end(name, child.markup)
         elif child.type == "code_inline":
-            raw, at = _code(child, token.content, at)
-            lines = raw.split("\n")
-            ends_of = [found.glue.pop(0) if found.glue else "\n" for _ in lines[1:]]
-            found.mask(lines[0] + "".join(end + line for end, line in zip(ends_of, lines[1:], strict=True)), False)
+            code, at = _code(child, token.content, at)
+            first, *lines = code.split("\n")
+            grower.add(Mask(0, 0, "code", first + "".join(next(ends, "\n") + line for line in lines)))
         elif child.type == "image":
-            alt = child.content
-            inner: list[Node] = ["![", bind(Run(alt, name="alt")), f"]({_address(child, 'src')})"]
-            raw = f"![{alt}]({_address(child, 'src')})"
-            found.mask(raw, True, "image", inner if has_letter(alt) else ())
-        elif child.type == "softbreak":
-            found.mask(found.glue.pop(0) if found.glue else "\n", True, "soft")
-        elif child.type == "hardbreak":
-            found.mask(found.glue.pop(0) if found.glue else "  \n", True, "border")
+            end = f"]({_address(child, 'src')})"
+            inner: list[Node] = ["![", bind(Run(child.content, name="alt")), end]
+            mask = Mask(0, 0, "image", f"![{child.content}{end}", anchor=True)
+            mask.inner = inner if has_letter(child.content) else ()
+            grower.add(mask)
+        elif child.type in ("softbreak", "hardbreak"):
+            soft = child.type == "softbreak"
+            grower.add(Mask(0, 0, "soft" if soft else "border", next(ends, "\n" if soft else "  \n"), anchor=True))
         elif child.type == "html_inline":
-            found.mask(child.content, True, "tag")
+            add_tag(grower, child.content, within=MARKS)
         elif child.type == "text_special":
-            found.mask(child.markup, not child.content.isalnum(), "escape")
+            grower.add(Mask(0, 0, "escape", child.markup, anchor=not child.content.isalnum()))
         else:
-            found.add(child.content)
-    return bind(
-        Run("".join(found.text), found.masks, found.tags, Form("markdown"), raw=raw_text, tokens=token.children or ())
-    )
+            grower.add(Text(child.content, child.content))
+    return reader.run(grower.unwind().children, raw, token.children or ())
 
 
 def _code(token: Token, content: str, start: int) -> tuple[str, int]:

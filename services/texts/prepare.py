@@ -17,17 +17,16 @@ from typing import Any
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import Translation
 from dragoman.services.models.loaded_model import LoadedModel
-from dragoman.services.texts.assembly import Writer, Written, assemble, place_tags
+from dragoman.services.texts.assembly import assemble, place_tags
 from dragoman.services.texts.glossary import Glossary
 from dragoman.services.texts.invariants import find_problem
 from dragoman.services.texts.known import Match
 from dragoman.services.texts.markdown import read_markdown
-from dragoman.services.texts.markup import read_html, read_xml
+from dragoman.services.texts.markup import read_html, read_plain, read_xml
 from dragoman.services.texts.options import Format, TextOptions
 from dragoman.services.texts.parts import Part, RunState
-from dragoman.services.texts.plain import read_plain
 from dragoman.services.texts.report import count_lost, lost_units, make_report
-from dragoman.services.texts.runs import Mask, Node, Run, Tag
+from dragoman.services.texts.runs import Mask, Node, Place, Run, Unit, Writer
 from dragoman.services.texts.short import NBEST, is_short
 from dragoman.services.texts.stand_ins import StandIns, stand_ins_of
 from dragoman.services.texts.targets import Target, read_translation
@@ -126,7 +125,7 @@ class Prepared:
         for state in reversed(self.states):
             self._check(state, last=True)
         chosen = self._alternatives(rank) if rank else {}
-        written: list[tuple[Run, Written]] = []
+        written: list[tuple[Run, Place]] = []
         text = self._write(self.nodes, written, chosen)
         report = make_report(self.states, written, text)
         if self.known is not None:
@@ -145,7 +144,7 @@ class Prepared:
             state.written = text, written
         return True
 
-    def _write(self, nodes: Sequence[Node], written: list[tuple[Run, Written]], chosen: dict[Part, Target]) -> str:
+    def _write(self, nodes: Sequence[Node], written: list[tuple[Run, Place]], chosen: dict[Part, Target]) -> str:
         """Returns nodes with their translations, and adds where the units are."""
         out: list[str] = []
         length = 0
@@ -163,33 +162,31 @@ class Prepared:
             length += len(out[-1])
         return "".join(out)
 
-    def _write_run(self, state: RunState, chosen: dict[Part, Target]) -> tuple[str, list[tuple[Run, Written]], str]:
+    def _write_run(self, state: RunState, chosen: dict[Part, Target]) -> tuple[str, list[tuple[Run, Place]], str]:
         """Returns a run's translation, where its units are, and what is wrong with it."""
         run = state.run
         found = assemble(state, chosen)
-        writer = Writer(state, found)
+        length = len(found.text)
         if not (run.masks or run.tags):
-            text = writer.write(())
+            text = Writer(run.form, found.text, ()).write((), 0, length)
             return text, [], find_problem(run, text, text)
-        inside: dict[Mask | Tag, list[tuple[Run, Written]]] = {}
-        for unit in run.units:
-            if unit.inner:
-                inside[unit] = []
-                writer.inner[unit] = self._write(unit.inner, inside[unit], chosen)
-        text = writer.write(place_tags(state, found))
-        flat = Writer(state, found)
-        flat.inner = writer.inner
-        written: list[tuple[Run, Written]] = []
+        within: dict[Unit, list[tuple[Run, Place]]] = {unit: [] for unit in run.units if unit.inner}
+        inner = {unit: self._write(unit.inner, places, chosen) for unit, places in within.items()}
+        masks = sorted(found.places, key=lambda place: (place.start, place.end))
+        writer = Writer(run.form, found.text, masks, inner)
+        text = writer.write(place_tags(state, found), 0, length)
+        flat = Writer(run.form, found.text, masks, inner).write((), 0, length) if run.tags else text
+        written: list[tuple[Run, Place]] = []
         for place in writer.written:
             written.append((run, place))
-            written += [(other, each.moved(place.start)) for other, each in inside.get(place.what, ())]
+            written += [(other, each.moved(place.start)) for other, each in within.get(place.unit, ())]
         kept = (part for part in state.parts if part not in chosen and part.translation and not part.translation.error)
         stray = [mask for part in kept if part.target for mask in part.target.lost if not mask.anchor]
         if stray:
             return text, written, f"{stray[0].raw} would stand beside the word for it"
         if lost := lost_units(run, writer.written):
             return text, written, f"{lost[0]} would be lost"
-        return text, written, find_problem(run, text, flat.write(()) if run.tags else text)
+        return text, written, find_problem(run, text, flat)
 
     def translations(self) -> Iterator[tuple[str, Translation]]:
         """Yields the lines that were translated, with their translations."""
@@ -274,15 +271,7 @@ def spoken_text(text: str, options: TextOptions) -> str:
         nodes = READERS[options.format](text, options)
     except UserError:
         return text
-    parts = []
-    for run in nodes:
-        if isinstance(run, Run):
-            place = 0
-            for mask in run.masks:
-                parts.append(run.text[place : mask.start])
-                place = mask.end
-            parts.append(run.text[place:])
-    return " ".join(parts)
+    return " ".join(piece for run in nodes if isinstance(run, Run) for piece in run.outside(0, len(run.text)))
 
 
 def _mask_terms(run: Run, glossary: Glossary | None, language: str, target_language: str) -> None:
@@ -292,7 +281,7 @@ def _mask_terms(run: Run, glossary: Glossary | None, language: str, target_langu
     for start, end, target, exact in glossary.find(run.text, language, target_language):
         if not any(begin < end and start < stop for begin, stop in taken):
             run.masks.append(Mask(start, end, "term", run.form.write(target), exact=exact))
-    run.masks.sort(key=lambda mask: mask.start)
+    run.add_masks(())
 
 
 READERS: dict[Format, Callable[[str, TextOptions], list[Node]]] = {

@@ -4,10 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dragoman.services.texts.assembly import Written
 from dragoman.services.texts.glossary import article_before
 from dragoman.services.texts.parts import RunState
-from dragoman.services.texts.runs import Mask, Run, Tag, Unit
+from dragoman.services.texts.runs import Mask, Place, Run, Tag, Unit
 
 JOINED = ("lost", "cut", "long", "loops", "untranslated", "returned")  # lists
 
@@ -34,22 +33,22 @@ def terms_of(reports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {term["text"]: term["text"] for report in reports for term in report.get("terms", ())}
 
 
-def count_lost(states: Sequence[RunState], written: Sequence[tuple[Run, Written]]) -> Counter[str]:
+def count_lost(states: Sequence[RunState], written: Sequence[tuple[Run, Place]]) -> Counter[str]:
     """Returns how many of a text's placeholders, tags, terms and words (that the model does not know) it has not got
     once: in a report they are `lost`."""
     return Counter(_kind(what) for what in _lost(states, written))
 
 
-def _lost(states: Sequence[RunState], written: Sequence[tuple[Run, Written]]) -> list[Unit]:
-    places: dict[Run, list[Written]] = defaultdict(list)
+def _lost(states: Sequence[RunState], written: Sequence[tuple[Run, Place]]) -> list[Unit]:
+    places: dict[Run, list[Place]] = defaultdict(list)
     for run, place in written:
         places[run].append(place)
     return [unit for state in states if not state.problem for unit in lost_units(state.run, places[state.run])]
 
 
-def lost_units(run: Run, written: Sequence[Written]) -> list[Unit]:
+def lost_units(run: Run, written: Sequence[Place]) -> list[Unit]:
     """Returns the units of a run that are not written exactly once."""
-    times = Counter(place.what for place in written)
+    times = Counter(place.unit for place in written)
     return [unit for unit in run.units if times[unit] != 1]
 
 
@@ -59,7 +58,7 @@ def _kind(what: Unit) -> str:
     return {"term": "terms", "word": "words", "mark": "words"}.get(what.kind, "placeholders")
 
 
-def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Written]], text: str = "") -> dict[str, Any]:
+def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Place]], text: str = "") -> dict[str, Any]:
     """Returns what was kept and how, by placeholder, tag and term, and what else happened to the text.
 
     `how`: copied (as the model left it, or outside of what it was given), stand-in (a word stood for it), cut (the
@@ -69,7 +68,7 @@ def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Written
     """
     found: dict[str, list[dict[str, Any]]] = {"placeholders": [], "tags": [], "terms": [], "words": []}
     for run, one in written:
-        what = one.what
+        what = one.unit
         entry: dict[str, Any] = {"how": one.how, "start": one.start, "end": one.end}
         if isinstance(what, Tag):
             found["tags"].append({"text": what.opening, **entry})
