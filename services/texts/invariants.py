@@ -1,7 +1,7 @@
 """Checks every answer: read again, it has what its source has, each once and in a valid nesting."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from markdown_it.token import Token
@@ -9,7 +9,7 @@ from markdown_it.token import Token
 from dragoman.model.errors import UserError
 from dragoman.services.texts.markdown import read_inline
 from dragoman.services.texts.markup import ATTRIBUTES
-from dragoman.services.texts.runs import Form, Run
+from dragoman.services.texts.runs import Run
 from dragoman.services.texts.trees import Element, Text, read_html_tree, read_xml_tree, walk
 
 TRANSLATED = frozenset((*ATTRIBUTES, "content", "value"))
@@ -33,8 +33,8 @@ def find_problem(run: Run, text: str, flat: str) -> str:
     if kind == "attribute" or not (run.tags or (kind == "markdown" and not _MARKS.isdisjoint(text))):
         return ""
     try:
-        before = read_shape(run.form, run.raw or run.source(0, len(run.text), run.tags), run.tokens)
-        after, plain = read_shape(run.form, text), read_shape(run.form, flat)
+        before = _read_shape(run, run.raw or run.source(0, len(run.text), run.tags), source=True)
+        after, plain = _read_shape(run, text), _read_shape(run, flat)
     except UserError:
         return "its markup could not be read"
     if after.units != before.units:
@@ -44,13 +44,20 @@ def find_problem(run: Run, text: str, flat: str) -> str:
     return "" if Counter(after.text) == Counter(plain.text) else "text would stand twice or be lost"
 
 
-def read_shape(form: Form, raw: str, tokens: Sequence[Token] = ()) -> Shape:
-    """Returns the shape of a run as it is written; `tokens`: what a parser of Markdown has read of it."""
+def _read_shape(run: Run, raw: str, source: bool = False) -> Shape:
+    """Returns the shape of a run as it is written; `source`: as its parser has read it before."""
     units, empty = Counter[str](), Counter[str]()
     text: list[str] = []
     waiting: list[tuple[str, int]] = []
     filled = 0
-    for event, what in _read_markdown(tokens) if tokens else _EVENTS[form.kind](raw):
+    if run.form.kind == "markdown":
+        tokens, references, ends = run.parsed
+        for end in ends:
+            raw = raw.replace(end, "\n")
+        events = _read_markdown(tokens if source else read_inline(raw, references))
+    else:
+        events = _read_tree(read_xml_tree(raw) if run.form.kind == "xml" else read_html_tree(raw))
+    for event, what in events:
         if event == "open":
             waiting.append((what, filled))
         elif event == "close":
@@ -95,11 +102,3 @@ def _read_markdown(tokens: Iterable[Token]) -> Iterable[Event]:
             yield "unit", f"image {token.attrGet('src')}"
         elif token.type not in ("softbreak", "hardbreak"):
             yield "unit", token.content
-
-
-_EVENTS: dict[str, Callable[[str], Iterable[Event]]] = {
-    "text": lambda raw: _read_tree(read_html_tree(raw)),
-    "html": lambda raw: _read_tree(read_html_tree(raw)),
-    "xml": lambda raw: _read_tree(read_xml_tree(raw)),
-    "markdown": lambda raw: _read_markdown(read_inline(raw)),
-}

@@ -1,5 +1,6 @@
 """HTML, XML and plain text as runs: blocks become runs, tags inside of sentences move with their words."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,10 +65,10 @@ def read_plain(text: str, options: TextOptions) -> list[Node]:
 
 def add_tag(grower: Grower, raw: str, within: str = "") -> None:
     """Adds a tag that stands in a text which is no markup as a whole; it ends nothing outside of `within`."""
-    name = (raw.strip("</>").split() or [""])[0].lower()
+    name = re.split(r"[\s.]", raw.strip("</>"), maxsplit=1)[0].lower()  # of subtitles: <c.red>
     if raw.startswith("</"):
         grower.end(name, raw, within)
-    elif raw.startswith("<!") or raw.endswith("/>"):
+    elif not name[:1].isalpha() or raw.endswith("/>"):
         grower.add(Mask(0, 0, "tag", raw, anchor=True))
     else:
         grower.start(Element(name, raw))
@@ -110,10 +111,10 @@ class Reader:
         nodes.append(self.run(inside))
         return [node for node in nodes if node != ""]
 
-    def run(self, children: Sequence[Child], raw: str = "", tokens: Sequence[Any] = ()) -> Node:
+    def run(self, children: Sequence[Child], raw: str = "", parsed: Any = None) -> Node:
         """Returns a part of a sentence, or more, as a run; as it was written if there is nothing to translate."""
         raw = raw or "".join(map(source_of, children))
-        run = Run("", form=self.form, split_lines=not self.html, raw=raw, tokens=tokens)
+        run = Run("", form=self.form, split_lines=not self.html, raw=raw, parsed=parsed)
         text: list[str] = []
         self._add(children, run, text, 0, 0)
         run.text = "".join(text)

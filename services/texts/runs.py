@@ -101,7 +101,7 @@ class Run:
     split_lines: bool = True  # False: a line feed is a blank, as in HTML
     name: str = ""  # where it stands in the document: "alt", "title" ...
     raw: str = ""  # as it was written; "": as `source` writes it
-    tokens: Sequence[Any] = ()  # as a parser has read it
+    parsed: Any = None  # of Markdown: its tokens, the document's references, what stands between its lines
     borders: Sequence[int] = ()  # places that no sentence goes over
 
     def inside(self, start: int, end: int) -> list[Mask]:

@@ -311,7 +311,7 @@ def test_no_link_comes_back_empty() -> None:
     [
         ("a.srt", "1\n00:01,000 --> 00:02,000\nA dog.\n2\n00:03,000 --> 00:04,000\nA man.\n", ["A dog.", "A man."]),
         ("a.srt", "1\n00:01,000 --> 00:02,000\nA dog,\n\nold.\n\n2\n00:03,000 --> 00:04,000\nA man.\n", None),
-        ("a.srt", "1\n00:00:01 --> 00:00:02\nA & <i>dog</i>.\n", ["A &amp; <i>dog</i>."]),
+        ("a.srt", "1\n00:00:01 --> 00:00:02\nA & <i>dog</i>.\n", ["A & <i>dog</i>."]),
         ("a.vtt", "WEBVTT\n\n00:01.000 --> 00:03.000 align:start\na<00:02.000> <c.red>dog</c>\n", None),
         ("a.vtt", "WEBVTT\n\n00:01.000 --> 00:03.000\n<v Anna>a dog\n\nNOTE a man\n", ["<v Anna>a dog"]),
     ],
