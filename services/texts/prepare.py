@@ -18,8 +18,9 @@ from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import Translation
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.texts.assembly import assemble, place_tags
+from dragoman.services.texts.binding import bind
 from dragoman.services.texts.glossary import Glossary
-from dragoman.services.texts.invariants import find_problem
+from dragoman.services.texts.invariants import find_missing, find_problem
 from dragoman.services.texts.known import Match
 from dragoman.services.texts.markdown import read_markdown
 from dragoman.services.texts.markup import read_html, read_plain, read_xml
@@ -74,6 +75,7 @@ class Prepared:
     states: list[RunState]  # of every run, those inside of masks too
     stand_ins: StandIns = field(default_factory=StandIns)
     known: Match | None = None  # a translation that people made, of this text or of one like it
+    missing: Sequence[str] = ()  # units that translations by people lack
 
     def __post_init__(self) -> None:
         self.by_run = {state.run: state for state in self.states}
@@ -127,10 +129,11 @@ class Prepared:
         chosen = self._alternatives(rank) if rank else {}
         written: list[tuple[Run, Place]] = []
         text = self._write(self.nodes, written, chosen)
-        report = make_report(self.states, written, text)
+        report = make_report(self.states, written, text, self.missing)
         if self.known is not None:
             report["memory"] = self.known.record()
-        return Rebuilt(text, report, count_lost(self.states, written))
+        lost = count_lost(self.states, written) + Counter(placeholders=len(self.missing))
+        return Rebuilt(text, report, lost)
 
     def _check(self, state: RunState, last: bool = False) -> bool:
         """Checks what a run becomes; returns False if it is to be translated once more, in a simpler way."""
@@ -227,9 +230,12 @@ def prepare(text: str, options: TextOptions, source_language: str, longest: int,
         UserError: markup that cannot be read, or that is refused.
     """
     match = _known(text, options)
+    read = READERS[options.format]
     if match is not None and match.score == EXACT:
-        return Prepared([match.fitted(text)], [], known=match)
-    nodes = [_recall(node, options) for node in READERS[options.format](text, options)]
+        answer = match.fitted(text)
+        return Prepared([answer], [], known=match, missing=find_missing(read(text, options), read(answer, options)))
+    missing: list[str] = []
+    nodes = [_recall(node, options, missing) for node in read(text, options)]
     states: list[RunState] = []
     runs = [node for node in nodes if isinstance(node, Run)]
     while runs:
@@ -237,7 +243,7 @@ def prepare(text: str, options: TextOptions, source_language: str, longest: int,
         _mask_terms(run, options.glossary, source_language, target_language)
         states.append(RunState(run, options, source_language, target_language, longest))
         runs += [node for one in run.units for node in one.inner if isinstance(node, Run)]
-    return Prepared(nodes, states, known=match)
+    return Prepared(nodes, states, known=match, missing=missing)
 
 
 def _known(text: str, options: TextOptions) -> Match | None:
@@ -250,14 +256,21 @@ def _known(text: str, options: TextOptions) -> Match | None:
     return match
 
 
-def _recall(node: Node, options: TextOptions) -> Node:
-    """Returns the known translation of a block of markup, if there is one; a block with tags or escapes is left."""
+def _recall(node: Node, options: TextOptions, missing: list[str]) -> Node:
+    """Returns the known translation of a block of markup, if there is one; a block with tags or escapes is left.
+
+    `missing` gets the units that the translation lacks.
+    """
     if options.known is None or options.format == "text" or isinstance(node, str) or node.tags:
         return node
     if any(mask.inner or mask.raw != node.text[mask.start : mask.end] for mask in node.masks):
         return node
     match = options.known.exact(node.text)
-    return node if match is None else node.form.write(match.fitted(node.text))
+    if match is None:
+        return node
+    answer = match.fitted(node.text)
+    missing += find_missing([node], [bind(Run(answer, form=node.form))])
+    return node.form.write(answer)
 
 
 def spoken_text(text: str, options: TextOptions) -> str:

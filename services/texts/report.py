@@ -58,13 +58,16 @@ def _kind(what: Unit) -> str:
     return {"term": "terms", "word": "words", "mark": "words"}.get(what.kind, "placeholders")
 
 
-def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Place]], text: str = "") -> dict[str, Any]:
+def make_report(
+    states: Sequence[RunState], written: Sequence[tuple[Run, Place]], text: str = "", missing: Sequence[str] = ()
+) -> dict[str, Any]:
     """Returns what was kept and how, by placeholder, tag and term, and what else happened to the text.
 
     `how`: copied (as the model left it, or outside of what it was given), stand-in (a word stood for it), cut (the
     sentence was cut there and its parts translated), aligned (put beside its words by attention), guessed (without),
     inflected (a term that the model gave another ending). A term with `"form": "base"` stands as in the glossary where
     the source has another form; `article` is what stands before it in `text`: the model's, which may not fit.
+    `missing`: units that translations by people lack.
     """
     found: dict[str, list[dict[str, Any]]] = {"placeholders": [], "tags": [], "terms": [], "words": []}
     for run, one in written:
@@ -84,7 +87,7 @@ def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Place]]
         else:
             found["placeholders"].append({"text": what.raw, "kind": what.kind, **entry})
     parts = [part for state in states for part in state.parts]
-    lost = _lost(states, written)
+    lost = [*missing, *(unit.raw if isinstance(unit, Mask) else unit.opening for unit in _lost(states, written))]
     returned = [{"text": state.run.raw or state.run.text, "why": state.problem} for state in states if state.problem]
     limited = [text for state in states for text in state.limited]
     report: dict[str, Any] = {
@@ -93,7 +96,7 @@ def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Place]]
         **{name: entries for name, entries in found.items() if entries},
     }
     if lost:
-        report["lost"] = [what.raw if isinstance(what, Mask) else what.opening for what in lost]
+        report["lost"] = lost
     if returned:
         report["returned"] = returned
     if limited:
