@@ -7,9 +7,9 @@ from typing import NamedTuple
 from markdown_it.token import Token
 
 from dragoman.model.errors import UserError
-from dragoman.services.texts.markdown import read_inline
+from dragoman.services.texts.markdown import SPECIAL, read_inline
 from dragoman.services.texts.markup import ATTRIBUTES
-from dragoman.services.texts.runs import Node, Run, Tag
+from dragoman.services.texts.runs import Node, Run
 from dragoman.services.texts.trees import Element, Text, read_html_tree, read_xml_tree, walk
 
 TRANSLATED = frozenset((*ATTRIBUTES, "content", "value"))
@@ -59,7 +59,7 @@ def _keys(run: Run) -> Iterable[str]:
         if unit.kind in ("number", "message"):
             yield "".join(filter(str.isdigit, unit.raw)) if unit.kind == "number" else ",".join(unit.raw.split(",")[:2])
         elif unit.kind not in ("soft", "border"):
-            yield unit.opening if isinstance(unit, Tag) else unit.raw
+            yield unit.raw
 
 
 def _read_shape(run: Run, raw: str, source: bool = False) -> Shape:
@@ -114,7 +114,7 @@ def _read_markdown(tokens: Iterable[Token]) -> Iterable[Event]:
     for token in tokens:
         if token.nesting:
             yield ("open" if token.nesting > 0 else "close"), f"{token.markup} {token.attrs or ''}"
-        elif token.type == "text":
+        elif token.type == "text" or (token.type == "text_special" and not SPECIAL.search(token.content)):
             yield "text", token.content
         elif token.type == "image":
             yield "unit", f"image {token.attrGet('src')}"

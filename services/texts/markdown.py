@@ -23,6 +23,7 @@ from dragoman.services.texts.trees import DEEPEST, Element, Grower, Text
 Env = MutableMapping[str, Any]  # of the parser: references of links
 Rule = Callable[[StateInline, bool], bool]
 MARKS = "*"  # with which the names of Markdown's own elements begin
+SPECIAL = re.compile(r"[*_\[\]<>&`~\\!#|+=:-]")  # what would be markup without its backslash
 DEEPEST_INLINE = 10  # links and emphasis inside of each other; brackets further inside are text
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)\r?\n(?:(?!\1).*\n)*\1.*(?:\n|$)")
 _MODULE = re.compile(  # of MDX
@@ -151,6 +152,7 @@ def _line_end(body: str, start: int, end: int) -> str:
 def _make_run(token: Token, glue: Sequence[str], raw: str, reader: Reader, references: Env) -> Node:
     grower, ends = Grower(), iter(glue)
     autolink = False
+    started = token.content.partition("\\")[0].strip()  # 2020\. begins no list
 
     def written(text: str) -> str:
         """Returns what the parser has read as the document has it, with the marks at the beginnings of lines."""
@@ -187,8 +189,8 @@ def _make_run(token: Token, glue: Sequence[str], raw: str, reader: Reader, refer
             grower.add(Mask(0, 0, "soft" if soft else "border", next(ends, "\n" if soft else "  \n"), anchor=True))
         elif child.type == "html_inline":
             add_tag(grower, written(child.content), within=MARKS)
-        elif child.type == "text_special":
-            grower.add(Mask(0, 0, "escape", child.markup, anchor=not child.content.isalnum()))
+        elif child.type == "text_special" and (SPECIAL.search(child.content) or started.isdigit()):
+            grower.add(Mask(0, 0, "escape", child.markup, anchor=True))
         else:
             grower.add(Text(child.content, child.content))
     return reader.run(

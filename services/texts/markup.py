@@ -120,9 +120,11 @@ class Reader:
         run.text = "".join(text)
         if not has_letter(run.text) and not any(unit.inner for unit in run.units):
             return raw
-        for mask in run.masks:  # what touches a word is none
+        for mask in run.masks:  # an element that touches a word is none; snake\\_case is one word
             beside = run.text[max(0, mask.start - 1) : mask.start] + run.text[mask.end : mask.end + 1]
             mask.anchor = mask.anchor or (mask.kind == "element" and any(map(str.isalnum, beside)))
+            if mask.kind == "escape" and len(beside) == 2 and beside.isalnum():
+                mask.kind, mask.anchor = "code", False
         return bind(run)
 
     def _add(self, children: Sequence[Child], run: Run, text: list[str], length: int, depth: int) -> int:

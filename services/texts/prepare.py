@@ -26,7 +26,7 @@ from dragoman.services.texts.markdown import read_markdown
 from dragoman.services.texts.markup import read_html, read_plain, read_xml
 from dragoman.services.texts.options import Format, TextOptions
 from dragoman.services.texts.parts import Part, RunState
-from dragoman.services.texts.report import count_lost, lost_units, make_report
+from dragoman.services.texts.report import lost_units, make_report
 from dragoman.services.texts.runs import Mask, Node, Place, Run, Unit, Writer
 from dragoman.services.texts.short import NBEST, is_short
 from dragoman.services.texts.stand_ins import StandIns, stand_ins_of
@@ -109,11 +109,6 @@ class Prepared:
         """Returns what the model gets now; empty once everything is translated."""
         return Asked(False, self.waiting).lines
 
-    @property
-    def needs_alignment(self) -> bool:
-        """Returns True if a line's translation needs an alignment."""
-        return any(state.needs_alignment(part) for state, part in self.waiting)
-
     def take(self, translations: Sequence[Translation]) -> None:
         """Takes one translation per line."""
         Asked(False, self.waiting).take(translations)
@@ -132,8 +127,7 @@ class Prepared:
         report = make_report(self.states, written, text, self.missing)
         if self.known is not None:
             report["memory"] = self.known.record()
-        lost = count_lost(self.states, written) + Counter(placeholders=len(self.missing))
-        return Rebuilt(text, report, lost)
+        return Rebuilt(text, report, +Counter(placeholders=len(self.missing)))
 
     def _check(self, state: RunState, last: bool = False) -> bool:
         """Checks what a run becomes; returns False if it is to be translated once more, in a simpler way."""
@@ -188,7 +182,7 @@ class Prepared:
         if stray:
             return text, written, f"{stray[0].raw} would stand beside the word for it"
         if lost := lost_units(run, writer.written):
-            return text, written, f"{lost[0]} would be lost"
+            return text, written, f"{lost[0].raw} would be lost"
         return text, written, find_problem(run, text, flat)
 
     def translations(self) -> Iterator[tuple[str, Translation]]:

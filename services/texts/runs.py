@@ -47,6 +47,11 @@ class Tag:
     kind: str = "tag"
 
     @property
+    def raw(self) -> str:
+        """Returns what tells it from others."""
+        return self.opening
+
+    @property
     def name(self) -> str:
         """Returns the element's name; `a` for a link of Markdown."""
         return "a" if self.opening == "[" else (self.opening.strip("</>").split() or [""])[0].lower()

@@ -95,10 +95,10 @@ class _Reader:
                 found.append(Thing(RunPart(style, child), child.tag in self.names.borders))
                 continue
             text = child.text or "" if child.tag == self.names.text else HYPHEN
-            for number, piece in enumerate(text.split("\t")):
-                if number:
-                    found.append(Thing(RunPart(style, "\t"), border=True))
-                if not piece:
+            for piece in re.split(r"(\t)" if self.names.preserve else r"([\t\n])", text):
+                if piece in ("\t", "\n"):
+                    found.append(Thing(RunPart(style, piece), border=True))
+                if not piece.strip("\t\n"):
                     continue
                 last = found[-1] if found else None
                 if isinstance(last, Group) and last.what is style:
