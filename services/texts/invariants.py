@@ -33,7 +33,11 @@ def find_problem(run: Run, text: str, flat: str) -> str:
     if kind == "attribute" or not (run.tags or (kind == "markdown" and not _MARKS.isdisjoint(text))):
         return ""
     try:
-        before = _read_shape(run, run.raw or run.source(0, len(run.text), run.tags), source=True)
+        whole = 0, len(run.text), run.tags
+        before = _read_shape(run, run.raw or run.source(*whole), source=True)
+        glued = any(mask.kind == "glued" for mask in run.masks)
+        if glued and _read_shape(run, run.source(*whole)).text != before.text:
+            return "text would stand twice or be lost"
         after, plain = _read_shape(run, text), _read_shape(run, flat)
     except UserError:
         return "its markup could not be read"

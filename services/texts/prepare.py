@@ -132,6 +132,9 @@ class Prepared:
     def _check(self, state: RunState, last: bool = False) -> bool:
         """Checks what a run becomes; returns False if it is to be translated once more, in a simpler way."""
         if state.written is None:
+            inner = (self.by_run[node] for unit in state.run.units for node in unit.inner if isinstance(node, Run))
+            if not all(each.written for each in inner):
+                return False
             text, written, problem = self._write_run(state, {})
             if problem and not last and state.simplify():
                 return False

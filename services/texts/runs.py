@@ -144,7 +144,7 @@ class Run:
         roots: list[Place] = []
         waiting: list[Place] = []
         for tag in tags:
-            while waiting and waiting[-1].unit.depth >= tag.depth:  # type: ignore[union-attr]
+            while waiting and waiting[-1].end <= tag.start:  # none is empty
                 waiting.pop()
             place = Place(tag.start, tag.end, tag)
             (waiting[-1].inner if waiting else roots).append(place)
