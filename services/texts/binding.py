@@ -19,6 +19,7 @@ from dragoman.services.texts.runs import Mask, Node, Run, Span, Tag, nested
 
 RAISED = frozenset(("sup", "sub"))
 COPIED = frozenset(("sup", "sub", "kbd"))  # what touches a word in them is copied with it
+RUBY = frozenset(("rt", "rp"))  # a word's sound is no part of the word
 APART = frozenset(("a", "label", "button", "option"))  # two of them side by side are two texts
 LOOKS = frozenset(
     ("b", "i", "em", "strong", "u", "mark", "*", "**", "_", "__")
@@ -144,7 +145,7 @@ def _take_references(run: Run) -> None:
 
 def _borders(run: Run) -> list[int]:
     """Returns where elements stand side by side without a blank, as two texts."""
-    if run.form.kind not in ("html", "markdown"):
+    if run.form.kind == "xml":
         return []
     starts, ends = defaultdict[int, set[str]](set), defaultdict[int, set[str]](set)
     text = run.text
@@ -165,6 +166,8 @@ def _borders(run: Run) -> list[int]:
 
 def _divides(left: str, right: str, closed: set[str], opened: set[str]) -> bool:
     """Returns True if elements that end and begin between two characters are two texts."""
+    if (closed | opened) & RUBY:
+        return True
     one, other = left[-1:], right[:1]
     if not one or one.isspace() or not other.isalnum() or (closed | opened) & RAISED:
         return False
