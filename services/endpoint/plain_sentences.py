@@ -52,7 +52,6 @@ def answer_of(text: str, translation: Translation, route: Route) -> Answer:
         stood=[],
         shown=[],
         anchors=[],
-        breaks=[],
         softs=[],
         shouted=False,
         small=small,

@@ -169,7 +169,7 @@ def test_markdown() -> None:
     )
     wanted = (
         "---\ntitle: The dog\n---\n# Der hund\n\n"
-        '- Der **alte hund** `sleeps` [here](http://x.y "T")\n- [ ] Der mann\n\n'
+        "- Der **alte hund** `sleeps` [here](http://x.y 'T')\n- [ ] Der mann\n\n"
         "> Der hund sieht\n> der mann.\n\n| Der hund | `x` |\n|---|---|\n| Der mann | 42 |\n\n```\nThe dog\n```\n\n"
         "![Der hund](a.png)  \nDer mann \\* &amp; <b>hund</b>\n\n    The dog\n"
     )
