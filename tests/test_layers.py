@@ -113,7 +113,6 @@ DOORS = {
     ],
     "simplemma": ["services/texts/lemmas.py"],
     "sqlalchemy": ["services/store", "services/endpoint", "services/jobs"],
-    "alembic": ["services/store", "services/jobs/ledger/migrations", "services/endpoint/migrations"],
     "opentelemetry": ["services/telemetry"],
 }
 # Modules of ours that are named by strings: imported when they are needed, or started as processes.

@@ -2,18 +2,28 @@
 
 import contextlib
 import secrets
-from pathlib import Path
 
-from sqlalchemy import select, text
+from sqlalchemy import Connection, bindparam, select, text, update
 from sqlalchemy.orm import Session
 
-from dragoman.services.jobs.ledger.tables import Meta
+from dragoman.services.jobs.ledger.tables import Base, Job, Meta
 from dragoman.services.store import database as store
 from dragoman.services.store.database import answering
-from dragoman.services.store.upgrade import Migrations, upgrade
+from dragoman.services.store.upgrade import Schema, upgrade
 
-MIGRATIONS = Migrations(Path(__file__).parent / "migrations" / "versions")
 SETTING = "service.ledger"
+
+
+def _fill_models(connection: Connection) -> None:
+    """Takes the models of jobs of version 0.2.0 from their plans."""
+    rows = connection.execute(select(Job.seq, Job.plan).where(Job.plan.is_not(None), Job.model == ""))
+    models = [{"row": seq, "name": str(plan["model"])[:160]} for seq, plan in rows if plan and plan.get("model")]
+    if models:
+        jobs = Base.metadata.tables[Job.__tablename__]
+        connection.execute(update(jobs).where(jobs.c.seq == bindparam("row")).values(model=bindparam("name")), models)
+
+
+SCHEMA = Schema(Base.metadata, "0019", "alembic_version", {"0018": _fill_models})
 
 
 class Database(store.Database):
@@ -29,7 +39,7 @@ class Database(store.Database):
         super().__init__(url, SETTING, password)
         with contextlib.ExitStack() as stack, answering(SETTING):
             stack.callback(self.close)
-            self.upgrade()
+            upgrade(self, SCHEMA)
             with self.write() as session:
                 if session.get(Meta, "prefix") is None:
                     session.add(Meta(key="prefix", value=f"j{secrets.token_hex(2)}"))
@@ -42,7 +52,3 @@ class Database(store.Database):
         if self.is_sqlite:
             return True
         return bool(session.scalar(text("SELECT pg_try_advisory_xact_lock(:lock)"), {"lock": lock}))
-
-    def upgrade(self, revision: str = "head") -> None:
-        """Migrates the tables to `revision`; one process at a time."""
-        upgrade(self, MIGRATIONS, revision)

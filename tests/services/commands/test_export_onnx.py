@@ -132,7 +132,9 @@ def test_a_head_gives_probabilities(task: Any, pooling: Any, tmp_path: Path) -> 
     ("switches", "joint"),
     [
         ({}, True),
-        pytest.param({"norm": "pre", "positions": "rotary", "kv_heads": 2, "tie": "none"}, False, marks=pytest.mark.long),
+        pytest.param(
+            {"norm": "pre", "positions": "rotary", "kv_heads": 2, "tie": "none"}, False, marks=pytest.mark.long
+        ),
         pytest.param(
             {"positions": "relative", "source_prefix": [9], "target_prefix": [7, 8], "norm_kind": "rms"},
             True,
