@@ -184,11 +184,7 @@ def _variable(path: Path, name: str, match: re.Match[str], variables: Mapping[st
 
 
 def _needs(
-    path: Path,
-    name: str,
-    words: Sequence[str],
-    after: Sequence[str],
-    written: Mapping[str, Written],
+    path: Path, name: str, words: Sequence[str], after: Sequence[str], written: Mapping[str, Written]
 ) -> list[str]:
     """Returns the steps that a step refers to or names; of `paths.*` and the like, which are Hydra's, none."""
     for one in after:

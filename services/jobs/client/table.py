@@ -38,14 +38,7 @@ def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[obj
         reason = job["why"] or reason_beyond(job["state"], job["reason"])
         rows.append(
             (
-                *(
-                    job["id"],
-                    job["state"],
-                    whose(job),
-                    job["verb"],
-                    run,
-                    PRIORITY_NAMES.get(job["priority"], "-"),
-                ),
+                *(job["id"], job["state"], whose(job), job["verb"], run, PRIORITY_NAMES.get(job["priority"], "-")),
                 *(
                     job["workers"] or "-",
                     duration(now - job["changed"]),

@@ -41,13 +41,7 @@ def serving(
     before = sys.getswitchinterval()
     sys.setswitchinterval(TURN)
     server = Server(
-        app,
-        listening,
-        connections=connections,
-        patience=patience,
-        grace=GRACE,
-        refused=refused,
-        proxies=proxies,
+        app, listening, connections=connections, patience=patience, grace=GRACE, refused=refused, proxies=proxies
     )
     thread = threading.Thread(target=server.serve_requests, name="http", daemon=True)
     thread.start()

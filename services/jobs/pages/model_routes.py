@@ -94,13 +94,7 @@ def _moves(router: APIRouter, site: Site) -> None:
         page = f"/models/{quote(name, safe='')}"
         back = f"{page}?version={chosen.number}"
         more: dict[str, Any] = {
-            **{
-                "question": question,
-                "button": button,
-                "what": what,
-                "action": f"{page}/{action}",
-                "leave": back,
-            },
+            **{"question": question, "button": button, "what": what, "action": f"{page}/{action}", "leave": back},
             **{"title": f"{name} {chosen.number}" if action == "promote" else name, "about": f"{now}."},
             **{"above": [("/models", "Models"), (back, name)], "moves": action, "version": chosen.number},
             "gates": promoting.gates(site, visitor.person, chosen) if action == "promote" else [],

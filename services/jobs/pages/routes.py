@@ -16,16 +16,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.http.static_files import KeptStaticFiles
 from dragoman.services.jobs.ledger.access import Person
-from dragoman.services.jobs.pages import (
-    audit,
-    cluster,
-    jobpage,
-    live,
-    projects,
-    sign_in,
-    submitting,
-    tokens,
-)
+from dragoman.services.jobs.pages import audit, cluster, jobpage, live, projects, sign_in, submitting, tokens
 from dragoman.services.jobs.pages.list_routes import add_list
 from dragoman.services.jobs.pages.model_routes import add_models
 from dragoman.services.jobs.pages.schedule_routes import add_schedules

@@ -74,8 +74,7 @@ def _machine(uses: Sequence[Use], since: float) -> Use:
             if name.startswith("machine_"):
                 curves.setdefault(name, []).extend(point for point in curve if point[0] > since)
     return Use(
-        {name: thinned(sorted(curve), MOST) for name, curve in curves.items() if curve},
-        at=max(use.at for use in uses),
+        {name: thinned(sorted(curve), MOST) for name, curve in curves.items() if curve}, at=max(use.at for use in uses)
     )
 
 
