@@ -63,12 +63,7 @@ class Kept:
             database.close()
 
     def copy_to(self, target: Path) -> str | None:
-        """Copies the database into the sqlite file `target`; returns the version of its tables.
-
-        Raises:
-            UserError: the tables are of a newer version than this program's.
-            ServiceError: it does not answer, or is damaged.
-        """
+        """Copies the database into the sqlite file `target`; returns the version of its tables."""
         if not self.server:
             copying.copy_file(self.file, target)
             return copying.revision(target, self.version_table)
@@ -106,11 +101,7 @@ class Kept:
         copying.close_log(copy)
 
     def fill(self, copy: Path) -> None:
-        """Copies a backup's rows into the server's empty database.
-
-        Raises:
-            UserError, ServiceError: it cannot be used; it is then as it was, or has tables without rows.
-        """
+        """Copies a backup's rows into the server's empty database."""
         if self.schema is None:
             self._mlflow(["-m", "mlflow", "db", "upgrade", f"sqlite:///{copy}"], f"sqlite:///{copy}")
         source, target = Database(f"sqlite:///{copy}", self.setting), self.open()

@@ -21,9 +21,6 @@ def run_here(steps: Sequence[Step], board: Board, home: Path, logs: Path, held: 
         home: `paths.root` of every step.
         held: the descriptor of the line's lock. A step holds it too, so that no other line begins beside a step whose
             line was killed.
-
-    Raises:
-        ServiceError: a step has failed; the message has the end of its output.
     """
     logs.mkdir(parents=True, exist_ok=True)
     for step in steps:

@@ -26,12 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def run_line(root: LineRoot, wanted: str, changes: Mapping[str, Any]) -> int:
-    """Makes what is missing of a line; prints each change of state, and where the page is.
-
-    Raises:
-        UserError: a mistake in the line, an output that was changed, or another process works on the same line.
-        ServiceError: a step has failed.
-    """
+    """Makes what is missing of a line; prints each change of state, and where the page is."""
     path = find_recipe(wanted)
     if is_address(str(root.paths["root"])):
         raise UserError(f"paths.root={root.paths['root']}: a line works on folders; name one (DRAGOMAN_HOME=FOLDER)")

@@ -19,10 +19,6 @@ def run_queued(client: JobClient, config: JobsConfig, steps: Sequence[Step], boa
 
     A step's job has its address as the key: a line that is started again finds its jobs, and retries those that failed
     or whose output was deleted.
-
-    Raises:
-        ServiceError: a job has failed or was stopped.
-        UserError: the service refuses a job.
     """
     jobs: dict[str, str] = {}
     for step in steps:

@@ -22,11 +22,7 @@ class Records:
         self._known: dict[str, Any] = dict(read_object(self._digests))
 
     def state(self, step: Step) -> Literal["made", "lost", "new"]:
-        """Returns `made` if the step is recorded and its output is there, `lost` if that was deleted, else `new`.
-
-        Raises:
-            UserError: the output is not the one that the step made.
-        """
+        """Returns `made` if the step is recorded and its output is there, `lost` if that was deleted, else `new`."""
         record = read_object(self.folder / f"{step.label}.json")
         if not record:
             return "new"
@@ -42,11 +38,7 @@ class Records:
         return "lost" if any("/" in value and not Path(value).exists() for value in step.outputs.values()) else "made"
 
     def write(self, step: Step, seconds: float, **more: Any) -> None:
-        """Records a step that has ended well.
-
-        Raises:
-            UserError: it has left no output.
-        """
+        """Records a step that has ended well."""
         for path in step.witnesses:
             if not path.is_file():
                 raise UserError(f"step {step.name}: has ended, but {path} is not there")

@@ -29,11 +29,7 @@ class Database:
     """A database and its transactions. Messages begin with the setting that named it."""
 
     def __init__(self, url: str, setting: str, password: str | None = None) -> None:
-        """Opens it; a missing sqlite file is made. `password` is PostgreSQL's, if the URL has none.
-
-        Raises:
-            UserError: the URL names no supported database.
-        """
+        """Opens it; a missing sqlite file is made. `password` is PostgreSQL's, if the URL has none."""
         self.setting = setting
         self.engine = _engine(url, setting, password)
         self.is_sqlite = self.engine.dialect.name == "sqlite"

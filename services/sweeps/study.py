@@ -33,11 +33,7 @@ def quiet_optuna() -> Iterator[None]:
 
 
 def open_study(folder: Path, name: str, config: SweepConfig, space: Space, seed: int) -> optuna.Study:
-    """Opens the study of this name, new or begun.
-
-    Raises:
-        UserError: it began with other words for its trials, another space or another metric.
-    """
+    """Opens the study of this name, new or begun."""
     asked = {
         "fixed": list(space.fixed),
         "space": {key: optuna.distributions.distribution_to_json(one) for key, one in space.varied.items()},

@@ -29,12 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 def sweep(root: SweepRoot, space: Space) -> int:
-    """Searches until all trials have ended; prints the table and the best trial's words.
-
-    Raises:
-        UserError: no service, a different study of this name, or no trial with a value.
-        ServiceError: the service is gone, or the best could not be registered or promoted.
-    """
+    """Searches until all trials have ended; prints the table and the best trial's words."""
     folder = Path(root.paths["root"]) / "sweeps" / root.name
     most = most_trials(root.sweep, space)
     service = entries.address(_job_settings(root))

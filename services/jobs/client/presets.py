@@ -25,11 +25,7 @@ def take(option: str, words: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def submission(service: JobClient, name: str, words: Sequence[str]) -> list[str]:
-    """Returns the verb and the words of a preset, or of a job with that id, changed by `words`.
-
-    Raises:
-        UserError: there is neither, `words` have another verb, or a training would go on with the job's own run.
-    """
+    """Returns the verb and the words of a preset, or of a job with that id, changed by `words`."""
     presets = {one["name"]: one for one in service.presets()}
     if name in presets:
         verb, first = presets[name]["verb"], presets[name]["words"]

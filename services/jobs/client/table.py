@@ -176,11 +176,7 @@ def reason_beyond(state: str, reason: str) -> str:
 
 
 def moment(text: str) -> float:
-    """Returns the seconds since 1970 of `08:00` (the next one) or of a date with its hour.
-
-    Raises:
-        UserError: the text is neither.
-    """
+    """Returns the seconds since 1970 of `08:00` (the next one) or of a date with its hour."""
     now = datetime.now().astimezone()
     try:
         hour = None if "-" in text else time.strptime(text, "%H:%M")

@@ -79,11 +79,7 @@ def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def submitted(words: Sequence[str]) -> Sequence[str]:
-    """Returns the submitted command line, which begins with its verb.
-
-    Raises:
-        UserError: it has none.
-    """
+    """Returns the submitted command line, which begins with its verb."""
     at = next((at for at, word in enumerate(words) if "=" not in word and not word.startswith(("-", "~"))), None)
     if at is None:
         raise UserError("say which verb: dragoman submit VERB [key=value ...], for example dragoman submit train")

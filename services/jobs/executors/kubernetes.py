@@ -22,11 +22,7 @@ class Kubernetes:
     """An API server."""
 
     def __init__(self, server: str | None, token_file: str | None, authority: str | None) -> None:
-        """Missing arguments are read from the pod's environment.
-
-        Raises:
-            ServiceError: nothing is given, and this is no pod; or the authority's file cannot be read.
-        """
+        """Missing arguments are read from the pod's environment."""
         host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
         if server is None and host is None:
             raise ServiceError("service.kueue.server: this is no pod of a cluster; say where its API server is")

@@ -25,11 +25,7 @@ class Head:
 
     @contextlib.contextmanager
     def talking(self) -> Iterator[Any]:
-        """Yields `connect`'s client for a conversation with the cluster.
-
-        Raises:
-            ServiceError: the head went away during it, or could not do what was asked.
-        """
+        """Yields `connect`'s client for a conversation with the cluster."""
         import aiohttp
 
         client = self.connect()
@@ -48,11 +44,7 @@ class Head:
             ) from None
 
     def connect(self) -> Any:
-        """Returns Ray's client of the cluster's job server. The token is neither shown nor logged.
-
-        Raises:
-            UserError: nothing answers at the address, or the token is missing or wrong.
-        """
+        """Returns Ray's client of the cluster's job server. The token is neither shown nor logged."""
         os.environ["RAY_AUTH_MODE"] = self.auth
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         headers = self._headers()
@@ -77,11 +69,7 @@ class Head:
             raise UserError(f"service.address: no Ray job server answers at {self.address!r} ({reason})") from None
 
     def nodes(self, client: Any) -> list[Any]:
-        """Returns Ray's records of the cluster's nodes.
-
-        Raises:
-            ServiceError: the cluster does not tell.
-        """
+        """Returns Ray's records of the cluster's nodes."""
         from ray.util.state import StateApiClient
         from ray.util.state.common import ListApiOptions, StateResource
         from ray.util.state.exception import RayStateApiException
@@ -110,11 +98,7 @@ class Head:
         return {"Authorization": f"Bearer {self._read_token()}"} if self.auth == "token" else None
 
     def _read_token(self) -> str:
-        """Returns the token from the place that Ray itself looks at first: the variable, the named file, Ray's own.
-
-        Raises:
-            UserError: there is none.
-        """
+        """Returns the token from the place that Ray itself looks at first: the variable, the named file, Ray's own."""
         if self.token_file is not None:
             if not Path(self.token_file).is_file():
                 raise UserError(f"service.token_file: {self.token_file} is not a file")

@@ -34,11 +34,7 @@ class Guard:
         return self.always or self.access.issued
 
     def person(self, request: Request) -> Person:
-        """Returns the user of a request.
-
-        Raises:
-            HTTPException: 401 no or a wrong token, 403 from a foreign page, 429 too often.
-        """
+        """Returns the user of a request."""
         self.refuse_foreign(request)
         self.refuse_untyped(request)
         if self.keys:

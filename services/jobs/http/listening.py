@@ -33,11 +33,7 @@ def serving(
     refused: Callable[[int], None] = lambda _: None,
     proxies: Networks = (),
 ) -> Iterator[None]:
-    """Serves within the block: so many `connections` at once, with `patience` seconds for a header each.
-
-    Raises:
-        ServiceError: it does not start.
-    """
+    """Serves within the block: so many `connections` at once, with `patience` seconds for a header each."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(TURN)
     server = Server(

@@ -30,12 +30,7 @@ class Database(store.Database):
     """The ledger's database, with its tables in this program's version."""
 
     def __init__(self, url: str, password: str | None = None) -> None:
-        """Opens it and makes or upgrades its tables. `password` is PostgreSQL's, if the URL has none.
-
-        Raises:
-            UserError: the URL names no supported database, or one of a newer Dragoman.
-            ServiceError: the database does not answer, or is damaged.
-        """
+        """Opens it and makes or upgrades its tables. `password` is PostgreSQL's, if the URL has none."""
         super().__init__(url, SETTING, password)
         with contextlib.ExitStack() as stack, answering(SETTING):
             stack.callback(self.close)

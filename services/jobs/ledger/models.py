@@ -34,11 +34,7 @@ class Models:
         return owner
 
     def give(self, name: str, owner: str, actor: str) -> None:
-        """Gives a name to `owner`, or to a project's account, whoever had it.
-
-        Raises:
-            UserError: the model or the owner is no valid name.
-        """
+        """Gives a name to `owner`, or to a project's account, whoever had it."""
         check_name("model", name)
         check_name("owner", owner.removeprefix(PROJECT))
         with self.ledger.database.write() as session:

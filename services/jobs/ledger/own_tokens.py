@@ -36,9 +36,6 @@ class OwnTokens:
         Args:
             role: no more than the maker's; None: the same.
             ends: an age such as 30d, or a date.
-
-        Raises:
-            UserError: an invalid or used name, too great a role, an impossible end, or `person` may make none.
         """
         check_name("token", name)
         now = self.ledger.now()
@@ -101,10 +98,6 @@ class OwnTokens:
 
         Args:
             first: it may be the first of all, which nothing is bound to.
-
-        Raises:
-            UserError: nobody is asked for a token, or a token that its owner made would make another: with that, a
-                stolen one would have no end.
         """
         with self.ledger.database.read() as session:
             proof = session.get(Token, person.proof) if person.proof else None

@@ -51,11 +51,7 @@ def evaluated(site: Site, version: Version) -> Evaluated:
 
 
 def picture(site: Site, version: Version, word: str) -> bytes | None:
-    """Returns the PNG file of a picture of `PICTURES`; None if there is none.
-
-    Raises:
-        ServiceError: MLflow does not answer.
-    """
+    """Returns the PNG file of a picture of `PICTURES`; None if there is none."""
     found = site.tracking.artifact(version.run, PICTURES[word][0], LARGEST_PICTURE) if version.run else None
     return found if found is not None and found.startswith(PNG) else None
 

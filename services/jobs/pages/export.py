@@ -29,11 +29,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # OWASP, CSV injection
 
 
 def as_csv(site: Site, person: Person, asked: Filter) -> Iterator[str]:
-    """Yields the wanted jobs, newest first, as pieces of a CSV file.
-
-    Raises:
-        UserError: the search cannot be read.
-    """
+    """Yields the wanted jobs, newest first, as pieces of a CSV file."""
     yield csv_lines([(*HEAD, *TIMES)])
     before = None
     while found := older(site, person, asked, before, AT_ONCE):

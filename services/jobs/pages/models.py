@@ -30,12 +30,7 @@ FACTS = {  # tag -> its label
 
 
 def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, Any]:
-    """Returns the content of a model's page; by default of the champion, else of the newest version.
-
-    Raises:
-        UserError: there is no such model or version.
-        ServiceError: MLflow does not answer.
-    """
+    """Returns the content of a model's page; by default of the champion, else of the newest version."""
     found, version = find(site, name, number)
     model = shown(person, found)
     tags = _hide_author(person, version.tags) if version else {}
@@ -59,12 +54,7 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
 
 
 def find(site: Site, name: str, number: str = "") -> tuple[Model, Version | None]:
-    """Returns a model as MLflow has it, and one of its versions: by default the champion, else the newest.
-
-    Raises:
-        UserError: there is no such model or version.
-        ServiceError: MLflow does not answer.
-    """
+    """Returns a model as MLflow has it, and one of its versions: by default the champion, else the newest."""
     model = site.tracking.model(name)
     if model is None:
         raise UserError(f"there is no registered model {name!r}")

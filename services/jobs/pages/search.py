@@ -23,11 +23,7 @@ class Search:
     text: str = ""
 
     def conditions(self, now: float) -> list[ColumnElement[bool]]:
-        """Returns the conditions of the fields.
-
-        Raises:
-            UserError: a value is none of its field's.
-        """
+        """Returns the conditions of the fields."""
         if not self.fields:
             return []
         try:
@@ -39,11 +35,7 @@ class Search:
 
 
 def read_search(text: str) -> Search:
-    """Returns what a text asks for.
-
-    Raises:
-        UserError: a field is unknown or empty; names the fields.
-    """
+    """Returns what a text asks for."""
     fields: dict[str, Any] = {}
     rest: list[str] = []
     for match in TOKEN.finditer(text):

@@ -71,11 +71,7 @@ class Sessions:
         return Visitor(person, self._csrf(str(session["id"])), fresh)
 
     def check_form(self, request: Request, word: object) -> Visitor:
-        """Returns the sender of a form.
-
-        Raises:
-            HTTPException: 403, the form is not from one of our pages in this browser.
-        """
+        """Returns the sender of a form."""
         visitor = self.visitor(request)
         if visitor.cookie is not None or not hmac.compare_digest(str(word).encode(), visitor.csrf.encode()):
             raise HTTPException(403, "this form is not of this session: load the page anew and send it again")

@@ -99,11 +99,7 @@ def fill_preset(content: Mapping[str, Any]) -> Filled:
 
 
 def change_preset(site: Site, person: Person, what: str, name: str, filled: Filled, words: Sequence[str]) -> None:
-    """Keeps the form as a preset, or forgets that preset (`what` is `forget`).
-
-    Raises:
-        UserError: the name or a word is refused.
-    """
+    """Keeps the form as a preset, or forgets that preset (`what` is `forget`)."""
     if not schemas.is_saved_name(name):
         raise UserError(f"preset {name!r}: a name has letters, digits and . + - _, at most 64")
     if what == "forget":
@@ -125,11 +121,7 @@ def choices(site: Site, person: Person) -> list[tuple[str, str]]:
 
 
 def find_jobs(site: Site, person: Person, text: str) -> list[str]:
-    """Returns the ids of the jobs that a text names, by id or by the name of a run: of several the newest.
-
-    Raises:
-        UserError: there is none.
-    """
+    """Returns the ids of the jobs that a text names, by id or by the name of a run: of several the newest."""
     found = []
     for word in _items("after", text)[:MOST_WORDS]:
         if site.operations.ledger.states([word]) and site.operations.job(person, word):
@@ -160,12 +152,7 @@ def _new_name(site: Site, job: Job) -> str:
 
 
 def form(site: Site, filled: Filled) -> tuple[dict[str, Any], Filled]:
-    """Returns the command's fields and the form's content; what has no field becomes one of the other overrides.
-
-    Raises:
-        UserError: there is no such choice.
-        ServiceError: the planner does not answer.
-    """
+    """Returns the command's fields and the form's content; what has no field becomes one of the other overrides."""
     planner = site.operations.loop.intake.planner
     if filled.base.get("verb") in VERBS:
         # a default shown before is no choice of the browser's: another model or experiment has other defaults
@@ -189,11 +176,7 @@ def rows(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def overrides(asked: Mapping[str, Any], filled: Filled) -> list[str]:
-    """Returns the overrides of a filled form: the values that are not defaults, then the others as typed.
-
-    Raises:
-        UserError: a value does not fit its field's kind; names the key.
-    """
+    """Returns the overrides of a filled form: the values that are not defaults, then the others as typed."""
     words = []
     for row in rows(asked):
         key, kind = row["key"], row.get("kind")
@@ -209,11 +192,7 @@ def overrides(asked: Mapping[str, Any], filled: Filled) -> list[str]:
 
 
 def submission(site: Site, person: Person, filled: Filled, words: Sequence[str]) -> schemas.Submission:
-    """Returns the form as the REST interface takes it.
-
-    Raises:
-        UserError: names the field.
-    """
+    """Returns the form as the REST interface takes it."""
     how = filled.queuing
     values: dict[str, Any] = {
         "verb": filled.verb,

@@ -43,9 +43,6 @@ def make_plan(
     outside of them. The files that the job opens are added to `places` before any of them is read.
     `early`: the inputs may not exist yet, because an earlier job makes them; only the settings are checked.
     `reads` receives the files that the plan depends on, if it depends on nothing else.
-
-    Raises:
-        UserError: the command or refusals.py refuses it.
     """
     areas = Areas(roots[0], tuple(roots[1:]), tuple(secrets))
     places = [] if places is None else places

@@ -56,11 +56,7 @@ class Devices:
         return secret, f"{code[:4]}-{code[4:]}"
 
     def decide(self, person: Person, code: str, allowed: bool) -> str:
-        """Lets the command line with this code in as `person`, or keeps it out; returns its address.
-
-        Raises:
-            UserError: no command line has the code, too many were tried, or `person` may make no token.
-        """
+        """Lets the command line with this code in as `person`, or keeps it out; returns its address."""
         wanted = "".join(letter for letter in code.upper() if letter in LETTERS)
         with self._lock:
             self._forget_old()
@@ -77,11 +73,7 @@ class Devices:
         raise UserError("no command line waits with this code: it is wrong, or older than 10 minutes")
 
     def take(self, secret: str) -> str | None:
-        """Returns the token of a command line that was let in, once; None while it waits.
-
-        Raises:
-            UserError: it was kept out, or is not known.
-        """
+        """Returns the token of a command line that was let in, once; None while it waits."""
         key = digest_of(secret)
         with self._lock:
             self._forget_old()

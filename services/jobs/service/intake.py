@@ -120,10 +120,6 @@ class Intake:
         nodes that the cluster lacks. With a deadline, `choices` are
         the numbers of workers with which it ends by then if it starts now; if the words name none, all that the cluster
         holds and that train the same as one.
-
-        Raises:
-            UserError: it is refused, the cluster cannot hold it, a file or the model is another owner's, it is too
-                late, or `owner` is no member of the project.
         """
         if project:
             self.projects.check_member(project, owner, admin)
@@ -194,11 +190,7 @@ class Intake:
         self.ledger.committed(session)
 
     def _in_time(self, plan: dict[str, Any], left: float) -> list[int]:
-        """Returns the numbers of workers with which it ends in `left` seconds.
-
-        Raises:
-            UserError: no number is enough.
-        """
+        """Returns the numbers of workers with which it ends in `left` seconds."""
         choices: list[int] = plan["choices"]
         times = {workers: plan["seconds"].get(str(workers)) for workers in choices}
         good = [workers for workers, found in times.items() if found is not None and found["high"] <= left]
@@ -224,11 +216,7 @@ class Intake:
     def _asked(
         self, owner: str, account: str, verb: str, words: Sequence[str], gpus: float, early: bool, admin: bool
     ) -> dict[str, Any]:
-        """Returns the planner's answer, without what it says about another owner's files, even in a refusal.
-
-        Raises:
-            UserError: it is refused, or a file is another owner's.
-        """
+        """Returns the planner's answer, without what it says about another owner's files, even in a refusal."""
         try:
             plan = self.planner.plan(verb, words, gpus, early, owner)
         except RefusedPlanError as problem:

@@ -138,10 +138,6 @@ class Operations:
 
         They have a common tag, `array-` and a part of the key's hash. Trainings without a `name` in their runs get the
         common one, or the tag, and their number.
-
-        Raises:
-            UserError: one of them is refused; then none is created.
-            HTTPException: 429, the owner has too many.
         """
         digest = hashlib.sha256((body.key or secrets.token_hex(16)).encode()).hexdigest()
         tag = f"array-{digest[:8]}"

@@ -28,11 +28,7 @@ class Proxy:
         self._lock = threading.Lock()
 
     def person(self, request: Request) -> Person | None:
-        """Returns whom the proxy names; None if the request names nobody.
-
-        Raises:
-            HTTPException: 401, the secret is wrong or absent; 403, the name is unfit, or no group is let in.
-        """
+        """Returns whom the proxy names; None if the request names nobody."""
         names = request.headers.getlist(str(self.config.header))
         if not names:
             return None

@@ -27,11 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 def next_time(every: str, after: float) -> float:
-    """Returns the first time of a cron expression after `after`; both are seconds since 1970.
-
-    Raises:
-        UserError: it is no expression of five fields, or its time never comes.
-    """
+    """Returns the first time of a cron expression after `after`; both are seconds since 1970."""
     try:
         if len(every.split()) != 5:
             raise CronSimError("it has not five fields")

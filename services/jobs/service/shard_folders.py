@@ -104,11 +104,7 @@ class ShardFolders:
         return _folder(root, path)
 
     def manifest(self, folder: Folder) -> Manifest:
-        """Returns a folder's manifest.
-
-        Raises:
-            UserError: it is missing, is a link, is too large, or cannot be read.
-        """
+        """Returns a folder's manifest."""
         path = folder.path / MANIFEST
         check_own(path, LARGEST)
         try:

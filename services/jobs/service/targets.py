@@ -95,11 +95,7 @@ def shown(target: str) -> str:
 
 
 def read_key(path: str) -> bytes:
-    """Returns the key that signs webhooks.
-
-    Raises:
-        UserError: the file cannot be read, or holds no key.
-    """
+    """Returns the key that signs webhooks."""
     try:
         text = read_secret("service.notify.secret", path)
         key = base64.b64decode(text.removeprefix(SECRET), validate=True)

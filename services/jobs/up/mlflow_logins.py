@@ -45,11 +45,7 @@ def logins(folder: Path) -> tuple[Login, Login]:
 
 
 def read_login(path: Path) -> Login:
-    """Returns the login in a file.
-
-    Raises:
-        ServiceError: the file cannot be read, or holds no login.
-    """
+    """Returns the login in a file."""
     found = configparser.ConfigParser(interpolation=None)
     try:
         found.read_string(path.read_text(encoding="utf-8"))

@@ -12,11 +12,7 @@ from dragoman.services.jobs.up.settings import UpRoot
 
 
 def enter_tokens(access: Access, files: dict[str, str]) -> None:
-    """Enters the tokens of `service.tokens`, the admin's first; each is named after its role.
-
-    Raises:
-        UserError: names the role or the file.
-    """
+    """Enters the tokens of `service.tokens`, the admin's first; each is named after its role."""
     for role in sorted(files, key=lambda one: (one != "admin", one)):
         if role not in ROLES:
             raise UserError(f"service.tokens.{role}: no role. Choices: {', '.join(ROLES)}")

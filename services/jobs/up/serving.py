@@ -57,12 +57,7 @@ logger = logging.getLogger(__name__)
 
 
 def up(root: UpRoot, words: Sequence[str]) -> int:
-    """Starts everything, waits for a signal, ends everything. `words` are passed on to the endpoint.
-
-    Raises:
-        UserError: another `up` uses this folder, a port is taken, or others could reach it without a token.
-        ServiceError: the ledger cannot be opened.
-    """
+    """Starts everything, waits for a signal, ends everything. `words` are passed on to the endpoint."""
     root.service.check()
     check_settings(root.service.notify)
     home = Path(root.paths["root"]).absolute()
