@@ -19,8 +19,7 @@ from jsonschema import Draft202012Validator
 from dragoman.services.jobs.executors import pod as training
 from dragoman.services.jobs.executors.base import Start
 from dragoman.services.jobs.executors.rayjob import rayjob
-from dragoman.services.jobs.kueue_settings import KueueConfig
-from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.settings import KueueConfig, ServiceConfig
 from dragoman.services.jobs.up import subprocesses
 from tests.manifests import KUBERNETES, ROOT, Manifest, arguments, of, pods, rendered, variables
 

@@ -10,10 +10,10 @@ from typing import Any
 from dragoman.services.jobs.executors.base import Observation, Start
 from dragoman.services.jobs.executors.kubernetes import Kubernetes
 from dragoman.services.jobs.executors.rayjob import GROUP, SERVICE, rayjob
-from dragoman.services.jobs.kueue_settings import KueueConfig
 from dragoman.services.jobs.records import Request, attempt_of
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.room import Node
+from dragoman.services.jobs.settings import KueueConfig
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 SUFFIXES = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}  # of Kubernetes' quantities of CPUs and GPUs

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dragoman.services.jobs.executors.base import WAIT_VARIABLE
-from dragoman.services.jobs.kueue_settings import KueueConfig
+from dragoman.services.jobs.settings import KueueConfig
 
 HOME = "/home/dragoman"  # of the image's user
 LOGIN = f"{HOME}/.mlflow"  # MLflow's clients read their login there

@@ -7,7 +7,7 @@ from typing import Any
 
 from dragoman.services.jobs.executors.base import Start
 from dragoman.services.jobs.executors.pod import OBJECTS, training_pod
-from dragoman.services.jobs.kueue_settings import KueueConfig
+from dragoman.services.jobs.settings import KueueConfig
 from dragoman.services.jobs.states import PRIORITY_NAMES
 
 GROUP = "ray.io/v1"

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.services.jobs.idle_settings import IdleConfig
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.service.usage import read_use
+from dragoman.services.jobs.settings import IdleConfig
 from dragoman.services.jobs.states import State
 
 SILENT = 60.0  # seconds without a sample after which nothing is known

@@ -13,7 +13,7 @@ from dragoman.services.jobs.ledger.asked import tell_person
 from dragoman.services.jobs.ledger.own_tokens import ISSUER
 from dragoman.services.jobs.ledger.projects import enter_by_groups, memberships
 from dragoman.services.jobs.ledger.tables import Token
-from dragoman.services.jobs.proxy_settings import ANYBODY, ProxyConfig
+from dragoman.services.jobs.settings import ANYBODY, ProxyConfig
 
 LASTS = 600.0  # seconds after which an open stream ends, so that the proxy is asked again
 RECORDED = 60.0  # seconds until a person's groups are compared with the ledger again

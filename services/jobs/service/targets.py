@@ -25,7 +25,7 @@ import httpx
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.files import read_secret
 from dragoman.model.storage.hosts import check_host
-from dragoman.services.jobs.notify_settings import NotifyConfig
+from dragoman.services.jobs.settings import NotifyConfig
 
 SHAPES = ("slack", "teams")
 ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,190}")

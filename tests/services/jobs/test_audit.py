@@ -18,11 +18,11 @@ from dragoman.model.errors import UserError
 from dragoman.services.jobs.client.audit import audit
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.http import audit as middleware
-from dragoman.services.jobs.keep_settings import KeepConfig
 from dragoman.services.jobs.ledger.audit import Audit, AuditFilter
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import AuditRow
 from dragoman.services.jobs.service.retention import DAY, PAGE, Retention
+from dragoman.services.jobs.settings import KeepConfig
 from dragoman.services.jobs.states import State
 from tests.markup import HOSTILE, check_nothing_runs
 from tests.services.jobs.conftest import ledger, postgres, url
