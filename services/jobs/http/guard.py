@@ -13,8 +13,8 @@ from fastapi import HTTPException, Request
 from dragoman.services.http.rates import Guesses, Rate
 from dragoman.services.jobs.ledger.access import Access, Person, TokenExpiredError
 from dragoman.services.jobs.ledger.asked import tell_person
-from dragoman.services.jobs.service.proxy import Proxy
 from dragoman.services.jobs.service.schemas import NAME
+from dragoman.services.jobs.service.sign_in import Proxy
 
 ANONYMOUS = "anonymous"
 OWNER_HEADER = "X-Dragoman-Owner"  # trusted only if no tokens are needed

@@ -6,7 +6,7 @@ from dragoman.model.errors import UserError
 from dragoman.services.jobs.http.parts import Here
 from dragoman.services.jobs.http.problems import PROBLEMS
 from dragoman.services.jobs.service import schemas
-from dragoman.services.jobs.service.devices import WAITS
+from dragoman.services.jobs.service.sign_in import WAITS
 
 PAUSE = 2.0  # seconds between two questions of a command line that waits
 router = APIRouter(prefix="/v1/login", responses=PROBLEMS)

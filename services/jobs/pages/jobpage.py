@@ -19,8 +19,7 @@ from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.curves import score_in
 from dragoman.services.jobs.service.logs import PIECE, Piece, cut
 from dragoman.services.jobs.service.schemas import ChangeView, NoticeView, WhyView
-from dragoman.services.jobs.service.shard_folders import Folder
-from dragoman.services.jobs.service.shardings import manifest_digest, sharding_run
+from dragoman.services.jobs.service.shard_folders import Folder, manifest_digest, sharding_run
 from dragoman.services.jobs.service.targets import shown
 from dragoman.services.jobs.service.usage import read_use
 from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED, State

@@ -15,8 +15,7 @@ from dragoman.model.untrusted import read_object
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages.site import Link, Site
-from dragoman.services.jobs.service.shard_folders import MADE, Folder
-from dragoman.services.jobs.service.shardings import sharding_run
+from dragoman.services.jobs.service.shard_folders import MADE, Folder, sharding_run
 from dragoman.services.jobs.service.tracking import Version
 
 ROWS = 50  # folders of the list

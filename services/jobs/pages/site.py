@@ -26,11 +26,11 @@ from dragoman.services.jobs.ledger.ledger import UnknownJobError
 from dragoman.services.jobs.pages import words
 from dragoman.services.jobs.pages.curves import Journals
 from dragoman.services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
-from dragoman.services.jobs.service.devices import Devices
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.service.shard_folders import ShardFolders
 from dragoman.services.jobs.service.sharing import Sharing
+from dragoman.services.jobs.service.sign_in import Devices
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED
 from dragoman.services.version import version

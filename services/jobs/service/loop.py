@@ -21,11 +21,9 @@ from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.room import Node
-from dragoman.services.jobs.service.accounts import Accounts
-from dragoman.services.jobs.service.attempts import Attempts, describe_attempt
-from dragoman.services.jobs.service.entries import rules
+from dragoman.services.jobs.service.attempts import Accounts, Attempts, describe_attempt
 from dragoman.services.jobs.service.intake import Intake
-from dragoman.services.jobs.service.scheduler import Scheduler
+from dragoman.services.jobs.service.scheduler import Scheduler, rules
 from dragoman.services.jobs.service.schedules import Schedules
 from dragoman.services.jobs.service.verdict import SHUTDOWN
 from dragoman.services.jobs.settings import ServiceConfig

@@ -25,10 +25,10 @@ from dragoman.services.jobs.scheduling.why import explain
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.forecaster import Forecaster
-from dragoman.services.jobs.service.idle import Spell, idle_spell
 from dragoman.services.jobs.service.logs import error_of
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.targets import check_target
+from dragoman.services.jobs.service.usage import Spell, idle_spell
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import ACTIVE, ENDED, PRIORITIES, QUEUED, UNENDED, State
 

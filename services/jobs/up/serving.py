@@ -38,7 +38,7 @@ from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.metrics import Metrics
 from dragoman.services.jobs.service.notifier import Notifier
 from dragoman.services.jobs.service.outbox import Outbox
-from dragoman.services.jobs.service.proxy import Proxy
+from dragoman.services.jobs.service.sign_in import Proxy
 from dragoman.services.jobs.service.targets import check_settings
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.settings import ServiceConfig

@@ -26,8 +26,8 @@ from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.entries import Start as Decision
 from dragoman.services.jobs.scheduling.room import Node
 from dragoman.services.jobs.service.attempts import describe_attempt
-from dragoman.services.jobs.service.entries import entry
 from dragoman.services.jobs.service.intake import Intake
+from dragoman.services.jobs.service.scheduler import entry
 from dragoman.services.jobs.states import State
 
 NOW = 1000.0
