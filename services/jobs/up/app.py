@@ -18,20 +18,7 @@ from fastapi import FastAPI
 
 from dragoman.services.http.documentation import add_documentation
 from dragoman.services.http.wrapper import Rules, Wrapper
-from dragoman.services.jobs.http import (
-    accounts,
-    audit_rows,
-    jobs,
-    logs,
-    me,
-    models,
-    presets,
-    projects,
-    schedules,
-    sign_in,
-    status,
-    tokens,
-)
+from dragoman.services.jobs.http import jobs, people, status
 from dragoman.services.jobs.http.audit import Auditing
 from dragoman.services.jobs.http.parts import Parts
 from dragoman.services.jobs.http.problems import add_handlers, refuse
@@ -61,8 +48,7 @@ def create_app(parts: Parts) -> Auditing:
     parts.loop.accounts.judged = parts.metrics.judge
     parts.observer.look()  # counts what happens from now on
     parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home, parts.operations.idle)
-    own = (presets, schedules, tokens, me, projects, sign_in, audit_rows)
-    for resource in (status, jobs, logs, accounts, models, *own):
+    for resource in (status, jobs, people):
         app.include_router(resource.router)
     tracking = Tracking(parts.tracking, parts.tracking_pages)
     sessions = Sessions(parts.guard, parts.home)
