@@ -83,7 +83,7 @@ HIDDEN = re.compile(r"\w+(\.\w+)*\._[a-z]\w*(\.\w+)*")  # a private module by it
 STORED = re.compile(r"pipelines\.tracking\.(\w+_model|pyfunc)")  # run by MLflow, where `model` is found only at loading
 # Where a heavy library may be imported: files or folders.
 DOORS = {
-    "ray": ["pipelines/cluster", "services/endpoint/ray_serve.py", "services/jobs/executors/ray_client.py"],
+    "ray": ["pipelines/cluster", "services/endpoint/ray_serve.py", "services/jobs/executors/ray.py"],
     "mlflow": [
         "model/mlflow_client.py",
         "pipelines/tracking",
@@ -125,7 +125,7 @@ BY_STRING = {
     "services.endpoint.serve": {"services.endpoint.ray_serve"},  # loads Ray, which the endpoint's image has not
     "services.jobs.confined": {"services.cli"},  # only after its files are closed to it
     "services.jobs.executors.ray": {"services.jobs.runner"},  # a process
-    "services.jobs.executors.rayjob": {"services.jobs.runner"},  # a process
+    "services.jobs.executors.kueue": {"services.jobs.runner"},  # a process
     "services.jobs.planning.fields": {"pipelines.config"},  # services import no pipelines; the planner's process does
     "services.jobs.planning.planner": {"services.jobs.planning.worker"},  # a process
     "services.jobs.planning.refusals": {"pipelines.places"},  # as planning.fields

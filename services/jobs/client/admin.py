@@ -1,4 +1,4 @@
-"""The commands for the administrator: quotas, model owners, tokens, the cost of faults, what is no longer kept."""
+"""The commands of people and administrators: tokens, projects, quotas, model owners, bills, the audit."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -166,3 +166,125 @@ def _bound(key: str, text: str) -> float | None:
 
 def shown_bound(bound: float | None) -> str:
     return "no bound" if bound is None else f"{bound:g}"
+
+
+def tokens(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """Lists the asker's tokens; `create NAME ends=30d role=ROLE` prints a new one once; `revoke NAME`."""
+    names, values = split("tokens", words, ("ends", "role"))
+    match names:
+        case [] if not values:
+            found = service.my_tokens()
+            rows: list[Sequence[object]] = [("NAME", "KIND", "ROLE", "SINCE", "ENDS", "LAST USED")]
+            times = ("created", "expires", "used")
+            rows += [
+                (one["name"], one["kind"], one["role"], *(table.clock(one[key]) for key in times)) for one in found
+            ]
+            showing.show(found, lambda: table.table(rows))
+        case ["create", name]:
+            show_token(name, service.make_token(name, values.get("ends"), values.get("role")))
+        case ["revoke", name] if not values:
+            service.revoke_mine(name)
+            showing.show([{"name": name, "state": "revoked"}], lambda: f"{name}: revoked")
+        case _:
+            raise UserError(
+                "say dragoman tokens, tokens create NAME ends=30d role=viewer|submitter|admin, or tokens revoke NAME"
+            )
+    return compose.OK
+
+
+KEYS = (*BOUNDS, "group", "role")
+USAGE = (
+    "say dragoman projects; projects show|rm NAME; projects create NAME cpus=N gpus=N jobs=N group=GROUP; "
+    "projects quota NAME cpus=N|none gpus=N|none jobs=N|none; projects add NAME OWNER role=member|maintainer; "
+    "or projects remove NAME OWNER"
+)
+
+
+def projects(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """Lists the projects, shows one, or changes one and shows it."""
+    names, values = split("projects", words, KEYS)
+    match names:
+        case [] | ["list"] if not values:
+            _show_all(service)
+            return compose.OK
+        case ["create", name] if "role" not in values:
+            service.create_project(name, values.get("group", ""))
+            if set(values) & set(BOUNDS):
+                service.set_project_quota(name, **bounds_of(values))
+        case ["quota", name] if values and set(values) <= set(BOUNDS):
+            service.set_project_quota(name, **bounds_of(values))
+        case ["add", name, owner] if set(values) <= {"role"}:
+            service.add_member(name, owner, values.get("role", "member"))
+        case ["remove", name, owner] if not values:
+            service.remove_member(name, owner)
+            showing.show([{"project": name, "owner": owner, "state": "removed"}], lambda: f"{owner}: removed")
+            return compose.OK
+        case ["rm", name] if not values:
+            service.remove_project(name)
+            showing.show([{"name": name, "state": "removed"}], lambda: f"{name}: removed")
+            return compose.OK
+        case ["show", name] if not values:
+            pass
+        case _:
+            raise UserError(USAGE)
+    _show_one(service, name)
+    return compose.OK
+
+
+def _show_all(service: JobClient) -> None:
+    found = service.projects()
+    rows: list[Sequence[object]] = [("PROJECT", "MEMBERS", "CPUS", "GPUS", "RUNNING", "WAITING", "MODELS")]
+    rows += [
+        (
+            *(
+                one["name"],
+                len(one["members"]),
+                _held(one["held_cpus"], one["cpus"]),
+                _held(one["held_gpus"], one["gpus"]),
+            ),
+            *(_held(one["running"], one["jobs"]), one["waiting"], ", ".join(one["models"]) or "-"),
+        )
+        for one in found
+    ]
+    showing.show(found, lambda: table.table(rows))
+
+
+def _show_one(service: JobClient, name: str) -> None:
+    found = service.one_project(name)
+    facts: list[Sequence[object]] = [
+        ("project", found["name"]),
+        ("since", table.clock(found["created"])),
+        ("CPUs", _held(found["held_cpus"], found["cpus"])),
+        ("GPUs", _held(found["held_gpus"], found["gpus"])),
+        ("jobs", f"{_held(found['running'], found['jobs'])} run, {found['waiting']} wait"),
+        ("models", ", ".join(found["models"]) or "none"),
+        ("group", found["group"] or "none"),
+    ]
+    rows: list[Sequence[object]] = [("MEMBER", "ROLE", "BY")]
+    rows += [(one["owner"], one["role"], "group" if one["by_group"] else "-") for one in found["members"]]
+    showing.show([found], lambda: f"{table.table(facts)}\n\n{table.table(rows)}")
+
+
+def _held(held: float, bound: float | None) -> str:
+    return f"{held:g}" if bound is None else f"{held:g} of {shown_bound(bound)}"
+
+
+FILTERS = ("person", "what", "status", "since", "until")
+
+
+def audit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """Lists the newest jobs.show rows; `person=anna what=tokens status=4xx since=2d` choose."""
+    names, filters = split("audit", words, FILTERS)
+    if names:
+        raise UserError(f"{names[0]}: a filter is written KEY=VALUE, such as what={names[0]}")
+    found = list(service.every_audit_row(config.show, **filters))
+    rows: list[Sequence[object]] = [("WHEN", "WHO", "TOKEN", "FROM", "STATUS", "WHAT", "DETAIL")]
+    rows += [
+        (
+            *(table.clock(one["at"]), one["person"] or "unknown", one["token"].rpartition("/")[2] or "-"),
+            *(one["address"], one["status"], f"{one['method']} {one['resource']}", one["detail"]),
+        )
+        for one in found
+    ]
+    showing.show(found, lambda: table.table(rows))
+    return compose.OK

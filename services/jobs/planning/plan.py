@@ -12,9 +12,9 @@ from dragoman.model.errors import UserError
 from dragoman.model.runs.paths import RECORD
 from dragoman.model.schema import flat
 from dragoman.model.untrusted import read_object, whole
+from dragoman.services.jobs.planning.planner import Stamp, stamp_of
 from dragoman.services.jobs.planning.refusals import ELASTIC, SPREADING, Areas, check_values, check_words, shipped_words
 from dragoman.services.jobs.planning.rehearsal import UNSEEN, rehearse
-from dragoman.services.jobs.planning.stamps import Stamp, stamp_of
 from dragoman.services.jobs.planning.work import training
 
 MOST_WORKERS = 1024  # of a range: a plan has a time for each number

@@ -15,9 +15,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from dragoman.model.errors import UserError, is_infrastructure, reason
 from dragoman.model.plural import plural
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
+from dragoman.services.jobs.ledger.own_tokens import Rights
 from dragoman.services.jobs.ledger.places import Places
 from dragoman.services.jobs.ledger.projects import Projects
-from dragoman.services.jobs.ledger.rights import Rights
 from dragoman.services.jobs.ledger.tables import Job, Measurement, account_of
 from dragoman.services.jobs.planning.estimate import Estimate, estimate
 from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError

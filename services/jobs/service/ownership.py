@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.models import Models
+from dragoman.services.jobs.ledger.places import Models
 from dragoman.services.jobs.ledger.tables import PROJECT, Job, Member, account_of
 from dragoman.services.jobs.service.tracking import OWNER_TAG, Model, Tracking
 

@@ -23,8 +23,7 @@ from dragoman.services.http.listening import bind, reserve_descriptors
 from dragoman.services.http.proxies import networks
 from dragoman.services.jobs.executors.base import Executor
 from dragoman.services.jobs.executors.kueue import KueueExecutor
-from dragoman.services.jobs.executors.ray import RayExecutor
-from dragoman.services.jobs.executors.ray_client import Head
+from dragoman.services.jobs.executors.ray import Head, RayExecutor
 from dragoman.services.jobs.http.guard import is_loopback
 from dragoman.services.jobs.http.listening import serving
 from dragoman.services.jobs.http.parts import Parts
@@ -45,10 +44,9 @@ from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.up import subprocesses
 from dragoman.services.jobs.up.app import create_app
 from dragoman.services.jobs.up.children import Child, Children, answers, end_left_behind
+from dragoman.services.jobs.up.entry import UpRoot
 from dragoman.services.jobs.up.mlflow_logins import ADMIN, FILES, keep_admitting, logins, server_variables
-from dragoman.services.jobs.up.permissions import close_to_others
-from dragoman.services.jobs.up.secret_files import enter_tokens, secrets_of
-from dragoman.services.jobs.up.settings import UpRoot
+from dragoman.services.jobs.up.secret_files import close_to_others, enter_tokens, secrets_of
 from dragoman.services.store.database import answering
 from dragoman.services.telemetry.telemetry import Telemetry
 

@@ -15,7 +15,7 @@ from sqlalchemy import text, update
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from dragoman.model.errors import UserError
-from dragoman.services.jobs.client.audit import audit
+from dragoman.services.jobs.client.admin import audit
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.http import audit as middleware
 from dragoman.services.jobs.ledger.audit import Audit, AuditFilter

@@ -15,7 +15,7 @@ import pytest
 from dragoman.model.ports import free_ports
 from dragoman.services.jobs.up import children
 from dragoman.services.jobs.up.children import Child, Children, end_left_behind, marked
-from dragoman.services.jobs.up.permissions import close_to_others
+from dragoman.services.jobs.up.secret_files import close_to_others
 from tests.services.jobs.processes import REPOSITORY
 
 # A program whose own child stays when the program is killed, as MLflow's.

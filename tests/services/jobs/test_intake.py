@@ -14,8 +14,7 @@ from sqlalchemy.orm import Mapped
 
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs import views
-from dragoman.services.jobs.executors.ray import RayExecutor
-from dragoman.services.jobs.executors.ray_client import Head
+from dragoman.services.jobs.executors.ray import Head, RayExecutor
 from dragoman.services.jobs.ledger import tables
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger

@@ -12,7 +12,7 @@ from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs.client.admin import owner as owner_verb
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.client.settings import JobsConfig
-from dragoman.services.jobs.executors.rayjob import rayjob
+from dragoman.services.jobs.executors.kueue import rayjob
 from dragoman.services.jobs.http.parts import Parts
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages.models import shown

@@ -12,8 +12,7 @@ from dragoman.services.backup.restoring import restore
 from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.models import Models
-from dragoman.services.jobs.ledger.places import Places
+from dragoman.services.jobs.ledger.places import Models, Places
 from dragoman.services.jobs.service.notifier import Notifier
 from dragoman.services.jobs.service.schedules import Schedules
 from dragoman.services.jobs.settings import ServiceConfig
