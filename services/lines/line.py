@@ -16,10 +16,9 @@ from dragoman.services.jobs.client import entries, verbs
 from dragoman.services.jobs.planning.refusals import VERBS as QUEUED_VERBS
 from dragoman.services.jobs.planning.rehearsal import UNSEEN, rehearse
 from dragoman.services.lines.board import Board, State
-from dragoman.services.lines.here import run_here
-from dragoman.services.lines.queued import run_queued
 from dragoman.services.lines.recipe import Step, find_recipe, read_line
 from dragoman.services.lines.records import Records
+from dragoman.services.lines.running import run_here, run_queued
 from dragoman.services.lines.settings import LineRoot
 
 logger = logging.getLogger(__name__)

@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
+from fastapi import APIRouter, Path, Query, Request, Response
 from sqlalchemy import String, cast, func, select
 
-from dragoman.model.errors import ServiceError
+from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.runs import paths
 from dragoman.model.shards.manifest import MANIFEST, Manifest
 from dragoman.model.shards.verify import verified_at
@@ -133,3 +134,29 @@ def _verified(site: Site, folder: Folder, manifest: Manifest) -> float | None:
 def unfinished(folder: Folder) -> str:
     """Returns why a folder without facts has none."""
     return folder.problem or f"There is no {MANIFEST} yet: sharding has not finished, or was interrupted."
+
+
+Number = Annotated[int, Query(ge=0, le=2**53)]
+Text = Annotated[str, Query(max_length=200)]
+
+
+def add_shards(router: APIRouter, site: Site) -> None:
+    """Adds them to the router."""
+
+    @router.get("/shards")
+    def every(request: Request, q: Text = "", start: Number = 0) -> Response:
+        visitor = site.visitor(request)
+        return site.page(request, visitor, "html", **listing(site, visitor.person, q.strip(), start))
+
+    @router.get("/shards/{name:path}")
+    def one(request: Request, name: Annotated[str, Path(max_length=1000)]) -> Response:
+        visitor = site.visitor(request)
+        folder = site.shards.find(visitor.person, name)
+        shown: dict[str, Any] = {"folder": folder, "manifest": None}
+        if folder.summary is None:
+            return site.page(request, visitor, "shard.html", problem=unfinished(folder), **shown)
+        try:
+            more = card(site, visitor.person, folder)
+        except UserError as wrong:
+            return site.page(request, visitor, "shard.html", 400, problem=str(wrong), **shown)
+        return site.page(request, visitor, "shard.html", **more)

@@ -1,10 +1,22 @@
-"""Calls a task again and again, on a thread of its own."""
+"""A clock that nothing can set, and tasks that are called again and again on a thread of their own."""
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from sqlalchemy.exc import SQLAlchemyError
+
+
+class SteadyClock:
+    """Seconds since 1970; it does not jump with the machine's clock, so a jump ends no job."""
+
+    def __init__(self) -> None:
+        self._offset = time.time() - time.monotonic()
+
+    def __call__(self) -> float:
+        return self._offset + time.monotonic()
+
 
 logger = logging.getLogger(__name__)
 

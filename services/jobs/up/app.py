@@ -23,8 +23,7 @@ from dragoman.services.jobs.http.audit import Auditing
 from dragoman.services.jobs.http.parts import Parts
 from dragoman.services.jobs.http.problems import add_handlers, refuse
 from dragoman.services.jobs.pages.routes import add_pages
-from dragoman.services.jobs.pages.sessions import Sessions
-from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.pages.site import Sessions, Site
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.telemetry.telemetry import UNMEASURED
 from dragoman.services.version import version

@@ -2,7 +2,7 @@
 
 Every process has a variable in its environment that names its `up`; its own children inherit it. So the processes of
 an `up` are found even when the process that started them is dead. When the `up` itself is killed, a guard
-(`child_guard.py`) ends them. A file tells the next `up` about them, in case the guard was killed too.
+(`main`) ends them. A file tells the next `up` about them, in case the guard was killed too.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ import logging
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -69,7 +70,7 @@ class Children:
         atomic_write(self.record, json.dumps({"mark": self.mark, "folder": str(self.folder)}))
         # In a session of its own: Ctrl-C at the terminal reaches the service, which ends the children in order.
         self._guard = subprocess.Popen(
-            [sys.executable, "-m", "dragoman.services.jobs.up.child_guard", self.mark, str(self.folder)],
+            [sys.executable, "-m", "dragoman.services.jobs.up.children", self.mark, str(self.folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -244,3 +245,18 @@ def marked(mark: str) -> list[psutil.Process]:
     while more := {one.pid: one for one, parent in parents.items() if parent in found and one.pid not in found}:
         found |= more
     return list(found.values())
+
+
+def main(argv: Sequence[str]) -> int:
+    """Waits, then ends the processes with this mark and removes the folder of their sockets."""
+    mark, folder = argv
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    sys.stdin.buffer.read()
+    end_marked(mark)
+    shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

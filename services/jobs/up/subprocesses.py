@@ -13,7 +13,7 @@ from dragoman.model.files import secret_file
 from dragoman.model.ports import free_ports
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.up.children import Child
-from dragoman.services.jobs.up.mlflow_logins import LOGINS
+from dragoman.services.jobs.up.mlflow import LOGINS
 
 # Without the first variable, `ray start` takes 127.0.0.1 for this machine's network address and listens on every
 # interface. With it Ray stays on this machine. The others disable three metrics ports, which need no token: -1 is no
@@ -100,7 +100,7 @@ def tracking(
     """Returns MLflow on the same files that are used without it; `login`: variables for a server with a login."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [
-        *(sys.executable, "-m", "dragoman.services.jobs.up.mlflow_server", f"{folder}/mlflow.db"),
+        *(sys.executable, "-m", "dragoman.services.jobs.up.mlflow", f"{folder}/mlflow.db"),
         str(places.service / LOGINS) if login else "",
         *(["--app-name=basic-auth"] if login else []),
         *("--host=127.0.0.1", f"--port={places.tracking}", "--workers=1"),

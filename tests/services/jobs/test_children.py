@@ -125,7 +125,7 @@ def test_what_a_killed_service_and_its_guard_leave_is_ended_by_the_next_service(
         mark, folder = _said(up)
         found = wait_for(mark, 2)
         (guard,) = [
-            one for one in psutil.Process(up.pid).children() if "dragoman.services.jobs.up.child_guard" in one.cmdline()
+            one for one in psutil.Process(up.pid).children() if "dragoman.services.jobs.up.children" in one.cmdline()
         ]
         guard.kill()
         up.kill()

@@ -195,7 +195,7 @@ def test_a_stopped_job_ends_in_order_and_one_that_is_deaf_is_killed(loop: Loop, 
 def test_time_that_is_over_ends_a_job_and_a_clock_that_jumps_does_not(
     loop: Loop, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dragoman.services.jobs.service.clock import SteadyClock
+    from dragoman.services.jobs.service.repeating import SteadyClock
 
     loop.ledger.now = SteadyClock()
     bounded = submit(loop, home, "bounded", steps=10_000, max_seconds=1.0)

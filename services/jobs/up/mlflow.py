@@ -9,14 +9,17 @@ import configparser
 import logging
 import os
 import secrets
+import subprocess
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 
 from dragoman.model.errors import ServiceError
+from dragoman.model.mlflow_client import make_database
 
 ADMIN, JOBS = "dragoman", "dragoman-jobs"  # users
 FILES = {ADMIN: "mlflow_credentials", JOBS: "mlflow_jobs_credentials"}
@@ -125,3 +128,22 @@ def local_login(folder: Path) -> Mapping[str, str]:
         return read_login(folder / FILES[JOBS]).variables()
     except ServiceError:
         return {}
+
+
+def main(argv: Sequence[str]) -> None:
+    """Makes missing databases (`logins` is empty for a server without a login), and becomes the server."""
+    runs, logins, *words = argv
+    make_database(Path(runs))
+    if logins:
+        make_database(Path(logins), make_login_tables)
+    os.execv(sys.executable, [sys.executable, "-m", "mlflow", "server", *words])
+
+
+def make_login_tables(address: str) -> None:
+    """Makes the tables of MLflow's users and permissions."""
+    upgrade = [sys.executable, "-m", "mlflow.server.auth", "db", "upgrade", f"--url={address}"]
+    subprocess.run(upgrade, check=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
