@@ -253,7 +253,7 @@ def _cards(router: APIRouter, site: Site) -> None:
         except ServiceError as wrong:
             found, problem = [], str(wrong)
         served = {str(one.get("name")): str(one.get("version")) for one in serving(site).values()}
-        return site.page(request, visitor, "html", models=found, problem=problem, served=served)
+        return site.page(request, visitor, "models.html", models=found, problem=problem, served=served)
 
     @router.get("/models/{name}")
     def show_card(request: Request, name: Name, version: Number = "") -> Response:

@@ -1,7 +1,6 @@
 """The pages of shards: their list, and of each its sources, how much cleaning dropped, and its users."""
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
@@ -125,8 +124,8 @@ def _models(site: Site, digest: str) -> tuple[list[Version], str]:
 
 def _verified(site: Site, folder: Folder, manifest: Manifest) -> float | None:
     """Returns when a training last compared every byte with the manifest; None if not since they were made."""
-    memory = Path(site.home) / "verified"
-    named = Path(site.home) / "shards" / folder.name  # as commands name it, links not followed
+    memory = site.home / "verified"
+    named = site.home / "shards" / folder.name  # as commands name it, links not followed
     found = [verified_at(path, manifest, memory) for path in dict.fromkeys((folder.path, named))]
     return max((one for one in found if one is not None), default=None)
 
@@ -146,7 +145,7 @@ def add_shards(router: APIRouter, site: Site) -> None:
     @router.get("/shards")
     def every(request: Request, q: Text = "", start: Number = 0) -> Response:
         visitor = site.visitor(request)
-        return site.page(request, visitor, "html", **listing(site, visitor.person, q.strip(), start))
+        return site.page(request, visitor, "shards.html", **listing(site, visitor.person, q.strip(), start))
 
     @router.get("/shards/{name:path}")
     def one(request: Request, name: Annotated[str, Path(max_length=1000)]) -> Response:
