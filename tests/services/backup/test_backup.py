@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
-from tests.services.backup.making import config_of, contents, fill_ledger, make_home
 
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.storage import remote
@@ -21,6 +20,7 @@ from dragoman.services.backup.restoring import check, restore
 from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
+from tests.services.backup.home import config_of, contents, fill_ledger, make_home
 from tests.services.jobs.conftest import Postgres, new_database, postgres
 
 __all__ = ["postgres"]  # a fixture

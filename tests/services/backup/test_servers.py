@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Metric
-from tests.services.backup.making import contents, fill_ledger, make_home
 
 from bench.s3_server import Proxy
 from dragoman.model.storage import remote
 from dragoman.services import cli
 from dragoman.services.store.copying import with_driver
+from tests.services.backup.home import contents, fill_ledger, make_home
 from tests.services.backup.test_backup import jobs_of
 from tests.services.jobs.conftest import Postgres, new_database, postgres
 

@@ -5,7 +5,6 @@ import sqlite3
 from pathlib import Path
 
 from sqlalchemy import create_engine
-from tests.services.backup.making import config_of
 
 from dragoman.model.ranges import check_ranges
 from dragoman.services.backup.making import make
@@ -18,6 +17,7 @@ from dragoman.services.jobs.service.notifier import Notifier
 from dragoman.services.jobs.service.schedules import Schedules
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import State
+from tests.services.backup.home import config_of
 from tests.services.jobs.conftest import postgres, url
 
 __all__ = ["postgres", "url"]  # fixtures
