@@ -148,6 +148,20 @@ class Wanted(TypedDict, total=False):
     sort: str  # submitted, changed, name, owner, model, state, priority, spent; - before it: the largest first
 
 
+class Options(TypedDict, total=False):
+    """How a job is queued, as the REST interface has it."""
+
+    priority: str
+    project: str | None  # None: the client's own
+    after: Sequence[str]  # jobs that must have succeeded
+    tags: Sequence[str]
+    notify: Sequence[str]
+    retries: int
+    max_hours: float | None
+    by: float | None  # seconds since 1970
+    key: str | None  # the same key gives the same job
+
+
 FILTERS = tuple(Wanted.__annotations__)
 
 
@@ -171,32 +185,9 @@ class JobClient(Administration):
         body = {"verb": verb, "overrides": list(overrides), "by": by, "project": self.project}
         return self._json("POST", "/v1/plans", json=body, timeout=180)
 
-    def submit(
-        self,
-        verb: str,
-        overrides: Sequence[str] = (),
-        *,
-        priority: str = "normal",
-        project: str | None = None,
-        after: Sequence[str] = (),
-        tags: Sequence[str] = (),
-        notify: Sequence[str] = (),
-        retries: int = 0,
-        max_hours: float | None = None,
-        by: float | None = None,
-        key: str | None = None,
-    ) -> Job:
+    def submit(self, verb: str, overrides: Sequence[str] = (), **options: Unpack[Options]) -> Job:
         """Submits a job. A lost connection makes no second job, and neither does the same `key` again."""
-        body: dict[str, Any] = {"verb": verb, "overrides": list(overrides), "priority": priority, "after": list(after)}
-        body |= {
-            "project": self.project if project is None else project,
-            "tags": list(tags),
-            "notify": list(notify),
-            "retries": retries,
-            "max_hours": max_hours,
-            "by": by,
-            "key": key or secrets.token_hex(16),
-        }
+        body = self._submission(verb, overrides, options)
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -208,16 +199,18 @@ class JobClient(Administration):
                 time.sleep(0.5)
 
     def submit_array(
-        self, verb: str, overrides: Sequence[str], runs: Sequence[Sequence[str]], **options: Any
+        self, verb: str, overrides: Sequence[str], runs: Sequence[Sequence[str]], **options: Unpack[Options]
     ) -> list[Job]:
-        """Submits a job for each of `runs`, overrides that are added; all get a tag of their own, `array-...`.
-
-        `options`: priority, project, after, tags, notify, retries, max_hours, by, key."""
-        body = {"verb": verb, "overrides": list(overrides), "runs": [list(run) for run in runs]}
-        body |= {"project": self.project, **options}
-        body.setdefault("key", secrets.token_hex(16))
+        """Submits a job for each of `runs`, overrides that are added; all get a tag of their own, `array-...`."""
+        body = {**self._submission(verb, overrides, options), "runs": [list(run) for run in runs]}
         found: list[Job] = self._ask("POST", "/v1/arrays", json=body, timeout=600).json()
         return found
+
+    def _submission(self, verb: str, overrides: Sequence[str], options: Options) -> dict[str, Any]:
+        """Returns the body of a request; the project is this client's, and the key a new one, unless they are named."""
+        usual = {"project": self.project, "key": secrets.token_hex(16)}
+        named = {name: value for name, value in options.items() if name not in usual or value is not None}
+        return {"verb": verb, "overrides": list(overrides), **usual, **named}
 
     def presets(self) -> list[dict[str, Any]]:
         """Returns one's own presets: name, verb, words."""
@@ -231,9 +224,10 @@ class JobClient(Administration):
         """Removes a preset."""
         self._ask("DELETE", f"/v1/presets/{path_part(name)}")
 
-    def schedule(self, every: str, verb: str, overrides: Sequence[str] = (), **options: Any) -> dict[str, Any]:
-        """Enters a schedule, a cron expression in UTC; `options`: priority, project, tags, notify, retries and
-        max_hours."""
+    def schedule(
+        self, every: str, verb: str, overrides: Sequence[str] = (), **options: Unpack[Options]
+    ) -> dict[str, Any]:
+        """Enters a schedule, a cron expression in UTC; its jobs have no `after`, `by` and `key`."""
         body = {"every": every, "verb": verb, "overrides": list(overrides), "project": self.project, **options}
         return self._json("POST", "/v1/schedules", json=body, timeout=180)
 

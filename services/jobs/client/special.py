@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any
 
 from dragoman.conf import compose, showing
 from dragoman.conf.again import key_of
@@ -10,7 +9,7 @@ from dragoman.conf.options import combinations
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.plural import plural
 from dragoman.services.jobs.client import table
-from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.client.client import JobClient, Options
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.options import MOST_RUNS, merge_words
 from dragoman.services.jobs.states import PRIORITY_NAMES
@@ -19,16 +18,16 @@ ARRAY = "--array"
 logger = logging.getLogger(__name__)
 
 
-def options(config: JobsConfig) -> dict[str, Any]:
-    """Returns how a job is queued, as the client takes it. Raises UserError for an impossible `jobs.by`."""
+def options(config: JobsConfig) -> Options:
+    """Returns how a job is queued, as the client takes it."""
     return {
-        **{
-            "priority": config.priority,
-            "project": config.project or "",
-            "after": list(config.after),
-            "tags": list(config.tags),
-        },
-        **{"notify": list(config.notify), "retries": config.retries, "max_hours": config.max_hours or None},
+        "priority": config.priority,
+        "project": config.project or "",
+        "after": list(config.after),
+        "tags": list(config.tags),
+        "notify": list(config.notify),
+        "retries": config.retries,
+        "max_hours": config.max_hours or None,
         "by": table.moment(config.by) if config.by else None,
     }
 
@@ -63,17 +62,9 @@ def add_schedule(config: JobsConfig, service: JobClient, verb: str, overrides: S
     """
     if config.after or config.by or config.plan == "only":
         raise UserError("jobs.every: jobs.after, jobs.by and jobs.plan=only are for a single job")
-    found = service.schedule(
-        str(config.every),
-        verb,
-        overrides,
-        priority=config.priority,
-        project=config.project or "",
-        tags=list(config.tags),
-        notify=list(config.notify),
-        retries=config.retries,
-        max_hours=config.max_hours or None,
-    )
+    how = options(config)
+    del how["after"], how["by"]
+    found = service.schedule(str(config.every), verb, overrides, **how)
     showing.show([found], lambda: str(found["id"]))
     return compose.OK
 

@@ -11,6 +11,7 @@ from dragoman.services.jobs.http.parts import Here, Id, Submitter, Viewer
 from dragoman.services.jobs.http.problems import PROBLEMS
 from dragoman.services.jobs.http.streams import while_admitted
 from dragoman.services.jobs.ledger.tables import Schedule
+from dragoman.services.jobs.scheduling.why import Why
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.curves import read_curves, released, run_of
 from dragoman.services.jobs.service.report import report
@@ -67,7 +68,7 @@ def job(here: Here, person: Viewer, id: Id) -> schemas.JobDetail:
 
 
 @router.get("/jobs/{id}/why")
-def why(here: Here, person: Viewer, id: Id) -> schemas.WhyView:
+def why(here: Here, person: Viewer, id: Id) -> Why:
     """Returns what a job waits for, who holds that, and the range of its expected start."""
     return here.operations.why(person, id)
 

@@ -1,7 +1,7 @@
 """The page of one job: its state and the reason, its attempts over time, its curves, its links, its log."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ from dragoman.services.jobs.pages import shards
 from dragoman.services.jobs.pages.curves import EDGE, JOB_CHARTS, charts, use_charts
 from dragoman.services.jobs.pages.site import Link, Site
 from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.scheduling.why import Why
 from dragoman.services.jobs.service.curves import score_in
 from dragoman.services.jobs.service.logs import PIECE, Piece, cut
-from dragoman.services.jobs.service.schemas import ChangeView, NoticeView, WhyView
+from dragoman.services.jobs.service.schemas import ChangeView, NoticeView
 from dragoman.services.jobs.service.shard_folders import Folder, manifest_digest, sharding_run
 from dragoman.services.jobs.service.targets import shown
 from dragoman.services.jobs.service.usage import read_use
@@ -164,13 +165,13 @@ def whole_log(site: Site, job: Job, attempt: int) -> Iterator[bytes]:
         return
 
 
-def _why(site: Site, person: Person, job: Job) -> WhyView | None:
+def _why(site: Site, person: Person, job: Job) -> Why | None:
     """Returns what the job waits for; its start is read from the current forecasts."""
     if job.state != State.WAITING:
         return None
     why, forecast = site.operations.why(person, job.id, forecasts=False), site.forecaster.view().forecasts.get(job.id)
     if forecast is not None and why.earliest is None:
-        why.earliest, why.latest = forecast.earliest, forecast.latest
+        return replace(why, earliest=forecast.earliest, latest=forecast.latest)
     return why
 
 

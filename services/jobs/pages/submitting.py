@@ -19,7 +19,7 @@ from dragoman.services.jobs.client.table import moment
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.filters import Filter
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.options import OPTION, is_option
+from dragoman.services.jobs.options import KEPT, OPTION, is_option
 from dragoman.services.jobs.pages.site import Site
 from dragoman.services.jobs.planning.refusals import ELASTIC, MOST_WORDS, VERBS, WORD
 from dragoman.services.jobs.service import schemas
@@ -29,7 +29,6 @@ SET = "set."  # prefix of the name of a configuration field
 BASE = "base."  # prefix of the name of a choice that the form was made with
 GROUPS = ("experiment", "corpus", "tokenizer", "model", "train", "cluster", "registry")
 RESUMES = "train"  # the command that resumes the run of its name
-QUEUING = ("priority", "project", "after", "retries", "max_hours", "by", "tags", "notify")  # how the job is queued
 LISTS = ("after", "tags", "notify")  # of these several, with blanks between them
 Body = TypeVar("Body", bound=BaseModel)
 OFFERED = 100  # jobs to come after
@@ -55,7 +54,7 @@ def read_form(sent: FormData | QueryParams) -> Filled:
     texts = {key: str(value) for key, value in sent.multi_items() if isinstance(value, str)}
     verb = texts.get("verb", "train")
     given = {key.removeprefix(SET): value for key, value in texts.items() if key.startswith(SET)}
-    queuing = {key: texts.get(key, "").strip() for key in QUEUING}
+    queuing = {key: texts.get(key, "").strip() for key in KEPT}
     base = {key.removeprefix(BASE): value for key, value in texts.items() if key.startswith(BASE)}
     return Filled(verb if verb in VERBS else "train", given, texts.get("more", ""), queuing, base)
 
@@ -66,7 +65,7 @@ def repeat_job(site: Site, job: Job) -> Filled:
     given, more = _in_fields(words)
     if job.verb == RESUMES and job.run:
         given["name"] = _new_name(site, job)
-    queuing = dict.fromkeys(QUEUING, "") | {key: " ".join(getattr(job, key)) for key in LISTS}
+    queuing = dict.fromkeys(KEPT, "") | {key: " ".join(getattr(job, key)) for key in LISTS}
     queuing["project"] = job.project
     queuing["priority"] = PRIORITY_NAMES.get(job.priority, "normal")
     if job.retries:
@@ -89,7 +88,7 @@ def _in_fields(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 def fill_preset(content: Mapping[str, Any]) -> Filled:
     """Returns the form of a preset."""
-    queuing = dict.fromkeys(QUEUING, "")
+    queuing = dict.fromkeys(KEPT, "")
     for word in content["words"]:
         if match := OPTION.fullmatch(word):
             items = re.split(r"[\s,]+", match[2].strip("[]")) if match[1] in LISTS else [match[2]]

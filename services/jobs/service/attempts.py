@@ -133,16 +133,14 @@ class Attempts:
         self.pending: dict[str, str] = {}  # attempt -> what it waits for, by the executor
         self._asked: dict[str, float] = {}  # attempt -> the time of the first request to end, monotonic
 
-    def settle(self, job: Job, seen: Observation | None, reachable: bool) -> None:
+    def settle(self, job: Job, seen: Observation | None) -> None:
         """Settles one attempt by the surest source: its record, then its lock, then the executor's answer."""
         attempt = attempt_of(self.home, job.id, job.attempt)
         held = attempt.held()
         notes: list[str] = []
         record = attempt.record(notes)  # after the lock: the record is written before the lock is freed
         if "code" in record:
-            self._end(
-                job, judge_exit(job, int(record["code"]), self._same_cluster(job), self.config.losses), record["code"]
-            )
+            self._end(job, judge_exit(job, int(record["code"]), self._same_cluster(job)), record["code"])
         elif held:
             self._alive(job)
         elif held is False:
@@ -157,7 +155,7 @@ class Attempts:
         if seen.state == "pending":
             self.pending[f"{job.id}-a{job.attempt}"] = seen.message
         if seen.state == "ended" and seen.code is not None:
-            self._end(job, judge_exit(job, seen.code, self._same_cluster(job), self.config.losses), seen.code)
+            self._end(job, judge_exit(job, seen.code, self._same_cluster(job)), seen.code)
         elif seen.state == "ended" or (seen.state == "absent" and job.state != State.STARTING):
             why = seen.message.splitlines()[0][:200] if seen.message else "the cluster knows nothing of it"
             if job.state in (State.YIELDING, State.STOPPING) or seen.state == "ended" or late:

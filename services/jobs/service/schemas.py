@@ -12,15 +12,17 @@ from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.access import OTHERS, Person, Role
 from dragoman.services.jobs.ledger.audit import STATUS, AuditFilter
 from dragoman.services.jobs.ledger.filters import NEWEST_FIRST, SORT, Filter, moment_of
+from dragoman.services.jobs.ledger.ledger import Options as Columns
 from dragoman.services.jobs.ledger.projects import Rank
 from dragoman.services.jobs.ledger.tables import Change, Notice, Saved, Schedule
 from dragoman.services.jobs.options import MOST_RUNS
 from dragoman.services.jobs.planning.refusals import LONGEST, MOST_WORDS
+from dragoman.services.jobs.scheduling.room import Node
 from dragoman.services.jobs.service.retention import Due
 from dragoman.services.jobs.service.targets import shown
 from dragoman.services.jobs.service.usage import Use
 from dragoman.services.jobs.settings import KeepConfig
-from dragoman.services.jobs.states import Priority, State
+from dragoman.services.jobs.states import PRIORITIES, Priority, State
 from dragoman.services.jobs.views import Job, JobHistory
 
 NAME = r"^[\w.+-]+$"
@@ -88,6 +90,17 @@ class Options(Strict):
     notify: Annotated[list[Annotated[str, Field(min_length=1, max_length=500)]], Field(max_length=10)] = []
     retries: Annotated[int, Field(ge=0, le=100)] = 0
     max_hours: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)] | None = None
+
+    def columns(self) -> Columns:
+        """Returns them as the ledger has them."""
+        return {
+            "priority": PRIORITIES[self.priority],
+            "project": self.project,
+            "tags": self.tags,
+            "notify": self.notify,
+            "retries": self.retries,
+            "max_seconds": self.max_hours * 3600 if self.max_hours else None,
+        }
 
 
 class Submission(PlanRequest, Options):
@@ -274,30 +287,6 @@ class UsageView(BaseModel):
             for name, use in found.items()
         ]
         return cls(attempt=attempt, machines=machines)
-
-
-class HolderView(View):
-    """A job that holds what another waits for."""
-
-    job: str
-    owner: str
-    amount: float
-    earliest: float
-    latest: float | None
-
-
-class WhyView(View):
-    """The reason why a job waits, the jobs that hold what it needs, and the range of its expected start."""
-
-    kind: str
-    text: str
-    resource: str = ""
-    needed: float = 0
-    free: float = 0
-    ahead: int = 0
-    holders: list[HolderView] = []
-    earliest: float | None = None
-    latest: float | None = None
 
 
 class ScheduleView(View):
@@ -526,14 +515,6 @@ class ModelRequest(Strict):
         return self
 
 
-class NodeView(View):
-    """A machine of the cluster, and the resources that jobs may use on it."""
-
-    name: str
-    cpus: float
-    gpus: float
-
-
 class StatusView(BaseModel):
     """The service's health. `trouble` is the failure of the last look at the cluster.
 
@@ -545,7 +526,7 @@ class StatusView(BaseModel):
     trouble: str | None
     version: str
     counts: dict[str, int]
-    nodes: list[NodeView]
+    nodes: list[Node]
     pass_seconds: float
     keys: bool
     children: dict[str, str] = {}
