@@ -131,7 +131,7 @@ BY_STRING = {
     "services.jobs.planning.refusals": {"pipelines.places"},  # as planning.fields
     "services.jobs.runner": {"services.jobs.confined"},  # a process
     "services.jobs.service.outbox": {"services.cli"},  # a process
-    "services.jobs.up.guard": {"services.jobs.up.guard"},  # a process
+    "services.jobs.up.children": {"services.jobs.up.guard"},  # a process
     "services.jobs.up.entry": {"services.jobs.up.serving"},  # loads Ray and MLflow
     "services.jobs.up.subprocesses": {"services.cli", "services.jobs.up.mlflow"},  # processes
     "services.texts.documents.kinds": {"services.texts.documents"},  # a kind's file with its library, when it is needed
