@@ -197,4 +197,4 @@ def audit(here: Here, person: Viewer, asked: Annotated[schemas.AuditQuery, Query
     """Returns changes that were asked for and refusals, newest first; of everybody only for an admin."""
     found = here.operations.audit_rows(person, asked, asked.cursor, asked.limit)
     more = found[-1].id if len(found) == asked.limit else None
-    return schemas.AuditPage(audit=[schemas.AuditView.model_validate(one) for one in found], next=more)
+    return schemas.AuditPage(rows=[schemas.AuditView.model_validate(one) for one in found], next=more)

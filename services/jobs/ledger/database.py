@@ -6,6 +6,7 @@ import secrets
 from sqlalchemy import Connection, bindparam, select, text, update
 from sqlalchemy.orm import Session
 
+from dragoman.services.jobs.ledger.asked import ASKED
 from dragoman.services.jobs.ledger.tables import Base, Job, Meta
 from dragoman.services.store import database as store
 from dragoman.services.store.database import answering
@@ -41,6 +42,11 @@ class Database(store.Database):
             with self.read() as session:
                 self.prefix: str = session.scalars(select(Meta.value).where(Meta.key == "prefix")).one()
             stack.pop_all()
+
+    def write(self, lasting: bool | None = None) -> contextlib.AbstractContextManager[Session]:
+        """Returns a transaction as the store's own. In a request only the last one lasts, and with it those before: the
+        row of the audit, which is written before the answer is sent."""
+        return super().write(ASKED.get() is None if lasting is None else lasting)
 
     def alone(self, session: Session, lock: int) -> bool:
         """Returns True if no other process holds `lock` until this transaction ends; on sqlite `write` ensures it."""

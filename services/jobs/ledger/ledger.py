@@ -1,7 +1,7 @@
 """Reads and writes jobs.
 
 Every change of state is a compare-and-set with time, actor and reason, and adds a row to the audit trail within the
-same transaction."""
+same transaction. What the loop finds out anew after a loss of power does not wait for the disk."""
 
 import threading
 import time
@@ -178,7 +178,7 @@ class Ledger:
         """
         now = self.now()
         lost = {name: values.pop(name) for name in OF_ATTEMPT if name in values}
-        with self.database.write() as session:
+        with self.database.write(lasting=False) as session:
             took = max(0.0, now - (job.started or now))
             session.execute(
                 update(Attempt)
@@ -197,7 +197,7 @@ class Ledger:
         Raises:
             ConflictError: the job has changed since it was read.
         """
-        with self.database.write() as session:
+        with self.database.write(lasting=False) as session:
             now = self.now()
             session.execute(
                 update(Attempt).where(Attempt.job == job.id, Attempt.number == job.attempt).values(started=now)

@@ -66,7 +66,7 @@ class Accounts:
             return
         promised = plan.get("seconds", {}).get(str(last.workers)) or {}
         steps_planned = max(1, int(plan.get("steps") or 1))
-        with self.ledger.database.write() as session:
+        with self.ledger.database.write(lasting=False) as session:
             session.execute(
                 insert(Measurement).values(
                     **{"at": self.ledger.now(), "job": job.id, "cluster": self.intake.cluster, "verb": job.verb},
@@ -205,7 +205,7 @@ class Attempts:
             return
         incarnation = self.executor.incarnation()
         if self._incarnation(job) != incarnation:
-            with self.ledger.database.write() as session:
+            with self.ledger.database.write(lasting=False) as session:
                 where = (Attempt.job == job.id, Attempt.number == job.attempt)
                 session.execute(update(Attempt).where(*where).values(incarnation=incarnation))
         planner = self.intake.planner

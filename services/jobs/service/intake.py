@@ -181,7 +181,7 @@ class Intake:
             planned = {"plan": plan, "choices": plan["choices"], "cpus": plan["cpus"], "gpus": plan["gpus"]}
             planned |= {"run": plan["claims"], "model": plan.get("model", ""), "seconds_low": found and found["low"]}
             planned |= {"seconds_high": found and found["high"]}
-        with self.ledger.database.write() as session:
+        with self.ledger.database.write(lasting=False) as session:
             if planned:
                 reason = f"planned: {planned['plan']['fingerprint'][:12]}"
                 job = self.ledger.move(session, job, State.PLANNED, "planner", reason, **planned)
