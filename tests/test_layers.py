@@ -65,13 +65,19 @@ INSIDE = {
     "model.word_vectors.batched": "triton, which there is on a GPU alone",
     "pipelines.cluster.ray_train": "Ray Train, which only the driver of a training loads",
     "pipelines.tasks.launch": "Ray Train, which the ends of a bridge between machines load",
-    "model.text.hashed_texts": "numba, which only who asks for texts needs",
-    "pipelines.corpus.clean.block": "numba, which only the task that cleans needs",
-    "pipelines.tasks.openings": "numba, which only who opens a set needs",
     "pipelines.corpus.clean.scores": "torch, which only corpora that models score need",
     "pipelines.corpus.clean.judging": "numba and langcodes, which only corpora with rules need",
     "pipelines.word_vectors.pair_table": "numba, as for word2vec",
     "pipelines.tracking.sender": "imports much of MLflow, which only registering needs",
+    **dict.fromkeys(
+        (
+            *("model.bundles.directory", "model.bundles.translation", "model.inference.engines"),
+            *("model.inference.kinds", "model.inference.translator", "services.endpoint.guess_routes"),
+            *("services.models.loaded_encoder", "services.models.loaded_guesser", "services.models.loaded_labeller"),
+            *("services.models.loaded_model", "services.models.source"),
+        ),
+        "torch, which a service that translates by CTranslate2 needs not",
+    ),
     **dict.fromkeys(
         ("dragoman._jobs", "dragoman._model", "dragoman._pipelines"), "torch and the rest: `import dragoman` is quick"
     ),

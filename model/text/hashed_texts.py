@@ -21,6 +21,7 @@ import numpy.typing as npt
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_open
 from dragoman.model.names import TRAINING
+from dragoman.model.text.text_keys import sentence_keys
 
 Keys = npt.NDArray[np.uint64]
 FORMAT = 1
@@ -170,8 +171,6 @@ def _unpack(content: bytes, first: int, size: int) -> Keys | None:
 
 def seen(path: Path, sides: Sequence[Sequence[str]]) -> npt.NDArray[np.bool_]:
     """Returns (n,): True for lines of which any side is among the texts of a file."""
-    from dragoman.model.text.text_keys import sentence_keys
-
     found = np.zeros(len(sides[0]), bool)
     for side in sides:
         found |= find(path, sentence_keys(side))

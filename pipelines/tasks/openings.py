@@ -29,6 +29,7 @@ from dragoman.model.runs.record import PLANS, read_record
 from dragoman.model.shards.manifest import LABELS, has_manifest, read_manifest
 from dragoman.model.text.hashed_texts import HashedTexts, Keys, find
 from dragoman.model.text.tags import tag_prefix
+from dragoman.model.text.text_keys import sentence_keys
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.translation import held_out_lines
 from dragoman.pipelines.tasks.training_texts import KEY, Overlap, refuse_learned
@@ -119,8 +120,6 @@ class Held:
     @property
     def keys(self) -> Keys:
         """Returns (2, n) hashes: of the first side, and of both in either order; of one side twice the same."""
-        from dragoman.model.text.text_keys import sentence_keys
-
         first, *others = (sentence_keys(side) for side in self.sides)
         both = sum(others, first) * np.uint64(2) + np.uint64(1) if others else first
         return np.stack([first, np.where(first != 0, both, first)])
@@ -193,10 +192,18 @@ def open_held(
 
 def note_opening(config: Config, held: Held, folder: Path, run: str, tracked: TrackedRun | None = None) -> Opening:
     """Records that a run opened a set; returns the count with the earlier openings of the same sentences."""
-    keys, sentences = held.keys, len(held.sides[0])
+    keys = held.keys
     before = counted([*_local(config, held.digest, keys), *_registered(config.tracking, held.digest, keys)])
     recipe = recipe_of(folder) or next((one.recipe for one in before if one.run == run), "")  # of a downloaded bundle
-    opened = HashedTexts.of(keys)
+    record_opening(config, held, folder, run, recipe, tracked)
+    return Opening(held.split, held.digest, recipe, len(held.sides[0]), tuple(before))
+
+
+def record_opening(
+    config: Config, held: Held, folder: Path, run: str, recipe: str, tracked: TrackedRun | None = None
+) -> None:
+    """Records that a run opened a set, without the earlier openings, which ask MLflow."""
+    opened, sentences = HashedTexts.of(held.keys), len(held.sides[0])
     name = f"{hashlib.sha256(opened.keys.tobytes()).hexdigest()[:12]}.keys"
     (folder / OPENED).mkdir(parents=True, exist_ok=True)
     opened.write(folder / OPENED / name)
@@ -206,7 +213,6 @@ def note_opening(config: Config, held: Held, folder: Path, run: str, tracked: Tr
     times = sum(one["set"] == held.digest for one in journal.lines(folder / OPENINGS))
     value = json.dumps({"recipe": recipe, "times": times, **sketch(opened)})
     _tag(config, folder, run, tracked, {TAG + held.digest: value, TAGGED: "true"})
-    return Opening(held.split, held.digest, recipe, sentences, tuple(before))
 
 
 def set_digest(shards: Path, split: str) -> str:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import UserError
-from dragoman.model.languages import standard_code
 from dragoman.services.endpoint.documents.jobs import Handle, Job, Jobs, Status, new_secret
 from dragoman.services.endpoint.documents.reading import Reading
 from dragoman.services.endpoint.documents.worker import SAME, DocumentWorker
@@ -102,7 +101,7 @@ class Documents:
             secret=new_secret(),
             name=name,
             source=question.source,
-            target=standard_code(question.target),
+            target=question.target,
             version=question.version,
             terms=dict(glossary.terms) if glossary else None,
             digest=key.digest,

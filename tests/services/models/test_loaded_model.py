@@ -2,6 +2,8 @@
 
 import asyncio
 import gc
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +26,18 @@ from dragoman.services.models.origin import Origin
 from dragoman.services.models.registry import ModelVersion
 
 MakeBundle = Callable[..., Path]
+
+
+def test_a_service_that_translates_by_ctranslate2_loads_nothing_that_trains(bundle: Path) -> None:
+    program = (
+        "import sys\nfrom pathlib import Path\nimport dragoman.services.endpoint.serve\n"
+        "from dragoman.services.models.loaded_model import load_model\n"
+        "served = load_model(Path(sys.argv[1]), engine='ctranslate2')\n"
+        "assert served.translate(['the dog'], 1)[0].error is None\n"
+        "print(*sorted({'torch', 'numba', 'mlflow', 'pandas', 'matplotlib', 'ray'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, bundle], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
 
 
 def test_a_bundle_answers_with_its_own_facts(bundle: Path) -> None:
