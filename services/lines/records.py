@@ -44,8 +44,13 @@ class Records:
                 raise UserError(f"step {step.name}: has ended, but {path} is not there")
         witnesses = {path.name: self.digest(path) for path in step.witnesses}
         record = {
-            **{"step": step.name, "verb": step.verb, "words": list(step.words), "seconds": round(seconds, 1)},
-            **{"ended": time.time(), "witnesses": witnesses, **more},
+            "step": step.name,
+            "verb": step.verb,
+            "words": list(step.words),
+            "seconds": round(seconds, 1),
+            "ended": time.time(),
+            "witnesses": witnesses,
+            **more,
         }
         self.folder.mkdir(parents=True, exist_ok=True)
         atomic_write(self.folder / f"{step.label}.json", json.dumps(record, indent=2) + "\n")

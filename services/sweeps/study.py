@@ -111,8 +111,12 @@ def records(study: optuna.Study, metric: str) -> list[dict[str, Any]]:
     state = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
     return [
         {
-            **{"trial": one.number, "job": one.user_attrs.get("job"), "state": state.get(one.state, "runs")},
-            **{"metric": metric, "value": one.value, "settings": dict(one.params)},
+            "trial": one.number,
+            "job": one.user_attrs.get("job"),
+            "state": state.get(one.state, "runs"),
+            "metric": metric,
+            "value": one.value,
+            "settings": dict(one.params),
         }
         for one in [*finished(study), *rest]
     ]

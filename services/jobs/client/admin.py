@@ -236,13 +236,13 @@ def _show_all(service: JobClient) -> None:
     rows: list[Sequence[object]] = [("PROJECT", "MEMBERS", "CPUS", "GPUS", "RUNNING", "WAITING", "MODELS")]
     rows += [
         (
-            *(
-                one["name"],
-                len(one["members"]),
-                _held(one["held_cpus"], one["cpus"]),
-                _held(one["held_gpus"], one["gpus"]),
-            ),
-            *(_held(one["running"], one["jobs"]), one["waiting"], ", ".join(one["models"]) or "-"),
+            one["name"],
+            len(one["members"]),
+            _held(one["held_cpus"], one["cpus"]),
+            _held(one["held_gpus"], one["gpus"]),
+            _held(one["running"], one["jobs"]),
+            one["waiting"],
+            ", ".join(one["models"]) or "-",
         )
         for one in found
     ]
@@ -281,8 +281,13 @@ def audit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     rows: list[Sequence[object]] = [("WHEN", "WHO", "TOKEN", "FROM", "STATUS", "WHAT", "DETAIL")]
     rows += [
         (
-            *(table.clock(one["at"]), one["person"] or "unknown", one["token"].rpartition("/")[2] or "-"),
-            *(one["address"], one["status"], f"{one['method']} {one['resource']}", one["detail"]),
+            table.clock(one["at"]),
+            one["person"] or "unknown",
+            one["token"].rpartition("/")[2] or "-",
+            one["address"],
+            one["status"],
+            f"{one['method']} {one['resource']}",
+            one["detail"],
         )
         for one in found
     ]

@@ -84,8 +84,13 @@ def schedules(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     rows: list[Sequence[object]] = [("ID", "OWNER", "EVERY (UTC)", "COMMAND", "NEXT", "LAST JOB", "")]
     rows += [
         (
-            *(one["id"], table.whose(one), one["every"], " ".join([one["verb"], *one["words"]])),
-            *(table.clock(one["due"]) if one["due"] else "paused", one["job"] or "", one["trouble"]),
+            one["id"],
+            table.whose(one),
+            one["every"],
+            " ".join([one["verb"], *one["words"]]),
+            table.clock(one["due"]) if one["due"] else "paused",
+            one["job"] or "",
+            one["trouble"],
         )
         for one in found
     ]

@@ -38,12 +38,15 @@ def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[obj
         reason = job["why"] or reason_beyond(job["state"], job["reason"])
         rows.append(
             (
-                *(job["id"], job["state"], whose(job), job["verb"], run, PRIORITY_NAMES.get(job["priority"], "-")),
-                *(
-                    job["workers"] or "-",
-                    duration(now - job["changed"]),
-                    reason if len(reason) < 60 else f"{reason[:57]}...",
-                ),
+                job["id"],
+                job["state"],
+                whose(job),
+                job["verb"],
+                run,
+                PRIORITY_NAMES.get(job["priority"], "-"),
+                job["workers"] or "-",
+                duration(now - job["changed"]),
+                reason if len(reason) < 60 else f"{reason[:57]}...",
             )
         )
     return rows

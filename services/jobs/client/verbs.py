@@ -202,18 +202,27 @@ def report(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 VERBS: dict[str, Verb] = {
-    **{"submit": submit, "jobs": jobs, "job": job, "why": why, "logs": logs, "stop": stop, "yield": act("yield")},
-    **{"retry": act("retry"), "priority": priority, "rm": remove, "report": report},
-    **{
-        "quota": admin.quota,
-        "owner": admin.owner,
-        "token": admin.token,
-        "bill": admin.bill,
-        "retention": admin.retention,
-    },
+    "submit": submit,
+    "jobs": jobs,
+    "job": job,
+    "why": why,
+    "logs": logs,
+    "stop": stop,
+    "yield": act("yield"),
+    "retry": act("retry"),
+    "priority": priority,
+    "rm": remove,
+    "report": report,
+    "quota": admin.quota,
+    "owner": admin.owner,
+    "token": admin.token,
+    "bill": admin.bill,
+    "retention": admin.retention,
     "schedules": special.schedules,
-    **{"tokens": admin.tokens},
-    **{"presets": special.presets, "audit": admin.audit, "projects": admin.projects},
+    "tokens": admin.tokens,
+    "presets": special.presets,
+    "audit": admin.audit,
+    "projects": admin.projects,
 }
 
 

@@ -75,9 +75,15 @@ def cluster(site: Site, person: Person) -> dict[str, Any]:
     bill = site.operations.bill(person, None)[:FAULTS]
     machines = read_machines(site.home, site.operations.ledger)
     return {
-        **{"usage": use_charts(machines, MACHINE_CHARTS), "machines": machines},
-        **{"nodes": nodes, "resources": resources, "holdings": holdings, "bill": bill, "known": capacity is not None},
-        **{"shares": _shares(holdings, quotas, person), "now": site.now},
+        "usage": use_charts(machines, MACHINE_CHARTS),
+        "machines": machines,
+        "nodes": nodes,
+        "resources": resources,
+        "holdings": holdings,
+        "bill": bill,
+        "known": capacity is not None,
+        "shares": _shares(holdings, quotas, person),
+        "now": site.now,
         "pass_seconds": site.operations.loop.scheduler.seconds,
         "counts": site.operations.ledger.counts(),
     }

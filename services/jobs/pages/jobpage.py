@@ -87,18 +87,26 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
     used = read_use(site.home, name, job.attempt)
     drawn = charts({str(plan.get("run") or job.id): journal}) if job.verb == "train" else []
     return {
-        **{"job": job, "plan": plan, "attempts": attempts, "bars": _bars(job, attempts, site.now), "now": site.now},
-        **{"why": _why(site, person, job), "progress": _progress(job, plan, journal.last), "charts": drawn},
-        **{"links": links, "notes": notes, "may": _may(person, job), "command": command(job)},
-        **{
-            "error": site.operations.error(job),
-            "notices": [NoticeView.of(one) for one in site.operations.ledger.notices(name)],
-            "told": [shown(target) for target in site.operations.targets(job)],
-            "idle": site.operations.idle(job),
-            "lost": sum(one.lost_seconds for one in attempts),
-            "promise": _promise(job, plan, attempts),
-        },
-        **{"usage": use_charts(used, JOB_CHARTS), "machines": list(used)},
+        "job": job,
+        "plan": plan,
+        "attempts": attempts,
+        "bars": _bars(job, attempts, site.now),
+        "now": site.now,
+        "why": _why(site, person, job),
+        "progress": _progress(job, plan, journal.last),
+        "charts": drawn,
+        "links": links,
+        "notes": notes,
+        "may": _may(person, job),
+        "command": command(job),
+        "error": site.operations.error(job),
+        "notices": [NoticeView.of(one) for one in site.operations.ledger.notices(name)],
+        "told": [shown(target) for target in site.operations.targets(job)],
+        "idle": site.operations.idle(job),
+        "lost": sum(one.lost_seconds for one in attempts),
+        "promise": _promise(job, plan, attempts),
+        "usage": use_charts(used, JOB_CHARTS),
+        "machines": list(used),
         "ran": job.spent + (max(0.0, site.now - job.started) if job.started else 0.0),
     }
 

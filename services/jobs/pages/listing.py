@@ -269,16 +269,21 @@ def as_csv(site: Site, person: Person, asked: Filter) -> Iterator[str]:
     while found := older(site, person, asked, before, AT_ONCE):
         rows = (
             (
-                *(
-                    job.id,
-                    job.owner,
-                    job.project,
-                    " ".join([job.verb, *job.words]),
-                    job.run.partition(" ")[2],
-                    job.model,
-                ),
-                *(" ".join(job.tags), job.state, job.reason, priority(job.priority), job.workers, job.attempt),
-                *(iso(job.submitted), iso(job.changed), round(job.spent, 1)),
+                job.id,
+                job.owner,
+                job.project,
+                " ".join([job.verb, *job.words]),
+                job.run.partition(" ")[2],
+                job.model,
+                " ".join(job.tags),
+                job.state,
+                job.reason,
+                priority(job.priority),
+                job.workers,
+                job.attempt,
+                iso(job.submitted),
+                iso(job.changed),
+                round(job.spent, 1),
             )
             for job in found
         )

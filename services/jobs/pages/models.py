@@ -81,14 +81,22 @@ def _table(content: bytes) -> tuple[list[str], list[list[str]]]:
 
 TROUBLE = 300  # characters of the endpoint's own error
 KINDS = {
-    **{"translation": "Translation", "vectors": "Word vectors", "language": "Language model"},
+    "translation": "Translation",
+    "vectors": "Word vectors",
+    "language": "Language model",
     "masked": "Masked language model",
     "labels": "Labels of texts",
 }
 FACTS = {  # tag -> its label
     "owner": "Owner",
-    **{"pair": "Languages", "architecture": "Network", "method": "Method", "vocabulary": "Vocabulary"},
-    **{"words": "Words", "width": "Width", "run_name": "Run's name", "bundle_bytes": "Bundle"},
+    "pair": "Languages",
+    "architecture": "Network",
+    "method": "Method",
+    "vocabulary": "Vocabulary",
+    "words": "Words",
+    "width": "Width",
+    "run_name": "Run's name",
+    "bundle_bytes": "Bundle",
     "author": "Author",
 }
 
@@ -219,12 +227,14 @@ Name = Annotated[str, Path(max_length=300)]
 Number = Annotated[str, Query(max_length=20)]
 ASKS = {
     "promote": (
-        *("Promote this version?", "Promote it"),
+        "Promote this version?",
+        "Promote it",
         "A job lets the version and the champion answer the gate, a held-out set, and moves the alias only if the "
         "lead is no chance. If it is not better, the champion stays and the history says why. The endpoint follows.",
     ),
     "rollback": (
-        *("Roll back?", "Roll back"),
+        "Roll back?",
+        "Roll back",
         "A job gives the alias back to the champion before, without a gate. The endpoint follows the alias.",
     ),
 }
@@ -292,9 +302,16 @@ def _moves(router: APIRouter, site: Site) -> None:
         page = f"/models/{quote(name, safe='')}"
         back = f"{page}?version={chosen.number}"
         more: dict[str, Any] = {
-            **{"question": question, "button": button, "what": what, "action": f"{page}/{action}", "leave": back},
-            **{"title": f"{name} {chosen.number}" if action == "promote" else name, "about": f"{now}."},
-            **{"above": [("/models", "Models"), (back, name)], "moves": action, "version": chosen.number},
+            "question": question,
+            "button": button,
+            "what": what,
+            "action": f"{page}/{action}",
+            "leave": back,
+            "title": f"{name} {chosen.number}" if action == "promote" else name,
+            "about": f"{now}.",
+            "above": [("/models", "Models"), (back, name)],
+            "moves": action,
+            "version": chosen.number,
             "gates": promoting.gates(site, visitor.person, chosen) if action == "promote" else [],
         }
         return site.page(request, visitor, "ask_move.html", **more)

@@ -148,9 +148,13 @@ def add_projects(router: APIRouter, site: Site) -> None:
         visitor = site.visitor(request, "admin")
         sharing.get(visitor.person, name)
         more: dict[str, Any] = {
-            **{"above": [("/projects", "Projects")], "question": "Remove this project?", "button": "Remove it"},
-            **{"title": name, "about": "It needs to have no unfinished jobs and no models."},
-            **{"what": "Its members and its quota go; its jobs stay with their owners.", "leave": "/projects"},
+            "above": [("/projects", "Projects")],
+            "question": "Remove this project?",
+            "button": "Remove it",
+            "title": name,
+            "about": "It needs to have no unfinished jobs and no models.",
+            "what": "Its members and its quota go; its jobs stay with their owners.",
+            "leave": "/projects",
         }
         return site.page(request, visitor, "ask.html", action=f"/projects/{name}/remove", **more)
 

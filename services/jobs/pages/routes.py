@@ -69,9 +69,13 @@ def add_schedules(router: APIRouter, site: Site) -> None:
         visitor = site.visitor(request, "submitter")
         one = own(visitor.person, number)
         more: dict[str, Any] = {
-            **{"question": "Remove this schedule?", "button": "Remove it", "above": [("/schedules", "Schedules")]},
-            **{"title": " ".join([one.verb, *one.words]), "about": f"at {one.every} (UTC), of {one.owner}"},
-            **{"what": "It submits nothing more; the jobs that it has submitted stay.", "leave": "/schedules"},
+            "question": "Remove this schedule?",
+            "button": "Remove it",
+            "above": [("/schedules", "Schedules")],
+            "title": " ".join([one.verb, *one.words]),
+            "about": f"at {one.every} (UTC), of {one.owner}",
+            "what": "It submits nothing more; the jobs that it has submitted stay.",
+            "leave": "/schedules",
         }
         return site.page(request, visitor, "ask.html", action=f"/schedules/{number}/remove", **more)
 
@@ -137,10 +141,14 @@ def _job(router: APIRouter, site: Site) -> None:
         job = site.operations.job(visitor.person, name)
         log = jobpage.log_end(site, job)
         more: Context = {
-            **{"job": job, "title": jobpage.title(job), "log": log, "problem": problem},
-            **{"parts": _marked(_job_parts(site, visitor, name))},
-            **{"choices": submitting.choices(site, visitor.person) if job.state in QUEUED else []},
-            **{"done": jobpage.DONE.get(request.query_params.get("done", ""), ""), "command": jobpage.command(job)},
+            "job": job,
+            "title": jobpage.title(job),
+            "log": log,
+            "problem": problem,
+            "parts": _marked(_job_parts(site, visitor, name)),
+            "choices": submitting.choices(site, visitor.person) if job.state in QUEUED else [],
+            "done": jobpage.DONE.get(request.query_params.get("done", ""), ""),
+            "command": jobpage.command(job),
         }
         place = f"{site.newest()}:{max(1, job.attempt)}:{log.end}"
         more["stream"] = "" if job.state in ENDED else f"/live/jobs/{name}?after={place}"
@@ -196,11 +204,13 @@ def _job(router: APIRouter, site: Site) -> None:
 def _actions(router: APIRouter, site: Site) -> None:
     asks = {
         "stop": (
-            *("Stop this job?", "Stop it"),
+            "Stop this job?",
+            "Stop it",
             "It ends in order, a training with a checkpoint, and is not started again unless you say so.",
         ),
         "remove": (
-            *("Remove this job?", "Remove it"),
+            "Remove this job?",
+            "Remove it",
             "Its row, its attempts and its page go; the audit trail remembers it.",
         ),
     }

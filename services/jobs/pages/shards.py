@@ -39,8 +39,14 @@ def listing(site: Site, person: Person, text: str, start: int) -> dict[str, Any]
     makers = _makers(site, person, rows)
     more = start + ROWS
     return {
-        **{"rows": rows, "makers": makers, "text": text, "total": len(found), "any": bool(every), "start": start},
-        **{"address": address, "more": f"/shards?{urlencode({'q': text, 'start': more})}" if more < len(found) else ""},
+        "rows": rows,
+        "makers": makers,
+        "text": text,
+        "total": len(found),
+        "any": bool(every),
+        "start": start,
+        "address": address,
+        "more": f"/shards?{urlencode({'q': text, 'start': more})}" if more < len(found) else "",
     }
 
 

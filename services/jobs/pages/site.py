@@ -161,8 +161,11 @@ POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
-    **{"Content-Security-Policy": POLICY, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
-    **{"Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"},
+    "Content-Security-Policy": POLICY,
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
 }
 KNOWN: tuple[type[Exception], ...] = (*STATUS, RequestValidationError, HTTPException)
 TITLES = {403: "Not allowed", 404: "Not found", 409: "Not now", 429: "Too many requests", 503: "No answer"}
@@ -217,8 +220,13 @@ class Site:
         self.templates.filters |= {name: getattr(words, name) for name in named}
         self.templates.filters |= {"breaks": breaks, "reason_beyond": reason_beyond}
         self.templates.globals |= {
-            **{"dragoman": version(), "asset": asset, "ENDED": ENDED, "ACTIVE": ACTIVE, "QUEUED": QUEUED},
-            **{"tracking": self.tracking, "endpoint": self.endpoint},
+            "dragoman": version(),
+            "asset": asset,
+            "ENDED": ENDED,
+            "ACTIVE": ACTIVE,
+            "QUEUED": QUEUED,
+            "tracking": self.tracking,
+            "endpoint": self.endpoint,
         }
 
     @property

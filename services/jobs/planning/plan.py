@@ -72,17 +72,22 @@ def make_plan(
     if work is not None and wants_gpu:
         words = [*words, "cluster.device=cuda"]
     plan: dict[str, Any] = {
-        **{"verb": verb, "words": words, "elastic": bool(most), "spreads": spreads, "choices": choices},
-        **{
-            "claims": _claims(verb, values, places, areas.home),
-            "model": _model(verb, values),
-            "run": str(values["name"]),
-            "run_dir": str(Path(values["paths"]["runs"]).resolve() / str(values["name"])),
-            "places": places,
-        },
-        **{"cpus": float(cluster["cpus_per_worker"]) if spreads else 1.0, "lanes": lanes},
-        **{"gpus": float(cluster["gpus_per_worker"]) if wants_gpu else 0.0, "changed": _changed(values, words)},
-        **{"shape": _shape(verb, values, lanes, work is not None), "fingerprint": compose.fingerprint(values)},
+        "verb": verb,
+        "words": words,
+        "elastic": bool(most),
+        "spreads": spreads,
+        "choices": choices,
+        "claims": _claims(verb, values, places, areas.home),
+        "model": _model(verb, values),
+        "run": str(values["name"]),
+        "run_dir": str(Path(values["paths"]["runs"]).resolve() / str(values["name"])),
+        "places": places,
+        "cpus": float(cluster["cpus_per_worker"]) if spreads else 1.0,
+        "lanes": lanes,
+        "gpus": float(cluster["gpus_per_worker"]) if wants_gpu else 0.0,
+        "changed": _changed(values, words),
+        "shape": _shape(verb, values, lanes, work is not None),
+        "fingerprint": compose.fingerprint(values),
     }
     if work is not None:
         plan |= {"steps": work.steps, "tokens": work.tokens, "flops": work.flops, "parameters": work.parameters}

@@ -69,12 +69,22 @@ class Accounts:
         with self.ledger.database.write(lasting=False) as session:
             session.execute(
                 insert(Measurement).values(
-                    **{"at": self.ledger.now(), "job": job.id, "cluster": self.intake.cluster, "verb": job.verb},
-                    **{"shape": plan.get("shape", ""), "steps": steps, "workers": last.workers, "training": training},
+                    at=self.ledger.now(),
+                    job=job.id,
+                    cluster=self.intake.cluster,
+                    verb=job.verb,
+                    shape=plan.get("shape", ""),
+                    steps=steps,
+                    workers=last.workers,
+                    training=training,
                     **{key: float(plan.get(key) or 0.0) / steps_planned for key in ("flops", "tokens")},
-                    **{"width": int(plan.get("width", 0)), "layers": int(plan.get("layers", 0))},
-                    **{"architecture": str(plan.get("architecture", "")), "around": max(0.0, ran - training)},
-                    **{"predicted": promised.get("expected"), "low": promised.get("low"), "high": promised.get("high")},
+                    width=int(plan.get("width", 0)),
+                    layers=int(plan.get("layers", 0)),
+                    architecture=str(plan.get("architecture", "")),
+                    around=max(0.0, ran - training),
+                    predicted=promised.get("expected"),
+                    low=promised.get("low"),
+                    high=promised.get("high"),
                 )
             )
         if promised and not before:  # a forecast is for the whole job

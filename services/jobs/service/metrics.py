@@ -253,8 +253,13 @@ class Observer:
         if parent is None or place is None:
             return
         facts: dict[str, str | int | float] = {
-            **{"job": job.id, "attempt": attempt.number, "verb": job.verb, "run": job.run, "workers": attempt.workers},
-            **{"outcome": attempt.outcome or "", "cause": attempt.cause or ""},
+            "job": job.id,
+            "attempt": attempt.number,
+            "verb": job.verb,
+            "run": job.run,
+            "workers": attempt.workers,
+            "outcome": attempt.outcome or "",
+            "cause": attempt.cause or "",
         }
         failed = attempt.outcome not in GOOD
         began = attempt.started or attempt.decided

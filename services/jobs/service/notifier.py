@@ -155,7 +155,11 @@ class Notifier:
             last = isinstance(problem, RefusedError) or one.due is None
             logger.warning(
                 "job %s: %s was not told that it is %s: %s%s",
-                *(one.job, shown(one.target), one.event, values["error"], "; given up" if last else ""),
+                one.job,
+                shown(one.target),
+                one.event,
+                values["error"],
+                "; given up" if last else "",
             )
             self._set(one, **values, **({"due": None} if last else {}))
             return False

@@ -86,9 +86,13 @@ class Model:
 
 
 SCORES = {  # tag after the split -> its label
-    **{"bleu": "BLEU", "chrf": "chrF", "ter": "TER"},
-    **{"bits_per_character": "bits per character", "nats": "nats per token", "perplexity": "perplexity"},
-    **{"accuracy": "accuracy"},
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "ter": "TER",
+    "bits_per_character": "bits per character",
+    "nats": "nats per token",
+    "perplexity": "perplexity",
+    "accuracy": "accuracy",
 }
 
 
@@ -233,8 +237,13 @@ def _move(text: str) -> Move | None:
 def _version(row: dict[str, Any], aliases: tuple[str, ...] = ()) -> Version:
     tags = _tags(row)
     return Version(
-        **{"model": row["name"], "number": str(row["version"]), "run": row.get("run_id", ""), "aliases": aliases},
-        **{"created": row.get("creation_timestamp", 0) / 1000, "tags": tags, "status": row.get("status", "")},
+        model=row["name"],
+        number=str(row["version"]),
+        run=row.get("run_id", ""),
+        aliases=aliases,
+        created=row.get("creation_timestamp", 0) / 1000,
+        tags=tags,
+        status=row.get("status", ""),
         scores=tuple(sorted(_scores(tags), key=lambda one: (DRAWN.get(one.split, 9), one.split))),
     )
 

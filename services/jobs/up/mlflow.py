@@ -64,8 +64,10 @@ def server_variables(folder: Path, admin: Login) -> dict[str, str]:
     lines = ("[mlflow]", "default_permission = READ", "auth_cache_ttl_seconds = 60")
     _write(settings, "\n".join([*lines, f"database_uri = sqlite:///{folder}/{LOGINS}", ""]))
     return {
-        **{"MLFLOW_AUTH_CONFIG_PATH": str(settings), "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(32)},
-        **{"MLFLOW_AUTH_ADMIN_USERNAME": admin.user, "MLFLOW_AUTH_ADMIN_PASSWORD": admin.password},
+        "MLFLOW_AUTH_CONFIG_PATH": str(settings),
+        "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(32),
+        "MLFLOW_AUTH_ADMIN_USERNAME": admin.user,
+        "MLFLOW_AUTH_ADMIN_PASSWORD": admin.password,
     }
 
 

@@ -205,7 +205,8 @@ def _start_children(
     wanted: dict[str, tuple[bool, int, Callable[[], Child]]] = {
         "ray": (
             config.address is None and config.executor == "ray",
-            *(places.ray, lambda: subprocesses.ray_head(places, config, variables)),
+            places.ray,
+            lambda: subprocesses.ray_head(places, config, variables),
         ),
         "mlflow": (config.tracking, places.tracking, lambda: _tracking(root, places, variables, closed)),
         "endpoint": (config.endpoint, places.endpoint, lambda: subprocesses.endpoint(places, words, variables)),
