@@ -12,7 +12,7 @@ from dragoman.services.jobs.client.settings import JobsConfig
 
 ROLES = ("metrics", "viewer", "submitter", "admin")
 RULES = ("succeeded", "failed", "stopped", "newest", "most", "runs", "limit")  # service.keep's, and the length
-TIMES = ("created", "expires", "used", "revoked")  # of a token
+TIMES = {"SINCE": table.at("created"), "ENDS": table.at("expires"), "LAST USED": table.at("used")}  # of a token
 NO_BOUND = ("none", "null")
 BOUNDS = ("cpus", "gpus", "jobs")  # of a quota
 
@@ -26,11 +26,8 @@ def quota(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         service.set_quota(names[0], **bounds_of(values))
     elif values:
         raise UserError("say whose: dragoman quota OWNER cpus=8 gpus=none")
-    found = service.quotas()
-    rows: list[Sequence[object]] = [("OWNER", "CPUS", "GPUS", "JOBS")]
-    rows += [(one["owner"], *(shown_bound(one[key]) for key in BOUNDS)) for one in found]
-    showing.show(found, lambda: table.table(rows))
-    return compose.OK
+    bounds = {key.upper(): _shown(key) for key in BOUNDS}
+    return table.show(service.quotas(), {"OWNER": "owner", **bounds})
 
 
 def owner(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
@@ -45,11 +42,7 @@ def owner(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
             pass
         case _:
             raise UserError("say which model and whose it becomes: dragoman owner MODEL OWNER|project=NAME")
-    found = service.models()
-    rows: list[Sequence[object]] = [("MODEL", "OWNER", "SINCE")]
-    rows += [(one["name"], one["owner"], table.clock(one["since"])) for one in found]
-    showing.show(found, lambda: table.table(rows))
-    return compose.OK
+    return table.show(service.models(), {"MODEL": "name", "OWNER": "owner", "SINCE": table.at("since")})
 
 
 def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
@@ -57,13 +50,8 @@ def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     names, values = split("token", words, ("owner", "role"))
     match names:
         case []:
-            found = service.tokens()
-            rows: list[Sequence[object]] = [("NAME", "OWNER", "ROLE", "SINCE", "ENDS", "LAST USED", "REVOKED")]
-            rows += [
-                (*(one[key] for key in ("name", "owner", "role")), *(table.clock(one[key]) for key in TIMES))
-                for one in found
-            ]
-            showing.show(found, lambda: table.table(rows))
+            columns: dict[str, table.Column] = {"NAME": "name", "OWNER": "owner", "ROLE": "role"}
+            return table.show(service.tokens(), columns | TIMES | {"REVOKED": table.at("revoked")})
         case ["issue", name] if "owner" in values:
             role = values.get("role", "submitter")
             if role not in ROLES:
@@ -164,6 +152,11 @@ def _bound(key: str, text: str) -> float | None:
         raise UserError(f"{key}={text}: a number, or none for no bound") from None
 
 
+def _shown(key: str) -> table.Column:
+    """Returns the column of a limit."""
+    return lambda record: shown_bound(record[key])
+
+
 def shown_bound(bound: float | None) -> str:
     return "no bound" if bound is None else f"{bound:g}"
 
@@ -173,13 +166,8 @@ def tokens(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     names, values = split("tokens", words, ("ends", "role"))
     match names:
         case [] if not values:
-            found = service.my_tokens()
-            rows: list[Sequence[object]] = [("NAME", "KIND", "ROLE", "SINCE", "ENDS", "LAST USED")]
-            times = ("created", "expires", "used")
-            rows += [
-                (one["name"], one["kind"], one["role"], *(table.clock(one[key]) for key in times)) for one in found
-            ]
-            showing.show(found, lambda: table.table(rows))
+            columns: dict[str, table.Column] = {"NAME": "name", "KIND": "kind", "ROLE": "role"}
+            return table.show(service.my_tokens(), columns | TIMES)
         case ["create", name]:
             show_token(name, service.make_token(name, values.get("ends"), values.get("role")))
         case ["revoke", name] if not values:
@@ -205,8 +193,18 @@ def projects(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     names, values = split("projects", words, KEYS)
     match names:
         case [] | ["list"] if not values:
-            _show_all(service)
-            return compose.OK
+            return table.show(
+                service.projects(),
+                {
+                    "PROJECT": "name",
+                    "MEMBERS": lambda one: len(one["members"]),
+                    "CPUS": lambda one: _held(one["held_cpus"], one["cpus"]),
+                    "GPUS": lambda one: _held(one["held_gpus"], one["gpus"]),
+                    "RUNNING": lambda one: _held(one["running"], one["jobs"]),
+                    "WAITING": "waiting",
+                    "MODELS": lambda one: ", ".join(one["models"]) or "-",
+                },
+            )
         case ["create", name] if "role" not in values:
             service.create_project(name, values.get("group", ""))
             if set(values) & set(BOUNDS):
@@ -229,24 +227,6 @@ def projects(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
             raise UserError(USAGE)
     _show_one(service, name)
     return compose.OK
-
-
-def _show_all(service: JobClient) -> None:
-    found = service.projects()
-    rows: list[Sequence[object]] = [("PROJECT", "MEMBERS", "CPUS", "GPUS", "RUNNING", "WAITING", "MODELS")]
-    rows += [
-        (
-            one["name"],
-            len(one["members"]),
-            _held(one["held_cpus"], one["cpus"]),
-            _held(one["held_gpus"], one["gpus"]),
-            _held(one["running"], one["jobs"]),
-            one["waiting"],
-            ", ".join(one["models"]) or "-",
-        )
-        for one in found
-    ]
-    showing.show(found, lambda: table.table(rows))
 
 
 def _show_one(service: JobClient, name: str) -> None:
@@ -277,19 +257,13 @@ def audit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     names, filters = split("audit", words, FILTERS)
     if names:
         raise UserError(f"{names[0]}: a filter is written KEY=VALUE, such as what={names[0]}")
-    found = list(service.every_audit_row(config.show, **filters))
-    rows: list[Sequence[object]] = [("WHEN", "WHO", "TOKEN", "FROM", "STATUS", "WHAT", "DETAIL")]
-    rows += [
-        (
-            table.clock(one["at"]),
-            one["person"] or "unknown",
-            one["token"].rpartition("/")[2] or "-",
-            one["address"],
-            one["status"],
-            f"{one['method']} {one['resource']}",
-            one["detail"],
-        )
-        for one in found
-    ]
-    showing.show(found, lambda: table.table(rows))
-    return compose.OK
+    columns: dict[str, table.Column] = {
+        "WHEN": table.at("at"),
+        "WHO": lambda one: one["person"] or "unknown",
+        "TOKEN": lambda one: one["token"].rpartition("/")[2] or "-",
+        "FROM": "address",
+        "STATUS": "status",
+        "WHAT": lambda one: f"{one['method']} {one['resource']}",
+        "DETAIL": "detail",
+    }
+    return table.show(list(service.every_audit_row(config.show, **filters)), columns)

@@ -80,22 +80,16 @@ def schedules(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
             service.set_schedule(number, action == "resume")
         case _:
             raise UserError("say dragoman schedules, schedules rm ID, schedules pause ID, or schedules resume ID")
-    found = service.schedules()
-    rows: list[Sequence[object]] = [("ID", "OWNER", "EVERY (UTC)", "COMMAND", "NEXT", "LAST JOB", "")]
-    rows += [
-        (
-            one["id"],
-            table.whose(one),
-            one["every"],
-            " ".join([one["verb"], *one["words"]]),
-            table.clock(one["due"]) if one["due"] else "paused",
-            one["job"] or "",
-            one["trouble"],
-        )
-        for one in found
-    ]
-    showing.show(found, lambda: table.table(rows))
-    return compose.OK
+    columns: dict[str, table.Column] = {
+        "ID": "id",
+        "OWNER": table.whose,
+        "EVERY (UTC)": "every",
+        "COMMAND": table.command,
+        "NEXT": lambda one: table.clock(one["due"]) if one["due"] else "paused",
+        "LAST JOB": lambda one: one["job"] or "",
+        "": "trouble",
+    }
+    return table.show(service.schedules(), columns)
 
 
 FROM, SAVE = "--from", "--save"
@@ -156,8 +150,4 @@ def presets(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
             service.remove_preset(name)
         case _:
             raise UserError("say dragoman presets, or dragoman presets rm NAME")
-    found = service.presets()
-    rows: list[Sequence[object]] = [("NAME", "COMMAND", "SINCE")]
-    rows += [(one["name"], " ".join([one["verb"], *one["words"]]), table.clock(one["changed"])) for one in found]
-    showing.show(found, lambda: table.table(rows))
-    return compose.OK
+    return table.show(service.presets(), {"NAME": "name", "COMMAND": table.command, "SINCE": table.at("changed")})

@@ -1,23 +1,5 @@
 """The job service's metrics. No label grows with the number of jobs; a queue is a priority. Samples with the label
 `owner` are shown to people who may see that owner.
-
-| | |
-| dragoman_jobs{state,queue}                 | jobs in the ledger
-| dragoman_job_wait_seconds                  | time in the queue until an attempt
-| dragoman_scheduler_pass_seconds            | time to decide what starts
-| dragoman_attempts_total{cause}             | attempts that ended, by cause
-| dragoman_recovery_seconds{cause}           | from an attempt's end until the next one of its job runs
-| dragoman_forecast_error_ratio              | time of jobs that succeeded at once / the forecast
-| dragoman_forecasts_total{inside}           | such jobs, by whether the time was in the forecast's range
-| dragoman_lost_tokens_total{cause}          | tokens trained and not saved
-| dragoman_quota_used{owner,resource}        | held by an owner's or a project's jobs
-| dragoman_quota_limit{owner,resource}       | their quota, if there is one
-| dragoman_idle_gpus{owner}                  | that jobs hold and do not use, see `service.idle`
-| dragoman_cluster_up                        | 1 if the cluster answered the last look
-| dragoman_cluster_capacity{resource}        | available to jobs
-| dragoman_deleted_jobs_total, _bytes_total | by `service.keep`
-| dragoman_connections_refused_total{status} | 503: all are in use; 408: no request came in time; 400: no HTTP
-| dragoman_disk_free_bytes, _size_bytes      | of the home folder's disk
 """
 
 import contextlib

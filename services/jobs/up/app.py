@@ -1,18 +1,4 @@
-"""Puts the job service's application together: the REST interface and the pages.
-
-GET /status, /metrics                 POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
-POST /v1/jobs/{id}/stop, yield, retry, priority, after        GET /v1/jobs/{id}/why, logs, curves, usage, report
-GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
-GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
-GET /v1/models PUT /v1/models/{name}                                            POST /v1/tokens/{name}/rotate
-GET /v1/retention                GET /v1/audit
-POST /v1/login, /v1/login/token
-GET /v1/me   GET, POST /v1/me/tokens   DELETE /v1/me/tokens/{name}
-POST /v1/arrays   GET /v1/presets    PUT, DELETE /v1/presets/{name}
-GET, POST /v1/projects   GET, DELETE /v1/projects/{project}   PUT /v1/projects/{project}/quota
-PUT, DELETE /v1/projects/{project}/members/{owner}
-GET, POST /v1/schedules          DELETE /v1/schedules/{id}   POST /v1/schedules/{id}/pause, resume
-"""
+"""Puts the job service's application together: the REST interface and the pages."""
 
 from fastapi import FastAPI
 
