@@ -9,14 +9,17 @@ import configparser
 import logging
 import os
 import secrets
+import subprocess
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 
 from dragoman.model.errors import ServiceError
+from dragoman.model.mlflow_client import make_database
 
 ADMIN, JOBS = "dragoman", "dragoman-jobs"  # users
 FILES = {ADMIN: "mlflow_credentials", JOBS: "mlflow_jobs_credentials"}
@@ -45,11 +48,7 @@ def logins(folder: Path) -> tuple[Login, Login]:
 
 
 def read_login(path: Path) -> Login:
-    """Returns the login in a file.
-
-    Raises:
-        ServiceError: the file cannot be read, or holds no login.
-    """
+    """Returns the login in a file."""
     found = configparser.ConfigParser(interpolation=None)
     try:
         found.read_string(path.read_text(encoding="utf-8"))
@@ -65,8 +64,10 @@ def server_variables(folder: Path, admin: Login) -> dict[str, str]:
     lines = ("[mlflow]", "default_permission = READ", "auth_cache_ttl_seconds = 60")
     _write(settings, "\n".join([*lines, f"database_uri = sqlite:///{folder}/{LOGINS}", ""]))
     return {
-        **{"MLFLOW_AUTH_CONFIG_PATH": str(settings), "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(32)},
-        **{"MLFLOW_AUTH_ADMIN_USERNAME": admin.user, "MLFLOW_AUTH_ADMIN_PASSWORD": admin.password},
+        "MLFLOW_AUTH_CONFIG_PATH": str(settings),
+        "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(32),
+        "MLFLOW_AUTH_ADMIN_USERNAME": admin.user,
+        "MLFLOW_AUTH_ADMIN_PASSWORD": admin.password,
     }
 
 
@@ -129,3 +130,22 @@ def local_login(folder: Path) -> Mapping[str, str]:
         return read_login(folder / FILES[JOBS]).variables()
     except ServiceError:
         return {}
+
+
+def main(argv: Sequence[str]) -> None:
+    """Makes missing databases (`logins` is empty for a server without a login), and becomes the server."""
+    runs, logins, *words = argv
+    make_database(Path(runs))
+    if logins:
+        make_database(Path(logins), make_login_tables)
+    os.execv(sys.executable, [sys.executable, "-m", "mlflow", "server", *words])
+
+
+def make_login_tables(address: str) -> None:
+    """Makes the tables of MLflow's users and permissions."""
+    upgrade = [sys.executable, "-m", "mlflow.server.auth", "db", "upgrade", f"--url={address}"]
+    subprocess.run(upgrade, check=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
