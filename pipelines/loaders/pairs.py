@@ -37,7 +37,17 @@ __all__ = ["LaneLoader", "Position", "held_out_batches"]
 logger = logging.getLogger(__name__)
 WINDOWS_A_LANE = 2  # least windows per epoch, if the corpus is small
 # settings that set the order of pairs
-OF_PAIRS = tuple("lanes batch_tokens window_chunks max_length sampling both_directions shares mix modifiers".split())
+OF_PAIRS = (
+    "lanes",
+    "batch_tokens",
+    "window_chunks",
+    "max_length",
+    "sampling",
+    "both_directions",
+    "shares",
+    "mix",
+    "modifiers",
+)
 
 
 class LaneLoader(Lanes[TranslationBatch]):
