@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from dragoman.model.bundles.translation import Quantisation, distinct
+from dragoman.model.bundles.exports import Quantisation, distinct
 from dragoman.model.errors import UserError
 from dragoman.model.layers.transformer_layers import GATED
 from dragoman.model.networks.network import Network, TranslationNetwork

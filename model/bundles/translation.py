@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from dragoman.model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
+from dragoman.model.bundles.exports import FOLDERS, Quantisation
 from dragoman.model.errors import UserError
 from dragoman.model.languages import MANY, languages_of
 from dragoman.model.schema import build
@@ -29,8 +30,6 @@ from dragoman.model.text.tokenizers import load_pair
 if TYPE_CHECKING:
     from dragoman.model.networks.network import TranslationNetwork
 
-Quantisation = Literal["float32", "int8"]
-FOLDERS: dict[str, str] = {"float32": "ct2", "int8": "ct2-int8"}  # a bundle's folder for each export
 OWN = ("vocabulary", "positions")  # fields of its config.json beside the shared ones
 
 
@@ -173,14 +172,3 @@ def token_names(tokenizers: TokenizerPair) -> tuple[list[str], list[str]]:
     """Returns the written form of every id of both sides."""
     source, target = tokenizers.source, tokenizers.target
     return source.pieces(range(source.vocabulary)), target.pieces(range(target.vocabulary))
-
-
-def distinct(tokens: Sequence[str]) -> list[str]:
-    """The tokens, each made different from those before it: CTranslate2 looks ids up by their text."""
-    seen: set[str] = set()
-    names = []
-    for number, token in enumerate(tokens):
-        name = token if token not in seen else f"{token}\t{number}"
-        seen.add(name)
-        names.append(name)
-    return names

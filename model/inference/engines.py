@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dragoman.model.bundles.translation import distinct
+from dragoman.model.bundles.exports import distinct
 from dragoman.model.decoding.hypothesis import Hypothesis, hypothesis
 from dragoman.model.decoding.lengths import fit, length_batches
 from dragoman.model.settings import DecodeConfig

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from dragoman.model.bundles.ctranslate2 import export, exportable
-from dragoman.model.bundles.translation import distinct
+from dragoman.model.bundles.exports import distinct
 from dragoman.model.decoding.hypothesis import Hypothesis
 from dragoman.model.decoding.search import decode
 from dragoman.model.errors import UserError
