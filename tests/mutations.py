@@ -68,9 +68,9 @@ pipelines/training/optimizer.py: pipelines/training/test_optimizer.py
 weight_decay=0.0)] => weight_decay=config.weight_decay)]
 pipelines/evaluation/metrics.py: pipelines/test_evaluate.py
 CHRF(), plain) => CHRF(word_order=2), plain)
-pipelines/evaluation/resampling.py: pipelines/evaluation/test_resampling.py
+pipelines/evaluation/significance.py: pipelines/evaluation/test_significance.py
 2 * t.sf( => t.sf(
-pipelines/evaluation/resampling.py: pipelines/evaluation/test_resampling.py
+pipelines/evaluation/significance.py: pipelines/evaluation/test_significance.py
 (len(p_values) - rank) => len(p_values)
 pipelines/tracking/gate.py: pipelines/tracking/test_promotion.py
 (number * (number + 1)) => (number + 1)
