@@ -176,7 +176,7 @@ def record_start(config: Config, run: Run, values: Mapping[str, Any]) -> None:
         log_training(tracked, values, compose.fingerprint(values), config.shard_dir)
         valid = held_split(config.shard_dir, "valid") if is_first() else None
         if valid is not None and task_for(config.model).kind != "vectors":  # choices are made by it
-            record_opening(config, valid, run.folder, run.name, recipe_of(run.folder), tracked)
+            record_opening(run.tracking, valid, run.folder, run.name, recipe_of(run.folder), tracked)
         plans = describe_plans(config)
         if plans:
             tracked.tags({"schedule": plans})

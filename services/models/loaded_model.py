@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,6 +103,18 @@ class LoadedModel:
         """Returns the bytes of all its weights in memory: the engine's, and the network's that shows the attention."""
         aligning = self._kept.get("aligning")
         return self.bytes + (aligning.aligner.bytes if aligning and aligning.aligner else 0)
+
+    @cached_property
+    def marks_capitals(self) -> bool:
+        """Returns True if it has markers of capitals and learned to write them: it is asked for some lines in capitals.
+
+        Then texts in capitals are given to it as they are.
+        """
+        lines = [line.upper() for line in SMOKE_LINES.get(base_language(self.source), [])]
+        if not lines or not isinstance(self.translator, Translator) or not self.translator.tokenizers.target.markers:
+            return False
+        decode = dataclasses.replace(self.decode, nbest=1)
+        return all(answer.text.isupper() for answer in self.translator.translate(lines, decode, on_error="keep"))
 
     @property
     def most_alternatives(self) -> int:

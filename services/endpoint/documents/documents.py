@@ -31,6 +31,7 @@ class State(NamedTuple):
     characters: int  # billed
     error: str
     name: str  # of the translated file
+    notes: list[str]  # what its owner has to be told
 
 
 class Finished(NamedTuple):
@@ -130,7 +131,7 @@ class Documents:
         left = None
         if job.status == "translating":  # at first: as long again as it has taken
             left = max(1, round((self.now() - job.began) * (1 - job.share) / (job.share or 1)))
-        return State(job.status, left, job.characters, job.error, job.translated_name)
+        return State(job.status, left, job.characters, job.error, job.translated_name, job.notes)
 
     def result(self, identity: str, key: str, keep: bool = False) -> Finished:
         """Returns the translated document, and deletes it unless `keep`.

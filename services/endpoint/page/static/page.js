@@ -259,7 +259,7 @@
       link.download = "";
       place.classList.remove("empty");
       place.replaceChildren(link);
-      said.textContent = "Translated.";
+      said.textContent = ["Translated.", ...(found.notes || [])].join(" ");
     } catch (trouble) {
       if (mine === current && trouble.name !== "AbortError") problem("The server does not answer.");
     } finally { if (mine === current) current = undefined; }
