@@ -189,8 +189,7 @@ def _jobs(ledger: Ledger, asked: Filter, person: Person, state: ColumnElement[bo
     query = select(Job).order_by(Job.seq.desc()).limit(most).where(*wanted_jobs(asked, person), state)
     if asked.before is not None:
         query = query.where(Job.seq < asked.before)
-    with ledger.database.read() as session:
-        return list(session.scalars(query))
+    return ledger.database.all(query)
 
 
 def older(site: Site, person: Person, asked: Filter, before: int | None, most: int) -> list[Job]:

@@ -56,8 +56,7 @@ def owner_of(site: Site, model: Model) -> str:
 def asked(site: Site, person: Person, model: str) -> list[Asked]:
     """Returns the newest jobs about the alias of a model that the user may see."""
     query = select(Job).where(Job.verb.in_(("promote", "rollback")), Job.model == model, *person.jobs())
-    with site.operations.ledger.database.read() as session:
-        jobs = list(session.scalars(query.order_by(Job.seq.desc()).limit(SHOWN)))
+    jobs = site.operations.ledger.database.all(query.order_by(Job.seq.desc()).limit(SHOWN))
     return [Asked(job, _said(site, job)) for job in jobs]
 
 
