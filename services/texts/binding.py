@@ -159,7 +159,9 @@ def _borders(run: Run) -> list[int]:
         if mask.raw.startswith("<input") and _WORD.search(text[mask.start - 1 : mask.start])
     }
     for place in starts.keys() | ends.keys():
-        if _divides(text[max(0, place - 2) : place], text[place : place + 2], ends[place], starts[place]):
+        counted = text[place : place + 1].isdigit() and not starts[place] and not ends[place] & RAISED
+        counted = counted and _NATURAL.search(text, max(0, place - 12), place) is not None  # <b>Total</b>5
+        if counted or _divides(text[max(0, place - 2) : place], text[place : place + 2], ends[place], starts[place]):
             found.add(place)
     return sorted(found - {0, len(text)})
 
