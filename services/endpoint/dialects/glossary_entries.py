@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dragoman.model.errors import UserError
+from dragoman.services.texts.glossary import LONGEST
 from dragoman.services.texts.tbx import read_tbx
 
 COLUMNS = (2, 4)  # source, target; CSV: also the languages of both
@@ -18,8 +19,8 @@ def read_entries(text: str, form: str, source_language: str, target_language: st
     """Returns the terms, in the order of the lines; empty lines are left out. Of TBX those of the languages are read.
 
     Raises:
-        ValueError: a line is no pair of terms, a term is empty, has a control character or is there twice, or there is
-            no line.
+        ValueError: a line is no pair of terms, a term is empty, too long, has a control character or is there twice,
+            or there is no line.
     """
     terms: dict[str, str] = {}
     if form == "csv":
@@ -37,6 +38,8 @@ def read_entries(text: str, form: str, source_language: str, target_language: st
         source, target = cells[:2]
         if not source or not target:
             raise ValueError(f"line {number} has an empty term")
+        if len(source) > LONGEST:
+            raise ValueError(f"line {number} has a term of {len(source):,} characters; at most {LONGEST:,} are allowed")
         if any(unicodedata.category(letter) == "Cc" for letter in source + target):
             raise ValueError(f"line {number} has a control character")
         if source in terms:
