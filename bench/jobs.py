@@ -11,6 +11,7 @@ through.
 
 import contextlib
 import json
+import os
 import random
 import statistics
 import tempfile
@@ -171,7 +172,10 @@ def make(home: Path, waiting: int, url: str) -> Loop:
             job |= {"choices": list(entry.needs.choices), "cpus": 1.0, "run": f"run {entry.id}", "plan": plan}
             session.add(Job(**job, priority=entry.priority, seconds_low=entry.low, seconds_high=entry.high))
     config = ServiceConfig(rate=1e9, burst=10**9, waiting=10**9)
-    return Loop(ledger, Access(ledger), Pretended(), Intake(ledger, Planner([home]), "here"), config, home)
+    os.environ["DRAGOMAN_HOME"] = str(home)  # as `dragoman up` sets it: plans are accepted, and its planner is ready
+    planner = Planner([home])
+    planner.plan("shard", ["corpus=phrasebook"])
+    return Loop(ledger, Access(ledger), Pretended(), Intake(ledger, planner, "here"), config, home)
 
 
 @dataclass

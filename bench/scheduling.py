@@ -30,7 +30,7 @@ from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Needs, Node
 from dragoman.services.jobs.scheduling.rules import Rules
 from dragoman.services.jobs.scheduling.simulate import Simulation
-from dragoman.services.jobs.service.entries import rules as settings
+from dragoman.services.jobs.service.scheduler import rules as settings
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import State
 

@@ -22,11 +22,11 @@ from pathlib import Path
 from dragoman.conf import compose
 from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import has_manifest
-from dragoman.pipelines.config import Config
+from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.evaluation.translation import gate_split
 from dragoman.pipelines.settings import EvaluateConfig
 from dragoman.pipelines.tasks.base import task_of
-from dragoman.pipelines.tasks.openings import held_split
+from dragoman.pipelines.tasks.openings import Held, held_split, note_opening
 from dragoman.pipelines.tasks.training_texts import Overlap, refuse_learned
 from dragoman.pipelines.tracking.cards import IMPORTED_TAG, KIND_TAG
 from dragoman.pipelines.tracking.promotion import Compare, Comparison, Outcome, PromoteConfig, change_policy, promote
@@ -35,6 +35,7 @@ from dragoman.pipelines.tracking.server import TrackingConfig
 from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 __all__ = ["PromoteConfig", "promote_version"]
+PROMOTIONS = "promotions"  # the folder of the openings by promotions
 
 
 def task(config: Config) -> int:
@@ -55,7 +56,7 @@ def promote_configured(config: Config) -> Outcome:
         config.registry,
         config.promote,
         config.shard_dir,
-        config.paths.local(config.paths.mlflow),
+        config.paths,
         config.vectors.evaluate,
         [config.paths.local(folder) for folder in config.promote.also],
     )
@@ -66,29 +67,41 @@ def promote_version(
     registry: RegistryConfig,
     config: PromoteConfig,
     shards: Path,
-    lock_folder: Path,
+    places: PathsConfig,
     sets: EvaluateVectors | None = None,
     also: Sequence[Path] = (),
 ) -> Outcome:
     """Promotes as configured, by the held-out texts in `shards`, or word vectors by `sets`; `also`: other shards.
 
-        Promotions that share `lock_folder` take turns.
+    Promotions that share `places` take turns, and are counted there as openings of the texts.
 
     Raises:
         UserError: an unknown version or split, no answer from `tracking.uri`, or settings out of range.
     """
     store = Registry(tracking, registry)
-    return promote(store, config, comparison(store, config, shards, sets, also), lock_folder / "promote.lock")
+    lock = places.local(places.mlflow) / "promote.lock"
+    return promote(store, config, comparison(store, config, shards, places, sets, also), lock)
 
 
 def comparison(
     registry: Registry,
     config: PromoteConfig,
     shards: Path,
+    places: PathsConfig,
     sets: EvaluateVectors | None = None,
     also: Sequence[Path] = (),
 ) -> Compare:
     """Returns the comparison of two versions: by the task of their kind, reading its data only when needed."""
+    opened: set[Path] = set()
+
+    def open_gate(candidate: Version, folder: Path) -> Overlap:
+        held, common = check_gate(registry, candidate, config, folder)
+        if folder not in opened:  # a champion that changed meanwhile is no second look
+            name = candidate.tags.get("run_name", f"version {candidate.number}")
+            place = places.local(places.root) / PROMOTIONS / registry.config.name
+            note_opening(places, registry.tracking, held, place, name)
+            opened.add(folder)
+        return common
 
     def compare(candidate: Version, champion: Version | None, samples: int) -> Comparison | None:
         kinds = [version.tags.get(KIND_TAG, "translation") for version in (candidate, champion) if version is not None]
@@ -106,13 +119,13 @@ def comparison(
                 f"promote.checks: rules judge translations, and the versions are of kind {kinds[0]}; choose []"
             )
         asked, judge = replace(config, samples=samples), task_of(kinds[0]).judge
-        learned = "" if kinds[0] == "vectors" else check_gate(registry, candidate, config, shards)
+        learned = "" if kinds[0] == "vectors" else open_gate(candidate, shards)
         found = replace(
             judge(registry, candidate, champion, asked, shards, sets or EvaluateVectors()), learned=str(learned)
         )
         others = []
         for one in also if champion is not None else ():
-            check_gate(registry, candidate, config, one)
+            open_gate(candidate, one)
             others.append((judge(registry, candidate, champion, asked, one, EvaluateVectors()), one.name))
         kept = tuple(replace(one, of=f"{one.of} of {name}") for one, name in others)
         return replace(found, kept=kept, may_lose=config.may_lose)
@@ -120,8 +133,8 @@ def comparison(
     return compare
 
 
-def check_gate(registry: Registry, candidate: Version, config: PromoteConfig, shards: Path) -> Overlap:
-    """Returns how much of the gate of `shards` the candidate learned from.
+def check_gate(registry: Registry, candidate: Version, config: PromoteConfig, shards: Path) -> tuple[Held, Overlap]:
+    """Returns the gate of `shards`, and how much of it the candidate learned from.
 
     Raises:
         UserError: more than a set may have (`evaluate.may_know`), or the shards have no such gate.
@@ -131,6 +144,5 @@ def check_gate(registry: Registry, candidate: Version, config: PromoteConfig, sh
     what = f"promote.version={candidate.number}, {held.split} (set {held.digest})"
     with tempfile.TemporaryDirectory() as folder:
         bundle = registry.bundle(candidate, Path(folder))
-        return refuse_learned(
-            [bundle], held.sides, EvaluateConfig.may_know, what, "promote it by promote.force=true with a reason"
-        )
+        way_on = "promote it by promote.force=true with a reason"
+        return held, refuse_learned([bundle], held.sides, EvaluateConfig.may_know, what, way_on)

@@ -25,6 +25,7 @@ MetricXForm = Literal["metricx-24", "metricx-24-qe", "metricx-23", "metricx-23-q
 LEARNED: tuple[MetricName, ...] = ("comet", "metricx")  # metrics that are models
 CheckName = Literal["negation", "numbers", "names", "units", "short", "untranslated", "empty", "repeated"]
 Backend = Literal["auto", "ray", "local"]
+Shares = Literal["records", "tokens"]
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 
 
@@ -78,7 +79,7 @@ class MixConfig:
 
 @dataclass
 class ModifiersConfig:
-    """Changes of the text in training, each with the share of the records that get it, anew in every epoch."""
+    """Changes of the text in training, each with the share (`shares`) that gets it, anew in every epoch."""
 
     placeholders: Share = 0.0  # words that both sides have (numbers, names): one of them a placeholder on both sides
     no_stop: Share = 0.0  # both sides without their last full stop, question or exclamation mark
@@ -110,6 +111,7 @@ class LoaderConfig:
     permute_sentences: bool = False  # infilling: also put the sentences of a text in a random order
     reader: Literal["mmap", "stream"] = "mmap"  # through the local disk, or chunk by chunk from the shards' address
     side: Literal["source", "target"] | None = None  # language of parallel shards; null: the only one; denoise: both
+    shares: Shares = "records"  # what the shares of `mix` and `modifiers` count
     mix: MixConfig = field(default_factory=MixConfig)
     modifiers: ModifiersConfig = field(default_factory=ModifiersConfig)
 

@@ -88,13 +88,13 @@ services/endpoint/fair_queue.py: services/endpoint/test_fair_queue.py
 2.0**self.priority => 2.0**-self.priority
 services/jobs/ledger/access.py: services/jobs/test_access.py
 index(self.role) >= ROLES => index(self.role) >= -1 + ROLES
-services/jobs/pages/sessions.py: services/jobs/pages/test_pages.py
+services/jobs/pages/site.py: services/jobs/pages/test_pages.py
 not hmac.compare_digest(str(word).encode(), visitor.csrf.encode()) => not word
 services/jobs/pages/site.py: services/jobs/pages/test_pages.py services/jobs/pages/test_lists.py
 autoescape=True => autoescape=False
 services/jobs/service/targets.py: services/jobs/test_notifier.py
 {identity}.{at}. => {at}.{identity}.
-services/jobs/scheduling/queue.py: services/jobs/scheduling/test_decide.py
+services/jobs/scheduling/queue.py: services/jobs/scheduling/test_fairness.py
 -job.priority, share(job.account), => -job.priority, -share(job.account),
 services/backup/restoring.py: services/backup/test_backup.py
 path.name == LAST, path.name => path.name != LAST, path.name

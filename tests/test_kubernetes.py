@@ -16,11 +16,10 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from dragoman.services.jobs.executors import pod as training
+from dragoman.services.jobs.executors import kueue
 from dragoman.services.jobs.executors.base import Start
-from dragoman.services.jobs.executors.rayjob import rayjob
-from dragoman.services.jobs.kueue_settings import KueueConfig
-from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.executors.kueue import rayjob
+from dragoman.services.jobs.settings import KueueConfig, ServiceConfig
 from dragoman.services.jobs.up import subprocesses
 from tests.manifests import KUBERNETES, ROOT, Manifest, arguments, of, pods, rendered, variables
 
@@ -181,7 +180,7 @@ def test_queues_flavors_and_priorities_are_what_the_job_service_asks_for() -> No
 def test_commands_are_verbs_and_settings_that_exist(manifests: list[Manifest]) -> None:
     from dragoman.conf import compose
     from dragoman.services.config import Config
-    from dragoman.services.jobs.up.settings import UpRoot
+    from dragoman.services.jobs.up.entry import UpRoot
 
     program, verb, *words = arguments(manifests, "jobs")
     assert (program, verb) == ("dragoman", "up")
@@ -245,7 +244,7 @@ def by_name(things: list[Manifest]) -> dict[str, Manifest]:
 
 
 def test_every_pod_that_trains_is_the_one_that_a_single_function_renders() -> None:
-    wanted = training.training_pod("", {}, KueueConfig(), "/data", {}, SECONDS)
+    wanted = kueue.training_pod("", {}, KueueConfig(), "/data", {}, SECONDS)
     found = of_trainings()
     assert len(found) == 6
     for name, pod in found:
@@ -326,21 +325,21 @@ def test_a_pod_is_given_every_variable_that_a_training_reads() -> None:
         of_job = set() if "RayJob/jab12" in name else START.variables().keys()
         missing = (read | OF_LIBRARIES) - given.keys() - WITHOUT.keys() - of_job
         assert not missing, f"{name}: give it, or say in WITHOUT why not: {missing}"
-        assert given["AWS_SHARED_CREDENTIALS_FILE"] == f"{training.SECRETS}/s3_credentials"
-        assert given["HOME"] + "/.mlflow" == training.LOGIN
+        assert given["AWS_SHARED_CREDENTIALS_FILE"] == f"{kueue.SECRETS}/s3_credentials"
+        assert given["HOME"] + "/.mlflow" == kueue.LOGIN
     assert WITHOUT.keys() <= read, "WITHOUT names what nobody reads"
 
 
 def test_the_object_store_of_ray_fits_into_shared_memory() -> None:
     """Else Ray keeps it on a disk, or refuses to start."""
-    assert training.OBJECTS == subprocesses.OBJECTS
+    assert kueue.OBJECTS == subprocesses.OBJECTS
     made = rayjob(START, KueueConfig(), Path("/data"), {}, SECONDS)["spec"]["rayClusterSpec"]
     standing = [one["spec"] for one in of(rendered("ray"), "RayCluster").values()]
     examples = [yaml.safe_load(path.read_text(encoding="utf-8"))["spec"]["rayClusterSpec"] for path in EXAMPLES]
     for cluster in (made, *standing, *examples):
         for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
-            assert group["rayStartParams"]["object-store-memory"] == str(training.OBJECTS)
-    assert 2**30 * float(KueueConfig.shared_memory.removesuffix("Gi")) > training.OBJECTS
+            assert group["rayStartParams"]["object-store-memory"] == str(kueue.OBJECTS)
+    assert 2**30 * float(KueueConfig.shared_memory.removesuffix("Gi")) > kueue.OBJECTS
 
 
 def test_jobs_without_gpus_take_nodes_without_them_first() -> None:

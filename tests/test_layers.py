@@ -65,13 +65,19 @@ INSIDE = {
     "model.word_vectors.batched": "triton, which there is on a GPU alone",
     "pipelines.cluster.ray_train": "Ray Train, which only the driver of a training loads",
     "pipelines.tasks.launch": "Ray Train, which the ends of a bridge between machines load",
-    "model.text.hashed_texts": "numba, which only who asks for texts needs",
-    "pipelines.corpus.clean.block": "numba, which only the task that cleans needs",
-    "pipelines.tasks.openings": "numba, which only who opens a set needs",
     "pipelines.corpus.clean.scores": "torch, which only corpora that models score need",
     "pipelines.corpus.clean.judging": "numba and langcodes, which only corpora with rules need",
     "pipelines.word_vectors.pair_table": "numba, as for word2vec",
     "pipelines.tracking.sender": "imports much of MLflow, which only registering needs",
+    **dict.fromkeys(
+        (
+            *("model.bundles.directory", "model.bundles.translation", "model.inference.engines"),
+            *("model.inference.kinds", "model.inference.translator", "services.endpoint.guess_routes"),
+            *("services.models.loaded_encoder", "services.models.loaded_guesser", "services.models.loaded_labeller"),
+            *("services.models.loaded_model", "services.models.source"),
+        ),
+        "torch, which a service that translates by CTranslate2 needs not",
+    ),
     **dict.fromkeys(
         ("dragoman._jobs", "dragoman._model", "dragoman._pipelines"), "torch and the rest: `import dragoman` is quick"
     ),
@@ -83,7 +89,7 @@ HIDDEN = re.compile(r"\w+(\.\w+)*\._[a-z]\w*(\.\w+)*")  # a private module by it
 STORED = re.compile(r"pipelines\.tracking\.(\w+_model|pyfunc)")  # run by MLflow, where `model` is found only at loading
 # Where a heavy library may be imported: files or folders.
 DOORS = {
-    "ray": ["pipelines/cluster", "services/endpoint/ray_serve.py", "services/jobs/executors/ray_client.py"],
+    "ray": ["pipelines/cluster", "services/endpoint/ray_serve.py", "services/jobs/executors/ray.py"],
     "mlflow": [
         "model/mlflow_client.py",
         "pipelines/tracking",
@@ -113,7 +119,6 @@ DOORS = {
     ],
     "simplemma": ["services/texts/lemmas.py"],
     "sqlalchemy": ["services/store", "services/endpoint", "services/jobs"],
-    "alembic": ["services/store", "services/jobs/ledger/migrations", "services/endpoint/migrations"],
     "opentelemetry": ["services/telemetry"],
 }
 # Modules of ours that are named by strings: imported when they are needed, or started as processes.
@@ -126,15 +131,15 @@ BY_STRING = {
     "services.endpoint.serve": {"services.endpoint.ray_serve"},  # loads Ray, which the endpoint's image has not
     "services.jobs.confined": {"services.cli"},  # only after its files are closed to it
     "services.jobs.executors.ray": {"services.jobs.runner"},  # a process
-    "services.jobs.executors.rayjob": {"services.jobs.runner"},  # a process
+    "services.jobs.executors.kueue": {"services.jobs.runner"},  # a process
     "services.jobs.planning.fields": {"pipelines.config"},  # services import no pipelines; the planner's process does
     "services.jobs.planning.planner": {"services.jobs.planning.worker"},  # a process
     "services.jobs.planning.refusals": {"pipelines.places"},  # as planning.fields
     "services.jobs.runner": {"services.jobs.confined"},  # a process
     "services.jobs.service.outbox": {"services.cli"},  # a process
-    "services.jobs.up.children": {"services.jobs.up.child_guard"},  # a process
+    "services.jobs.up.children": {"services.jobs.up.guard"},  # a process
     "services.jobs.up.entry": {"services.jobs.up.serving"},  # loads Ray and MLflow
-    "services.jobs.up.subprocesses": {"services.cli", "services.jobs.up.mlflow_server"},  # processes
+    "services.jobs.up.subprocesses": {"services.cli", "services.jobs.up.mlflow"},  # processes
     "services.texts.documents.kinds": {"services.texts.documents"},  # a kind's file with its library, when it is needed
     "services.lines.entries": {"services.lines.line"},  # opens the job service's client
     "services.sweeps.entries": {"services.sweeps.sweep"},  # loads Optuna

@@ -6,19 +6,17 @@ Only encoder-decoder Transformers can be exported; every other architecture is s
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 
+from dragoman.model.bundles.exports import Quantisation, distinct
 from dragoman.model.errors import UserError
 from dragoman.model.layers.transformer_layers import GATED
 from dragoman.model.networks.network import Network, TranslationNetwork
 from dragoman.model.networks.transformer import Transformer
 from dragoman.model.text.tokenizer import BOS, EOS, UNK
-
-Quantisation = Literal["float32", "int8"]
-FOLDERS: dict[str, str] = {"float32": "ct2", "int8": "ct2-int8"}  # a bundle's folder for each export
 
 
 def exportable(network: Network) -> bool:
@@ -160,14 +158,3 @@ def norm(spec: Any, module: Any) -> None:
 def array(tensor: Tensor) -> np.ndarray:
     """A float32 copy in C order."""
     return np.ascontiguousarray(tensor.detach().float().cpu().numpy()).copy()
-
-
-def distinct(tokens: Sequence[str]) -> list[str]:
-    """The tokens, each made different from those before it: CTranslate2 looks ids up by their text."""
-    seen: set[str] = set()
-    names = []
-    for number, token in enumerate(tokens):
-        name = token if token not in seen else f"{token}\t{number}"
-        seen.add(name)
-        names.append(name)
-    return names

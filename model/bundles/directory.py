@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, TypedDict
 
@@ -28,11 +29,22 @@ class Bundle:
     """A bundle on disk whose files have been checked. Large parts are read on first use."""
 
     directory: Path
-    config: Any  # the architecture's config dataclass
+    model: Mapping[str, Any]  # the architecture and its configuration, as config.json has them
     pair: str  # "en-de"; "en" for one language
     facts: dict[str, Any] = field(default_factory=dict)  # scores, manifest_hash, run ...
     files: tuple[str, ...] = ()
     digest: str = ""  # sha256 (hex) of config.json, which covers every other file
+
+    @cached_property
+    def config(self) -> Any:
+        """Returns the architecture's config dataclass.
+
+        Raises:
+            UserError: an unknown architecture, or values that do not fit its schema.
+        """
+        from dragoman.model.networks.architectures import model_config  # loads torch
+
+        return model_config(self.model)
 
     @property
     def normalisation(self) -> str:
@@ -68,6 +80,7 @@ class Common(TypedDict):
     """The fields of `Bundle` that every kind reads alike."""
 
     directory: Path
+    model: Mapping[str, Any]
     pair: str
     facts: dict[str, Any]
     files: tuple[str, ...]
@@ -139,6 +152,7 @@ def read_record(directory: Path, kind: str, own: tuple[str, ...]) -> tuple[dict[
     check_files(directory, record["files"])
     return record, {
         "directory": directory,
+        "model": record["model"],
         "pair": str(record["pair"]),
         "facts": {key: value for key, value in record.items() if key not in structure},
         "files": tuple(record["files"]),

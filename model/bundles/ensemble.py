@@ -55,7 +55,7 @@ def load_ensemble(directories: Sequence[Path], key: str) -> EnsembleBundle:
     runs = [dict(member.facts.get("run") or {}) for member in members]
     return EnsembleBundle(
         directory=Path(" + ".join(str(member.directory) for member in members)),
-        config=first.config,
+        model=first.model,
         pair=first.pair,
         facts={
             "normalisation": first.normalisation,

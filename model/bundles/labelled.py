@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
-from dragoman.model.bundles.translation import distinct_weights, load_weights
+from dragoman.model.bundles.weights import distinct_weights, load_weights
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import any_network, architecture, model_config
 from dragoman.model.networks.heads import Head
@@ -101,7 +101,6 @@ def load_label_bundle(directory: Path) -> LabelBundle:
     return LabelBundle(
         **common,
         architecture=config.architecture,
-        config=config,
         positions=positions,
         tokenizer=tokenizers.source,
         labels=labels,

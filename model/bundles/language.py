@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from dragoman.model.bundles.directory import CONFIG, WEIGHTS, Bundle, bundle_kind, new_bundle, read_record
-from dragoman.model.bundles.translation import distinct_weights, load_weights
+from dragoman.model.bundles.weights import distinct_weights, load_weights
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import any_network, architecture, model_config, wrong_kind
 from dragoman.model.networks.language_network import LanguageNetwork
@@ -121,7 +121,6 @@ def load_text_bundle(directory: Path, kind: TextKind | None = None) -> TextBundl
         **common,
         kind=wanted,
         architecture=config.architecture,
-        config=config,
         vocabulary=vocabulary,
         positions=positions,
         tokenizer=tokenizer,

@@ -8,29 +8,27 @@
 
 Nothing is pickled and nothing names code: the architecture is a row of a closed table. A bundle of word vectors
 (`model/bundles/vectors.py`) is such a directory too, with the kind "vectors". `model/bundles/directory.py` writes and
-checks both.
+checks both. Reading one loads no torch: a service that translates with the exports needs none.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
-from dragoman.model.bundles.ctranslate2 import FOLDERS, Quantisation, export, exportable
 from dragoman.model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
+from dragoman.model.bundles.exports import FOLDERS, Quantisation
 from dragoman.model.errors import UserError
 from dragoman.model.languages import MANY, languages_of
-from dragoman.model.networks.architectures import architecture, build_network, model_config
-from dragoman.model.networks.network import Network, TranslationNetwork
 from dragoman.model.schema import build
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.tags import tag_prefix
 from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.model.text.tokenizers import load_pair
+
+if TYPE_CHECKING:
+    from dragoman.model.networks.network import TranslationNetwork
 
 OWN = ("vocabulary", "positions")  # fields of its config.json beside the shared ones
 
@@ -48,12 +46,15 @@ class TranslationBundle(Bundle):
     decode: DecodeConfig
 
     @cached_property
-    def network(self) -> TranslationNetwork:
+    def network(self) -> "TranslationNetwork":
         """Returns the network with its weights, in evaluation mode.
 
         Raises:
             UserError: weights that do not fit the configuration.
         """
+        from dragoman.model.bundles.weights import load_weights
+        from dragoman.model.networks.architectures import build_network
+
         network = build_network(self.config, self.source_vocabulary, self.target_vocabulary)
         load_weights(network, self.directory / WEIGHTS)
         return network.eval()
@@ -93,7 +94,7 @@ class TranslationBundle(Bundle):
 def save_bundle(
     directory: Path,
     *,
-    network: TranslationNetwork,
+    network: "TranslationNetwork",
     config: Any,
     tokenizers: TokenizerPair,
     facts: Mapping[str, Any],
@@ -108,6 +109,9 @@ def save_bundle(
         UserError: facts without a pair, or facts that use the bundle's own names.
     """
     from safetensors.torch import save_file
+
+    from dragoman.model.bundles.ctranslate2 import export, exportable
+    from dragoman.model.bundles.weights import distinct_weights
 
     if not isinstance(facts.get("pair"), str) or "-" not in facts["pair"]:
         raise UserError(f"bundle facts: pair must name two languages such as en-de, got {facts.get('pair')!r}")
@@ -130,22 +134,31 @@ def load_bundle(directory: Path) -> TranslationBundle:
     """Reads and checks a bundle.
 
     Raises:
-        UserError: not a bundle, an unknown format version or architecture, a file that is missing or differs from the
-            one saved (named), a configuration that does not fit its schema.
+        UserError: as `read_bundle`, or an unknown architecture, or a configuration that does not fit its schema.
+    """
+    from dragoman.model.networks.architectures import architecture
+
+    bundle = read_bundle(directory)
+    if not isinstance(bundle.config, architecture(bundle.architecture).config):
+        raise UserError(f"{directory / CONFIG}: architecture {bundle.architecture!r} does not fit its model section")
+    return bundle
+
+
+def read_bundle(directory: Path) -> TranslationBundle:
+    """Reads a bundle; the network's configuration is checked when it is needed, for that loads torch.
+
+    Raises:
+        UserError: not a bundle, an unknown format version, a file that is missing or differs from the one saved
+            (named).
     """
     record, common = read_record(directory, "translation", OWN)
     for key in OWN:
         sizes = record[key]
         if not isinstance(sizes, dict) or not all(isinstance(sizes.get(side), int) for side in ("source", "target")):
             raise UserError(f"{directory / CONFIG}: {key} must give a whole number for source and target")
-    row = architecture(record["architecture"])
-    config = model_config(record["model"])
-    if not isinstance(config, row.config):
-        raise UserError(f"{directory / CONFIG}: architecture {record['architecture']!r} does not fit its model section")
     return TranslationBundle(
         **common,
         architecture=record["architecture"],
-        config=config,
         source_vocabulary=record["vocabulary"]["source"],
         target_vocabulary=record["vocabulary"]["target"],
         source_positions=record["positions"]["source"],
@@ -159,49 +172,3 @@ def token_names(tokenizers: TokenizerPair) -> tuple[list[str], list[str]]:
     """Returns the written form of every id of both sides."""
     source, target = tokenizers.source, tokenizers.target
     return source.pieces(range(source.vocabulary)), target.pieces(range(target.vocabulary))
-
-
-def distinct_weights(network: Network) -> dict[str, Tensor]:
-    """Returns the state by name, each tensor once: tied ones under their first name."""
-    seen: set[int] = set()
-    weights = {}
-    for name, tensor in network.state_dict(keep_vars=True).items():
-        if id(tensor) not in seen:
-            seen.add(id(tensor))
-            weights[name] = tensor.detach().cpu().contiguous()
-    return weights
-
-
-def load_weights(network: Network, path: Path) -> None:
-    """Loads a safetensors file into the network; the file names each distinct tensor once.
-
-    Raises:
-        UserError: a tensor is unexpected, missing, or of another shape.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        weights = load_file(path)
-    except SafetensorError as problem:
-        raise UserError(f"{path}: not readable as safetensors ({problem})") from None
-    fill(network, weights, str(path))
-
-
-def fill(network: Network, weights: Mapping[str, Tensor], where: str) -> None:
-    """Sets the network's weights; each distinct tensor is named once. Messages begin with `where`, their source.
-
-    Raises:
-        UserError: a tensor is unexpected, missing, or of another shape.
-    """
-    wanted = distinct_weights(network)
-    for name in sorted(wanted.keys() ^ weights.keys()):
-        raise UserError(f"{where}: {'no' if name in wanted else 'unexpected'} tensor {name!r} for this configuration")
-    for name, tensor in wanted.items():
-        if tensor.shape != weights[name].shape:
-            raise UserError(
-                f"{where}: tensor {name!r} has shape {tuple(weights[name].shape)}, "
-                f"the configuration needs {tuple(tensor.shape)}"
-            )
-    with torch.no_grad():
-        network.load_state_dict(weights, strict=False)

@@ -50,6 +50,11 @@ class VectorsBundle(Bundle):
     mapped: bool = False  # True if dense tables stay in their file, which must not change
 
     @cached_property
+    def config(self) -> Any:
+        """Returns the method's config dataclass, without loading torch."""
+        return method_config(self.model)
+
+    @cached_property
     def embeddings(self) -> Embeddings:
         """Returns the words and vectors, ready for queries.
 
@@ -147,7 +152,6 @@ def load_vectors(directory: Path, mapped: bool = False) -> VectorsBundle:
         words=words,
         counts=counts,
         width=table["width"],
-        config=config,
         tokenizer=load_pair(directory, record["tokenizer"]),
         mapped=mapped,
     )

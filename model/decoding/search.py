@@ -11,7 +11,7 @@ plain log probability, which favours short translations; 1 is the mean per token
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -20,11 +20,11 @@ from torch import Tensor
 from dragoman.model.decoding.beam import beam_search
 from dragoman.model.decoding.greedy import greedy_search
 from dragoman.model.decoding.hypothesis import Hypothesis
+from dragoman.model.decoding.lengths import fit, length_batches
 from dragoman.model.decoding.word_loops import WordLoops
-from dragoman.model.errors import UserError
 from dragoman.model.networks.network import TranslationNetwork, evaluating
 from dragoman.model.settings import DecodeConfig
-from dragoman.model.text.tokenizer import EOS, PAD
+from dragoman.model.text.tokenizer import PAD
 
 
 def decode(
@@ -83,31 +83,6 @@ def search(
         every=every,
         guard=guard,
     )
-
-
-def fit(ids: np.ndarray, number: int, positions: int, too_long: str) -> np.ndarray:
-    """Returns the ids if the network has a position for each, else their beginning and the end of sentence."""
-    if len(ids) <= positions:
-        return ids
-    if too_long == "error":
-        raise UserError(
-            f"sentence {number + 1}: {len(ids)} tokens are more than the model's {positions} source positions; "
-            f"split it, or set decode.too_long=truncate"
-        )
-    return np.concatenate([ids[: positions - 1], np.asarray([EOS], ids.dtype)])
-
-
-def length_batches(lengths: Sequence[int], budget: int, most: int) -> Iterator[list[int]]:
-    """Yields row numbers in batches of similar length: up to `most` rows and `budget` tokens with padding.
-
-    A batch has at least one row. Longest first, so that the batch that needs most memory comes at once.
-    """
-    order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
-    start = 0
-    while start < len(order):
-        count = max(1, min(most, budget // max(1, lengths[order[start]])))
-        yield order[start : start + count]
-        start += count
 
 
 def pad(sources: Sequence[np.ndarray]) -> Tensor:

@@ -6,12 +6,13 @@ sehr sehr"), numbers and rows of symbols do not count.
 """
 
 from collections.abc import Sequence
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from dragoman.model.text.tokenizer import SPECIAL_PIECES, Tokenizer
 from dragoman.model.text.word_table import SPACE
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LONGEST = 4  # subwords in the repeated run
 LETTERS = 2  # letters that it has at least: three equal letters meet in compounds ("Schifffahrt")
@@ -55,9 +56,9 @@ class WordLoops:
         return self.letters[token] if token < len(self.letters) else 0
 
 
-def mask_loops(guard: WordLoops, histories: Sequence[Sequence[int]], logits: Tensor) -> None:
+def mask_loops(guard: WordLoops, histories: Sequence[Sequence[int]], logits: "Tensor") -> None:
     """Masks the tokens that would close a loop after each history; changes `logits` (rows, V) in place."""
     for row, ids in enumerate(histories):
         never = guard.forbidden(ids)
         if never:
-            logits[row, never] = -torch.inf
+            logits[row, never] = -float("inf")

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from dragoman.model.alignment.attention_map import END, AlignmentConfig, AttentionMap, Head, Reading, Weights, read
 from dragoman.model.alignment.spans import WordSpans, merge_tokens, shares, surfaces, token_spans, word_spans
 from dragoman.model.bundles.translation import TranslationBundle
-from dragoman.model.decoding.search import fit, pad
+from dragoman.model.decoding.lengths import fit
+from dragoman.model.decoding.search import pad
 from dragoman.model.errors import UserError
 from dragoman.model.inference.scoring import pair_batches
 from dragoman.model.networks.network import TranslationNetwork, evaluating

@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dragoman.model.bundles.ctranslate2 import distinct
+from dragoman.model.bundles.exports import distinct
 from dragoman.model.decoding.hypothesis import Hypothesis, hypothesis
-from dragoman.model.decoding.search import decode, fit, length_batches
-from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.decoding.lengths import fit, length_batches
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.tokenizer import UNK
+
+if TYPE_CHECKING:
+    from dragoman.model.networks.network import TranslationNetwork
 
 CALLERS = 2  # threads that search at once before one waits for another: the endpoint's lanes
 NEXT_TO_NOTHING = 1e-9  # as a length penalty: any length to this power is 1 in float32
@@ -46,13 +48,15 @@ class TorchEngine:
 
     name = "torch"
 
-    def __init__(self, network: TranslationNetwork) -> None:
+    def __init__(self, network: "TranslationNetwork") -> None:
         self.network = network
         self.bytes = sum(one.numel() * one.element_size() for one in network.parameters())
 
     def search(
         self, sources: Sequence[np.ndarray], config: DecodeConfig, scored: bool = True
     ) -> list[list[Hypothesis]]:
+        from dragoman.model.decoding.search import decode
+
         return decode(self.network, sources, config)
 
 

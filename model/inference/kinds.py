@@ -1,23 +1,21 @@
-"""The kinds of finished model, one row each: the name of its bundle, how to open it, and its answers."""
+"""The kinds of finished model, one row each: the name of its bundle, how to open it, and its answers.
+
+What computes with torch is imported when it is asked: a service that translates with CTranslate2 loads no torch.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dragoman.model.bundles.directory import CONFIG, Bundle, bundle_kind
-from dragoman.model.bundles.labelled import load_label_bundle
-from dragoman.model.bundles.language import load_text_bundle
-from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.bundles.translation import read_bundle
 from dragoman.model.bundles.vectors import load_vectors
-from dragoman.model.decoding.fill_mask import fill_masks
-from dragoman.model.decoding.generation import generate
 from dragoman.model.errors import UserError, unknown
-from dragoman.model.inference.labeller import Labeller, Words
 from dragoman.model.inference.translator import Translator, open_translator
 from dragoman.model.schema import build
 from dragoman.model.settings import DecodeConfig, EngineName, GenerateConfig
+from dragoman.model.text.labelled_words import Words
 
 Settings = Mapping[str, int | float]
 Answers = Callable[[Sequence[str], Settings], list[Any]]  # texts, and settings that differ from the bundle's own
@@ -33,6 +31,20 @@ class Kind:
     answers: Callable[[Any], Answers]  # of a loaded bundle: one answer per text, in order
     settings: Callable[[Mapping[str, Any]], Settings] = lambda config: {}  # of `answers`, by the bundle's config.json
     open_translator: Callable[..., Translator] | None = None  # for a kind that translates: what the endpoint calls
+
+
+def text_bundle(directory: Path) -> Bundle:
+    """Loads the bundle of a language model, plain or masked."""
+    from dragoman.model.bundles.language import load_text_bundle
+
+    return load_text_bundle(directory)
+
+
+def label_bundle(directory: Path) -> Bundle:
+    """Loads the bundle of a model that labels texts."""
+    from dragoman.model.bundles.labelled import load_label_bundle
+
+    return load_label_bundle(directory)
 
 
 def translations(bundle: Any) -> Answers:
@@ -55,6 +67,8 @@ def decoding(config: Mapping[str, Any]) -> Settings:
 
 def continuations(bundle: Any) -> Answers:
     """Answers each text with a continuation."""
+    from dragoman.model.decoding.generation import generate
+
     network, tokenizer, form = bundle.language_network, bundle.tokenizer, bundle.normalisation
 
     def answers(texts: Sequence[str], settings: Settings) -> list[str]:
@@ -73,6 +87,8 @@ def sampling(_config: Mapping[str, Any]) -> Settings:
 
 def filled_texts(bundle: Any) -> Answers:
     """Answers each text with `<mask>` in it with the text filled with the likeliest tokens."""
+    from dragoman.model.decoding.fill_mask import fill_masks
+
     network, form = bundle.network, bundle.normalisation
     return lambda texts, _settings: [one.text for one in fill_masks(network, bundle.tokenizer, list(texts), 1, form)]
 
@@ -85,6 +101,8 @@ def word_vectors(bundle: Any) -> Answers:
 
 def labels(bundle: Any) -> Answers:
     """Answers each text with its label, its number, or the tags of its words."""
+    from dragoman.model.inference.labeller import Labeller
+
     labeller = Labeller(bundle)
 
     def answers(texts: Sequence[str], _settings: Settings) -> list[str]:
@@ -102,7 +120,7 @@ KINDS: dict[str, Kind] = {
     "translation": Kind(
         "a translation model",
         "translate with it (dragoman translate), or serve it with serve.model or serve.bundle",
-        load_bundle,
+        read_bundle,
         translations,
         decoding,
         open_translator,
@@ -110,14 +128,14 @@ KINDS: dict[str, Kind] = {
     "language": Kind(
         "a language model",
         "continue texts with it (dragoman generate), or score them (dragoman score)",
-        partial(load_text_bundle, kind="language"),
+        text_bundle,
         continuations,
         sampling,
     ),
     "masked": Kind(
         "a masked language model",
         "turn texts into vectors with it (dragoman embed)",
-        partial(load_text_bundle, kind="masked"),
+        text_bundle,
         filled_texts,
     ),
     "vectors": Kind(
@@ -129,7 +147,7 @@ KINDS: dict[str, Kind] = {
     "labels": Kind(
         "a model that labels texts",
         "serve it with serve.labels=... (POST /classify, /tag)",
-        load_label_bundle,
+        label_bundle,
         labels,
     ),
 }

@@ -29,7 +29,8 @@ from dragoman.model.bundles.labelled import LabelBundle, load_label_bundle
 from dragoman.model.bundles.language import TextBundle, load_text_bundle
 from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.bundles.vectors import VectorsBundle, load_vectors
-from dragoman.model.decoding.search import length_batches, pad
+from dragoman.model.decoding.lengths import length_batches
+from dragoman.model.decoding.search import pad
 from dragoman.model.errors import UserError
 from dragoman.model.networks.bert import EncoderOnly
 from dragoman.model.networks.heads import Head

@@ -12,11 +12,9 @@ import numpy as np
 from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.decoding.consensus import sort_by_consensus
 from dragoman.model.decoding.hypothesis import Hypothesis
-from dragoman.model.decoding.search import decode as search_again
 from dragoman.model.decoding.word_loops import WordLoops
 from dragoman.model.errors import UserError
 from dragoman.model.inference.engines import CTranslate2Engine, Engine, TorchEngine, runs_int8
-from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.settings import ENGINES, DecodeConfig, EngineName
 from dragoman.model.text.loops import goes_round
 from dragoman.model.text.normalise import normalise
@@ -24,6 +22,7 @@ from dragoman.model.text.tokenizer import EOS, UNK, TokenizerPair
 
 if TYPE_CHECKING:
     from dragoman.model.alignment.attention_map import AttentionMap
+    from dragoman.model.networks.network import TranslationNetwork
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +80,7 @@ class Translator:
         decode: DecodeConfig,
         positions: int,
         form: str = "NFC",
-        network: Callable[[], TranslationNetwork] | None = None,
+        network: "Callable[[], TranslationNetwork] | None" = None,
     ) -> None:
         """Takes the parts; `open_translator` makes a translator from a bundle.
 
@@ -190,6 +189,8 @@ class Translator:
         guard = WordLoops(self.tokenizers.target, decode.repeats_in_word)
         rows = [row for row, each in enumerate(found) if any(guard.found(one.ids) for one in each)]
         if rows:
+            from dragoman.model.decoding.search import decode as search_again
+
             again = search_again(self.network(), [sources[row] for row in rows], decode, guard=guard)
             found = list(found)
             for row, each in zip(rows, again, strict=True):
@@ -235,7 +236,7 @@ def open_translator(
 
 
 def network_translator(
-    network: TranslationNetwork, tokenizers: TokenizerPair, decode: DecodeConfig, form: str = "NFC"
+    network: "TranslationNetwork", tokenizers: TokenizerPair, decode: DecodeConfig, form: str = "NFC"
 ) -> Translator:
     """Returns a PyTorch translator of a network in memory, for validation. `form`: its shards' normalisation."""
     return Translator(TorchEngine(network), tokenizers, decode, network.max_source_positions, form, lambda: network)
@@ -261,8 +262,8 @@ def choose_engine(bundle: TranslationBundle, engine: EngineName, device: str, th
                 *bundle.tokens(),
                 source_positions=bundle.source_positions,
                 target_positions=bundle.target_positions,
-                source_prefix=getattr(bundle.config, "source_prefix", ()),
-                target_prefix=getattr(bundle.config, "target_prefix", ()),
+                source_prefix=bundle.model.get("source_prefix") or (),
+                target_prefix=bundle.model.get("target_prefix") or (),
                 device=device,
                 threads=threads,
             )

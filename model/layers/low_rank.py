@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.roles import like
 
 UP, DOWN, SCALE = "up", "down", "scale"
 
@@ -27,6 +28,7 @@ class LowRank(nn.Linear):
         self.down = nn.Parameter(torch.empty(rank, layer.in_features))  # (R, I)
         nn.init.normal_(self.down, std=layer.in_features**-0.5, generator=generator)
         self.up = nn.Parameter(torch.zeros(layer.out_features, rank))  # (O, R)
+        like(self, UP, layer)
         # beside the weights, so that whoever has these can merge them
         self.scale = nn.Parameter(torch.tensor(alpha / rank), requires_grad=False)
         self.dropout = Dropout(dropout)

@@ -30,6 +30,11 @@ def packed(layer: nn.Linear, rows: Sequence[int]) -> nn.Linear:
     return _say(layer, Role("matrix", tuple(rows)), "weight")
 
 
+def like(module: Module, name: str, layer: nn.Linear) -> Module:
+    """Says that a parameter of the module has the rows of a layer's weight, and its role."""
+    return _say(module, layer.__dict__.get("roles", {}).get("weight", Role("matrix")), name)
+
+
 def table(module: Module, name: str = "weight") -> Module:
     """Says that a parameter of the module is a table."""
     return _say(module, Role("table"), name)

@@ -1,6 +1,6 @@
 """The ids of many texts by compiled code: their words looked up in an index, Python only for new words."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -22,8 +22,9 @@ class CompiledWordTable:
     ids: Numbers  # of all words
     bounds: Numbers  # where those of each word begin, and the last one's end
 
-    def __init__(self, processor: "sentencepiece.SentencePieceProcessor") -> None:
-        self.processor = processor
+    def __init__(self, processor: "sentencepiece.SentencePieceProcessor", mark: Callable[[str], str]) -> None:
+        """`mark` returns a word as the library reads it."""
+        self.processor, self.mark = processor, mark
         self.index = WordIndex()
         self._forget()
 
@@ -47,7 +48,8 @@ class CompiledWordTable:
         known = len(self.bounds) - 1
         if known == self.index.entries:
             return
-        found = self.processor.encode(self.index.spelled(known), out_type=int, num_threads=1)
+        words = list(map(self.mark, self.index.spelled(known)))
+        found = self.processor.encode(words, out_type=int, num_threads=1)
         sizes = np.fromiter(map(len, found), np.int64, len(found))
         fresh = np.fromiter((one for row in found for one in row), np.int64, int(sizes.sum()))
         self.ids = np.concatenate([self.ids, fresh])

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_open
 from dragoman.model.names import TRAINING
+from dragoman.model.text.text_keys import sentence_keys
 
 Keys = npt.NDArray[np.uint64]
 FORMAT = 1
@@ -41,22 +42,24 @@ class HashedTexts:
     @staticmethod
     def of(keys: Iterable[Keys], unknown: Iterable[str] = ()) -> "HashedTexts":
         """Takes hashes in any order; 0, of texts without letters, is left out."""
-        found = _distinct(np.concatenate([np.empty(0, np.uint64), *keys]))
-        return HashedTexts(found[found != 0], 64, tuple(dict.fromkeys(unknown))).shortened()
+        found = _distinct(_joined(list(keys)))
+        return HashedTexts(found[found[:1].tolist().count(0) :], 64, tuple(dict.fromkeys(unknown)))._shortened()
 
     def joined(self, *others: "HashedTexts") -> "HashedTexts":
         """Returns the texts of all."""
+        if not others:
+            return self
         every = (self, *others)
         bits = min(one.bits for one in every)
-        keys = _distinct(np.concatenate([one.keys >> np.uint64(one.bits - bits) for one in every]))
+        keys = _distinct(_joined([one.keys >> np.uint64(one.bits - bits) for one in every]))
         unknown = tuple(dict.fromkeys(name for one in every for name in one.unknown))
-        return HashedTexts(keys, bits, unknown).shortened()
+        return HashedTexts(keys, bits, unknown)._shortened()
 
-    def shortened(self) -> "HashedTexts":
-        """Returns the same texts with as many bits as their number needs."""
+    def _shortened(self) -> "HashedTexts":
+        """Returns the same texts with as many bits as their number needs, in the same memory."""
         bits = self.bits if len(self.keys) <= EXACT else min(self.bits, len(self.keys).bit_length() + SPARE)
-        keys = self.keys if bits == self.bits else _distinct(self.keys >> np.uint64(self.bits - bits))
-        return HashedTexts(keys, bits, self.unknown)
+        np.right_shift(self.keys, np.uint64(self.bits - bits), out=self.keys)
+        return HashedTexts(self.keys if bits == self.bits else _distinct(self.keys), bits, self.unknown)
 
     def write(self, path: Path) -> None:
         """Writes the file atomically."""
@@ -120,11 +123,26 @@ def find(path: Path, keys: Keys) -> npt.NDArray[np.bool_]:
     return known
 
 
-def _distinct(keys: Keys) -> Keys:
-    """Returns the hashes sorted and once each; quicker than `np.unique`, which builds a table."""
-    keys.sort()
-    found: Keys = keys[np.concatenate([keys[:1] == keys[:1], keys[1:] != keys[:-1]])]
+def _joined(parts: list[Keys]) -> Keys:
+    """Returns all hashes; takes the parts out of the list, so that memory holds each once."""
+    found, end = np.empty(sum(map(len, parts)), np.uint64), 0
+    for _ in range(len(parts)):
+        part = parts.pop()
+        found[end : end + len(part)] = part
+        end += len(part)
     return found
+
+
+def _distinct(keys: Keys) -> Keys:
+    """Returns the hashes sorted and once each, at the beginning of their own memory; `np.unique` builds a table."""
+    keys.sort()
+    end = 0
+    for start in range(0, len(keys), BLOCK):
+        block = keys[start : start + BLOCK]
+        new = block[np.concatenate([block[:1] != keys[end - 1 : end] if end else [True], block[1:] != block[:-1]])]
+        keys[end : end + len(new)] = new
+        end += len(new)
+    return keys[:end]
 
 
 def _head(path: Path) -> dict[str, Any]:
@@ -170,8 +188,6 @@ def _unpack(content: bytes, first: int, size: int) -> Keys | None:
 
 def seen(path: Path, sides: Sequence[Sequence[str]]) -> npt.NDArray[np.bool_]:
     """Returns (n,): True for lines of which any side is among the texts of a file."""
-    from dragoman.model.text.text_keys import sentence_keys
-
     found = np.zeros(len(sides[0]), bool)
     for side in sides:
         found |= find(path, sentence_keys(side))

@@ -5,7 +5,6 @@ Provilkov et al. 2020 (BPE-dropout). Normalisation is ours (`model.text`): the m
 """
 
 import math
-import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -18,6 +17,7 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
+from dragoman.model.text.case_markers import MARKERS, mark_word, restore
 from dragoman.model.text.tokenizer import (
     BOS,
     EOS,
@@ -50,21 +50,25 @@ class SubwordTokenizer(Tokenizer):
         self.vocabulary: int = self.processor.vocab_size()
         numbers = range(len(SPECIAL_PIECES), self.vocabulary)
         self.sentinels = list(takewhile(self.processor.is_control, numbers))
+        found = {marker: int(self.processor.piece_to_id(SPACE + marker)) for marker in MARKERS}
+        if UNK not in found.values() and self.symbols.issuperset(MARKERS):
+            self.markers = found
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
         return type(self), (self.model,)
 
     def decode(self, ids: Sequence[Sequence[int] | NDArray[Any]]) -> list[str]:
         rows = [[int(i) for i in row] for row in ids]
-        if len(rows) == 1:  # the library starts threads for a list
-            return [self.processor.decode(rows[0]).replace(" ⁇ ", "⁇")]
-        return [text.replace(" ⁇ ", "⁇") for text in self.processor.decode(rows)] if rows else []
+        # the library starts threads for a list
+        texts = [self.processor.decode(rows[0])] if len(rows) == 1 else self.processor.decode(rows) if rows else []
+        texts = [text.replace(" ⁇ ", "⁇") for text in texts]
+        return list(map(restore, texts)) if self.markers else texts
 
     def pieces(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
         return [self.processor.id_to_piece(int(i)) for i in ids]
 
     def unknown(self, text: str) -> list[str]:
-        text = without_surrogates(text)
+        text = self.mark(without_surrogates(text))
         ids, pieces = (self.processor.encode(text, out_type=kind) for kind in (int, str))  # an unknown piece is itself
         return [piece for number, piece in zip(ids, pieces, strict=True) if number == UNK]
 
@@ -82,26 +86,20 @@ class SubwordTokenizer(Tokenizer):
             raise UserError(f"{where}: its ids 0 to 5 are {pieces}, they must be {SPECIAL_PIECES}")
         return tokenizer
 
-    def sample(self, text: str, rng: np.random.Generator, strength: float = 0.1) -> Ids:
-        """One random segmentation, repeatable from `rng`'s state.
-
-        The library's own sampling draws from a generator that cannot be set again, so a resumed run would see other
-        segmentations; here every draw comes from `rng`.
-        """
-        words = re.findall(f"{SPACE}?[^{SPACE}]+|{SPACE}", self.processor.normalize(without_surrogates(text)))
-        ids: list[int] = []
-        for word in words:
-            tag = word.startswith(f"{SPACE}<") and word[1:] in self.tags
-            for piece in [word] if tag else self.segment(word, rng, strength):
-                found = self._ids_of(piece)
-                if found == (UNK,) and ids[-1:] == [UNK]:
-                    continue  # the library joins neighbouring unknown characters into one
-                ids.extend(found)
-        return np.asarray(ids, dtype=self.dtype)
+    def mark(self, text: str) -> str:
+        """Returns a text or a word as the library reads it: its capitals are markers if the vocabulary has them."""
+        if not self.markers:
+            return text
+        return " ".join(word if word in self.tags else mark_word(word) for word in text.split(" "))
 
     @cached_property
     def tags(self) -> frozenset[str]:
         """Returns the tags that are pieces, see `model/text/tags.py`, without the sign for a space."""
+        return self.symbols.difference(self.markers)
+
+    @cached_property
+    def symbols(self) -> frozenset[str]:
+        """Returns the words that are pieces whatever the text: tags, and markers of capitals."""
         from sentencepiece import sentencepiece_model_pb2
 
         message = sentencepiece_model_pb2.ModelProto.FromString(self.model)
@@ -120,13 +118,6 @@ class SubwordTokenizer(Tokenizer):
         model = self.processor
         return bool(model.is_byte(number) or model.is_control(number) or model.is_unused(number))
 
-    def _ids_of(self, piece: str) -> tuple[int, ...]:
-        found = int(self.processor.piece_to_id(piece))
-        if found != UNK:
-            return (found,)
-        fallback = [int(self.processor.piece_to_id(f"<0x{byte:02X}>")) for byte in piece.encode()]
-        return (UNK,) if UNK in fallback else tuple(fallback)
-
     @abstractmethod
     def segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:
         """The pieces of one word (its leading U+2581 included), drawn at random."""
@@ -143,7 +134,7 @@ class BpeTokenizer(SubwordTokenizer):
 
     def __init__(self, model: bytes) -> None:
         super().__init__(model)
-        self._words: Words = WordTable(self.processor)
+        self._words: Words = WordTable(self.processor, self.mark)
         self._encoded = 0  # texts
         self._lock = Lock()
 
@@ -158,11 +149,19 @@ class BpeTokenizer(SubwordTokenizer):
         with self._lock:
             before, self._encoded = self._encoded, self._encoded + len(texts)
             if before <= COMPILED_AFTER < self._encoded:
-                self._words = _compiled(self.processor) or self._words
+                self._words = self._compiled() or self._words
             rows = self._words.encode(texts, self.dtype)
         for number, text in odd.items():
-            rows[number] = np.asarray(plain(self.processor, text), dtype=self.dtype)
+            rows[number] = np.asarray(plain(self.processor, self.mark(text)), dtype=self.dtype)
         return rows
+
+    def _compiled(self) -> Words | None:
+        """Returns the quicker table; None where there is no numba."""
+        try:
+            from dragoman.model.text.compiled_word_table import CompiledWordTable
+        except ImportError:
+            return None
+        return CompiledWordTable(self.processor, self.mark)
 
     def segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:
         """Provilkov et al. 2020, Algorithm 1: at every step each possible merge is passed over with `strength`."""
@@ -186,7 +185,7 @@ class UnigramTokenizer(SubwordTokenizer):
     type: Kind = "unigram"
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
-        dtype = self.dtype
+        dtype, texts = self.dtype, list(map(self.mark, texts)) if self.markers else texts
         try:
             rows = self.processor.encode(list(texts), out_type=int, num_threads=1)
         except TypeError:  # a lone surrogate somewhere: the library takes UTF-8 only
@@ -222,12 +221,3 @@ class UnigramTokenizer(SubwordTokenizer):
             found.append(word[start:end])
             end = start
         return found[::-1]
-
-
-def _compiled(processor: "sentencepiece.SentencePieceProcessor") -> Words | None:
-    """None where there is no numba."""
-    try:
-        from dragoman.model.text.compiled_word_table import CompiledWordTable
-    except ImportError:
-        return None
-    return CompiledWordTable(processor)

@@ -1,8 +1,7 @@
-"""Compiled hashes of normalised texts: they find equal pairs and near-copies, and name the texts a model learned from.
+"""Hashes of normalised texts: they find equal pairs and near-copies, and name the texts a model learned from.
 
-Loading numba takes a second, so import this where texts are hashed. Shards, bundles and openings keep hashes of
-`sentence_keys`: a change needs a new `FORMAT` in `model/bundles/training_texts.py`. Hashes that decide a pair's split
-use BLAKE2b (`corpus/clean/keys.py`).
+Shards, bundles and openings keep hashes of `sentence_keys`: a change needs a new `FORMAT` in
+`model/bundles/training_texts.py`. Hashes that decide a pair's split use BLAKE2b (`corpus/clean/keys.py`).
 
 A hash takes in symbol after symbol: times 2^64 over the golden ratio, then the upper half XORed onto the lower. Each
 step is one-to-one, and two adjacent symbols never cancel.
@@ -13,7 +12,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -41,9 +39,14 @@ def folded_keys(folded: str) -> tuple[Keys, Keys]:
     """
     points = np.frombuffer(folded.encode("utf-32-le"), "<u4")
     count = folded.count("\n") + 1
-    near_keys = np.empty(count, np.uint64)
-    _hash_letters(points, _classes(), near_keys)
-    return _line_keys(points, count), near_keys
+    kinds = _classes()[np.minimum(points, _CLASSIFIED)]
+    kept = (kinds != _DROPPED) | (points == _FEED)
+    symbols, kinds = points[kept], kinds[kept]
+    digits = kinds == _DIGIT
+    symbols = np.where(digits, np.uint32(_ZERO), symbols)[~(digits & np.append(False, digits[:-1]))]
+    lettered = np.zeros(count, bool)
+    lettered[np.cumsum(points == _FEED)[kept][kinds == _LETTER]] = True
+    return _line_keys(points, count), np.where(lettered, _line_keys(symbols, count), np.uint64(0))
 
 
 def sentence_keys(texts: Iterable[str]) -> Keys:
@@ -53,40 +56,21 @@ def sentence_keys(texts: Iterable[str]) -> Keys:
 
 
 def _line_keys(symbols: npt.NDArray[Any], count: int) -> Keys:
+    """Returns the hash of each line; the lines are separated by line feeds."""
+    ends = np.append(np.flatnonzero(symbols == _FEED), len(symbols))
+    assert len(ends) == count
+    starts = np.append(0, ends[:-1] + 1)
+    order = np.argsort(starts - ends, kind="stable")  # the longest first
+    rows = np.searchsorted((starts - ends)[order], -np.arange(np.max(ends - starts, initial=0)))
+    places, hashes = starts[order], np.full(count, _START)
+    for column, active in enumerate(rows):
+        part = hashes[:active]
+        part ^= symbols[places[:active] + column]
+        part *= _GOLDEN
+        part ^= part >> np.uint64(32)
     keys = np.empty(count, np.uint64)
-    _hash_lines(symbols, keys)
+    keys[order] = hashes
     return keys
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]  # numba has no types
-def _hash_lines(symbols: npt.NDArray[Any], keys: Keys) -> None:
-    row, key = 0, _START
-    for symbol in symbols:
-        if symbol == _FEED:
-            keys[row] = key
-            row, key = row + 1, _START
-        else:
-            key = (key ^ np.uint64(symbol)) * _GOLDEN
-            key ^= key >> np.uint64(32)
-    keys[row] = key
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]  # numba has no types
-def _hash_letters(points: Points, classes: npt.NDArray[np.uint8], keys: Keys) -> None:
-    row, key, letters, digit = 0, _START, False, False
-    for point in points:
-        if point == _FEED:
-            keys[row] = key if letters else np.uint64(0)
-            row, key, letters, digit = row + 1, _START, False, False
-            continue
-        kind = classes[min(point, _CLASSIFIED)]
-        if kind == _DROPPED or (kind == _DIGIT and digit):
-            continue
-        digit = kind == _DIGIT
-        letters |= not digit
-        key = (key ^ np.uint64(_ZERO if digit else point)) * _GOLDEN
-        key ^= key >> np.uint64(32)
-    keys[row] = key if letters else np.uint64(0)
 
 
 @lru_cache

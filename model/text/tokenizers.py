@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from dragoman.model.errors import UserError, unknown
+from dragoman.model.text.case_markers import MARKERS
 from dragoman.model.text.labels import LabelTokenizer
 from dragoman.model.text.letters import DOTLESS, case_language, check_segmenter
 from dragoman.model.text.subword_training import train_subwords
@@ -44,8 +45,9 @@ def load_pair(directory: Path, record: Mapping[str, Any]) -> TokenizerPair:
     Raises:
         UserError: a file is missing or is not the recorded one, or the record names special ids of another format.
     """
-    if dict(record["special"]) != SPECIAL:
-        raise UserError(f"{directory}: the tokenizer's special ids are {record['special']}, ours are {SPECIAL}")
+    special = {name: number for name, number in record["special"].items() if name not in MARKERS}
+    if special != SPECIAL:
+        raise UserError(f"{directory}: the tokenizer's special ids are {special}, ours are {SPECIAL}")
     sides: dict[str, Tokenizer] = {}
     for entry in record["files"]:
         path = directory / entry["file"]
@@ -96,10 +98,9 @@ def check_config(config: TokenizerConfig) -> None:
     """
     if config.vocabulary <= len(SPECIAL):
         raise UserError(f"tokenizer.vocabulary={config.vocabulary}: the special ids alone need {len(SPECIAL)}")
-    if config.sentinels and config.type not in ("bpe", "unigram"):
-        raise UserError(
-            f"tokenizer.sentinels={config.sentinels}: for tokenizer.type=bpe and unigram, not {config.type}"
-        )
+    if config.type not in ("bpe", "unigram") and (config.sentinels or config.case_markers):
+        key = f"sentinels={config.sentinels}" if config.sentinels else "case_markers=true"
+        raise UserError(f"tokenizer.{key}: for tokenizer.type=bpe and unigram, not {config.type}")
     if config.vocabulary <= len(SPECIAL) + config.sentinels:
         raise UserError(f"tokenizer.sentinels={config.sentinels}: fill tokenizer.vocabulary={config.vocabulary} alone")
     if not LEAST_COVERAGE <= config.character_coverage <= 1.0:
@@ -116,6 +117,8 @@ def train(config: TokenizerConfig, lines: list[str], language: str = "", tags: S
     if not any(line.strip() for line in lines):
         raise UserError("tokenizer: there is no text to train on; every line is empty or was filtered out")
     trained: Tokenizer
+    if config.case_markers and (same := [tag for tag in tags if tag in MARKERS]):
+        raise UserError(f"tokenizer.case_markers=true: {same[0]} of corpus.parts is one of its markers; rename the tag")
     if config.type in ("bpe", "unigram"):
         trained = train_subwords(config, lines, tags)
     else:

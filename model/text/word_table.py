@@ -4,7 +4,7 @@ Two tables for one purpose. `WordTable` is a dictionary, there at once. `model/t
 the bytes of a text by compiled code, several times as fast, and wants numba, which takes a second to load.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, pairwise
 from typing import Any, Protocol
 
@@ -36,9 +36,10 @@ def plain(processor: "sentencepiece.SentencePieceProcessor", text: str) -> tuple
 class WordTable(dict[str, tuple[int, ...]]):
     """Word -> ids, filled as words come, with a bounded number of entries."""
 
-    def __init__(self, processor: "sentencepiece.SentencePieceProcessor") -> None:
+    def __init__(self, processor: "sentencepiece.SentencePieceProcessor", mark: Callable[[str], str]) -> None:
+        """`mark` returns a word as the library reads it."""
         super().__init__()
-        self.processor = processor
+        self.processor, self.mark = processor, mark
         self.shrink()
 
     def encode(self, texts: Sequence[str], dtype: np.dtype[Any]) -> list[Ids]:
@@ -53,10 +54,11 @@ class WordTable(dict[str, tuple[int, ...]]):
     def learn(self, words: list[str]) -> None:
         """Adds those of `words` that are not known yet, in one call of the library."""
         new = list(set(words).difference(self))
+        read = list(map(self.mark, new))
         try:
-            self.update(zip(new, map(tuple, self.processor.encode(new, out_type=int, num_threads=1)), strict=True))
+            self.update(zip(new, map(tuple, self.processor.encode(read, out_type=int, num_threads=1)), strict=True))
         except TypeError:  # a lone surrogate somewhere: the library takes UTF-8 only
-            self.update((word, plain(self.processor, word)) for word in new)
+            self.update((word, plain(self.processor, text)) for word, text in zip(new, read, strict=True))
         self.long.extend(word for word in new if len(word) > CACHED_LETTERS)
 
     def shrink(self) -> None:

@@ -66,6 +66,8 @@ class SetsEvaluation:
             "sets": [
                 {
                     "digest": one.digest,
+                    "places": one.places,  # where `dragoman verify` reads it
+                    "split": one.split,
                     **scores.record(),
                     "checks": checks_record(checks, one.sources, one.references, texts),
                 }

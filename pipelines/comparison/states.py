@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from dragoman.model.bundles.translation import TranslationBundle
-from dragoman.model.decoding.search import fit, pad
+from dragoman.model.decoding.lengths import fit
+from dragoman.model.decoding.search import pad
 from dragoman.model.inference.translator import network_translator
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.networks.rnnenc import EncoderDecoder

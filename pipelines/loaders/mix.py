@@ -8,6 +8,7 @@ follow OpusTrainer (Bogoychev et al. 2023), sizes to the power of 1 / temperatur
 
 import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from dragoman.model.errors import UserError, unknown
 from dragoman.model.shards.manifest import Manifest
 from dragoman.model.shards.reader import ShardReader
 from dragoman.pipelines.loaders.window import philox_order
-from dragoman.pipelines.settings import LoaderConfig, MixConfig
+from dragoman.pipelines.settings import LoaderConfig, MixConfig, Shares
 
 KEY = "loader.mix"
 OF_PARTS = 3  # last number of the keys of random orders: keeps a part's apart from those of batches
@@ -68,7 +69,7 @@ class MixOrder:
         }
         self.windows = windows
         self.records = max(2 * len(names), reader.records // windows)  # of a window; enough that one is never empty
-        self.planned = self._plan(stages_of(reader.manifest, config.mix), config.lanes)
+        self.planned = self._plan(stages_of(reader.manifest, config.mix, config.shares), config.lanes)
         self._starts = [one.first for one in self.planned]
 
     def window(self, epoch: int, number: int) -> list[Slice]:
@@ -142,21 +143,33 @@ class _Stream:
         return self._orders[epoch]
 
 
-def stages_of(manifest: Manifest, config: MixConfig) -> list[Stage]:
-    """Returns the stages of the mix; one without an end if there are none.
+def stages_of(manifest: Manifest, config: MixConfig, shares: Shares = "records") -> list[Stage]:
+    """Returns the stages of the mix with each part's share of the records; one without an end if there are none.
+
+    `shares`: what the weights count.
 
     Raises:
         UserError: as `check_mix`.
     """
     check_mix(manifest, config)
     sizes = {name: len(ids) for name, ids in manifest.part_ranges("train").items()}
-    by_size = {name: size ** (1 / config.temperature) for name, size in sizes.items()}
+    lengths = _tokens_a_record(manifest) if shares == "tokens" else dict.fromkeys(sizes, 1.0)
+    by_size = {name: (size * lengths[name]) ** (1 / config.temperature) for name, size in sizes.items()}
     usual = config.weights or by_size
     stages = []
     for stage in config.stages:
         (part, times), *_ = [*stage.until.items(), ("", math.inf)]
-        stages.append(Stage(_shares(stage.weights or usual), part, times))
-    return stages or [Stage(_shares(usual))]
+        stages.append(Stage(_shares(stage.weights or usual, lengths), part, times))
+    return stages or [Stage(_shares(usual, lengths))]
+
+
+def _tokens_a_record(manifest: Manifest) -> dict[str, float]:
+    """Returns the mean tokens of both sides of each part's records."""
+    tokens, records = Counter[str](), Counter[str]()
+    for entry in manifest.split("train").shards:
+        tokens[entry.part] += entry.source_tokens + entry.target_tokens
+        records[entry.part] += entry.records
+    return {name: tokens[name] / records[name] for name in records}
 
 
 def check_mix(manifest: Manifest, config: MixConfig) -> None:
@@ -197,6 +210,8 @@ def check_mix(manifest: Manifest, config: MixConfig) -> None:
             raise UserError(f"{key}: never ends: it does not read {next(iter(stage.until))}, which it waits for")
 
 
-def _shares(weights: Mapping[str, float]) -> dict[str, float]:
-    total = math.fsum(weights.values())
-    return {name: weight / total for name, weight in weights.items()}
+def _shares(weights: Mapping[str, float], lengths: Mapping[str, float]) -> dict[str, float]:
+    """Returns the shares of the records that give each part its weight of records of these lengths."""
+    records = {name: weight / lengths[name] for name, weight in weights.items()}
+    total = math.fsum(records.values())
+    return {name: weight / total for name, weight in records.items()}

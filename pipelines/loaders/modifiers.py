@@ -9,6 +9,7 @@ al. 2023) and Mozilla's use of it.
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from dragoman.model.text.tokenizer import EOS, UNK, Tokenizer
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.corpus.plan.plan import uniform
 from dragoman.pipelines.loaders.window import Window, philox
-from dragoman.pipelines.settings import ModifiersConfig
+from dragoman.pipelines.settings import ModifiersConfig, Shares
 
 KEY = "loader.modifiers"
 OF_MODIFIERS = 4  # last number of the keys of random draws
@@ -30,6 +31,7 @@ WORD = re.compile(r"\w[\w.,:/@-]*\w|\w")
 KEYBOARD = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 NEAR = {row[i]: row[i - 1 : i] + row[i + 1 : i + 2] for row in KEYBOARD for i in range(len(row))}  # neighbouring keys
 LETTERS_A_TYPO = 10
+SAMPLED_CHUNKS, SAMPLED = 8, 128  # and records of each: to learn how many tokens a modifier adds
 EMOJI = tuple("😀😂🙂😍😢😡👍👎🙏🎉🔥❤⭐☀☕✅❌⚠")
 PLACEHOLDERS = ("{name}", "{0}", "%s", "%1$s", "${user}", "{{count}}", "__VAR__", "$PRICE", "#42", "@user", "foo.txt")
 SIGNS = "#$%&*+-/<=>@^_|~°§±×÷•→←■□◆○●★☆"
@@ -175,7 +177,8 @@ class Modify:
             `terms` without a glossary.
     """
 
-    def __init__(self, reader: ShardReader, config: ModifiersConfig, seed: int) -> None:
+    def __init__(self, reader: ShardReader, config: ModifiersConfig, seed: int, shares: Shares = "records") -> None:
+        """`shares`: what the shares of `config` count."""
         pair = load_pair(reader.directory, reader.manifest.tokenizer)
         for side in (pair.source, pair.target):
             if not isinstance(side, SubwordTokenizer):
@@ -188,6 +191,9 @@ class Modify:
         self.shares = {name: share for name in MODIFIERS if (share := getattr(config, name)) > 0}
         signs = {name: listed(config) if name == "terms" else MODIFIERS[name][2] for name in self.shares}
         self.known = {name: self._writable(name, each) for name, each in signs.items()}
+        if shares == "tokens":
+            sample = self._sample(reader)
+            self.shares = {name: self._of_records(name, share, sample) for name, share in self.shares.items()}
 
     def __call__(self, window: Window, epochs: NDArray[np.int64]) -> Window:
         """Returns the window with some records changed.
@@ -202,16 +208,37 @@ class Modify:
         ids = [[window.source_row(row), window.target_row(row)] for row in rows.tolist()]
         readable = [not any((side == UNK).any() for side in both) for both in ids]
         rows, ids = rows[readable], [both for both, keep in zip(ids, readable, strict=True) if keep]
-        old = [tokenizer.decode([both[side][:-1] for both in ids]) for side, tokenizer in enumerate(self.sides)]
         texts = []
-        for row, *pair in zip(rows.tolist(), *old, strict=True):
+        for row, pair in zip(rows.tolist(), self._texts(ids), strict=True):
             names = [name for name, marks in chosen.items() if marks[row]]
-            texts.append(self.change((pair[0], pair[1]), names, int(epochs[row]), int(window.ids[row])))
+            texts.append(self.change(pair, names, int(epochs[row]), int(window.ids[row])))
         new = [
             [np.append(one, np.asarray(EOS, one.dtype)) for one in tokenizer.encode([text[side] for text in texts])]
             for side, tokenizer in enumerate(self.sides)
         ]
         return window.with_rows(rows, *new)
+
+    def _texts(self, ids: Sequence[Sequence[NDArray[Any]]]) -> list[Pair]:
+        """Returns records as text; each is the ids of both sides with EOS."""
+        sources, targets = (side.decode([both[at][:-1] for both in ids]) for at, side in enumerate(self.sides))
+        return list(zip(sources, targets, strict=True))
+
+    def _sample(self, reader: ShardReader) -> list[Pair]:
+        """Returns some records of the whole split as text."""
+        chunks = sorted({place * reader.chunks // SAMPLED_CHUNKS for place in range(SAMPLED_CHUNKS)})
+        windows = [Window.of([reader.chunk(chunk)]) for chunk in chunks if reader.chunks]
+        return self._texts(
+            [[one.source_row(r), one.target_row(r)] for one in windows for r in range(len(one.ids))[:SAMPLED]]
+        )
+
+    def _of_records(self, name: str, share: float, sample: Sequence[Pair]) -> float:
+        """Returns the share of the records that a modifier must change for its `share` of the tokens."""
+        changed = [self.change(pair, [name], 0, number) for number, pair in enumerate(sample)]
+        before, after = (
+            sum(len(row) for at, side in enumerate(self.sides) for row in side.encode([pair[at] for pair in pairs]))
+            for pairs in (sample, changed)
+        )
+        return share * before / (share * before + (1 - share) * after) if share < 1 and before else share
 
     def chosen(self, ids: NDArray[np.int64], epochs: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
         """Returns modifier -> (n,) the records that it changes."""

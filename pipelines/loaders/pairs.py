@@ -37,7 +37,17 @@ __all__ = ["LaneLoader", "Position", "held_out_batches"]
 logger = logging.getLogger(__name__)
 WINDOWS_A_LANE = 2  # least windows per epoch, if the corpus is small
 # settings that set the order of pairs
-OF_PAIRS = ("lanes", "batch_tokens", "window_chunks", "max_length", "sampling", "both_directions", "mix", "modifiers")
+OF_PAIRS = (
+    "lanes",
+    "batch_tokens",
+    "window_chunks",
+    "max_length",
+    "sampling",
+    "both_directions",
+    "shares",
+    "mix",
+    "modifiers",
+)
 
 
 class LaneLoader(Lanes[TranslationBatch]):
@@ -56,7 +66,7 @@ class LaneLoader(Lanes[TranslationBatch]):
         self.mix = MixOrder(reader, config, seed, self.windows) if reader.manifest.parts else None
         self._sizes = reader.chunk_sizes()
         self._samplers = _samplers(reader, config.sampling, seed) if config.sampling > 0 else []
-        self.modify = Modify(reader, config.modifiers, seed) if any_of(config.modifiers) else None
+        self.modify = Modify(reader, config.modifiers, seed, config.shares) if any_of(config.modifiers) else None
         self.left_out = 0  # records longer than max_length so far, each counted once
 
     def settings(self) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks import training_texts
 from dragoman.pipelines.tasks.base import Plan, Task, task_for
 from dragoman.pipelines.tasks.identity import check_run_dir, claim_run_dir
-from dragoman.pipelines.tasks.openings import held_split, note_opening
+from dragoman.pipelines.tasks.openings import held_split, recipe_of, record_opening
 from dragoman.pipelines.tasks.release import release
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.schedule import describe_plans, settle_schedule
@@ -176,7 +176,7 @@ def record_start(config: Config, run: Run, values: Mapping[str, Any]) -> None:
         log_training(tracked, values, compose.fingerprint(values), config.shard_dir)
         valid = held_split(config.shard_dir, "valid") if is_first() else None
         if valid is not None and task_for(config.model).kind != "vectors":  # choices are made by it
-            note_opening(config, valid, run.folder, run.name, tracked)
+            record_opening(run.tracking, valid, run.folder, run.name, recipe_of(run.folder), tracked)
         plans = describe_plans(config)
         if plans:
             tracked.tags({"schedule": plans})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dragoman.model.bundles.ancestry import ancestry
-from dragoman.model.bundles.translation import fill
+from dragoman.model.bundles.weights import fill
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import any_network, architecture, model_config
 from dragoman.model.networks.network import Network

@@ -29,7 +29,8 @@ from dragoman.model.runs.record import PLANS, read_record
 from dragoman.model.shards.manifest import LABELS, has_manifest, read_manifest
 from dragoman.model.text.hashed_texts import HashedTexts, Keys, find
 from dragoman.model.text.tags import tag_prefix
-from dragoman.pipelines.config import Config
+from dragoman.model.text.text_keys import sentence_keys
+from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.evaluation.translation import held_out_lines
 from dragoman.pipelines.tasks.training_texts import KEY, Overlap, refuse_learned
 from dragoman.pipelines.tracking.author import user_and_machine
@@ -55,6 +56,7 @@ class Opened:
     run: str
     recipe: str  # "" if unknown
     lines: Counts  # (n,)
+    tested: Counts  # (n,) the openings among them as a set that no choices are made on
 
     @property
     def times(self) -> int:
@@ -81,6 +83,11 @@ class Opening:
     def count(self) -> int:
         """Returns how often the set has been opened, with this time."""
         return 1 + _times(self.lines)
+
+    @property
+    def chosen_on(self) -> bool:
+        """Returns True if choices are made on the set, and its lines were no test set before."""
+        return self.split in CHOSEN_ON and not any(_times(one.tested) for one in self.before)
 
     @property
     def others(self) -> list[Opened]:
@@ -119,8 +126,6 @@ class Held:
     @property
     def keys(self) -> Keys:
         """Returns (2, n) hashes: of the first side, and of both in either order; of one side twice the same."""
-        from dragoman.model.text.text_keys import sentence_keys
-
         first, *others = (sentence_keys(side) for side in self.sides)
         both = sum(others, first) * np.uint64(2) + np.uint64(1) if others else first
         return np.stack([first, np.where(first != 0, both, first)])
@@ -149,14 +154,12 @@ class Checked:
     overlap: Overlap
 
     def __str__(self) -> str:
-        chosen = self.opening.split in CHOSEN_ON
-        return "\n".join([*([] if chosen else [str(self.opening)]), str(self.overlap)])
+        return "\n".join([*([] if self.opening.chosen_on else [str(self.opening)]), str(self.overlap)])
 
     @property
     def counts(self) -> dict[str, int]:
         """Returns the number of openings of a set that no choices are made on, as a metric and a tag."""
-        chosen = self.opening.split in CHOSEN_ON
-        return {} if chosen else {f"{self.opening.split}_openings": self.opening.count}
+        return {} if self.opening.chosen_on else {f"{self.opening.split}_openings": self.opening.count}
 
 
 def open_split(
@@ -188,25 +191,42 @@ def open_held(
     """Does for any set what `open_split` does for a split."""
     way_on = f"{KEY}=1 scores it all the same"
     common = refuse_learned(bundles, held.sides, config.evaluate.may_know, f"{held.split} (set {held.digest})", way_on)
-    return Checked(note_opening(config, held, folder, run, tracked), common)
+    return Checked(note_opening(config.paths, config.tracking, held, folder, run, tracked), common)
 
 
-def note_opening(config: Config, held: Held, folder: Path, run: str, tracked: TrackedRun | None = None) -> Opening:
+def note_opening(
+    places: PathsConfig,
+    tracking: TrackingConfig,
+    held: Held,
+    folder: Path,
+    run: str,
+    tracked: TrackedRun | None = None,
+) -> Opening:
     """Records that a run opened a set; returns the count with the earlier openings of the same sentences."""
-    keys, sentences = held.keys, len(held.sides[0])
-    before = counted([*_local(config, held.digest, keys), *_registered(config.tracking, held.digest, keys)])
+    keys = held.keys
+    before = counted([*_local(places, held.digest, keys), *_registered(tracking, held, keys)])
     recipe = recipe_of(folder) or next((one.recipe for one in before if one.run == run), "")  # of a downloaded bundle
-    opened = HashedTexts.of(keys)
+    record_opening(tracking, held, folder, run, recipe, tracked)
+    return Opening(held.split, held.digest, recipe, len(held.sides[0]), tuple(before))
+
+
+def record_opening(
+    tracking: TrackingConfig, held: Held, folder: Path, run: str, recipe: str, tracked: TrackedRun | None = None
+) -> None:
+    """Records that a run opened a set, without the earlier openings, which ask MLflow."""
+    opened, sentences = HashedTexts.of(held.keys), len(held.sides[0])
     name = f"{hashlib.sha256(opened.keys.tobytes()).hexdigest()[:12]}.keys"
     (folder / OPENED).mkdir(parents=True, exist_ok=True)
     opened.write(folder / OPENED / name)
     line = {"set": held.digest, "split": held.split, "run": run, "recipe": recipe, "by": user_and_machine(),
             "time": now(), "sentences": sentences, "keys": name}  # fmt: skip
     journal.append(folder, OPENINGS, line)
-    times = sum(one["set"] == held.digest for one in journal.lines(folder / OPENINGS))
-    value = json.dumps({"recipe": recipe, "times": times, **sketch(opened)})
-    _tag(config, folder, run, tracked, {TAG + held.digest: value, TAGGED: "true"})
-    return Opening(held.split, held.digest, recipe, sentences, tuple(before))
+    own = [one for one in journal.lines(folder / OPENINGS) if (one["set"], one["run"]) == (held.digest, run)]
+    split = next((one["split"] for one in own if one["split"] not in CHOSEN_ON), held.split)
+    value = json.dumps({"recipe": recipe, "times": len(own), "split": split, **sketch(opened)})
+    # a record elsewhere, of a bundle that was fetched, is beside that of the run's folder
+    beside = "" if read_record(folder) else f".{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
+    _tag(tracking, folder, run, tracked, {TAG + held.digest + beside: value, TAGGED: "true"})
 
 
 def set_digest(shards: Path, split: str) -> str:
@@ -225,12 +245,13 @@ def recipe_of(folder: Path) -> str:
 
 
 def counted(openings: Iterable[Opened]) -> list[Opened]:
-    """Returns each run and recipe once, with the highest count of each line that any place has."""
-    most: dict[tuple[str, str], Counts] = {}
+    """Returns each run and recipe once, with the higher count of each line that this machine or the server has."""
+    most: dict[tuple[str, str], Opened] = {}
     for one in openings:
         key = (one.run, one.recipe)
-        most[key] = np.maximum(one.lines, most.get(key, 0))
-    return [Opened(run, recipe, lines) for (run, recipe), lines in most.items() if lines.any()]
+        other = most.get(key, one)
+        most[key] = Opened(*key, np.maximum(one.lines, other.lines), np.maximum(one.tested, other.tested))
+    return [one for one in most.values() if one.lines.any()]
 
 
 def _times(lines: Counts) -> int:
@@ -238,12 +259,16 @@ def _times(lines: Counts) -> int:
     return int(np.sort(lines)[-math.ceil(PART * len(lines))]) if len(lines) else 0
 
 
-def _local(config: Config, digest: str, keys: Keys) -> Iterator[Opened]:
-    """Yields the openings in the folders of this machine's runs and evaluations."""
-    root, runs = config.paths.local(config.paths.root), config.paths.local(config.paths.runs)
+def _local(places: PathsConfig, digest: str, keys: Keys) -> Iterator[Opened]:
+    """Yields the openings in the folders of this machine's runs, evaluations and promotions; a copied line once."""
+    root, runs = places.local(places.root), places.local(places.runs)
+    sums: dict[tuple[str, str], Opened] = {}
+    read: set[str] = set()
     for path in {*runs.glob(f"*/{OPENINGS}"), *root.glob(f"*/*/{OPENINGS}")}:
-        sums: dict[tuple[str, str], Counts] = {}
         for line in journal.lines(path):
+            if (named := journal.digest(line)) in read:
+                continue
+            read.add(named)
             place = path.parent / OPENED / Path(str(line.get("keys", "-"))).name
             if line["set"] == digest and not place.is_file():  # from before there were hashes
                 opened = np.ones(keys.shape[1], bool)
@@ -251,12 +276,19 @@ def _local(config: Config, digest: str, keys: Keys) -> Iterator[Opened]:
                 opened = find(place, keys[0]) | find(place, keys[1])
             else:
                 continue
-            key = (str(line["run"]), str(line["recipe"]))
-            sums[key] = sums.get(key, 0) + opened.astype(np.int64)
-        yield from (Opened(run, recipe, lines) for (run, recipe), lines in sums.items())
+            lines = opened.astype(np.int64)
+            _add(sums, Opened(str(line["run"]), str(line["recipe"]), lines, lines * (line["split"] not in CHOSEN_ON)))
+    yield from sums.values()
 
 
-def _registered(tracking: TrackingConfig, digest: str, keys: Keys) -> Iterator[Opened]:
+def _add(sums: dict[tuple[str, str], Opened], one: Opened) -> None:
+    """Adds openings to the others of the same run and recipe."""
+    key = (one.run, one.recipe)
+    other = sums.get(key)
+    sums[key] = one if other is None else Opened(*key, one.lines + other.lines, one.tested + other.tested)
+
+
+def _registered(tracking: TrackingConfig, held: Held, keys: Keys) -> Iterator[Opened]:
     """Yields the openings in MLflow's runs; none if it is away."""
     client = _client(tracking)
     if client is None:
@@ -265,20 +297,20 @@ def _registered(tracking: TrackingConfig, digest: str, keys: Keys) -> Iterator[O
         experiment = client.get_experiment_by_name(tracking.experiment)
         runs = [
             run
-            for wanted in (f"tags.{TAGGED} = 'true'", f"tags.`{TAG}{digest}` LIKE '%'")
+            for wanted in (f"tags.{TAGGED} = 'true'", f"tags.`{TAG}{held.digest}` LIKE '%'")
             for run in (client.search_runs([experiment.experiment_id], wanted, max_results=MOST) if experiment else [])
         ]
     except Exception:  # MLflow raises many kinds for "no answer"; those on this machine count anyway
         return
     for run in {run.info.run_id: run for run in runs}.values():
-        sums: dict[str, Counts] = {}
+        sums: dict[tuple[str, str], Opened] = {}
         for tag, text in run.data.tags.items():
             if tag.startswith(TAG):
-                value = json.loads(text)
-                opened = _sketched(value, tag.removeprefix(TAG) == digest, keys)
-                recipe = str(value["recipe"])
-                sums[recipe] = sums.get(recipe, 0) + int(value["times"]) * opened.astype(np.int64)
-        yield from (Opened(str(run.info.run_name), recipe, lines) for recipe, lines in sums.items())
+                value, digest = json.loads(text), tag.removeprefix(TAG).partition(".")[0]
+                lines = int(value["times"]) * _sketched(value, digest == held.digest, keys).astype(np.int64)
+                tested = lines * (value.get("split", held.split) not in CHOSEN_ON)
+                _add(sums, Opened(str(run.info.run_name), str(value["recipe"]), lines, tested))
+        yield from sums.values()
 
 
 def sketch(opened: HashedTexts) -> dict[str, Any]:
@@ -312,17 +344,17 @@ def _client(tracking: TrackingConfig) -> Any:
     return None
 
 
-def _tag(config: Config, folder: Path, run: str, tracked: TrackedRun | None, tags: dict[str, str]) -> None:
+def _tag(tracking: TrackingConfig, folder: Path, run: str, tracked: TrackedRun | None, tags: dict[str, str]) -> None:
     """Tags the MLflow run: by its record, or at once if the bundle was downloaded and the run's folder is elsewhere."""
     if tracked is not None:
         tracked.tags(tags)
     elif (folder / SPOOL).is_dir():
-        record = TrackedRun(config.tracking, folder, run, system=False, begin=False)
+        record = TrackedRun(tracking, folder, run, system=False, begin=False)
         record.tags(tags)
         record.leave()
-    elif (client := _client(config.tracking)) is not None:
+    elif (client := _client(tracking)) is not None:
         try:
-            found = client.get_experiment_by_name(config.tracking.experiment)
+            found = client.get_experiment_by_name(tracking.experiment)
             named = client.search_runs([found.experiment_id], f"attributes.run_name = '{run}'") if found else []
             for key, value in tags.items() if named else ():
                 client.set_tag(named[0].info.run_id, key, value)

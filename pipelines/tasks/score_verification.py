@@ -3,7 +3,7 @@
 Translations are stored, and their scores follow from them; so the bundle translates again: every sentence if that took
 under a minute, else a sample. A stored text that comes out otherwise must be about as likely to the network as the new
 one: another processor's rounding turns near ties over, a forger's text is another model's. Other kinds of model store
-no answers, and their sets are scored again as a whole.
+no answers, and their sets are scored again as a whole. Sets of files are read where they were.
 """
 
 import math
@@ -24,20 +24,30 @@ from dragoman.model.languages import is_rewriting, languages_of
 from dragoman.model.runs import journal, paths
 from dragoman.model.runs.bundles import is_released
 from dragoman.model.runs.record import read_release
+from dragoman.model.schema import build
 from dragoman.model.settings import DecodeConfig, EngineName
 from dragoman.model.untrusted import read_json
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.checks import checks_record, run_checks
 from dragoman.pipelines.evaluation.metrics import score
+from dragoman.pipelines.evaluation.sets.read import read_sets
+from dragoman.pipelines.evaluation.sets.scores import score_set
+from dragoman.pipelines.evaluation.sets.stored import translate_once
 from dragoman.pipelines.evaluation.translation import held_out_lines
+from dragoman.pipelines.settings import MetricName
 from dragoman.pipelines.tasks.base import task_of
 from dragoman.pipelines.tasks.openings import CHOSEN_ON, set_digest
+from dragoman.pipelines.tasks.translation_release import stored_translations
 from dragoman.pipelines.training.verification import DifferenceError, NotRecordedError, check, read_lines
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 MINUTE = 60.0  # seconds that translating a set took, up to which all of it is translated again
 FORGED = 0.05  # share of a set whose discovery a message states
 EXPORTS: dict[EngineName, Literal["float32", "int8"]] = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
 NEAR = 0.25  # nats a token between a stored translation and the one made again
 ROUNDED = 1e-6  # of a score from stored texts
+RECOMPUTED: tuple[MetricName, ...] = ("bleu", "chrf", "ter")  # the others are models
+TIMED = ("seconds",)  # of an evaluation
 AGAIN = 1e-3  # of a score from answers that another processor rounds otherwise
 EXPORTED = 16  # translations by PyTorch too, to compare the export's network
 ENGINES: dict[str, EngineName] = {
@@ -59,11 +69,16 @@ def check_scores(settings: Config, find: Callable[[str], Path], sample: int) -> 
     told, compared = [], 0
     for path in paths.evaluations(run):
         record = read_json(path) or {}
+        compared += 1
         if "manifest_hash" in record:
             told.append(f"{path.name}: {_check_evaluation(settings, path, record, find, sample)}")
-            compared += 1
-        else:  # of files, which may be anywhere by now, or of word vectors
-            told.append(f"{path.name}: of files of its own, not computed again")
+        elif is_released(run) and "settings" in record:
+            told.append(f"{path.name}: {_check_vectors(settings, path, record)}")
+        elif is_released(run) and all("places" in one for one in record.get("sets", [{}])):
+            told.append(f"{path.name}: {_check_sets(settings, path, record, sample)}")
+        else:
+            told.append(f"{path.name}: names no files or has no bundle, not computed again")
+            compared -= 1
     if not compared:
         raise NotRecordedError("; ".join(told) or "no evaluation of these shards' texts")
     return "; ".join(told)
@@ -99,8 +114,7 @@ def _check_translations(run: Path, path: Path, record: Mapping[str, Any], shards
         raise DifferenceError(f"{path}: its translations, {texts.name}, are missing")
     ours = texts.read_text(encoding="utf-8").split("\n")[:-1]
     references = held_out_lines(shards, split, languages[-1], len(ours))
-    tokenize = re.search(r"\|tok:([^|]+)", scores["signatures"]["bleu"])
-    named = tokenize.group(1) if tokenize else "auto"
+    named = _tokenize(scores["signatures"])
     again = score(ours, references, languages[-1], named, with_rouge=is_rewriting(languages))
     compare_numbers(path, scores, asdict(again), ROUNDED)
     if not is_released(run):
@@ -110,11 +124,60 @@ def _check_translations(run: Path, path: Path, record: Mapping[str, Any], shards
     return f"scores as computed again, {check_translations(path, record, bundle, sources, ours, sample)}"
 
 
-def compare_numbers(path: Path, stored: Mapping[str, Any], again: Mapping[str, Any], tolerance: float) -> None:
+def _check_vectors(settings: Config, path: Path, record: Mapping[str, Any]) -> str:
+    """Scores word vectors again on the files that the evaluation names, and on texts of the shards."""
+    evaluate = build(EvaluateVectors, record["settings"], "settings")
+    vectors = replace(settings.vectors, evaluate=replace(evaluate, pictures=False))
+    bundle = open_bundle(settings.run_dir / paths.BUNDLE)
+    measured = task_of(bundle_kind(bundle.directory)).evaluate(replace(settings, vectors=vectors), bundle)
+    compare_numbers(path, record, {**measured.details.evaluation.record(), "scores": measured.scores}, AGAIN, TIMED)
+    if gone := record["scores"].keys() - measured.scores.keys():
+        raise DifferenceError(f"{path}: {min(gone)} is no score of its files")
+    return "scored again by the bundle"
+
+
+def _check_sets(settings: Config, path: Path, record: Mapping[str, Any], sample: int) -> str:
+    """Scores the translations of test sets again; those that are stored are sampled, others made.
+
+    Raises:
+        DifferenceError: other files, or a score or a translation comes out otherwise.
+    """
+    bundle, told = load_bundle(settings.run_dir / paths.BUNDLE), []
+    if record["bundle"] != bundle.digest:
+        raise DifferenceError(
+            f"{path}: is of another bundle, {str(record['bundle'])[:12]}; `dragoman evaluate` it again"
+        )
+    decode, name = DecodeConfig(**record["decode"]), ENGINES[record["engine"]]
+    for stored in record["sets"]:
+        label, places = stored["name"], stored["places"]
+        value = settings.evaluate.sets.get(label, places)
+        (one,) = read_sets({label: value}, bundle.languages, stored["split"], int(stored["sentences"]))
+        if one.digest != stored["digest"]:
+            raise DifferenceError(f"{path}: {', '.join(one.places)}: not the set {label} that was scored")
+        translator = open_translator(bundle, name)
+        kept = translate_once(translator, one.sources, decode, bundle.digest, stored_translations(settings)).texts
+        metrics = [metric for metric in RECOMPUTED if metric in stored["scores"]]
+        again = score_set(one, kept, metrics, bundle.languages[1], _tokenize(stored["signatures"]))
+        checks = run_checks(one.sources, one.references, kept, bundle.languages)
+        found = {**again.record(), "checks": checks_record(checks, one.sources, one.references, kept)}
+        compare_numbers(path, stored, found, AGAIN)
+        told.append(f"{label}: {check_translations(path, record, bundle, one.sources, kept, sample)}")
+    return "; ".join(told)
+
+
+def _tokenize(signatures: Mapping[str, str]) -> str:
+    """Returns the tokenizer that a signature of BLEU names."""
+    found = re.search(r"\|tok:([^|]+)", signatures.get("bleu", ""))
+    return found.group(1) if found else "auto"
+
+
+def compare_numbers(
+    path: Path, stored: Mapping[str, Any], again: Mapping[str, Any], tolerance: float, but: Sequence[str] = ()
+) -> None:
     """Raises DifferenceError for the first number that differs; a newer score that was not stored is none."""
     new = dict(_numbers(again))
     for name, value in _numbers(stored):
-        if name in new and not math.isclose(value, new[name], rel_tol=tolerance, abs_tol=tolerance):
+        if name in new and name not in but and not math.isclose(value, new[name], rel_tol=tolerance, abs_tol=tolerance):
             raise DifferenceError(f"{path}: {name} {value:g}, computed again {new[name]:g}")
 
 
@@ -136,7 +199,10 @@ def check_released_scores(run: Path) -> None:
     if not lines or not is_released(run):
         return
     scores = read_facts(run / paths.BUNDLE).get("scores") or {}
-    for split, found in scores.items():
+    vectors = [line["scores"] for line in lines if line["file"] == paths.evaluation(run, "vectors").name]
+    if vectors and journal.scores_digest(scores) not in vectors:
+        raise DifferenceError(f"{run / paths.BUNDLE}: its scores are those of no evaluation of the run")
+    for split, found in scores.items() if not vectors else ():
         of_split = [line["scores"] for line in lines if line["file"] == paths.evaluation(run, split).name]
         if of_split and journal.scores_digest(found) not in of_split:
             raise DifferenceError(f"{run / paths.BUNDLE}: its scores on {split} are those of no evaluation of the run")

@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from dragoman.pipelines.tracking.plots import Figure
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.training import checkpoint
 from dragoman.pipelines.word_vectors.loop import TABLES, check_tables
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class Details:
     evaluation: VectorsEvaluation
     sets: Sets
     records: Records
+    settings: EvaluateVectors
     pictures: dict[str, Figure]
 
 
@@ -118,6 +120,8 @@ def origin(config: Config) -> dict[str, Any]:
 def evaluate(config: Config, bundle: VectorsBundle) -> Measured:
     """Runs `evaluate_embeddings` by the section `vectors.evaluate`, with the pictures that it asks for."""
     settings, embeddings = config.vectors.evaluate, bundle.embeddings
+    if settings.root is not None:
+        settings = replace(settings, root=str(Path(settings.root).absolute()))
     sets, records = read_sets(settings), asked_records(config)
     evaluation = evaluate_embeddings(embeddings, settings, sets, records)
     pictures = all_pictures(embeddings, evaluation, sets, words=settings.words) if settings.pictures else {}
@@ -127,7 +131,7 @@ def evaluate(config: Config, bundle: VectorsBundle) -> Measured:
         scores=scores,
         facts=scores,
         summary={"scores": scores},
-        details=Details(bundle, evaluation, sets, records, pictures),
+        details=Details(bundle, evaluation, sets, records, settings, pictures),
     )
 
 
@@ -146,7 +150,12 @@ def write(measured: Measured, folder: Path) -> Sequence[Path]:
     """Writes `evaluation.vectors.json` and `pictures/NAME.png` to `folder`; returns the record's path."""
     details: Details = measured.details
     heads = details.bundle.facts.get("records") or {}
-    values = {**details.evaluation.record(), "scores": details.evaluation.scores(), "run_records": heads}
+    values = {
+        **details.evaluation.record(),
+        "scores": details.evaluation.scores(),
+        "settings": asdict(details.settings),  # by which `dragoman verify` scores again
+        "run_records": heads,
+    }
     draw(details.pictures, folder)
     return [write_evaluation(folder, "vectors", values)]
 

@@ -12,7 +12,7 @@ from typing import Any
 from safetensors.torch import load_file
 
 from dragoman.model.bundles.directory import WEIGHTS, bundle_hash, check_files, read_facts
-from dragoman.model.bundles.translation import fill
+from dragoman.model.bundles.weights import fill
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import model_config
 from dragoman.model.networks.network import Network

@@ -116,8 +116,8 @@ def _check_origin(run: Path, number: int, start: Mapping[str, Any]) -> None:
 def _check_saved(run: Path) -> None:
     """Raises DifferenceError if a checkpoint, with the optimizer's state in it, is not the one that was saved last.
 
-    A kill may come between a checkpoint and its line; then the next start names it, and the newest may lack both. An
-    older run that went on has checkpoints from before its first line."""
+    A kill may come between a checkpoint and its line; then the next start names it, and the newest may lack both. A run
+    from before there were such lines that went on has older checkpoints, whose heads know none."""
     if not (run / paths.SAVED).is_file():  # a run from before there was this chain
         return
     saved = {int(line["step"]): line["manifest"] for _, line in read_lines(run / paths.SAVED)}
@@ -125,7 +125,9 @@ def _check_saved(run: Path) -> None:
     found = checkpoints.every(run)
     for step, path in found.items():
         unnamed = step not in saved and step not in resumed
-        if unnamed and (step < min(saved, default=0) or (step == max(found) and not is_released(run))):
+        heads = checkpoints.state(path).get("records") or {}
+        older = step < min(min(saved, default=0), max(resumed, default=0)) and "saved" not in heads
+        if unnamed and (older or (step == max(found) and not is_released(run))):
             continue
         if file_sha256(path / checkpoints.MANIFEST) not in (saved.get(step), resumed.get(step)):
             raise DifferenceError(f"{path}: is not the checkpoint that was saved; {paths.SAVED} knows another")

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from dragoman.model.bundles.translation import distinct_weights, fill
+from dragoman.model.bundles.weights import distinct_weights, fill
 from dragoman.model.device import kernels, machine
 from dragoman.model.memory import keep_few_products, keep_freed_memory, return_freed
 from dragoman.model.networks.architectures import Loss

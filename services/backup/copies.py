@@ -51,11 +51,7 @@ class Copy:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Path]:
-        """Yields a folder for copies on their way, on the backup's own disk if it has one.
-
-        Raises:
-            UserError: the place holds something else, or another backup writes to it.
-        """
+        """Yields a folder for copies on their way, on the backup's own disk if it has one."""
         self.check_place()
         if self.folder is None:
             with tempfile.TemporaryDirectory(prefix="dragoman-backup-") as name:
@@ -157,11 +153,7 @@ class Copy:
                 path.unlink()
 
     def manifest(self, name: str | None = None) -> Entry:
-        """Returns the backup's manifest; of an archive of before that of `name`, or of the newest.
-
-        Raises:
-            UserError: there is no such backup, it is unfinished, or its manifest is damaged.
-        """
+        """Returns the backup's manifest; of an archive of before that of `name`, or of the newest."""
         found = self._object(MANIFEST)
         if found is None:
             return self._old_manifest(name)

@@ -16,7 +16,7 @@ from dragoman.services.endpoint import key_store
 from dragoman.services.jobs.ledger import database as ledger
 from dragoman.services.store import copying
 from dragoman.services.store.database import Database
-from dragoman.services.store.upgrade import Migrations, upgrade
+from dragoman.services.store.upgrade import Schema, upgrade
 
 LOGINS = "alembic_version_auth"  # table of versions of MLflow's logins, which may be in its database
 MAKE_TABLES = "from mlflow import MlflowClient; MlflowClient().search_experiments(max_results=1)"
@@ -29,7 +29,7 @@ class Kept:
     name: str
     url: str
     password: str | None
-    migrations: Migrations | None  # None: MLflow makes and upgrades its tables itself
+    schema: Schema | None  # None: MLflow makes and upgrades its tables itself
     counted: tuple[str, ...]  # tables whose rows a backup tells
     paths: tuple[str, ...]  # columns that hold paths of the home, as TABLE.COLUMN
 
@@ -47,7 +47,7 @@ class Kept:
 
     @property
     def version_table(self) -> str:
-        return "alembic_version" if self.migrations is None else self.migrations.version_table
+        return "alembic_version" if self.schema is None else self.schema.version_table
 
     def open(self) -> Database:
         return Database(self.url, self.setting, self.password)
@@ -63,12 +63,7 @@ class Kept:
             database.close()
 
     def copy_to(self, target: Path) -> str | None:
-        """Copies the database into the sqlite file `target`; returns the version of its tables.
-
-        Raises:
-            UserError: the tables are of a newer version than this program's.
-            ServiceError: it does not answer, or is damaged.
-        """
+        """Copies the database into the sqlite file `target`; returns the version of its tables."""
         if not self.server:
             copying.copy_file(self.file, target)
             return copying.revision(target, self.version_table)
@@ -76,7 +71,7 @@ class Kept:
         copy = Database(f"sqlite:///{target}", self.setting)
         try:
             version = copying.server_revision(source, self.version_table)
-            logins = self.migrations is None and copying.server_revision(source, LOGINS) is not None
+            logins = self.schema is None and copying.server_revision(source, LOGINS) is not None
             self._make_tables(copy, f"sqlite:///{target}", version, logins)
             copying.copy_rows(source, copy)
         finally:
@@ -87,21 +82,18 @@ class Kept:
 
     def check_version(self, version: str | None, made_by: str) -> None:
         """Raises UserError if a backup's tables are of a newer version than this program's."""
-        if self.migrations is None or version is None:
-            return
-        known = {path.stem.partition("_")[0] for path in self.migrations.versions.glob("[0-9]*.py")}
-        if version not in known:
+        if self.schema is not None and version is not None and version > self.schema.version:
             raise UserError(
                 f"{self.name}: the backup was made by Dragoman {made_by}, whose tables ({version}) are newer than this "
-                f"program's ({max(known)}); restore it with that version or a later one"
+                f"program's ({self.schema.version}); restore it with that version or a later one"
             )
 
     def prepare(self, copy: Path, old_home: str, home: str) -> None:
         """Brings a copy to this program's version and puts the new home into its paths."""
-        if self.migrations is not None:
+        if self.schema is not None:
             database = Database(f"sqlite:///{copy}", self.setting)
             try:
-                upgrade(database, self.migrations)
+                upgrade(database, self.schema)
             finally:
                 database.close()
         if old_home != home:
@@ -109,12 +101,8 @@ class Kept:
         copying.close_log(copy)
 
     def fill(self, copy: Path) -> None:
-        """Copies a backup's rows into the server's empty database.
-
-        Raises:
-            UserError, ServiceError: it cannot be used; it is then as it was, or has tables without rows.
-        """
-        if self.migrations is None:
+        """Copies a backup's rows into the server's empty database."""
+        if self.schema is None:
             self._mlflow(["-m", "mlflow", "db", "upgrade", f"sqlite:///{copy}"], f"sqlite:///{copy}")
         source, target = Database(f"sqlite:///{copy}", self.setting), self.open()
         try:
@@ -127,8 +115,8 @@ class Kept:
 
     def _make_tables(self, database: Database, url: str, version: str | None, logins: bool) -> None:
         """Makes the tables of an empty database, without rows that count."""
-        if self.migrations is not None:
-            upgrade(database, self.migrations, version or "head")
+        if self.schema is not None:
+            upgrade(database, self.schema)
             return
         self._mlflow(["-c", MAKE_TABLES], url)
         if logins:
@@ -169,7 +157,7 @@ def databases(config: BackupConfig) -> list[Kept]:
             "ledger",
             config.ledger,
             password("ledger_password"),
-            ledger.MIGRATIONS,
+            ledger.SCHEMA,
             ("jobs", "tokens", "schedules"),
             ("places.path", "jobs.plan", "jobs.run"),
         ),
@@ -177,7 +165,7 @@ def databases(config: BackupConfig) -> list[Kept]:
             "endpoint",
             config.endpoint,
             password("endpoint_password"),
-            key_store.MIGRATIONS,
+            key_store.SCHEMA,
             ("api_keys", "translation_memory"),
             (),
         ),

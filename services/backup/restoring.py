@@ -13,7 +13,7 @@ from dragoman.model.storage.places import join
 from dragoman.model.storage.retry import Patience
 from dragoman.services.backup.copies import FORMAT, OLD_FORMAT, Copy, Entry, Place, files_of
 from dragoman.services.backup.databases import Kept, databases
-from dragoman.services.backup.home import IGNORED, check_path
+from dragoman.services.backup.making import IGNORED, check_path
 from dragoman.services.backup.settings import BackupConfig
 
 AT_ONCE = 8  # files

@@ -26,7 +26,7 @@ from dragoman.model.storage.mirror import Remote, remote_of
 from dragoman.model.storage.places import local_folder
 from dragoman.model.storage.retry import ExistsError, Patience
 from dragoman.services.commands import machine
-from dragoman.services.jobs.executors.ray_client import AGENT_PORT
+from dragoman.services.jobs.executors.ray import AGENT_PORT
 from dragoman.services.version import version
 
 LIBRARIES = (

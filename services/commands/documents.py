@@ -70,7 +70,7 @@ def translate_document(
     except UnicodeDecodeError as problem:
         raise UserError(f"{name}: not UTF-8 (byte 0x{content[problem.start]:02x} at {problem.start})") from None
     try:
-        document = prepare(text, options, served.source, config.longest, served.target)
+        document = prepare(text, options, served.source, config.longest, served.target, served.marks_capitals)
     except UserError as problem:
         raise UserError(f"{name}: {problem}") from None
     translate_all([document], served)

@@ -103,6 +103,7 @@ def _prepared(
                     served.source,
                     config.longest,
                     served.target,
+                    served.marks_capitals,
                 )
                 for passage in every[start : start + config.lines]
             ]

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 
 from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.call import FileCall
-from dragoman.services.endpoint.documents.documents import DISABLED, Documents, Finished
+from dragoman.services.endpoint.documents.documents import DISABLED, Documents, Finished, State
 from dragoman.services.endpoint.documents.jobs import ID, Handle
 from dragoman.services.endpoint.requests import Language, Parameters, validate
 from dragoman.services.endpoint.translation import Question
@@ -44,8 +44,10 @@ def add_document_routes(app: FastAPI, documents: Documents) -> None:
         asked = validate(FileRequest, call.parameters)
         question = Question((), None if asked.source == "auto" else asked.source, asked.target, key=call.key)
         handle = await asyncio.to_thread(documents.submit, call.name, call.content, question)
-        place = f"{''.join(handle)}.{quote(await _wait(documents, handle))}"
-        return as_json({"translatedFileUrl": f"{call.base_url}download_file/{place}"})
+        done = await _wait(documents, handle)
+        notes = {"notes": done.notes} if done.notes else {}
+        place = f"{''.join(handle)}.{quote(done.name)}"
+        return as_json({"translatedFileUrl": f"{call.base_url}download_file/{place}", **notes})
 
     @app.get("/download_file/{name}", include_in_schema=False)
     async def download_file(request: Request) -> Response:
@@ -69,8 +71,8 @@ def document_response(found: Finished) -> Response:
     return Response(found.content, headers=headers, media_type=found.media_type)
 
 
-async def _wait(documents: Documents, handle: Handle) -> str:
-    """Returns the translated file's name once it is there; deletes the job if the client leaves.
+async def _wait(documents: Documents, handle: Handle) -> State:
+    """Returns the job's state once the translated file is there; deletes the job if the client leaves.
 
     Raises:
         HTTPException: it cannot be translated.
@@ -81,7 +83,7 @@ async def _wait(documents: Documents, handle: Handle) -> str:
             if state.status == "error":
                 raise HTTPException(400, f"Cannot translate document: {state.error}")
             if state.status == "done":
-                return state.name
+                return state
             await asyncio.sleep(LOOK)
     except BaseException:
         documents.jobs.delete(handle.id)

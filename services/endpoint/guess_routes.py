@@ -8,7 +8,6 @@ from fastapi import FastAPI, Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from dragoman.model.decoding.likely import has_mask
 from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.inference_queue import InferenceQueue
@@ -69,8 +68,11 @@ def check(name: str, text: str, served: LoadedGuesser, limits: Limits) -> None:
         raise HTTPException(400, f"Invalid request: the model is a {served.bundle.kind} model: ask {other}")
     if len(text) > limits.characters:
         raise HTTPException(400, f"Invalid request: request ({len(text)}) exceeds text limit ({limits.characters})")
-    if name == "fill" and not has_mask(text):
-        raise HTTPException(400, "Invalid request: q has no [MASK]")
+    if name == "fill":
+        from dragoman.model.decoding.likely import has_mask  # loads torch, as the model has
+
+        if not has_mask(text):
+            raise HTTPException(400, "Invalid request: q has no [MASK]")
 
 
 def shape(found: Found) -> dict[str, Any]:

@@ -16,14 +16,16 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from dragoman.model.errors import UserError
 from dragoman.model.names import check_name
 from dragoman.services.store.database import Database, answering
-from dragoman.services.store.upgrade import Migrations, upgrade
+from dragoman.services.store.upgrade import Schema, upgrade
 
 SETTING = "serve.database"
-MIGRATIONS = Migrations(Path(__file__).parent / "migrations" / "versions", "endpoint_version")
 
 
 class Tables(DeclarativeBase):
     """The base of the tables."""
+
+
+SCHEMA = Schema(Tables.metadata, "0001", "endpoint_version")
 
 
 class StoredKey(Tables):
@@ -95,7 +97,7 @@ class KeyStore:
             with contextlib.ExitStack() as stack:
                 stack.callback(database.close)
                 with answering(SETTING):
-                    upgrade(database, MIGRATIONS)
+                    upgrade(database, SCHEMA)
                 stack.pop_all()
             self._database = database
         return self._database

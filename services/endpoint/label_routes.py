@@ -15,7 +15,7 @@ from fastapi import FastAPI, Response
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from dragoman.model.inference.labeller import Label, TaggedWord, Words
+from dragoman.model.text.labelled_words import Label, TaggedWord, Words
 from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.inference_queue import InferenceQueue

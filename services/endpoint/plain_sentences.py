@@ -10,14 +10,13 @@ import regex
 from dragoman.model.inference.translator import Translation
 from dragoman.services.endpoint.translation import Answer
 from dragoman.services.models.catalogue import Route
-from dragoman.services.texts.lines import Line
+from dragoman.services.texts.lines import SHORT, Line
 from dragoman.services.texts.options import TextOptions
-from dragoman.services.texts.short import WORDS
 from dragoman.services.texts.targets import read_translation
 
 # More words than a short text has, with a capital at most at their beginning; between two a blank, perhaps a comma.
 _WORD = r"[\p{Lu}\p{Ll}]\p{Ll}*+(?:['-]\p{Ll}++)*+"
-PLAIN = regex.compile(rf"{_WORD}(?:,? {_WORD}){{{WORDS},}}+(?<=\p{{Ll}})[.!?]")
+PLAIN = regex.compile(rf"{_WORD}(?:,? {_WORD}){{{SHORT},}}+(?<=\p{{Ll}})[.!?]")
 
 
 def is_plain(text: str, options: TextOptions, longest: int) -> bool:
@@ -53,7 +52,6 @@ def answer_of(text: str, translation: Translation, route: Route) -> Answer:
         stood=[],
         shown=[],
         anchors=[],
-        breaks=[],
         softs=[],
         shouted=False,
         small=small,

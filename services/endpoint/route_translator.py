@@ -100,7 +100,7 @@ class RouteTranslator:
             prepared = await aside(
                 texts,
                 lambda: [
-                    prepare(text, one, served.source, self.longest, served.target)
+                    prepare(text, one, served.source, self.longest, served.target, served.marks_capitals)
                     for text, one in zip(texts, options, strict=True)
                 ],
             )

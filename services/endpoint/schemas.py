@@ -113,6 +113,7 @@ class Settings(TypedDict):
 
 class TranslatedFile(TypedDict):
     translatedFileUrl: str
+    notes: NotRequired[list[str]]
 
 
 class Health(TypedDict):
@@ -251,6 +252,7 @@ class DeepLDocumentStatus(TypedDict):
     billed_characters: NotRequired[Count]
     error_message: NotRequired[str]
     message: NotRequired[str]
+    notes: NotRequired[list[str]]
 
 
 class DeepLLanguage(TypedDict):

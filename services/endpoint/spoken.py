@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.model.languages import language_name, nearest, standard_code
+from dragoman.model.languages import language_name, nearest
 from dragoman.services.endpoint.detection import UNKNOWN, Detector, Guess
 from dragoman.services.endpoint.long_texts import aside
 from dragoman.services.endpoint.translation import Question
@@ -62,17 +62,17 @@ async def languages_of(question: Question, models: Catalogue, detector: Detector
 
 def _asked(question: Question, source: str, guess: Guess, models: Catalogue) -> Spoken:
     if models.is_one(source, question.target):
-        return Spoken(standard_code(source), 0.0, copied=True)
+        return Spoken(source, 0.0, copied=True)
     if guess.confidence < SURE or nearest(guess.language, (source,)) or nearest(source, (guess.language,)):
-        return Spoken(standard_code(source), 0.0)
-    why = f"the text looks like {language_name(guess.language)}, not {language_name(standard_code(source))}"
-    return Spoken(standard_code(source), 0.0, found=guess, why=why)
+        return Spoken(source, 0.0)
+    why = f"the text looks like {language_name(guess.language)}, not {language_name(source)}"
+    return Spoken(source, 0.0, found=guess, why=why)
 
 
 def _identified(target: str, guess: Guess, sources: Sequence[str]) -> Spoken:
     if nearest(guess.language, tuple(sources)) or (guess is UNKNOWN and sources):
         return Spoken(guess.language or sources[0], guess.confidence)
-    said, into = language_name(guess.language), language_name(standard_code(target))
+    said, into = language_name(guess.language), language_name(target)
     if nearest(target, (guess.language,)):
         return Spoken(guess.language, guess.confidence, True, guess, f"the text is {said} already and was copied")
     why = f"the text looks like {said}, which no model here translates into {into}; it was copied"

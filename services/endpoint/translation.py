@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dragoman.model.languages import standard_code
 from dragoman.services.endpoint.keys import NOBODY, Key
 from dragoman.services.models.origin import Origin
 from dragoman.services.texts.options import TextOptions
@@ -11,7 +12,7 @@ from dragoman.services.texts.options import TextOptions
 
 @dataclass(frozen=True)
 class Question:
-    """Texts to translate, with what every dialect can ask for."""
+    """Texts to translate, with what every dialect can ask for; its languages are in BCP 47's spelling."""
 
     texts: Sequence[str]
     source: str | None  # language; None: detect it
@@ -21,6 +22,10 @@ class Question:
     options: TextOptions = field(default_factory=TextOptions)
     version: str | None = None  # of the model: its version, name, alias or reference; None: any
     key: Key = NOBODY  # of who asks, which pays
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", self.source and standard_code(self.source))
+        object.__setattr__(self, "target", standard_code(self.target))
 
 
 @dataclass(frozen=True)

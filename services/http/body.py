@@ -10,11 +10,7 @@ CLOSING = {"Connection": "close"}  # the rest of a refused body is not read
 
 
 async def read_body(receive: Receive, limit: int) -> bytes | None:
-    """Returns the whole body; None if the client left before its end.
-
-    Raises:
-        HTTPException: 413, it exceeds `limit` bytes, whatever its length header says.
-    """
+    """Returns the whole body; None if the client left before its end."""
     parts, size = [], 0
     while True:
         message = await receive()

@@ -43,11 +43,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def check_again(verb: str, words: Sequence[str], grant: Grant) -> None:
-    """Refuses a job whose words lead to other files than when it was planned.
-
-    Raises:
-        UserError: names the key and the value.
-    """
+    """Refuses a job whose words lead to other files than when it was planned."""
     asked = [word for word in words if word != ADDRESS]
     check_words(verb, asked)
     home, *roots = map(Path, grant.roots)

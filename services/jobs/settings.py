@@ -1,16 +1,135 @@
 """The section `service`: the settings of `dragoman up`'s job service."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
-from dragoman.model.ranges import Amount, Count, Interval, Port, Positive, Range, Whole, check_ranges
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.ranges import Amount, Count, Interval, Port, Positive, Range, Share, Whole, check_ranges
 from dragoman.services.http.proxies import networks
-from dragoman.services.jobs.idle_settings import IdleConfig
-from dragoman.services.jobs.keep_settings import KeepConfig
-from dragoman.services.jobs.kueue_settings import KueueConfig
-from dragoman.services.jobs.notify_settings import NotifyConfig
-from dragoman.services.jobs.proxy_settings import ProxyConfig
 from dragoman.services.telemetry.traceparent import check_address
+
+
+@dataclass
+class IdleConfig:
+    """A GPU idles if in every sample of these minutes it was at work for less than this share of the time."""
+
+    share: Share = 0.05  # 0: none ever idles; counts for attempts that start from now on
+    minutes: Annotated[float, Range(1, 1440)] = 15.0
+
+
+@dataclass
+class KeepConfig:
+    """Ages are in days since a job's end; 0: jobs that ended so are never deleted."""
+
+    succeeded: Amount = 0.0
+    failed: Amount = 0.0  # or lost
+    stopped: Amount = 0.0
+    newest: Whole = 100  # ended jobs of each owner that stay, whatever their age
+    most: Whole = 0  # ended jobs of each owner; older ones are deleted, whatever their age; 0: no limit
+    runs: bool = True  # delete a training's folder with its last job; never that of a registered version
+
+    audit: Amount = 365.0  # days that a row of the audit is kept; 0: for ever
+
+    def active(self) -> bool:
+        """Returns True if any job may ever be deleted."""
+        return bool(self.succeeded or self.failed or self.stopped or self.most)
+
+
+@dataclass
+class KueueConfig:
+    """A namespace of a Kubernetes cluster with KubeRay and Kueue. Times are in seconds."""
+
+    server: str | None = None  # https://HOST:6443; null: the cluster that this pod runs in
+    token_file: str | None = None  # null: the pod's own
+    authority: str | None = None  # a file with the server's certificate authority; null: the pod's own
+    namespace: str = "dragoman"
+    queue: str = "dragoman"  # Kueue's LocalQueue
+    priorities: str = "dragoman"  # WorkloadPriorityClasses NAME-low, NAME-normal, NAME-high; empty: none
+    service: str = "dragoman"  # label of this service's jobs
+    image: str = "dragoman-train"  # image of the pods
+    ray: str | None = None  # its version of Ray; null: the version installed here
+    claim: str = "dragoman-home"  # the PersistentVolumeClaim with DRAGOMAN_HOME, which the service mounts too
+    places: str = "dragoman-places"  # the ConfigMap with the variables of every pod: MLflow's address, the bucket's
+    secret: str = "dragoman"  # the Secret with mlflow_credentials and s3_credentials
+    priority_class: str = "dragoman-training"  # of the pods; empty: the cluster's default
+    user: Count = 10001  # user of the image; the volumes belong to its group
+    memory: str = "8Gi"  # per pod
+    shared_memory: str = "2Gi"  # the part of it for /dev/shm
+    keep_seconds: Whole = 3600  # time that an ended RayJob stays
+
+    def check(self) -> None:
+        """Refuses invalid settings.
+
+        Raises:
+            UserError: names the key.
+        """
+        for name in ("namespace", "queue", "service", "image", "claim", "places", "secret", "memory", "shared_memory"):
+            if not getattr(self, name):
+                raise UserError(f"service.kueue.{name}: must not be empty")
+
+
+# forecast: it runs longer than was promised; idle: GPUs that it holds do not work
+Event = Literal["succeeded", "failed", "stuck", "preempted", "forecast", "idle"]
+
+
+@dataclass
+class MailConfig:
+    """The mail server that messages are handed to."""
+
+    server: str | None = None  # HOST:PORT; null: no mail is sent
+    security: Literal["starttls", "tls", "none"] = "starttls"
+    user: str | None = None
+    password: str | None = None  # a file with the user's password
+    sender: str = "dragoman@localhost"
+
+
+@dataclass
+class NotifyConfig:
+    """Targets by owner, and what targets may be. A target is https://..., slack:https://..., teams:https://... or
+    mailto:..."""
+
+    owners: dict[str, list[str]] = field(default_factory=dict)  # owner: targets, for all jobs; beside jobs.notify
+    events: list[Event] = field(default_factory=lambda: list(get_args(Event)))
+    secret: str | None = None  # a file with the key that signs webhooks: whsec_ and base64; null: no webhooks
+    hosts: list[str] = field(default_factory=list)  # private hosts that targets may name, also by http
+    stuck: Interval = 14_400.0  # seconds of waiting in the queue
+    timeout: Annotated[float, Range(0.1, 120)] = 10.0  # seconds for one delivery
+    mail: MailConfig = field(default_factory=MailConfig)
+
+
+ROLES = ("viewer", "submitter", "admin")
+ANYBODY = "*"
+
+
+@dataclass
+class ProxyConfig:
+    """The headers of the proxy, and how they become an owner with a role."""
+
+    header: str | None = None  # with the person's name, X-Forwarded-Preferred-Username; null: nobody comes by a proxy
+    secret: str | None = None  # a file; the proxy sends its content with each request
+    secret_header: str = "X-Dragoman-Proxy-Secret"
+    groups_header: str = "X-Forwarded-Groups"  # names with commas between
+    domain: str | None = None  # of names like anna@DOMAIN: it is left out, and others are refused
+    roles: dict[str, list[str]] = field(default_factory=dict)  # role: groups that have it; "*": everybody
+    session: Interval = 43_200.0  # seconds that a `dragoman login` lasts
+
+    def check(self) -> None:
+        """Refuses impossible values.
+
+        Raises:
+            UserError: names the key and the value.
+        """
+        if self.header is None:
+            return
+        if self.secret is None:
+            raise UserError("service.proxy.secret: is missing; without it anybody could send the header")
+        for role in self.roles:
+            if role not in ROLES:
+                raise unknown("service.proxy.roles", role, ROLES)
+        if not any(self.roles.values()):
+            raise UserError(
+                "service.proxy.roles: nobody would be let in; say who is: '+service.proxy.roles.submitter=[GROUP]'"
+            )
 
 
 @dataclass

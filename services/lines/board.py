@@ -55,9 +55,16 @@ class Board:
         boxes, arrows, size = _layout([one.step for one in self.seen.values()])
         shown = [
             {
-                **{"name": name, "verb": one.step.verb, "state": one.state, "words": " ".join(one.step.words)},
-                **{"label": one.step.label, "note": one.note, "tail": _tail(one), "kind": one.state.replace(" ", "-")},
-                **{"spent": duration(one.seconds) if one.seconds is not None else "", "box": boxes[name]},
+                "name": name,
+                "verb": one.step.verb,
+                "state": one.state,
+                "words": " ".join(one.step.words),
+                "label": one.step.label,
+                "note": one.note,
+                "tail": _tail(one),
+                "kind": one.state.replace(" ", "-"),
+                "spent": duration(one.seconds) if one.seconds is not None else "",
+                "box": boxes[name],
                 "after": ", ".join(one.step.after),
             }
             for name, one in self.seen.items()

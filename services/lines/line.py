@@ -16,22 +16,16 @@ from dragoman.services.jobs.client import entries, verbs
 from dragoman.services.jobs.planning.refusals import VERBS as QUEUED_VERBS
 from dragoman.services.jobs.planning.rehearsal import UNSEEN, rehearse
 from dragoman.services.lines.board import Board, State
-from dragoman.services.lines.here import run_here
-from dragoman.services.lines.queued import run_queued
 from dragoman.services.lines.recipe import Step, find_recipe, read_line
 from dragoman.services.lines.records import Records
+from dragoman.services.lines.running import run_here, run_queued
 from dragoman.services.lines.settings import LineRoot
 
 logger = logging.getLogger(__name__)
 
 
 def run_line(root: LineRoot, wanted: str, changes: Mapping[str, Any]) -> int:
-    """Makes what is missing of a line; prints each change of state, and where the page is.
-
-    Raises:
-        UserError: a mistake in the line, an output that was changed, or another process works on the same line.
-        ServiceError: a step has failed.
-    """
+    """Makes what is missing of a line; prints each change of state, and where the page is."""
     path = find_recipe(wanted)
     if is_address(str(root.paths["root"])):
         raise UserError(f"paths.root={root.paths['root']}: a line works on folders; name one (DRAGOMAN_HOME=FOLDER)")

@@ -56,11 +56,7 @@ class Loader(yaml.SafeLoader):
     """Refuses a key that stands twice: YAML's own loader takes the last one, and a step would be lost."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Returns the mapping.
-
-        Raises:
-            yaml.constructor.ConstructorError: a key stands twice.
-        """
+        """Returns the mapping."""
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         for twice in (key for place, key in enumerate(keys) if key in keys[:place] and key != "<<"):
             raise yaml.constructor.ConstructorError(None, None, f"{twice} stands twice", node.start_mark)
@@ -86,11 +82,7 @@ class Step:
 
 
 def find_recipe(wanted: str) -> Path:
-    """Returns a file, or the recipe of that name that Dragoman brings.
-
-    Raises:
-        UserError: neither is there.
-    """
+    """Returns a file, or the recipe of that name that Dragoman brings."""
     path, own = Path(wanted).expanduser(), RECIPES / f"{wanted}.yaml"
     if path.is_file():
         return path
@@ -108,9 +100,6 @@ def read_line(path: Path, home: str, changes: Mapping[str, Any], digest: Callabl
         home: `paths.root`, where what the steps make will lie.
         changes: variables that replace those of the file.
         digest: of a file or folder that a word names.
-
-    Raises:
-        UserError: no line, an unknown verb, step, output or variable, a cycle, or a word that is the line's own.
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader)
@@ -184,11 +173,7 @@ def _variable(path: Path, name: str, match: re.Match[str], variables: Mapping[st
 
 
 def _needs(
-    path: Path,
-    name: str,
-    words: Sequence[str],
-    after: Sequence[str],
-    written: Mapping[str, Written],
+    path: Path, name: str, words: Sequence[str], after: Sequence[str], written: Mapping[str, Written]
 ) -> list[str]:
     """Returns the steps that a step refers to or names; of `paths.*` and the like, which are Hydra's, none."""
     for one in after:

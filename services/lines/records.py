@@ -22,11 +22,7 @@ class Records:
         self._known: dict[str, Any] = dict(read_object(self._digests))
 
     def state(self, step: Step) -> Literal["made", "lost", "new"]:
-        """Returns `made` if the step is recorded and its output is there, `lost` if that was deleted, else `new`.
-
-        Raises:
-            UserError: the output is not the one that the step made.
-        """
+        """Returns `made` if the step is recorded and its output is there, `lost` if that was deleted, else `new`."""
         record = read_object(self.folder / f"{step.label}.json")
         if not record:
             return "new"
@@ -42,18 +38,19 @@ class Records:
         return "lost" if any("/" in value and not Path(value).exists() for value in step.outputs.values()) else "made"
 
     def write(self, step: Step, seconds: float, **more: Any) -> None:
-        """Records a step that has ended well.
-
-        Raises:
-            UserError: it has left no output.
-        """
+        """Records a step that has ended well."""
         for path in step.witnesses:
             if not path.is_file():
                 raise UserError(f"step {step.name}: has ended, but {path} is not there")
         witnesses = {path.name: self.digest(path) for path in step.witnesses}
         record = {
-            **{"step": step.name, "verb": step.verb, "words": list(step.words), "seconds": round(seconds, 1)},
-            **{"ended": time.time(), "witnesses": witnesses, **more},
+            "step": step.name,
+            "verb": step.verb,
+            "words": list(step.words),
+            "seconds": round(seconds, 1),
+            "ended": time.time(),
+            "witnesses": witnesses,
+            **more,
         }
         self.folder.mkdir(parents=True, exist_ok=True)
         atomic_write(self.folder / f"{step.label}.json", json.dumps(record, indent=2) + "\n")

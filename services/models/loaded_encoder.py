@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.model.inference.sentence_vectors import SentenceVectors, load_any_bundle, sentence_vectors
 from dragoman.services.models.named_loader import NamedLoader
 from dragoman.services.models.origin import Origin
 from dragoman.services.models.registry import ModelVersion
+
+if TYPE_CHECKING:
+    from dragoman.model.inference.sentence_vectors import SentenceVectors
 
 Floats = NDArray[np.float32]
 TEXT = "The dog sees the man."  # what every new encoder must read
@@ -22,7 +24,7 @@ BATCH_TOKENS = 8192  # many clients' texts at once: speed before equal last bits
 class LoadedEncoder:
     """A loaded encoder. Immutable: it is only replaced as a whole."""
 
-    vectors: SentenceVectors
+    vectors: "SentenceVectors"
     origin: Origin
 
     def encode(self, texts: Sequence[str], _nbest: int = 1) -> list[Floats]:
@@ -45,6 +47,8 @@ class EncoderLoader(NamedLoader[LoadedEncoder]):
         Raises:
             UserError: a bundle without them.
         """
+        from dragoman.model.inference.sentence_vectors import load_any_bundle, sentence_vectors  # loads torch
+
         bundle = load_any_bundle(directory)
         served = LoadedEncoder(
             sentence_vectors(bundle, self.device, batch_tokens=BATCH_TOKENS), Origin.of(bundle, version)

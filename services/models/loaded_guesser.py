@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dragoman.model.bundles.directory import bundle_kind
-from dragoman.model.bundles.language import TextBundle, load_text_bundle
-from dragoman.model.decoding.likely import MASK, Step, fill_steps, likely_path
 from dragoman.model.errors import UserError
 from dragoman.services.models.named_loader import NamedLoader
 from dragoman.services.models.origin import Origin
 from dragoman.services.models.registry import ModelVersion
+
+if TYPE_CHECKING:
+    from dragoman.model.bundles.language import TextBundle
+    from dragoman.model.decoding.likely import Step
 
 TEXT = "The dog sees the"  # what every new model must go on with
 KINDS = ("language", "masked")
@@ -28,7 +30,7 @@ class Ask(NamedTuple):
 class Found(NamedTuple):
     """The likeliest tokens of each step, and the text with the likeliest of all."""
 
-    steps: list[Step]
+    steps: "list[Step]"
     text: str
 
 
@@ -36,7 +38,7 @@ class Found(NamedTuple):
 class LoadedGuesser:
     """A loaded model. Immutable: it is only replaced as a whole."""
 
-    bundle: TextBundle
+    bundle: "TextBundle"
     origin: Origin
 
     def guess(self, asked: Sequence[Ask], _nbest: int = 1) -> list[Found | str]:
@@ -44,6 +46,8 @@ class LoadedGuesser:
         return [self._guess(one) for one in asked]
 
     def _guess(self, one: Ask) -> Found | str:
+        from dragoman.model.decoding.likely import fill_steps, likely_path  # loads torch
+
         tokenizer, form = self.bundle.tokenizer, self.bundle.normalisation
         try:
             if self.bundle.kind == "masked":
@@ -70,6 +74,9 @@ class GuesserLoader(NamedLoader[LoadedGuesser]):
         Raises:
             UserError: a bundle of another kind, or broken weights.
         """
+        from dragoman.model.bundles.language import load_text_bundle  # loads torch
+        from dragoman.model.decoding.likely import MASK
+
         if bundle_kind(directory) not in KINDS:
             raise UserError(
                 f"serve.guesser: {version.name or directory} holds a bundle of the kind {bundle_kind(directory)}. "

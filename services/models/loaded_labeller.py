@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dragoman.model.bundles.directory import bundle_kind
-from dragoman.model.bundles.labelled import KIND, load_label_bundle
 from dragoman.model.errors import UserError
-from dragoman.model.inference.labeller import Label, Labeller, TaggedWord, Words
+from dragoman.model.text.labelled_words import Label, TaggedWord, Words
 from dragoman.services.models.named_loader import NamedLoader
 from dragoman.services.models.origin import Origin
 from dragoman.services.models.registry import ModelVersion
+
+if TYPE_CHECKING:
+    from dragoman.model.inference.labeller import Labeller
 
 TEXT = "The dog sees the man."  # what every new model must label
 Labelled: TypeAlias = list[Label] | list[TaggedWord]
@@ -22,7 +24,7 @@ NUMBER = "number"  # the label of a model that gives numbers
 class LoadedLabeller:
     """A loaded model. Immutable: it is only replaced as a whole."""
 
-    labeller: Labeller
+    labeller: "Labeller"
     origin: Origin
 
     @property
@@ -55,6 +57,9 @@ class LabellerLoader(NamedLoader[LoadedLabeller]):
         Raises:
             UserError: a bundle of another kind.
         """
+        from dragoman.model.bundles.labelled import KIND, load_label_bundle  # loads torch
+        from dragoman.model.inference.labeller import Labeller
+
         if bundle_kind(directory) != KIND:
             raise UserError(
                 f"{self.key}: {version.name or directory} holds a bundle of the kind {bundle_kind(directory)}, which "

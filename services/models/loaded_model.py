@@ -5,20 +5,22 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dragoman.model.alignment.attention_map import AlignmentConfig
-from dragoman.model.bundles.ensemble import joined, load_ensemble
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
-from dragoman.model.inference.aligner import Aligner, open_aligner
 from dragoman.model.inference.kinds import check_translates, open_any_translator
 from dragoman.model.inference.translator import Translation, Translator, open_translator
 from dragoman.model.languages import MANY, base_language
 from dragoman.model.settings import DecodeConfig, EngineName
 from dragoman.services.models.origin import Origin
 from dragoman.services.models.registry import UNREGISTERED, ModelVersion
+
+if TYPE_CHECKING:
+    from dragoman.model.inference.aligner import Aligner
 
 logger = logging.getLogger(__name__)
 
@@ -39,8 +41,8 @@ class LoadedModel:
     origin: Origin
     source: str  # language
     target: str
-    open_aligner: Callable[[], Aligner] | None = None  # for the same bundle; loads the network in PyTorch
-    aligner: Aligner | None = None  # if set, every translation carries its attention
+    open_aligner: "Callable[[], Aligner] | None" = None  # for the same bundle; loads the network in PyTorch
+    aligner: "Aligner | None" = None  # if set, every translation carries its attention
     bytes: int = 0  # of its engine's weights in memory; `held_bytes` has all
     # of a multilingual model: (source, target) -> the tags before a source line, as text
     prefixes: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -102,6 +104,18 @@ class LoadedModel:
         aligning = self._kept.get("aligning")
         return self.bytes + (aligning.aligner.bytes if aligning and aligning.aligner else 0)
 
+    @cached_property
+    def marks_capitals(self) -> bool:
+        """Returns True if it has markers of capitals and learned to write them: it is asked for some lines in capitals.
+
+        Then texts in capitals are given to it as they are.
+        """
+        lines = [line.upper() for line in SMOKE_LINES.get(base_language(self.source), [])]
+        if not lines or not isinstance(self.translator, Translator) or not self.translator.tokenizers.target.markers:
+            return False
+        decode = dataclasses.replace(self.decode, nbest=1)
+        return all(answer.text.isupper() for answer in self.translator.translate(lines, decode, on_error="keep"))
+
     @property
     def most_alternatives(self) -> int:
         """Returns the number of translations that the search can give besides the best one."""
@@ -138,7 +152,7 @@ def load_model(
         source=source,
         target=target,
         bytes=_bytes_of(translator),
-        open_aligner=partial(open_aligner, bundle, alignment, device),
+        open_aligner=partial(_open_aligner, bundle, alignment, device),
         prefixes=bundle.prefixes if isinstance(bundle, TranslationBundle) and MANY in bundle.languages else {},
     )
     check_answers(served.into(*next(iter(served.prefixes), ("", ""))))
@@ -162,6 +176,8 @@ def load_several(
     Raises:
         UserError: as `load_ensemble`, an engine without ensembles, or a failure on the test lines.
     """
+    from dragoman.model.bundles.ensemble import joined, load_ensemble  # loads torch
+
     bundle = load_ensemble(directories, key)
     translator = open_translator(bundle, engine, device=device)
     source, target = bundle.languages
@@ -180,7 +196,13 @@ def load_several(
     return served
 
 
-def _tagged_aligner(open_aligner: Callable[[], Aligner], prefix: str) -> Aligner:
+def _open_aligner(bundle: TranslationBundle, alignment: AlignmentConfig | None, device: str) -> "Aligner":
+    from dragoman.model.inference.aligner import open_aligner  # loads torch
+
+    return open_aligner(bundle, alignment, device)
+
+
+def _tagged_aligner(open_aligner: "Callable[[], Aligner]", prefix: str) -> "Aligner":
     return dataclasses.replace(open_aligner(), prefix=prefix)
 
 

@@ -3,12 +3,10 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.bundles.download import bundle_folder
-from dragoman.model.bundles.language import TextBundle, TextKind, load_text_bundle
 from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import check_translates
@@ -17,6 +15,9 @@ from dragoman.model.settings import DecodeConfig
 from dragoman.services.models.loaded_model import LoadedModel, load_model, load_several
 from dragoman.services.models.registry import UNREGISTERED, ModelVersion, Registry
 from dragoman.services.settings import BundleSource, ModelSource
+
+if TYPE_CHECKING:
+    from dragoman.model.bundles.language import TextBundle, TextKind
 
 REGISTERED = "models:/"  # prefix of a name in the registry; anything else is a bundle's place
 logger = logging.getLogger(__name__)
@@ -140,17 +141,23 @@ def named_folder(source: BundleSource, wanted: str) -> Path:
     return found
 
 
-def open_text_bundle(source: BundleSource, kind: TextKind) -> TextBundle:
+def open_text_bundle(source: BundleSource, kind: "TextKind") -> "TextBundle":
     """Loads the bundle of a network of one language.
 
     Raises:
         UserError: no valid bundle of this kind, or an unknown model in the registry.
     """
+    from dragoman.model.bundles.language import load_text_bundle  # loads torch
+
     directory, _ = bundle_directory(source, kind)
     return load_text_bundle(directory, kind)
 
 
 def check_device(source: BundleSource) -> None:
     """Raises UserError if a GPU is requested and torch sees none."""
-    if source.device == "cuda" and not torch.cuda.is_available():
+    if source.device != "cuda":
+        return
+    import torch
+
+    if not torch.cuda.is_available():
         raise UserError("the verb's .device is cuda, and torch sees no GPU here; set it to cpu")

@@ -6,6 +6,7 @@ compare-and-set guards rows, and an advisory lock guards work that only one proc
 
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,18 +30,14 @@ class Database:
     """A database and its transactions. Messages begin with the setting that named it."""
 
     def __init__(self, url: str, setting: str, password: str | None = None) -> None:
-        """Opens it; a missing sqlite file is made. `password` is PostgreSQL's, if the URL has none.
-
-        Raises:
-            UserError: the URL names no supported database.
-        """
+        """Opens it; a missing sqlite file is made. `password` is PostgreSQL's, if the URL has none."""
         self.setting = setting
         self.engine = _engine(url, setting, password)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         self.writing = self.engine.execution_options(writes=True)
         # sqlite has one writer, and a busy one makes others sleep longer and longer: our threads take turns here
         self._writer: contextlib.AbstractContextManager[object] = (
-            threading.Lock() if self.is_sqlite else contextlib.nullcontext()
+            Turns() if self.is_sqlite else contextlib.nullcontext()
         )
 
     @contextlib.contextmanager
@@ -50,9 +47,16 @@ class Database:
             yield session
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[Session]:
-        """Yields a transaction that is committed if the block ends well, and rolled back otherwise."""
-        with self._writer, Session(self.writing, expire_on_commit=False) as session, session.begin():
+    def write(self, lasting: bool = True) -> Iterator[Session]:
+        """Yields a transaction that is committed if the block ends well, and rolled back otherwise.
+
+        One that is not `lasting` does not wait for the disk: it outlives the process at once, and a loss of power from
+        the next lasting one on, which the disk gets after it.
+        """
+        engine = self.writing if lasting else self.writing.execution_options(synced=False)
+        with self._writer, Session(engine, expire_on_commit=False) as session, session.begin():
+            if not (lasting or self.is_sqlite):
+                session.execute(text("SET LOCAL synchronous_commit TO off"))
             yield session
 
     @contextlib.contextmanager
@@ -65,6 +69,31 @@ class Database:
 
     def close(self) -> None:
         self.engine.dispose()
+
+
+class Turns:
+    """A lock that threads get in the order in which they came; a plain one goes to whoever has just freed it."""
+
+    def __init__(self) -> None:
+        self._guard, self._held = threading.Lock(), False
+        self._waiting: deque[threading.Lock] = deque()
+
+    def __enter__(self) -> None:
+        with self._guard:
+            if not self._held:
+                self._held = True
+                return
+            mine = threading.Lock()
+            mine.acquire()
+            self._waiting.append(mine)
+        mine.acquire()  # until the thread before hands it over
+
+    def __exit__(self, *_: object) -> None:
+        with self._guard:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._held = False
 
 
 @contextlib.contextmanager
@@ -110,5 +139,12 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    writes = connection.get_execution_options().get("writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    options = connection.get_execution_options()
+    if not options.get("writes", False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    level = "FULL" if options.get("synced", True) else "NORMAL"
+    if connection.info.get("synchronous", "FULL") != level:
+        connection.exec_driver_sql(f"PRAGMA synchronous={level}")
+        connection.info["synchronous"] = level
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,73 +1,84 @@
-"""Brings a service's tables to this program's version, by the Alembic migrations beside them."""
+"""Brings a service's tables to this program's version: makes the tables, columns and indexes that are missing.
 
-import contextlib
-import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+The declared tables are the only description. What cannot be derived from them, such as the values of a new column, is a
+step with the number of its version.
+"""
 
-from sqlalchemy import text
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, text
 from sqlalchemy.exc import DatabaseError
+from sqlalchemy.schema import CreateColumn
 
-from dragoman.model.errors import UserError, reason
+from dragoman.model.errors import UserError
 from dragoman.services.store.database import Database
 
 
 @dataclass(frozen=True)
-class Migrations:
-    """The migrations of one service. Several services may share a database: each counts its versions by itself."""
+class Schema:
+    """The tables of one service. Several services may share a database: each has a version of its own."""
 
-    versions: Path  # folder
-    version_table: str = "alembic_version"  # Alembic's own name
+    metadata: MetaData
+    version: str  # of this program's tables; a greater one sorts after it
+    version_table: str
+    steps: Mapping[str, Callable[[Connection], None]] = field(default_factory=dict)  # version -> what it fills in
 
 
-def upgrade(database: Database, migrations: Migrations, revision: str = "head") -> None:
-    """Migrates the tables to `revision`, one process at a time; makes those of a new database.
+def upgrade(database: Database, schema: Schema) -> None:
+    """Makes what is missing, one process at a time; in a new database everything.
 
     Raises:
         UserError: the database is of a newer Dragoman.
     """
-    if revision == "head" and _is_newest(database, migrations):
+    if _is_newest(database, schema):
         return
-    from alembic import command  # takes 0.2 s
-    from alembic.config import Config
-    from alembic.util import CommandError
+    versions = Table(schema.version_table, MetaData(), Column("version_num", String(32), primary_key=True))
+    with database.upgrading() as connection:
+        versions.create(connection, checkfirst=True)
+        before = connection.scalar(versions.select()) or ""
+        if before > schema.version:
+            raise UserError(
+                f"{database.setting}: {database.engine.url} was made by a newer Dragoman ({before}; this one knows "
+                f"{schema.version}); start that version, or name another database"
+            )
+        known = set(inspect(connection).get_table_names())
+        for table in schema.metadata.sorted_tables:
+            if table.name in known:
+                _extend(connection, table)
+        schema.metadata.create_all(connection)
+        for version, step in sorted(schema.steps.items()):
+            if before and before < version:
+                step(connection)
+        connection.execute(versions.delete())
+        connection.execute(versions.insert().values(version_num=schema.version))
 
-    config = Config()
-    config.set_main_option("path_separator", "newline")  # a folder's name may have blanks, commas or colons
-    folders = {"script_location": Path(__file__).parent / "migrations", "version_locations": migrations.versions}
-    for name, folder in folders.items():
-        config.set_main_option(name, str(folder).replace("%", "%%"))
-    try:
-        with _quiet("alembic"), database.upgrading() as connection:
-            config.attributes |= {"connection": connection, "version_table": migrations.version_table}
-            command.upgrade(config, revision)
-    except CommandError as problem:  # "Can't locate revision"
-        raise UserError(
-            f"{database.setting}: {database.engine.url} was made by a newer Dragoman ({reason(problem)}); "
-            "start that version, or name another database"
-        ) from None
+
+def _extend(connection: Connection, table: Table) -> None:
+    """Adds missing columns and indexes, and replaces the indexes of before."""
+    columns = {column["name"] for column in inspect(connection).get_columns(table.name)}
+    for column in table.columns:
+        if column.name not in columns:  # in rows of before it has the default that the table declares
+            added = CreateColumn(column).compile(dialect=connection.dialect)
+            connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {added}"))
+    present = {str(index["name"]): index["column_names"] for index in inspect(connection).get_indexes(table.name)}
+    wanted = {str(index.name): index for index in table.indexes}
+    for name in present:
+        if name not in wanted and name.startswith(f"ix_{table.name}_"):
+            connection.execute(text(f"DROP INDEX {name}"))
+    for name, index in wanted.items():
+        if present.get(name) != [column.name for column in index.columns]:
+            index.drop(connection, checkfirst=True)
+            index.create(connection)
 
 
-def _is_newest(database: Database, migrations: Migrations) -> bool:
-    """Returns True if the tables are of the newest migration, whose number begins the name of the last file."""
-    newest = max(path.name.partition("_")[0] for path in migrations.versions.glob("[0-9]*.py"))
+def _is_newest(database: Database, schema: Schema) -> bool:
+    """Returns True if the tables are of this program's version, and none of those it uses is missing."""
     try:
         with database.engine.connect() as connection:
-            return connection.execute(text(f"SELECT version_num FROM {migrations.version_table}")).scalars().all() == [
-                newest
-            ]
-    except DatabaseError:  # a new database, or one that Alembic's error is to tell of
+            versions = connection.execute(text(f"SELECT version_num FROM {schema.version_table}")).scalars().all()
+            return versions == [schema.version] and schema.metadata.tables.keys() <= {
+                *inspect(connection).get_table_names()
+            }
+    except DatabaseError:  # a new database, or one whose error the upgrade is to tell of
         return False
-
-
-@contextlib.contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    """Leaves out a logger's notes during the block."""
-    logger = logging.getLogger(name)
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

@@ -45,12 +45,7 @@ class Search:
         self.told: dict[int, int] = {}  # trial -> validations reported to the study
 
     def run(self, progress: Callable[[], None] = lambda: None) -> None:
-        """Runs until all trials have ended; calls `progress` after each.
-
-        Raises:
-            UserError: no trial gets a value; the message says why the last one failed.
-            ServiceError: the job service is away for too long.
-        """
+        """Runs until all trials have ended; calls `progress` after each."""
         while True:
             running = self._running()
             while len(running) < self.config.parallel and self._count_begun() < self.most:
@@ -150,9 +145,6 @@ class Search:
 def release(search: Search, best: FrozenTrial, patience: float = 3600.0) -> str:
     """Evaluates the best trial on the test set, registers it, and promotes it if it passes the gate; returns the
     result.
-
-    Raises:
-        ServiceError: one of the two jobs failed.
     """
     job = search.client.submit("train", [*search.release_words(best), "registry.register=true"])
     _wait(search.client, job["id"], patience)

@@ -22,11 +22,7 @@ class SweepConfig:
     promote: bool = False  # register the best trial at the end, and promote it if it passes the gate
 
     def check(self) -> None:
-        """Refuses invalid numbers.
-
-        Raises:
-            UserError: names the key and the value.
-        """
+        """Refuses invalid numbers."""
         check_ranges("sweep", self)
 
 

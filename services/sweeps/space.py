@@ -31,20 +31,12 @@ class Space:
         return self.words({key: _least(distribution) for key, distribution in self.varied.items()})
 
     def grid(self) -> dict[str, list[Any]]:
-        """Returns every value of every key.
-
-        Raises:
-            UserError: a key has no list of values.
-        """
+        """Returns every value of every key."""
         return {key: _values(key, distribution) for key, distribution in self.varied.items()}
 
 
 def read_space(words: Sequence[str]) -> Space:
-    """Splits a trial's overrides into fixed and varied ones.
-
-    Raises:
-        UserError: a word cannot be parsed, its interval is empty, or nothing varies.
-    """
+    """Splits a trial's overrides into fixed and varied ones."""
     space = read_words(words)
     if not space.varied:
         raise UserError(

@@ -33,11 +33,7 @@ def quiet_optuna() -> Iterator[None]:
 
 
 def open_study(folder: Path, name: str, config: SweepConfig, space: Space, seed: int) -> optuna.Study:
-    """Opens the study of this name, new or begun.
-
-    Raises:
-        UserError: it began with other words for its trials, another space or another metric.
-    """
+    """Opens the study of this name, new or begun."""
     asked = {
         "fixed": list(space.fixed),
         "space": {key: optuna.distributions.distribution_to_json(one) for key, one in space.varied.items()},
@@ -115,8 +111,12 @@ def records(study: optuna.Study, metric: str) -> list[dict[str, Any]]:
     state = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
     return [
         {
-            **{"trial": one.number, "job": one.user_attrs.get("job"), "state": state.get(one.state, "runs")},
-            **{"metric": metric, "value": one.value, "settings": dict(one.params)},
+            "trial": one.number,
+            "job": one.user_attrs.get("job"),
+            "state": state.get(one.state, "runs"),
+            "metric": metric,
+            "value": one.value,
+            "settings": dict(one.params),
         }
         for one in [*finished(study), *rest]
     ]

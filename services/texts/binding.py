@@ -6,7 +6,7 @@ and elements side by side (menus, badges) are apart, as a browser shows them.
 
 import itertools
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -19,8 +19,11 @@ from dragoman.services.texts.runs import Mask, Node, Run, Span, Tag, nested
 
 RAISED = frozenset(("sup", "sub"))
 COPIED = frozenset(("sup", "sub", "kbd"))  # what touches a word in them is copied with it
+RUBY = frozenset(("rt", "rp"))  # a word's sound is no part of the word
 APART = frozenset(("a", "label", "button", "option"))  # two of them side by side are two texts
-DEEPEST = 100  # tags inside of each other
+LOOKS = frozenset(
+    ("b", "i", "em", "strong", "u", "mark", "*", "**", "_", "__")
+)  # of letters in a word: <b>Java</b>Script
 KEYS = frozenset(("code", "kbd", "samp", "var"))
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}\p{N}]+)*")
 _REFERENCE = regex.compile(r"[\[(](?:\p{N}{1,3}|\p{Ll}{1,4})[\])]|\p{N}{1,3}|[*†‡§]{1,3}")
@@ -28,6 +31,7 @@ _NATURAL = regex.compile(r"\p{L}(?:\p{Ll}|\p{Lo}|\p{M}){2,}+$")  # no formula, n
 _UNIT = regex.compile(rf"(?<![\w])(?:{UNITS})$")
 MOST_INSIDE = 2  # tags inside of a word that are put around all of it
 _OPENERS = "([{\"'“‘«„¿¡"
+_FEED, _BLANKS = regex.compile(r"[\t-\r\x1c-\x1e\x85\u2028\u2029]"), regex.compile(r"\s++")  # what ends a line
 _JOINTS = regex.compile(r"[+/:.@&_~-]{1,2}")
 
 
@@ -37,10 +41,8 @@ def bind(run: Run, counts: bool = False) -> Run:
     `counts`: a # stands for a number, as in a plural's branch.
     """
     markup = run.form.kind in ("html", "xml")
-    if not (run.masks or run.tags or counts) and is_ordinary(run.text):
+    if not (run.masks or run.tags or counts) and is_ordinary(run.text) and not _FEED.search(run.text):
         return run
-    if not markup:
-        _pair(run)
     _take_references(run)
     run.borders = _borders(run)
     found = (mask for edge in _between(run) for mask in find_masks(run.text, *edge))
@@ -49,12 +51,22 @@ def bind(run: Run, counts: bool = False) -> Run:
     _merge(run, found)
     if counts:
         _merge(run, (Mask(at, at + 1, "count", "#") for at, sign in enumerate(run.text) if sign == "#"))
+    _merge(run, _feeds(run))
     _glue(run)
     return run
 
 
 def _between(run: Run) -> Iterator[Span]:
     return itertools.pairwise((0, *run.borders, len(run.text)))
+
+
+def _feeds(run: Run) -> Iterator[Mask]:
+    """Yields the ends of lines, with the blanks around them: blanks of a sentence that are written as they were."""
+    edges = {0, len(run.text), *(place for tag in run.tags for place in (tag.start, tag.end))}
+    for edge in itertools.pairwise(sorted(edges)) if _FEED.search(run.text) else ():
+        for blanks in _BLANKS.finditer(run.text, *edge):
+            if _FEED.search(blanks.group()):
+                yield Mask(*blanks.span(), "soft", blanks.group(), anchor=True)
 
 
 def _merge(run: Run, found: Iterable[Mask]) -> None:
@@ -85,7 +97,7 @@ def _fill(run: Run, message: Mask, masks: Sequence[Mask]) -> list[Tag]:
 
     Returns the tags that are a part of the message.
     """
-    tags = _tags_in(run, message.start, message.end)
+    tags = run.tags_inside(message.start, message.end)
     within = Run(run.text, list(masks), tags, run.form)
     message.raw = within.source(message.start, message.end, tags)
     parsed = icu.read_message(run.text[message.start : message.end], 0)
@@ -108,29 +120,17 @@ def _fill(run: Run, message: Mask, masks: Sequence[Mask]) -> list[Tag]:
     return tags
 
 
-def _tags_in(run: Run, start: int, end: int) -> list[Tag]:
-    """Returns the tags that lie in a part of the text."""
-    first = bisect_left(run.tags, start, key=lambda tag: tag.start)
-    beginning = itertools.takewhile(lambda tag: tag.start <= end, itertools.islice(run.tags, first, None))
-    return [tag for tag in beginning if tag.end <= end]
-
-
 def _take_references(run: Run) -> None:
-    """Makes the mark of a note behind a word or a stop a unit that is no word, and code of Markdown one that is."""
+    """Makes the mark of a note behind a word or a stop a unit that is no word."""
     found: dict[Span, list[Tag]] = defaultdict(list)
-    gone, dropped, units, last = set[int](), set[int](), list[Mask](), 0
+    gone, units = set[int](), list[Mask]()
     for tag in run.tags:
-        if run.form.kind == "markdown" and tag.name in KEYS and last <= tag.start < tag.end:
-            last, inside = tag.end, _tags_in(run, tag.start, tag.end)
-            units.append(Mask(tag.start, tag.end, "code", run.source(tag.start, tag.end, inside)))
-            gone |= set(map(id, inside))
-            dropped |= set(map(id, run.inside(tag.start, tag.end)))
-        elif id(tag) not in gone and tag.end - tag.start <= 6 and _REFERENCE.fullmatch(run.text, tag.start, tag.end):
+        if tag.end - tag.start <= 6 and _REFERENCE.fullmatch(run.text, tag.start, tag.end):
             found[tag.start, tag.end].append(tag)
     closed = {tag.end for tag in run.tags if tag.start < tag.end} if found else set()
     for (start, end), tags in found.items():
         badge = start in closed and not any(tag.name in RAISED for tag in tags)
-        if badge or len(_tags_in(run, start, end)) > len(tags):
+        if badge or len(run.tags_inside(start, end)) > len(tags):
             continue
         before, after = run.text[max(0, start - 40) : start], run.text[end : end + 1]
         word = _NATURAL.search(before) is not None and _UNIT.search(before) is None
@@ -140,20 +140,19 @@ def _take_references(run: Run) -> None:
             gone |= set(map(id, tags))
     if gone:
         run.tags = [tag for tag in run.tags if id(tag) not in gone]
-        kept = (mask for mask in run.masks if id(mask) not in dropped)
-        run.masks = sorted((*kept, *units), key=lambda mask: mask.start)
+        run.add_masks(units)
 
 
 def _borders(run: Run) -> list[int]:
     """Returns where elements stand side by side without a blank, as two texts."""
-    if run.form.kind not in ("html", "markdown"):
+    if run.form.kind == "xml":
         return []
     starts, ends = defaultdict[int, set[str]](set), defaultdict[int, set[str]](set)
-    for tag in run.tags:
-        if tag.start < tag.end:
-            starts[tag.start].add(tag.name)
-            ends[tag.end].add(tag.name)
     text = run.text
+    for tag in run.tags:
+        name = "" if tag.name in LOOKS and text.find(" ", tag.start, tag.end) < 0 else tag.name
+        starts[tag.start].add(name)
+        ends[tag.end].add(name)
     found = {
         mask.start
         for mask in run.masks
@@ -167,11 +166,20 @@ def _borders(run: Run) -> list[int]:
 
 def _divides(left: str, right: str, closed: set[str], opened: set[str]) -> bool:
     """Returns True if elements that end and begin between two characters are two texts."""
+    if (closed | opened) & RUBY:
+        return True
     one, other = left[-1:], right[:1]
     if not one or one.isspace() or not other.isalnum() or (closed | opened) & RAISED:
         return False
     if not (closed and opened):
-        return left.isalpha() and right.isalpha() and len(left + right) == 4 and one.islower() and other.isupper()
+        return (
+            (closed | opened) != {""}
+            and left.isalpha()
+            and right.isalpha()
+            and len(left + right) == 4
+            and one.islower()
+            and other.isupper()
+        )
     if one.isalpha() and (other.islower() or (not other.isupper() and other.isalpha())):
         return bool(closed & APART and opened & APART)
     return not (one in _OPENERS or (other.isdigit() and not one.isalpha()))
@@ -199,7 +207,7 @@ def _glue(run: Run) -> None:
         if copied or len(inner) > MOST_INSIDE or any(tag.name in COPIED for tag in inner.values()):
             held = run.inside(start, end)
             units = [mask for mask in held if _holds_none(ordered, mask.start, mask.end)]
-            within = [tag for tag in _tags_in(run, start, end) if id(tag) in inner]
+            within = [tag for tag in run.tags_inside(start, end) if id(tag) in inner]
             glued.append(Mask(start, end, "glued", Run(run.text, units, form=run.form).source(start, end, within)))
             gone |= inner.keys()
             masks |= set(map(id, held))
@@ -209,7 +217,8 @@ def _glue(run: Run) -> None:
                 tag.end = end if start < tag.end < end else tag.end
     run.tags = nested(tag for tag in run.tags if id(tag) not in gone)
     kept = (mask for mask in run.masks if id(mask) not in masks)
-    run.masks = sorted((*kept, *glued), key=lambda mask: mask.start)
+    run.masks = list(kept)
+    run.add_masks(glued)
 
 
 def _holds_none(edges: Sequence[int], start: int, end: int) -> bool:
@@ -241,62 +250,3 @@ def _words(run: Run) -> list[tuple[int, int, list[Mask]]]:
         else:
             found.append((start, end, [mask] if mask else []))
     return found
-
-
-def _pair(run: Run) -> None:
-    """Makes tags that stand in a text as characters (masks of the kind `tag`) units around their words."""
-    if run.form.kind == "text":
-        run.masks = [mask for mask in find_masks(run.text) if mask.kind == "tag"] if "<" in run.text else []
-    pairs = _pairs(run)
-    removed = {id(mask) for pair in pairs for mask in pair}
-    gone = sorted((mask.start, mask.end) for pair in pairs for mask in pair)
-    ends = [end for _, end in gone]
-    lengths = [0, *itertools.accumulate(end - start for start, end in gone)]
-
-    def move(place: int) -> int:
-        return place - lengths[bisect_right(ends, place)]  # nothing that is left begins or ends inside of a tag
-
-    for tag in run.tags:
-        tag.start, tag.end = move(tag.start), move(tag.end)
-    run.tags = nested((*run.tags, *(Tag(move(a.end), move(b.start), a.raw, b.raw) for a, b in pairs)))
-    run.masks = [mask for mask in run.masks if id(mask) not in removed] if run.form.kind != "text" else []
-    for mask in run.masks:
-        mask.start, mask.end = move(mask.start), move(mask.end)
-    kept, place = [], 0
-    for start, end in gone:
-        kept.append(run.text[place:start])
-        place = end
-    run.text = "".join([*kept, run.text[place:]])
-
-
-def _pairs(run: Run) -> list[tuple[Mask, Mask]]:
-    """Returns the tags that belong together, none of which begins in one tag of the run and ends in another."""
-    found: list[tuple[Mask, Mask]] = []
-    waiting: list[tuple[Mask, int]] = []
-    names: Counter[str] = Counter()  # of those: most tags that end nothing need no search
-    tags, around = deque(run.tags), list[Tag]()
-    for mask in run.masks:
-        if mask.kind != "tag" or mask.raw.startswith("<!"):
-            continue
-        while tags and tags[0].start <= mask.start:
-            around.append(tags.popleft())
-        while around and around[-1].end <= mask.start:
-            around.pop()
-        outer = id(around[-1]) if around else 0
-        if not mask.raw.startswith("</") and len(waiting) < DEEPEST:
-            waiting.append((mask, outer))
-            names[_name(mask)] += 1
-        elif mask.raw.startswith("</") and names[_name(mask)]:
-            first, same = waiting.pop()
-            names[_name(first)] -= 1
-            while _name(first) != _name(mask):
-                first, same = waiting.pop()
-                names[_name(first)] -= 1
-            if same == outer:
-                found.append((first, mask))
-    return found
-
-
-def _name(tag: Mask) -> str:
-    words = tag.raw.strip("</>").split()
-    return words[0].lower() if words else ""

@@ -1,17 +1,16 @@
 """Checks every answer: read again, it has what its source has, each once and in a valid nesting."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from markdown_it.token import Token
 
 from dragoman.model.errors import UserError
-from dragoman.services.texts.binding import DEEPEST
-from dragoman.services.texts.markdown import read_inline
+from dragoman.services.texts.markdown import SPECIAL, read_inline
 from dragoman.services.texts.markup import ATTRIBUTES
-from dragoman.services.texts.runs import Form, Run
-from dragoman.services.texts.trees import Element, Loose, Text, read_html_tree, read_xml_tree, walk
+from dragoman.services.texts.runs import Node, Run
+from dragoman.services.texts.trees import Element, Text, read_html_tree, read_xml_tree, walk
 
 TRANSLATED = frozenset((*ATTRIBUTES, "content", "value"))
 _MARKS = frozenset("*_[]<>&`~\\!#|")  # with which Markdown is written
@@ -34,8 +33,12 @@ def find_problem(run: Run, text: str, flat: str) -> str:
     if kind == "attribute" or not (run.tags or (kind == "markdown" and not _MARKS.isdisjoint(text))):
         return ""
     try:
-        before = read_shape(run.form, run.raw or run.source(0, len(run.text), run.tags), run.tokens)
-        after, plain = read_shape(run.form, text), read_shape(run.form, flat)
+        whole = 0, len(run.text), run.tags
+        before = _read_shape(run, run.raw or run.source(*whole), source=True)
+        glued = any(mask.kind == "glued" for mask in run.masks)
+        if glued and _read_shape(run, run.source(*whole)).text != before.text:
+            return "text would stand twice or be lost"
+        after, plain = _read_shape(run, text), _read_shape(run, flat)
     except UserError:
         return "its markup could not be read"
     if after.units != before.units:
@@ -45,13 +48,38 @@ def find_problem(run: Run, text: str, flat: str) -> str:
     return "" if Counter(after.text) == Counter(plain.text) else "text would stand twice or be lost"
 
 
-def read_shape(form: Form, raw: str, tokens: Sequence[Token] = ()) -> Shape:
-    """Returns the shape of a run as it is written; `tokens`: what a parser of Markdown has read of it."""
+def find_missing(source: Sequence[Node], target: Sequence[Node]) -> list[str]:
+    """Returns the units of a text that a translation by people has not as often: of a number its digits are compared,
+    which may be fewer times there than before, of a message its name and kind."""
+    before, after = (
+        Counter(key for node in nodes if isinstance(node, Run) for key in _keys(node)) for nodes in (source, target)
+    )
+    more = {key: times for key, times in (after - before).items() if not key.isdigit()}
+    return list(((before - after) + Counter(more)).elements())
+
+
+def _keys(run: Run) -> Iterable[str]:
+    for unit in run.units:
+        if unit.kind in ("number", "message"):
+            yield "".join(filter(str.isdigit, unit.raw)) if unit.kind == "number" else ",".join(unit.raw.split(",")[:2])
+        elif unit.kind not in ("soft", "border"):
+            yield unit.raw
+
+
+def _read_shape(run: Run, raw: str, source: bool = False) -> Shape:
+    """Returns the shape of a run as it is written; `source`: as its parser has read it before."""
     units, empty = Counter[str](), Counter[str]()
     text: list[str] = []
     waiting: list[tuple[str, int]] = []
     filled = 0
-    for event, what in _read_markdown(tokens) if tokens else _EVENTS[form.kind](raw):
+    if run.form.kind == "markdown":
+        tokens, references, ends = run.parsed
+        for end in ends:
+            raw = raw.replace(end, "\n")
+        events = _read_markdown(tokens if source else read_inline(raw, references))
+    else:
+        events = _read_tree(read_xml_tree(raw) if run.form.kind == "xml" else read_html_tree(raw))
+    for event, what in events:
         if event == "open":
             waiting.append((what, filled))
         elif event == "close":
@@ -72,19 +100,17 @@ def _read_tree(root: Element) -> Iterable[Event]:
         if one is root or one == "":
             continue
         if isinstance(one, Element):
-            yield "open", _key(one, one.opening)
-        elif isinstance(one, Loose):
-            yield "unit", _key(one, one.raw)
+            yield "open" if one.closing else "unit", _key(one)
         elif isinstance(one, Text):
             yield "text", one.text
         else:
             yield "close", one
 
 
-def _key(one: Element | Loose, raw: str) -> str:
+def _key(one: Element) -> str:
     """Returns a tag without its attributes that are translated."""
     if TRANSLATED.isdisjoint(one.attributes):
-        return raw
+        return one.opening
     return f"{one.name} {sorted((name, value) for name, value in one.attributes.items() if name not in TRANSLATED)}"
 
 
@@ -92,17 +118,9 @@ def _read_markdown(tokens: Iterable[Token]) -> Iterable[Event]:
     for token in tokens:
         if token.nesting:
             yield ("open" if token.nesting > 0 else "close"), f"{token.markup} {token.attrs or ''}"
-        elif token.type == "text":
+        elif token.type == "text" or (token.type == "text_special" and not SPECIAL.search(token.content)):
             yield "text", token.content
         elif token.type == "image":
             yield "unit", f"image {token.attrGet('src')}"
         elif token.type not in ("softbreak", "hardbreak"):
             yield "unit", token.content
-
-
-_EVENTS: dict[str, Callable[[str], Iterable[Event]]] = {
-    "text": lambda raw: _read_tree(read_html_tree(raw, DEEPEST)),
-    "html": lambda raw: _read_tree(read_html_tree(raw, DEEPEST)),
-    "xml": lambda raw: _read_tree(read_xml_tree(raw, DEEPEST)),
-    "markdown": lambda raw: _read_markdown(read_inline(raw)),
-}

@@ -13,6 +13,7 @@ from dragoman.services.texts.stand_ins import Pair, StandIns
 
 _STOP = regex.compile(r"(?:[\p{Sentence_Terminal}…]+|[:;])[\"'”’»)\]]*$")
 PLAIN_SCRIPT = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Armenian}\p{Georgian}\p{Hebrew}\p{N}\"'”’»)\]]$")
+SHORT = 3  # words of a text that is given in several forms
 _OTHER_BLANK = regex.compile(r"[^\S ]|[\x1c-\x1f]")
 _APOSTROPHE = regex.compile(r"(?<=\p{L})’(?=\p{L})")
 
@@ -26,7 +27,6 @@ class Line:
     stood: list[tuple[Mask, Pair, Span]]  # masks whose stand-in is in the text, and where
     shown: list[Mask]  # masks that the model sees as they are
     anchors: list[Mask]  # masks that are left out
-    breaks: list[tuple[int, str]]  # line feeds of the run that are blanks here
     softs: list[Mask]  # masks that are line feeds
     shouted: bool
     small: bool
@@ -44,10 +44,12 @@ def make_line(
     hidden: frozenset[Mask] = frozenset(),
     form: Literal["", "small", "given"] = "",
     language: str = "",
+    marks_capitals: bool = False,
 ) -> Line | None:
     """Returns the line of a part; None if there are not enough stand-ins for its masks.
 
     `hidden`: the masks that the model did not copy as they are; `form`: the capitals of a short text, `short.Form`.
+    A model that `marks_capitals` gets sentences in capitals as they are, unless something in them is not its own.
     """
     start, end = span
     text = run.text[start:end]
@@ -55,7 +57,7 @@ def make_line(
     numbers = (pair for pair in stand_ins.numbers if pair[0] not in text)
     signs: list[str] = []
     origin: list[int] = []
-    line = Line("", origin, [], [], [], [], [], casing.is_shouted(_outside(run, span, masks)), False, False, "", "")
+    line = Line("", origin, [], [], [], [], casing.is_shouted("".join(run.outside(*span))), False, False, "", "")
 
     def add(piece: str, place: int, fixed: bool) -> None:
         signs.extend(piece)
@@ -69,8 +71,8 @@ def make_line(
             break
         if mask.kind == "soft":
             line.softs.append(mask)
-            signs.append(" ")
-            origin.append(mask.start)
+            if signs and not signs[-1].isspace():
+                add(" ", mask.start, fixed=True)
         elif mask.anchor:
             line.anchors.append(mask)
             if (not signs or signs[-1].isspace()) and run.text[mask.end : mask.end + 1].isspace() and signs:
@@ -87,8 +89,9 @@ def make_line(
             add(pair[0], mask.start, fixed=True)
         place = mask.end
     line.linked = bool(run.tags or run.masks)
-    _flatten(line, signs, origin)
-    given = "".join(signs)
+    given = _OTHER_BLANK.sub(" ", "".join(signs))
+    if marks_capitals and not (line.stood or line.shown) and given.count(" ") >= SHORT:
+        line.shouted = False
     if line.shouted and form != "given":
         given = _calm(given, [place for _, _, place in line.stood], language)
     elif not line.shouted:
@@ -104,40 +107,6 @@ def make_line(
         origin.append(origin[-1])
     line.text = given + line.stop
     return line
-
-
-def _outside(run: Run, span: Span, masks: Sequence[Mask]) -> str:
-    kept, place = [], span[0]
-    for mask in masks:
-        kept.append(run.text[place : mask.start])
-        place = mask.end
-    return "".join([*kept, run.text[place : span[1]]])
-
-
-def _flatten(line: Line, signs: list[str], origin: list[int]) -> None:
-    """Makes a line feed and the blanks around it one blank."""
-    if not _OTHER_BLANK.search("".join(signs)):
-        return
-    at = 0
-    while at < len(signs):
-        if signs[at] in "\t\r\n\x85\u2028\u2029\v\f\x1c\x1d\x1e":
-            first, last = at, at
-            while first > 0 and signs[first - 1].isspace():
-                first -= 1
-            while last + 1 < len(signs) and signs[last + 1].isspace():
-                last += 1
-            line.breaks.append((first, "".join(signs[first : last + 1])))
-            signs[first : last + 1] = [" "]
-            del origin[first + 1 : last + 1]
-            shift = last - first
-            line.stood[:] = [
-                (mask, pair, (begin - shift, end - shift) if begin > first else (begin, end))
-                for mask, pair, (begin, end) in line.stood
-            ]
-            at = first
-        elif signs[at].isspace():
-            signs[at] = " "
-        at += 1
 
 
 def _calm(text: str, kept: Iterable[Span], language: str) -> str:

@@ -2,21 +2,28 @@
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from functools import cache
+from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline, autolink, backtick, image, link
 from markdown_it.token import Token
 
 from dragoman.model.errors import UserError
-from dragoman.services.texts.binding import DEEPEST, bind
-from dragoman.services.texts.markup import read_html
+from dragoman.services.texts.binding import bind
+from dragoman.services.texts.markup import Reader, add_tag, read_html
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.protected import has_letter
-from dragoman.services.texts.runs import Form, Mask, Node, Run, Tag
+from dragoman.services.texts.runs import Form, Mask, Node, Run
+from dragoman.services.texts.trees import DEEPEST, Element, Grower, Text
 
+Env = MutableMapping[str, Any]  # of the parser: references of links
+Rule = Callable[[StateInline, bool], bool]
+MARKS = "*"  # with which the names of Markdown's own elements begin
+SPECIAL = re.compile(r"[*_\[\]<>&`~\\!#|+=:-]")  # what would be markup without its backslash
 DEEPEST_INLINE = 10  # links and emphasis inside of each other; brackets further inside are text
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)\r?\n(?:(?!\1).*\n)*\1.*(?:\n|$)")
 _MODULE = re.compile(  # of MDX
@@ -37,9 +44,11 @@ def read_markdown(text: str, options: TextOptions) -> list[Node]:
     for line in lines:
         starts.append(starts[-1] + len(line))
     nodes: list[Node] = [head.group()] if head else []
+    reader = Reader(options, Form("markdown"))
     place = 0
     row, column = -1, 0  # where the last cell of a table's row was found
-    for token in parser.parse(body):
+    references: Env = {}
+    for token in parser.parse(body, references):
         if token.type == "html_block" and token.map:
             begin, end = starts[token.map[0]], starts[min(token.map[1], len(lines))]
             if begin >= place:
@@ -56,15 +65,15 @@ def read_markdown(text: str, options: TextOptions) -> list[Node]:
         column = found[-1][1] - starts[first] if len(found) == 1 else 0
         begin, end = found[0][0], found[-1][1]
         glue = [_line_end(body, *one) + body[one[1] : other[0]] for one, other in itertools.pairwise(found)]
-        nodes += [body[place:begin], _make_run(token, glue, body[begin:end])]
+        nodes += [body[place:begin], _make_run(token, glue, body[begin:end], reader, references)]
         place = end
     nodes.append(body[place:])
     return [node for node in nodes if node != ""]
 
 
-def read_inline(text: str) -> list[Token]:
-    """Returns what the text of a block holds."""
-    return [child for token in _parser().parseInline(text) for child in token.children or ()]
+def read_inline(text: str, references: Env) -> list[Token]:
+    """Returns what the text of a block holds; `references`: what the parser has found in the document."""
+    return [child for token in _parser().parseInline(text, references) for child in token.children or ()]
 
 
 @cache
@@ -108,6 +117,8 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": DEEPEST}).enable(["table", "strikethrough"]).disable("text_join")
     parser.block.ruler.before("table", "check_blocks", check_blocks)
     parser.block.ruler.before("table", "box", read_box, {"alt": ["paragraph", "reference", "blockquote", "list"]})
+    for name, rule in (("backticks", backtick), ("link", link), ("image", image), ("autolink", autolink)):
+        parser.inline.ruler.at(name, _noting(rule))
     parser.core.ruler.after("block", "bound_links", bound_links)
     return parser
 
@@ -138,98 +149,73 @@ def _line_end(body: str, start: int, end: int) -> str:
     return line[len(line.rstrip(" ")) :] or ("\\" if line.endswith("\\") else "")
 
 
-class _Inline:
-    """The children of an inline token as one text with masks and tags."""
+def _make_run(token: Token, glue: Sequence[str], raw: str, reader: Reader, references: Env) -> Node:
+    grower, ends = Grower(), iter(glue)
+    autolink = False
+    started = token.content.partition("\\")[0].strip()  # 2020\. begins no list
 
-    def __init__(self, glue: Sequence[str]) -> None:
-        self.glue = list(glue)
-        self.text: list[str] = []
-        self.length = 0
-        self.masks: list[Mask] = []
-        self.tags: list[Tag] = []
-        self.open: list[Tag] = []
+    def written(text: str) -> str:
+        """Returns what the parser has read as the document has it, with the marks at the beginnings of lines."""
+        first, *lines = text.split("\n")
+        return first + "".join(next(ends, "\n") + line for line in lines)
 
-    def add(self, text: str) -> None:
-        self.text.append(text)
-        self.length += len(text)
-
-    def mask(self, raw: str, anchor: bool, kind: str = "code", inner: Sequence[Node] = ()) -> None:
-        self.masks.append(Mask(self.length, self.length + 1, kind, raw, anchor, inner))
-        self.add({"soft": "\n", "border": "\u2029"}.get(kind, "\ufffc"))
-
-    def start(self, opening: str) -> None:
-        tag = Tag(self.length, self.length, opening, "", len(self.open) + 1)
-        self.tags.append(tag)
-        self.open.append(tag)
-
-    def end(self, closing: str) -> None:
-        if self.open:
-            tag = self.open.pop()
-            tag.end, tag.closing = self.length, closing
-
-
-def _make_run(token: Token, glue: Sequence[str], raw_text: str) -> Run:
-    found = _Inline(glue)
-    ends: list[str] = []
-    skipped = at = 0
     for child in token.children or ():
-        if child.type == "link_close":
-            closing = ends.pop()
-            if closing:
-                found.end(closing)
-            skipped -= not closing
-        elif skipped:
-            continue
-        elif child.type == "link_open" and child.markup == "autolink":
-            found.mask(f"<{child.attrGet('href')}>".replace("<mailto:", "<"), False, "url")
-            ends.append("")
-            skipped += 1
+        name = MARKS + child.markup
+        as_written = str(child.meta.get("raw", child.content))
+        if autolink:
+            autolink = child.type != "link_close"
+            if not autolink:
+                grower.add(Mask(0, 0, "url", as_written))
         elif child.type == "link_open":
-            found.start("[")
-            ends.append(f"]({_address(child, 'href')})")
-        elif child.type.endswith("_open"):
-            found.start(child.markup)
-        elif child.type.endswith("_close"):
-            found.end(child.markup)
+            autolink = child.markup == "autolink"
+            if not autolink:
+                grower.start(Element(MARKS, "["))
+        elif child.type == "link_close":
+            grower.end(MARKS, written(as_written))
+        elif child.nesting > 0:
+            grower.start(Element(name, child.markup))
+        elif child.nesting < 0:
+            grower.end(name, child.markup)
         elif child.type == "code_inline":
-            raw, at = _code(child, token.content, at)
-            lines = raw.split("\n")
-            ends_of = [found.glue.pop(0) if found.glue else "\n" for _ in lines[1:]]
-            found.mask(lines[0] + "".join(end + line for end, line in zip(ends_of, lines[1:], strict=True)), False)
+            grower.add(Mask(0, 0, "code", written(as_written)))
         elif child.type == "image":
-            alt = child.content
-            inner: list[Node] = ["![", bind(Run(alt, name="alt")), f"]({_address(child, 'src')})"]
-            raw = f"![{alt}]({_address(child, 'src')})"
-            found.mask(raw, True, "image", inner if has_letter(alt) else ())
-        elif child.type == "softbreak":
-            found.mask(found.glue.pop(0) if found.glue else "\n", True, "soft")
-        elif child.type == "hardbreak":
-            found.mask(found.glue.pop(0) if found.glue else "  \n", True, "border")
+            mask = Mask(0, 0, "image", written(as_written), anchor=True)
+            if has_letter(child.content) and "\n" not in as_written:
+                end = as_written[2 + len(child.content) :]
+                mask.inner = ["![", bind(Run(child.content, name="alt")), _closing(end, child.content)]
+            grower.add(mask)
+        elif child.type in ("softbreak", "hardbreak"):
+            soft = child.type == "softbreak"
+            grower.add(Mask(0, 0, "soft" if soft else "border", next(ends, "\n" if soft else "  \n"), anchor=True))
         elif child.type == "html_inline":
-            found.mask(child.content, True, "tag")
-        elif child.type == "text_special":
-            found.mask(child.markup, not child.content.isalnum(), "escape")
+            add_tag(grower, written(child.content), within=MARKS)
+        elif child.type == "text_special" and (SPECIAL.search(child.content) or started.isdigit()):
+            grower.add(Mask(0, 0, "escape", child.markup, anchor=True))
         else:
-            found.add(child.content)
-    return bind(
-        Run("".join(found.text), found.masks, found.tags, Form("markdown"), raw=raw_text, tokens=token.children or ())
+            grower.add(Text(child.content, child.content))
+    return reader.run(
+        grower.unwind().children, raw, (token.children or (), references, {end for end in glue if end != "\n"})
     )
 
 
-def _code(token: Token, content: str, start: int) -> tuple[str, int]:
-    """Returns a code span as it is written in a block's content from `start` on, and where it ends there."""
-    marks = token.markup
-    runs = re.compile(f"(?<!`){marks}(?!`)").finditer(content, start)
-    for first, last in itertools.pairwise(runs):
-        if content[first.end() : last.start()].replace("\n", " ").strip(" ") == token.content.strip(" "):
-            return content[first.start() : last.end()], last.end()
-    return f"{marks}{token.content}{marks}", start
+def _noting(rule: Rule) -> Rule:
+    """Returns a rule of the parser that also notes how its token is written, of a link what stands behind its text."""
+
+    def noting(state: StateInline, silent: bool) -> bool:
+        start = state.pos
+        if not rule(state, silent):
+            return False
+        if not silent and state.tokens and rule is not link:
+            state.tokens[-1].meta.setdefault("raw", state.src[start : state.pos])
+        elif not silent and rule is link:
+            end = state.md.helpers.parseLinkLabel(state, start, True)
+            closing = _closing(state.src[end : state.pos], state.src[start + 1 : end])
+            state.tokens[-1].meta["raw"] = closing
+        return True
+
+    return noting
 
 
-def _address(token: Token, name: str) -> str:
-    """Returns an address with its title as they stand in brackets."""
-    address = str(token.attrGet(name) or "")
-    if any(sign in address for sign in " ()<>") or not address:
-        address = f"<{address}>"
-    title = token.attrGet("title")
-    return f'{address} "{str(title).replace(chr(34), chr(92) + chr(34))}"' if title else address
+def _closing(closing: str, label: str) -> str:
+    """Returns what stands behind the text of a link; if that is its reference too, with the reference."""
+    return f"][{label}]" if closing in ("]", "][]") else closing

@@ -1,14 +1,24 @@
-"""HTML and XML as runs: blocks become runs, tags inside of sentences move with their words, the rest stays."""
+"""HTML, XML and plain text as runs: blocks become runs, tags inside of sentences move with their words."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from html import unescape
+import re
+from collections.abc import Sequence
+from typing import Any
 
-from dragoman.services.texts.binding import DEEPEST, KEYS, bind
+from dragoman.services.texts.binding import KEYS, bind
 from dragoman.services.texts.options import TextOptions
-from dragoman.services.texts.protected import has_letter
+from dragoman.services.texts.protected import find_masks, has_letter
 from dragoman.services.texts.runs import Form, Mask, Node, Run, Tag
-from dragoman.services.texts.trees import Child, Element, Loose, Text, read_html_tree, read_xml_tree, source_of
+from dragoman.services.texts.trees import (
+    Child,
+    Element,
+    Grower,
+    Text,
+    find_attributes,
+    read_html_tree,
+    read_xml_tree,
+    source_of,
+    walk,
+)
 
 # Elements of HTML that stand inside of a sentence; others begin a new one, but for unknown ones with a hyphen.
 _INLINE = (
@@ -23,130 +33,138 @@ WORDS = frozenset(("code", "kbd", "samp", "var", "math", "x"))  # they stand for
 SHOWN = ("<%=", "<?=", "{{")  # templates that stand for a word
 ATTRIBUTES = ("alt", "title", "placeholder", "aria-label", "aria-description", "label")
 DESCRIBED = ("description", "keywords", "author", "og:title", "og:description", "twitter:title", "twitter:description")
-BLANKS = " \t\r\n\f"
 
 
 def read_html(text: str, options: TextOptions) -> list[Node]:
     """Returns a document or a part of one as runs and what stands between them."""
-    tree = read_html_tree(text, DEEPEST)
-    form = Form("html", "nbsp" in tree.attributes, "&gt;" in text or "]]" in text)
-    nodes: list[Node] = []
-    _Reader(options, form).content(tree.children, nodes)
-    return nodes
+    tree = read_html_tree(text)
+    blanks = "&nbsp;" in text and any(isinstance(one, Text) and "&nbsp;" in one.raw for one in walk(tree))
+    form = Form("html", blanks, "&gt;" in text or "]]" in text)
+    return Reader(options, form).content(tree.children)
 
 
 def read_xml(text: str, options: TextOptions) -> list[Node]:
     """Returns XML, a document or a part of one, as runs and what stands between them."""
-    nodes: list[Node] = []
     form = Form("xml", greater="&gt;" in text or "]]" in text)
-    _Reader(options, form).content(read_xml_tree(text, DEEPEST).children, nodes)
-    return nodes
+    return Reader(options, form).content(read_xml_tree(text).children)
+
+
+def read_plain(text: str, options: TextOptions) -> list[Node]:
+    """Returns a plain text as a run; tags that stand in it stay around their words."""
+    if "<" not in text:
+        return [bind(Run(text, raw=text))]
+    grower, place = Grower(), 0
+    for mask in find_masks(text):
+        if mask.kind == "tag":
+            grower.add(Text(text[place : mask.start], text[place : mask.start]))
+            add_tag(grower, mask.raw)
+            place = mask.end
+    grower.add(Text(text[place:], text[place:]))
+    return [Reader(options, Form()).run(grower.unwind().children, text)]
+
+
+def add_tag(grower: Grower, raw: str, within: str = "") -> None:
+    """Adds a tag that stands in a text which is no markup as a whole; it ends nothing outside of `within`."""
+    name = re.split(r"[\s.]", raw.strip("</>"), maxsplit=1)[0].lower()  # of subtitles: <c.red>
+    if raw.startswith("</"):
+        grower.end(name, raw, within)
+    elif not name[:1].isalpha() or raw.endswith("/>"):
+        grower.add(Mask(0, 0, "tag", raw, anchor=True))
+    else:
+        grower.start(Element(name, raw))
 
 
 def check_markup(text: str, options: TextOptions) -> None:
     """Reads the tags alone, in a part of the time that the runs take."""
-    if options.format == "html":
-        read_html_tree(text, DEEPEST)
-    elif options.format == "xml":
-        read_xml_tree(text, DEEPEST)
+    if options.format in ("html", "xml"):
+        (read_html_tree if options.format == "html" else read_xml_tree)(text)
 
 
-@dataclass
-class _Builder:
-    """A run while it is read."""
-
-    form: Form
-    text: list[str] = field(default_factory=list)
-    raw: list[str] = field(default_factory=list)
-    length: int = 0
-    masks: list[Mask] = field(default_factory=list)
-    tags: list[Tag] = field(default_factory=list)
-    level: int = 0
-
-    def add_text(self, text: str) -> None:
-        self.text.append(text)
-        self.length += len(text)
-
-    def add_mask(self, raw: str, kind: str, anchor: bool, inner: Sequence[Node] = ()) -> None:
-        """Adds something that is no text; a character stands for it."""
-        shown = raw if raw.isalnum() else "\ufffc"
-        self.masks.append(Mask(self.length, self.length + len(shown), kind, raw, anchor, inner))
-        self.add_text(shown)
-
-    def flush(self, nodes: list[Node]) -> None:
-        """Ends the run."""
-        text, raw = "".join(self.text), "".join(self.raw)
-        if (
-            not has_letter(text)
-            and not any(one.inner for one in self.masks)
-            and not any(one.inner for one in self.tags)
-        ):
-            nodes.append(raw)
-        else:
-            for mask in self.masks:  # what touches a word is none
-                beside = text[max(0, mask.start - 1) : mask.start] + text[mask.end : mask.end + 1]
-                mask.anchor = mask.anchor or (mask.kind == "element" and any(map(str.isalnum, beside)))
-            split_lines = self.form.kind != "html"
-            nodes.append(bind(Run(text, self.masks, self.tags, self.form, split_lines, raw=raw)))
-        self.text, self.raw, self.length, self.masks, self.tags = [], [], 0, [], []
-
-
-class _Reader:
+class Reader:
     """Walks a tree: blocks are written as they are, and what stands in them becomes runs."""
 
     def __init__(self, options: TextOptions, form: Form) -> None:
         self.options = options
         self.form = form
         self.html = form.kind == "html"
+        self.named = form.kind in ("html", "markdown")  # its elements are those of HTML
         self.splitting = frozenset(options.splitting_tags)
         self.joining = frozenset(options.non_splitting_tags)
         self.ignored = frozenset(options.ignore_tags)
         self.blocks: dict[int, bool] = {}  # elements by id: True if one of them holds a block
 
-    def content(self, children: Sequence[Child], nodes: list[Node]) -> None:
-        """Adds what is in a block: runs of text with inline elements, between blocks."""
-        run = _Builder(self.form)
+    def content(self, children: Sequence[Child]) -> list[Node]:
+        """Returns what is in a block: runs of text with inline elements, between blocks."""
+        nodes: list[Node] = []
+        inside: list[Child] = []
         mixed = any(isinstance(child, Text) and child.text.strip() for child in children)
         for child in children:
             if self._stands_inside(child, mixed):
-                self._inline(child, run)
-                run.raw.append(source_of(child))
+                inside.append(child)
                 continue
-            run.flush(nodes)
+            nodes.append(self.run(inside))
+            inside = []
             if isinstance(child, Element) and not self._is_opaque(child):
-                nodes += self._opening(child)
-                self.content(child.children, nodes)
-                nodes.append(child.closing)
-            elif isinstance(child, Loose):
-                nodes += self._opening(child)
+                nodes += [*self._opening(child), *self.content(child.children), child.closing]
             else:
                 nodes.append(source_of(child))
-        run.flush(nodes)
+        nodes.append(self.run(inside))
+        return [node for node in nodes if node != ""]
 
-    def _inline(self, child: Child, run: _Builder) -> None:
-        if isinstance(child, Text):
-            run.add_text(child.text)
-        elif isinstance(child, Loose):
-            word = child.raw.startswith(SHOWN) if child.name == "" else not self.html or child.name in WORDS
-            word = word and child.raw.endswith(("/>", "%>", "?>", "}}"))
-            run.add_mask(child.raw, "element", not word, self._translated(child))
+    def run(self, children: Sequence[Child], raw: str = "", parsed: Any = None) -> Node:
+        """Returns a part of a sentence, or more, as a run; as it was written if there is nothing to translate."""
+        raw = raw or "".join(map(source_of, children))
+        run = Run("", form=self.form, split_lines=not self.html, raw=raw, parsed=parsed)
+        text: list[str] = []
+        self._add(children, run, text, 0, 0)
+        run.text = "".join(text)
+        if not has_letter(run.text) and not any(unit.inner for unit in run.units):
+            return raw
+        for mask in run.masks:  # an element that touches a word is none; snake\\_case is one word
+            beside = run.text[max(0, mask.start - 1) : mask.start] + run.text[mask.end : mask.end + 1]
+            mask.anchor = mask.anchor or (mask.kind == "element" and any(map(str.isalnum, beside)))
+            if mask.kind == "escape" and len(beside) == 2 and beside.isalnum():
+                mask.kind, mask.anchor = "code", False
+        return bind(run)
+
+    def _add(self, children: Sequence[Child], run: Run, text: list[str], length: int, depth: int) -> int:
+        """Adds parts of a tree to a run and its text; returns the text's length."""
+        for child in children:
+            if isinstance(child, Text):
+                text.append(child.text)
+                length += len(child.text)
+                continue
+            if isinstance(child, Element) and not self._is_unit(child):
+                tag = Tag(length, length, child.opening, child.closing, depth + 1, self._translated(child))
+                run.tags.append(tag)
+                tag.end = length = self._add(child.children, run, text, length, depth + 1)
+                continue
+            mask = self._unit(child) if isinstance(child, Element) else child
+            shown = {"soft": "\n", "border": "\u2029"}.get(mask.kind, mask.raw if mask.raw.isalnum() else "\ufffc")
+            mask.start, mask.end = length, length + len(shown)
+            run.masks.append(mask)
+            text.append(shown)
+            length = mask.end
+        return length
+
+    def _is_unit(self, child: Element) -> bool:
+        """Returns True for an element in which nothing is to be translated."""
+        return not child.closing or self._is_opaque(child) or child.children in ([], [Text("", "")])
+
+    def _unit(self, child: Element) -> Mask:
+        raw, kind = source_of(child), "element"
+        word = self.form.kind == "xml" or (self.named and child.name in WORDS)
+        if not child.closing:
+            word = raw.startswith(SHOWN) if child.name == "" else word
+            word = word and raw.endswith(("/>", "%>", "?>", "}}"))
         elif self._is_opaque(child):
-            word = child.name in self.ignored or _is_untranslated(child) or (self.html and child.name in WORDS)
-            run.add_mask(source_of(child), "code" if self.html and child.name in KEYS else "element", not word)
-        elif not any(source_of(one) for one in child.children):
-            run.add_mask(source_of(child), "element", self.html and child.name not in WORDS)
-        else:
-            start, place = run.length, len(run.tags)
-            run.level += 1
-            for one in child.children:
-                self._inline(one, run)
-            run.level -= 1
-            inner = self._translated(child)
-            run.tags.insert(place, Tag(start, run.length, child.opening, child.closing, run.level, inner))
+            word = (self.named and child.name in WORDS) or child.name in self.ignored or _is_untranslated(child)
+            kind = "code" if self.named and child.name in KEYS else kind
+        return Mask(0, 0, kind, raw, not word, self._translated(child) if not child.closing else ())
 
     def _stands_inside(self, child: Child, mixed: bool) -> bool:
         """Returns True for what is a part of a sentence."""
-        if isinstance(child, Text):
+        if not isinstance(child, Element):
             return True
         if child.name in ("", "!"):
             return child.name == "" and mixed
@@ -163,62 +181,40 @@ class _Reader:
         if not isinstance(child, Element) or self._is_opaque(child):
             return False
         if id(child) not in self.blocks:
-            inside = (one for one in child.children if not isinstance(one, Text))
-            self.blocks[id(child)] = any(not self._stands_inside(one, mixed=True) for one in inside)
+            self.blocks[id(child)] = any(not self._stands_inside(one, mixed=True) for one in child.children)
         return self.blocks[id(child)]
 
     def _is_opaque(self, child: Element) -> bool:
-        return child.name in self.ignored or (self.html and child.name in OPAQUE) or _is_untranslated(child)
+        return child.name in self.ignored or (self.named and child.name in OPAQUE) or _is_untranslated(child)
 
-    def _translated(self, child: Element | Loose) -> list[Node]:
+    def _translated(self, child: Element) -> list[Node]:
         """Returns a start tag with its attributes as runs; nothing if there is none to translate."""
         found = self._opening(child)
         return found if any(isinstance(node, Run) for node in found) else []
 
-    def _opening(self, child: Element | Loose) -> list[Node]:
-        raw = child.opening if isinstance(child, Element) else child.raw
-        if not self.html or not child.attributes or raw.startswith("</"):
+    def _opening(self, child: Element) -> list[Node]:
+        raw = child.opening
+        if not self.html or raw.startswith("</") or not child.name.strip("!"):
             return [raw]
         nodes: list[Node] = []
         place = 0
-        for name, begin, end, value in _find_values(raw, self._named(child)):
-            nodes += [raw[place:begin], _attribute_run(value, name)]
-            place = end
+        for name, begin, end, value in find_attributes(raw):
+            if self._is_text(child, name) and has_letter(value) and raw[begin - 1] in "\"'":
+                text = bind(Run(value, form=Form("attribute"), split_lines=False, name=name))
+                nodes += [raw[place:begin], text]
+                place = end
         return [*nodes, raw[place:]]
 
-    def _named(self, child: Element | Loose) -> dict[str, str]:
-        """Returns the attributes that are translated, with their values."""
-        names = [name for name in ATTRIBUTES if name in child.attributes]
-        if child.name == "meta" and (child.attributes.get("name") or child.attributes.get("property")) in DESCRIBED:
-            names.append("content")
-        if child.name == "input" and (child.attributes.get("type") or "").lower() in ("submit", "button", "reset"):
-            names.append("value")
-        found = ((name, child.attributes.get(name)) for name in names)
-        return {name: value for name, value in found if value and has_letter(value)}
-
-
-def _attribute_run(value: str, name: str) -> Run:
-    return bind(Run(value, form=Form("attribute"), split_lines=False, name=name))
-
-
-def _find_values(raw: str, values: dict[str, str]) -> Iterator[tuple[str, int, int, str]]:
-    """Yields name, place and value of quoted attributes in a tag as it was written."""
-    place = 0
-    while place < len(raw):
-        quote = min((at for at in (raw.find('"', place), raw.find("'", place)) if at >= 0), default=-1)
-        if quote < 0:
-            return
-        end = raw.find(raw[quote], quote + 1)
-        if end < 0:
-            return
-        words = raw[place:quote].rstrip(BLANKS + "=").split()
-        name = words[-1].lower() if words and "=" in raw[place:quote] else ""
-        if name in values and unescape(raw[quote + 1 : end]) == values[name]:
-            yield name, quote + 1, end, values[name]
-        place = end + 1
+    def _is_text(self, child: Element, name: str) -> bool:
+        """Returns True for an attribute that is translated."""
+        if child.name == "meta" and name == "content":
+            return (child.attributes.get("name") or child.attributes.get("property")) in DESCRIBED
+        if child.name == "input" and name == "value":
+            return child.attributes.get("type", "").lower() in ("submit", "button", "reset")
+        return name in ATTRIBUTES
 
 
 def _is_untranslated(child: Element) -> bool:
-    said = (child.attributes.get("translate") or "").lower()
+    said = child.attributes.get("translate", "").lower()
     said = "no" if child.attributes.get("mtype") == "protected" else said  # of XLIFF 1.2
-    return said == "no" or "notranslate" in (child.attributes.get("class") or "").split()
+    return said == "no" or "notranslate" in child.attributes.get("class", "").split()

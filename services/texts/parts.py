@@ -53,6 +53,7 @@ class RunState:
     language: str
     target: str
     longest: int
+    marks_capitals: bool = False  # of the model
     parts: list[Part] = field(default_factory=list)
     cut: set[Mask] = field(default_factory=set)  # masks that a sentence was cut around
     limited: list[str] = field(default_factory=list)  # sentences that were cut at the model's limit
@@ -96,7 +97,7 @@ class RunState:
         turned = stand_ins.turned(part.turn)
         form = short.forms(part.forms[0][0], self.language)[len(part.forms)] if part.forms else ""
         masks, hidden = self.masks(part.span), frozenset(part.hidden)
-        return lines.make_line(self.run, part.span, masks, turned, hidden, form, self.language)
+        return lines.make_line(self.run, part.span, masks, turned, hidden, form, self.language, self.marks_capitals)
 
     def _lined(self, parts: Iterable[Part], stand_ins: StandIns) -> Iterator[Part]:
         for part in parts:
@@ -247,17 +248,9 @@ class RunState:
                     spans.add((-1, -1))
                 elif not any(begin < match.end() and match.start() < stop for begin, stop in taken):
                     spans.add(self._whole_word(match.span(), part.span))
-        found = bool(spans)
-        for begin, stop in sorted(spans - {(-1, -1)}):
-            if any(one < stop and begin < other for one, other in taken):
-                continue
-            taken.append((begin, stop))
-            word = text[begin:stop]
-            anchor = not any(sign.isalnum() for sign in word)
-            self.run.masks.append(Mask(begin, stop, "mark" if anchor else "word", self.run.form.write(word), anchor))
-        if not found:
+        if not spans:
             return False
-        self.run.masks.sort(key=lambda mask: mask.start)
+        self._mask(sorted(spans - {(-1, -1)}))
         span = trim(self.run, shadow(self.run), start, end)
         if span is None:
             self.parts.remove(part)
@@ -269,16 +262,14 @@ class RunState:
         """Masks the quotes and brackets that the translation lacks; returns False if none is lost."""
         masks = self.masks(part.span)
         lost = quotes.find_lost(self.run.text, part.span, masks, part.text)
-        for place in lost:
-            self.run.masks.append(Mask(place, place + 1, "mark", self.run.form.write(self.run.text[place]), True))
-        self.run.masks.sort(key=lambda mask: mask.start)
+        self._mask((place, place + 1) for place in lost)
         return bool(lost)
 
     def _hide_names(self, part: Part) -> bool:
         """Masks the words with a capital inside of a sentence that went round; returns False if there is none."""
         part.named = True
         start, end = part.span
-        if base_language(self.language or "und") in casing.NOUN_CAPITALS or (part.line and part.line.shouted):
+        if base_language(self.language or "und") in casing.NOUN_CAPITALS or casing.is_shouted(self.run.text[start:end]):
             return False
         masks = self.masks(part.span)
         names = [
@@ -289,10 +280,18 @@ class RunState:
             and len(match.group()) > 1
             and not any(mask.start < match.end() and match.start() < mask.end for mask in masks)
         ]
-        for begin, stop in names:
-            self.run.masks.append(Mask(begin, stop, "word", self.run.form.write(self.run.text[begin:stop])))
-        self.run.masks.sort(key=lambda mask: mask.start)
+        self._mask(names)
         return bool(names)
+
+    def _mask(self, spans: Iterable[Span]) -> None:
+        """Masks words, and marks as what is no word, each once."""
+        masks: list[Mask] = []
+        for start, end in spans:
+            if not masks or masks[-1].end <= start:
+                raw = self.run.text[start:end]
+                anchor = not any(map(str.isalnum, raw))
+                masks.append(Mask(start, end, "mark" if anchor else "word", self.run.form.write(raw), anchor))
+        self.run.add_masks(masks)
 
     def _whole_word(self, span: Span, within: Span) -> Span:
         for match in _WORD.finditer(self.run.text, *within):

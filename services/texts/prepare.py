@@ -17,17 +17,17 @@ from typing import Any
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import Translation
 from dragoman.services.models.loaded_model import LoadedModel
-from dragoman.services.texts.assembly import Writer, Written, assemble, place_tags
+from dragoman.services.texts.assembly import assemble, place_tags
+from dragoman.services.texts.binding import bind
 from dragoman.services.texts.glossary import Glossary
-from dragoman.services.texts.invariants import find_problem
+from dragoman.services.texts.invariants import find_missing, find_problem
 from dragoman.services.texts.known import Match
 from dragoman.services.texts.markdown import read_markdown
-from dragoman.services.texts.markup import read_html, read_xml
+from dragoman.services.texts.markup import read_html, read_plain, read_xml
 from dragoman.services.texts.options import Format, TextOptions
 from dragoman.services.texts.parts import Part, RunState
-from dragoman.services.texts.plain import read_plain
-from dragoman.services.texts.report import count_lost, lost_units, make_report
-from dragoman.services.texts.runs import Mask, Node, Run, Tag
+from dragoman.services.texts.report import lost_units, make_report
+from dragoman.services.texts.runs import Mask, Node, Place, Run, Unit, Writer
 from dragoman.services.texts.short import NBEST, is_short
 from dragoman.services.texts.stand_ins import StandIns, stand_ins_of
 from dragoman.services.texts.targets import Target, read_translation
@@ -75,6 +75,7 @@ class Prepared:
     states: list[RunState]  # of every run, those inside of masks too
     stand_ins: StandIns = field(default_factory=StandIns)
     known: Match | None = None  # a translation that people made, of this text or of one like it
+    missing: Sequence[str] = ()  # units that translations by people lack
 
     def __post_init__(self) -> None:
         self.by_run = {state.run: state for state in self.states}
@@ -108,11 +109,6 @@ class Prepared:
         """Returns what the model gets now; empty once everything is translated."""
         return Asked(False, self.waiting).lines
 
-    @property
-    def needs_alignment(self) -> bool:
-        """Returns True if a line's translation needs an alignment."""
-        return any(state.needs_alignment(part) for state, part in self.waiting)
-
     def take(self, translations: Sequence[Translation]) -> None:
         """Takes one translation per line."""
         Asked(False, self.waiting).take(translations)
@@ -126,16 +122,19 @@ class Prepared:
         for state in reversed(self.states):
             self._check(state, last=True)
         chosen = self._alternatives(rank) if rank else {}
-        written: list[tuple[Run, Written]] = []
+        written: list[tuple[Run, Place]] = []
         text = self._write(self.nodes, written, chosen)
-        report = make_report(self.states, written, text)
+        report = make_report(self.states, written, text, self.missing)
         if self.known is not None:
             report["memory"] = self.known.record()
-        return Rebuilt(text, report, count_lost(self.states, written))
+        return Rebuilt(text, report, +Counter(placeholders=len(self.missing)))
 
     def _check(self, state: RunState, last: bool = False) -> bool:
         """Checks what a run becomes; returns False if it is to be translated once more, in a simpler way."""
         if state.written is None:
+            inner = (self.by_run[node] for unit in state.run.units for node in unit.inner if isinstance(node, Run))
+            if not all(each.written for each in inner):
+                return False
             text, written, problem = self._write_run(state, {})
             if problem and not last and state.simplify():
                 return False
@@ -145,7 +144,7 @@ class Prepared:
             state.written = text, written
         return True
 
-    def _write(self, nodes: Sequence[Node], written: list[tuple[Run, Written]], chosen: dict[Part, Target]) -> str:
+    def _write(self, nodes: Sequence[Node], written: list[tuple[Run, Place]], chosen: dict[Part, Target]) -> str:
         """Returns nodes with their translations, and adds where the units are."""
         out: list[str] = []
         length = 0
@@ -163,33 +162,31 @@ class Prepared:
             length += len(out[-1])
         return "".join(out)
 
-    def _write_run(self, state: RunState, chosen: dict[Part, Target]) -> tuple[str, list[tuple[Run, Written]], str]:
+    def _write_run(self, state: RunState, chosen: dict[Part, Target]) -> tuple[str, list[tuple[Run, Place]], str]:
         """Returns a run's translation, where its units are, and what is wrong with it."""
         run = state.run
         found = assemble(state, chosen)
-        writer = Writer(state, found)
+        length = len(found.text)
         if not (run.masks or run.tags):
-            text = writer.write(())
+            text = Writer(run.form, found.text, ()).write((), 0, length)
             return text, [], find_problem(run, text, text)
-        inside: dict[Mask | Tag, list[tuple[Run, Written]]] = {}
-        for unit in run.units:
-            if unit.inner:
-                inside[unit] = []
-                writer.inner[unit] = self._write(unit.inner, inside[unit], chosen)
-        text = writer.write(place_tags(state, found))
-        flat = Writer(state, found)
-        flat.inner = writer.inner
-        written: list[tuple[Run, Written]] = []
+        within: dict[Unit, list[tuple[Run, Place]]] = {unit: [] for unit in run.units if unit.inner}
+        inner = {unit: self._write(unit.inner, places, chosen) for unit, places in within.items()}
+        masks = sorted(found.places, key=lambda place: (place.start, place.end))
+        writer = Writer(run.form, found.text, masks, inner)
+        text = writer.write(place_tags(state, found), 0, length)
+        flat = Writer(run.form, found.text, masks, inner).write((), 0, length) if run.tags else text
+        written: list[tuple[Run, Place]] = []
         for place in writer.written:
             written.append((run, place))
-            written += [(other, each.moved(place.start)) for other, each in inside.get(place.what, ())]
+            written += [(other, each.moved(place.start)) for other, each in within.get(place.unit, ())]
         kept = (part for part in state.parts if part not in chosen and part.translation and not part.translation.error)
         stray = [mask for part in kept if part.target for mask in part.target.lost if not mask.anchor]
         if stray:
             return text, written, f"{stray[0].raw} would stand beside the word for it"
         if lost := lost_units(run, writer.written):
-            return text, written, f"{lost[0]} would be lost"
-        return text, written, find_problem(run, text, flat.write(()) if run.tags else text)
+            return text, written, f"{lost[0].raw} would be lost"
+        return text, written, find_problem(run, text, flat)
 
     def translations(self) -> Iterator[tuple[str, Translation]]:
         """Yields the lines that were translated, with their translations."""
@@ -223,24 +220,36 @@ class Prepared:
         return chosen
 
 
-def prepare(text: str, options: TextOptions, source_language: str, longest: int, target_language: str = "") -> Prepared:
+def prepare(
+    text: str,
+    options: TextOptions,
+    source_language: str,
+    longest: int,
+    target_language: str = "",
+    marks_capitals: bool = False,
+) -> Prepared:
     """Returns the text as lines for a model. `longest`: characters of a sentence before it is cut further.
+
+    `marks_capitals`: the model reads and writes texts in capitals.
 
     Raises:
         UserError: markup that cannot be read, or that is refused.
     """
     match = _known(text, options)
+    read = READERS[options.format]
     if match is not None and match.score == EXACT:
-        return Prepared([match.fitted(text)], [], known=match)
-    nodes = [_recall(node, options) for node in READERS[options.format](text, options)]
+        answer = match.fitted(text)
+        return Prepared([answer], [], known=match, missing=find_missing(read(text, options), read(answer, options)))
+    missing: list[str] = []
+    nodes = [_recall(node, options, missing) for node in read(text, options)]
     states: list[RunState] = []
     runs = [node for node in nodes if isinstance(node, Run)]
     while runs:
         run = runs.pop(0)
         _mask_terms(run, options.glossary, source_language, target_language)
-        states.append(RunState(run, options, source_language, target_language, longest))
+        states.append(RunState(run, options, source_language, target_language, longest, marks_capitals))
         runs += [node for one in run.units for node in one.inner if isinstance(node, Run)]
-    return Prepared(nodes, states, known=match)
+    return Prepared(nodes, states, known=match, missing=missing)
 
 
 def _known(text: str, options: TextOptions) -> Match | None:
@@ -253,14 +262,21 @@ def _known(text: str, options: TextOptions) -> Match | None:
     return match
 
 
-def _recall(node: Node, options: TextOptions) -> Node:
-    """Returns the known translation of a block of markup, if there is one; a block with tags or escapes is left."""
+def _recall(node: Node, options: TextOptions, missing: list[str]) -> Node:
+    """Returns the known translation of a block of markup, if there is one; a block with tags or escapes is left.
+
+    `missing` gets the units that the translation lacks.
+    """
     if options.known is None or options.format == "text" or isinstance(node, str) or node.tags:
         return node
     if any(mask.inner or mask.raw != node.text[mask.start : mask.end] for mask in node.masks):
         return node
     match = options.known.exact(node.text)
-    return node if match is None else node.form.write(match.fitted(node.text))
+    if match is None:
+        return node
+    answer = match.fitted(node.text)
+    missing += find_missing([node], [bind(Run(answer, form=node.form))])
+    return node.form.write(answer)
 
 
 def spoken_text(text: str, options: TextOptions) -> str:
@@ -274,15 +290,7 @@ def spoken_text(text: str, options: TextOptions) -> str:
         nodes = READERS[options.format](text, options)
     except UserError:
         return text
-    parts = []
-    for run in nodes:
-        if isinstance(run, Run):
-            place = 0
-            for mask in run.masks:
-                parts.append(run.text[place : mask.start])
-                place = mask.end
-            parts.append(run.text[place:])
-    return " ".join(parts)
+    return " ".join(piece for run in nodes if isinstance(run, Run) for piece in run.outside(0, len(run.text)))
 
 
 def _mask_terms(run: Run, glossary: Glossary | None, language: str, target_language: str) -> None:
@@ -292,7 +300,7 @@ def _mask_terms(run: Run, glossary: Glossary | None, language: str, target_langu
     for start, end, target, exact in glossary.find(run.text, language, target_language):
         if not any(begin < end and start < stop for begin, stop in taken):
             run.masks.append(Mask(start, end, "term", run.form.write(target), exact=exact))
-    run.masks.sort(key=lambda mask: mask.start)
+    run.add_masks(())
 
 
 READERS: dict[Format, Callable[[str, TextOptions], list[Node]]] = {

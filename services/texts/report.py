@@ -1,13 +1,12 @@
 """The certificate of a translation: what became of everything that must not change. Plain values for JSON."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dragoman.services.texts.assembly import Written
 from dragoman.services.texts.glossary import article_before
 from dragoman.services.texts.parts import RunState
-from dragoman.services.texts.runs import Mask, Run, Tag, Unit
+from dragoman.services.texts.runs import Place, Run, Tag, Unit
 
 JOINED = ("lost", "cut", "long", "loops", "untranslated", "returned")  # lists
 
@@ -34,42 +33,26 @@ def terms_of(reports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {term["text"]: term["text"] for report in reports for term in report.get("terms", ())}
 
 
-def count_lost(states: Sequence[RunState], written: Sequence[tuple[Run, Written]]) -> Counter[str]:
-    """Returns how many of a text's placeholders, tags, terms and words (that the model does not know) it has not got
-    once: in a report they are `lost`."""
-    return Counter(_kind(what) for what in _lost(states, written))
-
-
-def _lost(states: Sequence[RunState], written: Sequence[tuple[Run, Written]]) -> list[Unit]:
-    places: dict[Run, list[Written]] = defaultdict(list)
-    for run, place in written:
-        places[run].append(place)
-    return [unit for state in states if not state.problem for unit in lost_units(state.run, places[state.run])]
-
-
-def lost_units(run: Run, written: Sequence[Written]) -> list[Unit]:
+def lost_units(run: Run, written: Sequence[Place]) -> list[Unit]:
     """Returns the units of a run that are not written exactly once."""
-    times = Counter(place.what for place in written)
+    times = Counter(place.unit for place in written)
     return [unit for unit in run.units if times[unit] != 1]
 
 
-def _kind(what: Unit) -> str:
-    if isinstance(what, Tag):
-        return "tags"
-    return {"term": "terms", "word": "words", "mark": "words"}.get(what.kind, "placeholders")
-
-
-def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Written]], text: str = "") -> dict[str, Any]:
+def make_report(
+    states: Sequence[RunState], written: Sequence[tuple[Run, Place]], text: str = "", missing: Sequence[str] = ()
+) -> dict[str, Any]:
     """Returns what was kept and how, by placeholder, tag and term, and what else happened to the text.
 
     `how`: copied (as the model left it, or outside of what it was given), stand-in (a word stood for it), cut (the
     sentence was cut there and its parts translated), aligned (put beside its words by attention), guessed (without),
     inflected (a term that the model gave another ending). A term with `"form": "base"` stands as in the glossary where
     the source has another form; `article` is what stands before it in `text`: the model's, which may not fit.
+    `missing`: units that translations by people lack.
     """
     found: dict[str, list[dict[str, Any]]] = {"placeholders": [], "tags": [], "terms": [], "words": []}
     for run, one in written:
-        what = one.what
+        what = one.unit
         entry: dict[str, Any] = {"how": one.how, "start": one.start, "end": one.end}
         if isinstance(what, Tag):
             found["tags"].append({"text": what.opening, **entry})
@@ -85,16 +68,15 @@ def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Written
         else:
             found["placeholders"].append({"text": what.raw, "kind": what.kind, **entry})
     parts = [part for state in states for part in state.parts]
-    lost = _lost(states, written)
     returned = [{"text": state.run.raw or state.run.text, "why": state.problem} for state in states if state.problem]
     limited = [text for state in states for text in state.limited]
     report: dict[str, Any] = {
-        "complete": not (lost or returned or any(part.truncated or part.untranslated for part in parts)),
+        "complete": not (missing or returned or any(part.truncated or part.untranslated for part in parts)),
         "sentences": len(parts),
         **{name: entries for name, entries in found.items() if entries},
     }
-    if lost:
-        report["lost"] = [what.raw if isinstance(what, Mask) else what.opening for what in lost]
+    if missing:
+        report["lost"] = list(missing)
     if returned:
         report["returned"] = returned
     if limited:

@@ -1,12 +1,14 @@
 """The inline model: a passage of any format is a run of text with units, which are no text.
 
 A unit is a mask, which has a place (a placeholder, code, a reference, a break, an image), or a tag, which opens and
-closes around words. Offsets count characters of `Run.text`, where a mask has at least one character.
+closes around words. Offsets count characters of `Run.text`, where a mask has at least one character. A translated run
+is its text with a `Place` for each unit; `Writer` writes both.
 """
 
 import itertools
+import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
@@ -34,7 +36,7 @@ class Mask:
 
 @dataclass(eq=False)
 class Tag:
-    """A unit around a part of a run; start = end: an empty element."""
+    """A unit around a part of a run."""
 
     start: int
     end: int
@@ -42,6 +44,12 @@ class Tag:
     closing: str
     depth: int = 0
     inner: "Sequence[str | Run]" = ()  # instead of `opening`: its attributes that are translated
+    kind: str = "tag"
+
+    @property
+    def raw(self) -> str:
+        """Returns what tells it from others."""
+        return self.opening
 
     @property
     def name(self) -> str:
@@ -50,6 +58,22 @@ class Tag:
 
 
 Unit = Mask | Tag
+
+
+@dataclass(eq=False)
+class Place:
+    """Where a unit stands in a text or in an answer."""
+
+    start: int
+    end: int
+    unit: Unit
+    how: str = "kept"  # copied, stand-in, inflected, aligned, guessed, cut
+    raw: str | None = None  # what is written instead of the mask as it is
+    inner: "list[Place]" = field(default_factory=list)  # tags in this tag
+
+    def moved(self, by: int) -> "Place":
+        """Returns it in a text that is put so far into another."""
+        return Place(self.start + by, self.end + by, self.unit, self.how, self.raw) if by else self
 
 
 @dataclass(frozen=True)
@@ -82,7 +106,7 @@ class Run:
     split_lines: bool = True  # False: a line feed is a blank, as in HTML
     name: str = ""  # where it stands in the document: "alt", "title" ...
     raw: str = ""  # as it was written; "": as `source` writes it
-    tokens: Sequence[Any] = ()  # as a parser has read it
+    parsed: Any = None  # of Markdown: its tokens, the document's references, what stands between its lines
     borders: Sequence[int] = ()  # places that no sentence goes over
 
     def inside(self, start: int, end: int) -> list[Mask]:
@@ -91,6 +115,24 @@ class Run:
         masks = itertools.takewhile(lambda mask: mask.start <= end, itertools.islice(self.masks, first, None))
         return [mask for mask in masks if mask.end <= end]
 
+    def outside(self, start: int, end: int) -> list[str]:
+        """Returns a part of the text without its masks, in the pieces that they leave."""
+        pieces, place = [], start
+        for mask in self.inside(start, end):
+            pieces.append(self.text[place : mask.start])
+            place = mask.end
+        return [*pieces, self.text[place:end]]
+
+    def tags_inside(self, start: int, end: int) -> list[Tag]:
+        """Returns the tags that lie in a part of the text."""
+        first = bisect_left(self.tags, start, key=lambda tag: tag.start)
+        tags = itertools.takewhile(lambda tag: tag.start <= end, itertools.islice(self.tags, first, None))
+        return [tag for tag in tags if tag.end <= end]
+
+    def add_masks(self, masks: Iterable[Mask]) -> None:
+        """Adds masks where none is."""
+        self.masks = sorted((*self.masks, *masks), key=lambda mask: mask.start)
+
     @property
     def units(self) -> list[Unit]:
         """Returns everything in it that comes back as it is."""
@@ -98,39 +140,85 @@ class Run:
 
     def source(self, start: int, end: int, tags: Iterable[Tag]) -> str:
         """Returns a part as its document has it, with these of the tags in it."""
-        masks = iter(self.inside(start, end))
-        following = next(masks, None)
-        out: list[str] = []
-        place = start
-
-        def write(to: int) -> None:
-            nonlocal place, following
-            while following is not None and following.end <= to:
-                out.extend((self.form.write(self.text[place : following.start]), following.raw))
-                place, following = following.end, next(masks, None)
-            out.append(self.form.write(self.text[place:to]))
-            place = max(place, to)
-
-        for edge, tag, opens in edges(tags):
-            write(edge)
-            out.append(tag.opening if opens else tag.closing)
-        write(end)
-        return "".join(out)
+        masks = [Place(mask.start, mask.end, mask) for mask in self.inside(start, end)]
+        roots: list[Place] = []
+        waiting: list[Place] = []
+        for tag in tags:
+            while waiting and waiting[-1].end <= tag.start:  # none is empty
+                waiting.pop()
+            place = Place(tag.start, tag.end, tag)
+            (waiting[-1].inner if waiting else roots).append(place)
+            waiting.append(place)
+        return Writer(self.form, self.text, masks).write(roots, start, end)
 
 
 Node = str | Run
 
 
-def edges(tags: Iterable[Tag]) -> Iterator[tuple[int, Tag, bool]]:
-    """Yields where each tag opens (True) and closes, in the order of the document."""
-    waiting: list[Tag] = []
-    for tag in tags:
-        while waiting and waiting[-1].depth >= tag.depth:
-            yield waiting[-1].end, waiting.pop(), False
-        yield tag.start, tag, True
-        waiting.append(tag)
-    while waiting:
-        yield waiting[-1].end, waiting.pop(), False
+class Writer:
+    """Writes a run or its translation: text escaped, masks as they are, tags around their words."""
+
+    def __init__(
+        self, form: Form, text: str, masks: Sequence[Place], inner: "Mapping[Unit, str] | None" = None
+    ) -> None:
+        """`inner`: what is written for the units in which something is translated."""
+        self.form = form
+        self.text = text
+        self.masks = masks
+        self.inner = inner or {}
+        self.following = 0  # the next mask
+        self.out: list[str] = []
+        self.length = 0
+        self.done = 0  # the end of the last mask: a tag may begin inside of it
+        self.written: list[Place] = []  # where everything went, in characters of the answer
+
+    def write(self, tags: Sequence[Place], start: int, end: int) -> str:
+        """Returns a part of the text with these tags."""
+        self._write(tags, start, end, math.inf)
+        return "".join(self.out)
+
+    def _write(self, tags: Sequence[Place], start: int, end: int, limit: float) -> None:
+        """Writes the text from `start` to `end` with these tags; `limit`: where that ends in the run."""
+        place = start
+        for tag in tags:
+            unit = tag.unit
+            assert isinstance(unit, Tag)
+            self._plain(place, tag.start, unit.start)
+            begin = self.length
+            self._add(self.inner.get(unit, unit.opening))
+            self._write(tag.inner, tag.start, tag.end, unit.end)
+            self._add(unit.closing)
+            self.written.append(Place(begin, self.length, unit, tag.how))
+            place = tag.end
+        self._plain(place, end, limit)
+
+    def _add(self, text: str) -> None:
+        self.out.append(text)
+        self.length += len(text)
+
+    def _plain(self, start: int, end: int, limit: float) -> None:
+        """Writes text without tags; what stands at its end is of it if it stands before `limit` in the run."""
+        while self.following < len(self.masks):
+            place = self.masks[self.following]
+            if place.start >= end and (place.end > end or place.unit.start >= limit):
+                break
+            self.following += 1
+            self._text(start, place.start)
+            assert isinstance(place.unit, Mask)
+            raw = place.unit.raw if place.raw is None else place.raw
+            if place.unit in self.inner:
+                raw = raw.replace(place.unit.raw, self.inner[place.unit], 1)
+            begin = self.length + len(raw) - len(raw.lstrip(" "))
+            self._add(raw)
+            last = self.length - (len(raw) - len(raw.rstrip(" ")) if raw.strip(" ") else 0)
+            self.written.append(Place(begin, last, place.unit, place.how))
+            self.done = max(self.done, place.end)
+        self._text(start, end)
+
+    def _text(self, start: int, end: int) -> None:
+        start = max(start, self.done)
+        if start < end:
+            self._add(self.form.write(self.text[start:end]))
 
 
 def nested(tags: Iterable[Tag]) -> list[Tag]:

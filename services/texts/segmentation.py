@@ -9,7 +9,7 @@ import regex
 from dragoman.model.text.sentences import split
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.protected import has_letter
-from dragoman.services.texts.runs import Mask, Run, Span
+from dragoman.services.texts.runs import Run, Span
 
 # What begins a line and is not of its sentence: bullets, numbers, headings, quoted lines, boxes to tick.
 _MARKER = regex.compile(
@@ -98,7 +98,7 @@ def trim(run: Run, shade: str, start: int, end: int) -> Span | None:
             elif mask.anchor and mask.end == end and mask.start >= start:
                 end = mask.start
         start, end = _unwrap(shade, start, end)
-    return (start, end) if has_letter(_without(run.text, start, end, run.inside(start, end))) else None
+    return (start, end) if any(map(has_letter, run.outside(start, end))) else None
 
 
 def _unwrap(text: str, start: int, end: int) -> Span:
@@ -116,14 +116,6 @@ def _unwrap(text: str, start: int, end: int) -> Span:
     if last in _CLOSERS and not any(sign in openers or sign == last for sign in body[:-1]):
         return start, end - 1
     return start, end
-
-
-def _without(text: str, start: int, end: int, masks: list[Mask]) -> str:
-    kept, place = [], start
-    for mask in masks:
-        kept.append(text[place : mask.start])
-        place = mask.end
-    return " ".join([*kept, text[place:end]])
 
 
 def shadow(run: Run) -> str:

@@ -13,10 +13,9 @@ import regex
 from dragoman.model.inference.translator import Alternative, Translation
 from dragoman.model.languages import base_language
 from dragoman.services.texts import casing
-from dragoman.services.texts.lines import Line
+from dragoman.services.texts.lines import SHORT, Line
 
 Form = Literal["", "small", "given"]  # the line as any other; in small letters; with the capitals of the text
-WORDS = 3  # words of a text that is short
 NBEST = 5  # answers to it
 BETTER = 0.5  # of the log probability, by which another form has to be more probable
 _WORD = regex.compile(r"[\p{L}\p{M}]+")
@@ -25,10 +24,10 @@ _TWICE = regex.compile(r"(?<![\p{L}\p{M}])([\p{L}\p{M}]+)(?:\s+\1(?![\p{L}\p{M}]
 
 def is_short(line: Line) -> bool:
     """Returns True for a line of a few words without anything that must not change."""
-    if line.stood or line.shown or line.anchors or line.softs or len(line.text) > 40 * WORDS:
+    if line.stood or line.shown or line.anchors or line.softs or len(line.text) > 40 * SHORT:
         return False
     words = _words(line.text)
-    return 0 < len(words) <= WORDS and len(set(words)) == len(words)
+    return 0 < len(words) <= SHORT and len(set(words)) == len(words)
 
 
 def forms(line: Line, language: str) -> Sequence[Form]:

@@ -10,23 +10,12 @@ from dragoman.model.text.letters import capitalise, upper_case
 from dragoman.services.texts import casing
 from dragoman.services.texts.lemmas import lemma
 from dragoman.services.texts.lines import PLAIN_SCRIPT, Line
-from dragoman.services.texts.runs import Mask, Span
+from dragoman.services.texts.runs import Mask, Place, Span
 
 MARKS = ".,;:!?…\"'”’»)]"
 _MANY_STOPS, _MANY_STOPS_END = regex.compile(r"[.!?…]*[.!?]{2}|…"), regex.compile(r"[.!?…]+$")
 _PIECE = regex.compile(r"[^/\\|+:–—-]+")
 MOST_ENDING = 3  # letters of an ending
-
-
-@dataclass(frozen=True)
-class Place:
-    """A mask in a translation."""
-
-    start: int
-    end: int
-    mask: Mask
-    how: str  # copied, stand-in, aligned, guessed, cut
-    written: str | None = None  # what is written instead of the mask as it is
 
 
 @dataclass(eq=False)
@@ -38,7 +27,6 @@ class Target:
     links: list[tuple[Span, Span]] = field(default_factory=list)  # (in the text, in the run)
     aligned: bool = False  # the links are the model's, not a guess
     lost: list[Mask] = field(default_factory=list)
-    breaks: list[tuple[int, int, Mask]] = field(default_factory=list)  # blanks that are line feeds
 
 
 def read_translation(line: Line, translation: Translation, text: str, target: str) -> Target:
@@ -74,11 +62,8 @@ def read_translation(line: Line, translation: Translation, text: str, target: st
         found.text = casing.small_first(found.text, target)
     elif line.capital and len(found.text[:1].upper()) == 1 and not any(place.start == 0 for place in found.places):
         found.text = capitalise(found.text, target)
-    for first, raw in line.breaks:
-        place = line.origin[first]
-        _put_break(found, first / max(1, len(line.text)), Mask(place, place, "feed", raw))
     for mask in line.softs:
-        _put_break(found, line.origin.index(mask.start) / max(1, len(line.text)), mask)
+        _put_break(found, (mask.start - line.origin[0]) / max(1, line.origin[-1] - line.origin[0]), mask)
     found.places.sort(key=lambda place: place.start)
     return found
 
@@ -133,7 +118,7 @@ def _has_sign(word: str) -> bool:
 
 def _link(found: Target, line: Line, pairs: Sequence[tuple[Span, Span]]) -> None:
     """Adds the links of words; a mask has none but its own."""
-    exact = {place.mask: (place.start, place.end) for place in found.places}
+    exact = {place.unit: (place.start, place.end) for place in found.places}
     stood = [spot for _, _, spot in line.stood]
     for right, left in (piece for pair in pairs for piece in _pieces(found.text, line.text, *pair)):
         if any(_meet(right, spot) for spot in exact.values()) or any(_meet(left, spot) for spot in stood):
@@ -233,21 +218,17 @@ def _shout(found: Target, language: str) -> None:
         return offsets[span[0]], offsets[span[1]]
 
     found.text = "".join(signs)
-    found.places = [Place(*move((one.start, one.end)), one.mask, one.how, one.written) for one in found.places]
+    for place in found.places:
+        place.start, place.end = move((place.start, place.end))
     found.links = [(move(right), left) for right, left in found.links]
 
 
 def _put_break(found: Target, share: float, mask: Mask) -> None:
     """Puts a line feed at the blank that is nearest to this share of the text."""
-    wanted = share * len(found.text)
-    masked = [(place.start, place.end) for place in found.places]
-    blanks = [
-        at
-        for at, sign in enumerate(found.text)
-        if sign == " "
-        and not any(begin <= at < end for begin, end in masked)
-        and not any(begin == at for begin, _, _ in found.breaks)
-    ]
-    if blanks:
-        at = min(blanks, key=lambda place: abs(place - wanted))
-        found.breaks.append((at, at + 1, mask))
+    taken = [(place.start, place.end) for place in found.places]
+    free = (
+        at for at, sign in enumerate(found.text) if sign == " " and not any(_meet((at, at + 1), one) for one in taken)
+    )
+    at = min(free, key=lambda place: abs(place - share * len(found.text)), default=-1)
+    if at >= 0:
+        found.places.append(Place(at, at + 1, mask, "copied"))

@@ -1,21 +1,22 @@
-"""HTML and XML as a tree that keeps every character as it was written.
+"""Text with tags as a tree that keeps every character as it was written.
 
-Python's own parsers read it: they tell where each tag stands, which a tree of lxml has forgotten (`<x></x>` and `<x/>`,
-quotes of attributes, entities). Nothing is expanded, nothing is fetched, and no depth makes them call themselves.
+A parser's tree has forgotten what was written (`<x></x>` and `<x/>`, quotes of attributes, entities): here two patterns
+say where tags begin and end. Nothing is expanded, nothing is fetched, and no depth makes a function call itself.
 """
 
-import itertools
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import unescape
-from html.parser import HTMLParser
+from itertools import islice
 from xml.parsers import expat
 
 from dragoman.model.errors import UserError
+from dragoman.services.texts.runs import Mask
 
-ROOT = "texts"
+ROOT = "texts"  # around XML that is a part of a document
+DEEPEST = 100  # tags inside of each other
 VOID = frozenset(
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
 )
@@ -28,32 +29,46 @@ IMPLIED = {
     "option": frozenset(("option",)),
     "p": frozenset(("p",)),
 }
-# What begins something, and what ends it.
-OPEN_ENDED = (
-    (re.compile("<!--"), re.compile("--!?>")),
-    (re.compile(r"<!\[(?=(?:if|else|endif)\b)", re.IGNORECASE), re.compile(r"\]\s*+>")),
-    (re.compile(r"<!\[(?!(?:if|else|endif)\b)", re.IGNORECASE), re.compile(r"\]\s*+\]\s*+>")),
+RAW = frozenset(("script", "style"))  # what is in them has no tags
+LONGEST_BRACED = 500  # characters of a template in braces
+MOST_BROKEN = 10  # tags that nothing ends, before a < ends a tag even in quotes
+# What begins something that is no element, and what may end it.
+CLOSERS = {
+    "<!--": ("-->", "--!>"),
+    "<![CDATA[": ("]]>",),
+    "<!": (">",),
+    "</": (">",),
+    "<%": ("%>",),
+    "<?": ("?>", ">"),
+    "{{": ("}}",),
+    "{%": ("%}",),
+}
+_HTML_OPENER = re.compile(r"(?P<tag></?[A-Za-z])|<!--|<!\[CDATA\[|<!(?=[A-Za-z\[])|</(?=[^\s<>])|<[%?]|\{[{%]")
+_XML_OPENER = re.compile(r"(?P<tag></?[^\s<>!?/])|<!--|<!\[CDATA\[|<\?")
+_INSIDE = "|".join(  # a template in a tag
+    rf"{begin}(?:(?!{end}).){{0,{LONGEST_BRACED}}}+{end}"
+    for begin, end in (("<%", "%>"), (r"<\?", r"\?>"), (r"\{\{", r"\}\}"), (r"\{%", r"%\}"))
 )
-
-
-@dataclass(eq=False)
-class Loose:
-    """A tag without its other half, an empty element, a comment, a declaration."""
-
-    name: str  # "" for what is no element
-    raw: str
-    attributes: Mapping[str, str | None] = field(default_factory=dict)
+_DOUBLE, _SINGLE = (rf"[^{quote}<{{]*+(?:(?:{_INSIDE}|[<{{])[^{quote}<{{]*+)*+" for quote in "\"'")
+_TAG = re.compile(rf"""</?(?P<name>[^\s/<>]++)(?:{_INSIDE}|=\s*+(?:"{_DOUBLE}"|'{_SINGLE}')|[^<>])*+>""", re.DOTALL)
+_CUT_TAG = re.compile(r"</?(?P<name>[^\s/<>]++)[^<>]*+>")
+_ATTRIBUTE = re.compile(rf"""([^\s"'<>/=]++)(?:\s*+=\s*+(?:"({_DOUBLE})"|'({_SINGLE})'|([^\s"'<>]++)))?""", re.DOTALL)
+_REFERENCE = re.compile(r"&(?:#x([0-9A-Fa-f]+)|#([0-9]+)|amp|lt|gt|quot|apos);")  # of XML
 
 
 @dataclass(eq=False)
 class Element:
-    """An element with both of its tags."""
+    """An element, or a tag without its other half, a comment, a declaration: those have no end tag."""
 
-    name: str
+    name: str  # "" for what is no element, "!" for a declaration
     opening: str
-    attributes: Mapping[str, str | None]
     children: "list[Child]" = field(default_factory=list)
     closing: str = ""
+
+    @cached_property
+    def attributes(self) -> Mapping[str, str]:
+        """Returns the attributes of the start tag."""
+        return {name: value for name, _, _, value in find_attributes(self.opening)} if self.name.strip("!") else {}
 
 
 @dataclass(frozen=True)
@@ -64,16 +79,21 @@ class Text:
     raw: str
 
 
-Child = Text | Loose | Element
+Child = Text | Element | Mask
+
+
+def find_attributes(tag: str) -> Iterator[tuple[str, int, int, str]]:
+    """Yields the attributes of a start tag as it was written: name, the value's place and the value."""
+    for match in islice(_ATTRIBUTE.finditer(tag), 1, None):  # the first is the element's name
+        group = next((number for number in (2, 3, 4) if match[number] is not None), 0)
+        yield match[1].lower(), match.start(group), match.end(group), unescape(match[group]) if group else ""
 
 
 def source_of(child: Child) -> str:
     """Returns what was read as this part of the tree."""
-    return "".join(map(_start_of, walk(child)))
-
-
-def _start_of(one: Child | str) -> str:
-    return one if isinstance(one, str) else one.opening if isinstance(one, Element) else one.raw
+    return "".join(
+        one if isinstance(one, str) else one.opening if isinstance(one, Element) else one.raw for one in walk(child)
+    )
 
 
 def walk(child: Child) -> Iterator[Child | str]:
@@ -83,243 +103,159 @@ def walk(child: Child) -> Iterator[Child | str]:
         one = waiting.pop()
         yield one
         if isinstance(one, Element):
-            waiting.append(one.closing)
+            waiting += [one.closing] if one.closing else []
             waiting += reversed(one.children)
 
 
-class _Grower:
-    """Makes a tree of tags as they come; those that do not match stay where they are, loose."""
+class Grower:
+    """Makes a tree of tags as they come; those that do not match stay where they are, without their other half."""
 
-    def __init__(self, kind: str, deepest: int) -> None:
+    def __init__(self, kind: str = "", deepest: int = DEEPEST) -> None:
+        """`kind`: what a message about tags nested deeper than `deepest` begins with; "": such tags stay alone."""
         self.kind = kind
         self.deepest = deepest
-        self.root = Element(ROOT, "", {})
+        self.root = Element("", "")
         self.open = [self.root]
 
     def add(self, child: Child) -> None:
+        """Adds something that nothing is in."""
         self.open[-1].children.append(child)
 
     def start(self, element: Element) -> None:
-        if len(self.open) > self.deepest:
-            raise UserError(f"{self.kind}: elements are nested deeper than {self.deepest}")
+        """Adds a start tag."""
         self.add(element)
-        self.open.append(element)
+        if len(self.open) <= self.deepest:
+            self.open.append(element)
+        elif self.kind:
+            raise UserError(f"{self.kind}: elements are nested deeper than {self.deepest}")
 
-    def end(self, name: str, raw: str) -> None:
-        depth = next((at for at in range(len(self.open) - 1, 0, -1) if self.open[at].name == name), 0)
-        if not depth:
-            self.add(Loose(name, raw))
-            return
-        self.unwind(depth)
-        self.open.pop().closing = raw
+    def end(self, name: str, raw: str, within: str = "") -> None:
+        """Adds an end tag; it ends nothing outside of an element whose name begins with `within`."""
+        for depth in range(len(self.open) - 1, 0, -1):
+            if self.open[depth].name == name:
+                self.unwind(depth)
+                self.open.pop().closing = raw
+                return
+            if within and self.open[depth].name.startswith(within):
+                break
+        self.add(Element(name, raw))
 
-    def unwind(self, depth: int) -> None:
-        """Makes the start tags above this depth loose ones: nothing ends them."""
+    def unwind(self, depth: int = 0) -> Element:
+        """Makes the start tags above this depth tags alone, since nothing ends them; returns the root."""
         while len(self.open) > depth + 1:
             element = self.open.pop()
-            parent = self.open[-1]
-            parent.children.pop()
-            parent.children += [Loose(element.name, element.opening, element.attributes), *element.children]
+            self.open[-1].children += element.children
+            element.children = []
+        return self.root
 
 
-_OPENERS = re.compile(r"<!--|<%|<\?|\{\{|\{%")
-_CLOSERS = {"<!--": "-->", "<%": "%>", "<?": "?>", "{{": "}}", "{%": "%}"}
-LONGEST_BRACED = 500
+class _Reader:
+    """Cuts a text into tags, comments, templates and what is between them."""
 
-
-def find_templates(text: str) -> list[tuple[int, int]]:
-    """Returns where the parts of templates stand that the parser would take for markup."""
-    found, place, missing = [], 0, set()
-    for match in _OPENERS.finditer(text):
-        opener, start = match.group(), match.start()
-        if start < place or opener in missing:
-            continue
-        closer, braced = _CLOSERS[opener], opener[0] == "{"
-        end = text.find(closer, match.end(), match.end() + LONGEST_BRACED if braced else len(text)) + len(closer)
-        if end < len(closer):
-            if not braced:
-                missing.add(opener)
-        elif not braced or not {"<", ">"}.isdisjoint(text[start:end]):
-            place = end
-            if opener != "<!--":
-                found.append((start, end))
-    return found
-
-
-def _hide(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """Returns the text in the same length, with these parts as characters of no meaning; lines stay."""
-    out, place = [], 0
-    for start, end in spans:
-        out += [text[place:start], *("\n" if sign == "\n" else "\ue000" for sign in text[start:end])]
-        place = end
-    return "".join([*out, text[place:]])
-
-
-class _HtmlReader(HTMLParser):
-    """Feeds a grower; `raw` of an event reaches to where the next one begins."""
-
-    def __init__(self, text: str, deepest: int) -> None:
-        super().__init__(convert_charrefs=False)
-        self.grower = _Grower("HTML", deepest)
+    def __init__(self, text: str, kind: str) -> None:
         self.text = text
-        self.templates = find_templates(text)
-        self.starts = [0]
-        for place, sign in enumerate(text):
-            if sign == "\n":
-                self.starts.append(place + 1)
-        self.waiting: Callable[[str], None] | None = None
-        self.since = 0
-        hidden = _hide(text, self.templates)
-        last = hidden.rfind(">") + 1  # no tag ends after it: the parser would look for one again and again
-        self.feed(_without_open_ends(hidden[:last]))  # of the same length; what was written is taken from `text`
-        self.close()
-        self._next(last, None)
-        if text[last:]:
-            self._add_text(text[last:], unescape(text[last:]))
-        self.grower.unwind(0)
+        self.html = kind == "HTML"
+        self.grower = Grower(kind)
+        self.missing: set[str] = set()  # what ends nothing from here on
+        self.broken = self.place = 0
 
-    def _next(self, place: int, event: Callable[[str], None] | None) -> None:
-        if self.waiting is not None:
-            self.waiting(self.text[self.since : place])
-        elif place > self.since:
-            self._add_text(self.text[self.since : place])
-        self.since, self.waiting = place, event
-
-    def _at(self, event: Callable[[str], None]) -> None:
-        line, column = self.getpos()
-        self._next(min(len(self.text), self.starts[line - 1] + column), event)
-
-    def _add_text(self, raw: str, text: str | None = None) -> None:
-        """Adds the text that begins at `since`; the parts of templates in it are no text."""
-        place, end = self.since, self.since + len(raw)
-        first = bisect_left(self.templates, (place, 0))
-        inside = itertools.takewhile(lambda span: span[1] <= end, itertools.islice(self.templates, first, None))
-        for start, stop in inside:
-            if place < start:
-                self.grower.add(Text(self.text[place:start], self.text[place:start]))
-            self.grower.add(Loose("", self.text[start:stop]))
-            place, text = stop, None
-        if place < end:
-            self.grower.add(Text(self.text[place:end] if text is None else text, self.text[place:end]))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        def event(raw: str) -> None:
-            if tag in VOID or raw.endswith("/>"):
-                self.grower.add(Loose(tag, raw, dict(attrs)))
-                return
-            if tag in IMPLIED and self.grower.open[-1].name in IMPLIED[tag]:
-                self.grower.unwind(len(self.grower.open) - 2)
-            self.grower.start(Element(tag, raw, dict(attrs)))
-
-        self._at(event)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._at(lambda raw: self.grower.add(Loose(tag, raw, dict(attrs))))
-
-    def handle_endtag(self, tag: str) -> None:
-        self._at(lambda raw: self.grower.end(tag, raw))
-
-    def handle_data(self, data: str) -> None:
-        self._at(self._add_text)
-
-    def handle_entityref(self, name: str) -> None:
-        if name == "nbsp":
-            self.grower.root.attributes = {"nbsp": None}
-        self._at(lambda raw: self.grower.add(Text(unescape(raw), raw)))
-
-    def handle_charref(self, name: str) -> None:
-        self._at(lambda raw: self.grower.add(Text(unescape(raw), raw)))
-
-    def handle_comment(self, data: str) -> None:
-        self._at(lambda raw: self.grower.add(Loose("", raw)))
-
-    def handle_decl(self, decl: str) -> None:
-        self._at(lambda raw: self.grower.add(Loose("!", raw)))
-
-    def handle_pi(self, data: str) -> None:
-        self._at(lambda raw: self.grower.add(Loose("", raw)))
-
-    def unknown_decl(self, data: str) -> None:
-        self._at(lambda raw: self.grower.add(Loose("", raw)))
-
-
-def _without_open_ends(text: str) -> str:
-    """Returns the text with blanks for the beginnings of comments and sections that nothing ends.
-
-    The parser would look for the end of each one, through all the text behind it.
-    """
-    for beginning, ending in OPEN_ENDED:
-        last = max((match.end() for match in ending.finditer(text)), default=0)
-        text = text[:last] + beginning.sub(lambda match: " " * len(match.group()), text[last:])
-    return text
-
-
-def read_html_tree(text: str, deepest: int) -> Element:
-    """Returns the tree of a document or of a part of one; wrong markup stays as it is."""
-    try:
-        return _HtmlReader(text, deepest).grower.root
-    except AssertionError as problem:
-        raise UserError(f"HTML: {problem}") from None
-
-
-def read_xml_tree(text: str, deepest: int) -> Element:
-    """Returns the tree of well-formed XML, a document or a part of one, in a root of ours."""
-    grower = _Grower("XML", deepest)
-    head = f"<{ROOT}>"
-    declaration = ""
-    if text.startswith("<?xml") and "?>" in text:
-        declaration = text[: text.index("?>") + 2]
-        text = text[len(declaration) :]
-        grower.add(Loose("!", declaration))
-    if text.lstrip().startswith("<!DOCTYPE"):
-        raise UserError("XML: a document type is not accepted, since it can define entities")
-    content = f"{head}{text}</{ROOT}>".encode()
-    parser = expat.ParserCreate("utf-8")
-    parser.buffer_text = False
-    waiting: list[Callable[[str], None]] = []
-    since = 0
-
-    def at(event: Callable[[str], None] | None) -> None:
-        nonlocal since
-        place = parser.CurrentByteIndex
-        if waiting:
-            waiting.pop()(content[since:place].decode())
-        since = place
-        if event is not None:
-            waiting.append(event)
-
-    depth = 0
-
-    def start(name: str, attributes: dict[str, str]) -> None:
-        nonlocal depth
-
-        def event(raw: str) -> None:
-            if raw.endswith("/>"):
-                grower.add(Loose(name, raw, attributes))
+    def read(self) -> Element:
+        start = 0
+        pattern = _HTML_OPENER if self.html else _XML_OPENER
+        while opener := pattern.search(self.text, start):
+            if opener["tag"]:
+                end = self._tag(opener.start())
             else:
-                grower.start(Element(name, raw, attributes))
+                end = self._other(opener.group(), opener.start(), opener.end())
+            start = end or opener.end()
+        self._until(len(self.text))
+        return self.grower.unwind()
 
-        at(event if depth else None)
-        depth += 1
-        if depth > deepest + 1:
-            raise UserError(f"XML: elements are nested deeper than {deepest}")
+    def _until(self, place: int, end: int = 0) -> None:
+        """Adds the text before a place, what follows begins at `end`."""
+        raw = self.text[self.place : place]
+        if raw:
+            self.grower.add(Text(unescape(raw) if self.html else _unescape_xml(raw), raw))
+        self.place = end or place
 
-    def end(name: str) -> None:
-        nonlocal depth
-        depth -= 1
-        at((lambda raw: grower.end(name, raw) if raw else None) if depth else None)
+    def _tag(self, start: int) -> int:
+        match = (_TAG if self.broken < MOST_BROKEN else _CUT_TAG).match(self.text, start)
+        if match is None:
+            self.broken += 1
+            return 0
+        raw, end = match.group(), match.end()
+        name = match["name"].lower() if self.html else match["name"]
+        self._until(start, end)
+        if raw[1] == "/":
+            self.grower.end(name, raw)
+        elif raw.endswith("/>") or (self.html and name in VOID):
+            self.grower.add(Element(name, raw))
+        else:
+            if self.html and self.grower.open[-1].name in IMPLIED.get(name, ()):
+                self.grower.unwind(len(self.grower.open) - 2)
+            self.grower.start(Element(name, raw))
+            if self.html and name in RAW:
+                return self._raw(name, end)
+        return end
 
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    parser.CharacterDataHandler = lambda data: at(lambda raw: grower.add(Text(data, raw)))
-    parser.CommentHandler = lambda data: at(lambda raw: grower.add(Loose("", raw)))
-    parser.ProcessingInstructionHandler = lambda *_: at(lambda raw: grower.add(Loose("", raw)))
-    parser.StartCdataSectionHandler = lambda: at(lambda raw: grower.add(Text("", raw)))
-    parser.EndCdataSectionHandler = lambda: at(lambda raw: grower.add(Text("", raw)))
+    def _raw(self, name: str, start: int) -> int:
+        """Adds the content of a script as it is."""
+        closing = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(self.text, start)
+        end = closing.start() if closing else len(self.text)
+        if start < end:
+            self.grower.add(Text(self.text[start:end], self.text[start:end]))
+        self.place = end
+        return end
+
+    def _other(self, opener: str, start: int, inside: int) -> int:
+        """Adds what is no element; returns 0 if nothing ends it, or if it is text."""
+        braced = opener[0] == "{"
+        limit = inside + LONGEST_BRACED if braced else len(self.text)
+        for closer in CLOSERS[opener]:
+            end = -1 if closer in self.missing else self.text.find(closer, inside, limit)
+            if end >= 0:
+                end += len(closer)
+                break
+            self.missing |= set() if braced else {closer}
+        else:
+            return 0
+        raw = self.text[start:end]
+        if braced and {"<", ">"}.isdisjoint(raw):  # no tag begins in it
+            return 0
+        self._until(start, end)
+        if opener == "<![CDATA[" and not self.html:
+            self.grower.add(Text(raw[len(opener) : -len(closer)], raw))
+        else:
+            declared = raw.startswith("<?xml") or (opener == "<!" and raw[2].isalpha())
+            self.grower.add(Element("!" if declared else "", raw))
+        return end
+
+
+def _unescape_xml(text: str) -> str:
+    def character(match: re.Match[str]) -> str:
+        return chr(int(match[1] or match[2], 16 if match[1] else 10)) if match[1] or match[2] else unescape(match[0])
+
+    return _REFERENCE.sub(character, text)
+
+
+def read_html_tree(text: str) -> Element:
+    """Returns the tree of a document or of a part of one; wrong markup stays as it is."""
+    return _Reader(text, "HTML").read()
+
+
+def read_xml_tree(text: str) -> Element:
+    """Returns the tree of well-formed XML, a document or a part of one.
+
+    Raises:
+        UserError: it is not well-formed, or has a document type.
+    """
+    end = text.index("?>") + 2 if text.startswith("<?xml") and "?>" in text else 0
+    if text[end:].lstrip().startswith("<!DOCTYPE"):
+        raise UserError("XML: a document type is not accepted, since it can define entities")
     try:
-        parser.Parse(content, True)
+        expat.ParserCreate("utf-8").Parse(f"<{ROOT}>{text[end:]}</{ROOT}>".encode(), True)
     except expat.ExpatError as problem:
-        line, column = problem.lineno, problem.offset - (len(head) if problem.lineno == 1 else 0)
+        column = problem.offset - (len(f"<{ROOT}>") if problem.lineno == 1 else 0)
         what = expat.ErrorString(problem.code)
-        raise UserError(f"XML: {what} (line {line}, column {max(0, column) + 1})") from None
-    return grower.root
+        raise UserError(f"XML: {what} (line {problem.lineno}, column {max(0, column) + 1})") from None
+    return _Reader(text, "XML").read()

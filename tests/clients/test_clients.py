@@ -20,6 +20,7 @@ from tests.services.endpoint.test_models import served
 NODE = Path(__file__).parents[2] / "node_modules"  # where `npm install` puts them in a checkout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [client.name for client in CLIENTS])
 def test_python_clients_get_what_the_server_says(url: str, name: str) -> None:
     server = find_server(Question(url=url))
@@ -43,6 +44,7 @@ def test_a_server_of_many_pairs_and_of_versions_by_weight_is_asked_as_any(url: s
         assert [one for one in found if one.state == "failed"] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_node_clients_get_what_the_server_says(url: str, name: str) -> None:
     found = list(ask_node_clients(find_server(Question(url=url)), NODE.parent, [name]))

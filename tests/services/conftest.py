@@ -27,7 +27,7 @@ from dragoman.pipelines.tracking.server import TrackingConfig
 from dragoman.services.endpoint import key_store
 from dragoman.services.jobs.ledger import database as ledger_database
 from dragoman.services.store.database import Database
-from dragoman.services.store.upgrade import Migrations, upgrade
+from dragoman.services.store.upgrade import Schema, upgrade
 
 LINES = [
     "the dog sees the man .",
@@ -51,17 +51,17 @@ MakeBundle = Callable[..., Path]
 
 @pytest.fixture(scope="session", autouse=True)
 def tables_made_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """In this process the migrations of a service run once: its other new sqlite files are copies of the first."""
+    """In this process the tables of a service are made once: its other new sqlite files are copies of the first."""
     folder = tmp_path_factory.mktemp("tables")
 
-    def copy(database: Database, migrations: Migrations, revision: str = "head") -> None:
+    def copy(database: Database, schema: Schema) -> None:
         file = Path(str(database.engine.url.database)) if database.is_sqlite else None
-        if file is None or revision != "head" or file.stat().st_size:
-            upgrade(database, migrations, revision)
+        if file is None or file.stat().st_size:
+            upgrade(database, schema)
             return
-        first = folder / f"{migrations.version_table}.db"
+        first = folder / f"{schema.version_table}.db"
         if not first.exists():
-            upgrade(database, migrations)
+            upgrade(database, schema)
             with contextlib.closing(sqlite3.connect(file)) as connection:
                 connection.execute("VACUUM INTO ?", (str(first),))
         else:

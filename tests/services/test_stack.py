@@ -17,10 +17,10 @@ from dragoman.pipelines.tracking.registry import Registry, RegistryConfig
 from dragoman.pipelines.tracking.server import TrackingConfig
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.executors.base import Start
-from dragoman.services.jobs.executors.rayjob import rayjob
+from dragoman.services.jobs.executors.kueue import rayjob
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.up.settings import UpRoot
+from dragoman.services.jobs.up.entry import UpRoot
 from tests.manifests import arguments, mount, of, rendered, variables
 from tests.services.stack import BIN, PATIENCE, REPOSITORY, Stack, stack
 

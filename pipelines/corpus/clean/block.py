@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.model.files import atomic_open
+from dragoman.model.text.text_keys import folded_keys, pair_keys, sentence_keys
 from dragoman.pipelines.corpus.clean.cleaning import clean
 from dragoman.pipelines.corpus.clean.keys import Keys, text_keys
 from dragoman.pipelines.corpus.read.records import read_records
@@ -67,8 +68,6 @@ def clean_block(task: CleaningTask) -> int:
             for rule, rows in cleaned.examples.items()
         },
     }
-    from dragoman.model.text.text_keys import folded_keys, pair_keys
-
     folded = source.casefold()
     source_key = text_keys(folded.split("\n")[: len(line)])  # no lines have no keys
     both = zip(folded_keys(folded), folded_keys(target.casefold()), strict=True) if task.near else ()
@@ -142,8 +141,6 @@ def load_near_keys(folder: Path, number: int, sides: int) -> Keys:
             stored: Keys = arrays["leak_keys"][2:]
             return stored[:sides]
         texts = [_lines(arrays[side], len(arrays["line"])) for side in SIDES[:sides]]
-    from dragoman.model.text.text_keys import sentence_keys
-
     return np.stack([sentence_keys(lines) for lines in texts])
 
 

@@ -66,7 +66,7 @@ def find_tokenizer(
         )
     content = "+".join(entry["sha256"] for entry in pair.describe()["files"])
     found = replace(settings, vocabulary=pair.source.vocabulary, joint=pair.joint, train_lines=0, same_as=content)
-    found = replace(found, sentinels=len(pair.source.sentinels))
+    found = replace(found, sentinels=len(pair.source.sentinels), case_markers=bool(pair.source.markers))
     return GivenTokenizer(pair, found, read_of(folder, f"the tokenizer of {wanted}"))
 
 

@@ -17,6 +17,7 @@ from dragoman.pipelines.corpus.settings import CorpusConfig, PhrasesConfig
 _LATER: dict[str, Any] = {
     "same_as": None,
     "sentinels": 0,
+    "case_markers": False,
     "lowercase": False,
     "punctuation": True,
     "segmenter": "auto",

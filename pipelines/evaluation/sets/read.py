@@ -9,7 +9,7 @@ A row of a TSV holds the source and one or more references; a first line that na
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class HeldOutSet:
     domains: list[str] = field(default_factory=list)  # of each line; empty: the set knows none
     split: str = ""  # of shards
     shards: Path | None = None
+    places: tuple[str, ...] = ()  # its files, or the folder of shards
 
     @property
     def digest(self) -> str:
@@ -76,16 +77,16 @@ def read_sets(
     Raises:
         UserError: a file is missing, has no lines, or its lines do not fit; names key, file and line.
     """
-    return [
-        _read(check_name(f"{KEY}.{name}", name), value, languages, split, most, local) for name, value in wanted.items()
-    ]
+    found = []
+    for name, value in wanted.items():
+        paths = [local(one).absolute() for one in ([value] if isinstance(value, str) else value)]
+        one = _read(check_name(f"{KEY}.{name}", name), paths, languages, split, most)
+        found.append(replace(one, places=tuple(map(str, paths))))
+    return found
 
 
-def _read(
-    name: str, value: str | Sequence[str], languages: Sequence[str], split: str, most: int, local: Callable[[str], Path]
-) -> HeldOutSet:
+def _read(name: str, paths: Sequence[Path], languages: Sequence[str], split: str, most: int) -> HeldOutSet:
     key = f"{KEY}.{name}"
-    paths = [local(one) for one in ([value] if isinstance(value, str) else value)]
     for path in paths:
         if not path.exists():
             raise UserError(f"{key}: {path}: no such file or folder; give shards, one file of rows, or one file a side")

@@ -80,6 +80,7 @@ def status_record(identity: str, state: State) -> dict[str, Any]:
         record["seconds_remaining"] = state.seconds_left
     elif state.status == "done":
         record |= {"seconds_remaining": 0, "billed_characters": state.characters}
+        record |= {"notes": state.notes} if state.notes else {}
     elif state.status == "error":
         record |= {"error_message": state.error, "message": state.error}
     return record

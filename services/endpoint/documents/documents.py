@@ -12,7 +12,6 @@ from typing import NamedTuple
 from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import UserError
-from dragoman.model.languages import standard_code
 from dragoman.services.endpoint.documents.jobs import Handle, Job, Jobs, Status, new_secret
 from dragoman.services.endpoint.documents.reading import Reading
 from dragoman.services.endpoint.documents.worker import SAME, DocumentWorker
@@ -32,6 +31,7 @@ class State(NamedTuple):
     characters: int  # billed
     error: str
     name: str  # of the translated file
+    notes: list[str]  # what its owner has to be told
 
 
 class Finished(NamedTuple):
@@ -102,7 +102,7 @@ class Documents:
             secret=new_secret(),
             name=name,
             source=question.source,
-            target=standard_code(question.target),
+            target=question.target,
             version=question.version,
             terms=dict(glossary.terms) if glossary else None,
             digest=key.digest,
@@ -131,7 +131,7 @@ class Documents:
         left = None
         if job.status == "translating":  # at first: as long again as it has taken
             left = max(1, round((self.now() - job.began) * (1 - job.share) / (job.share or 1)))
-        return State(job.status, left, job.characters, job.error, job.translated_name)
+        return State(job.status, left, job.characters, job.error, job.translated_name, job.notes)
 
     def result(self, identity: str, key: str, keep: bool = False) -> Finished:
         """Returns the translated document, and deletes it unless `keep`.

@@ -13,7 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Literal, NamedTuple
 
@@ -59,6 +59,7 @@ class Job:
     ended: float = 0.0
     share: float = 0.0  # that is translated
     error: str = ""
+    notes: list[str] = field(default_factory=list)  # what its owner has to be told of the document
 
     @property
     def translated_name(self) -> str:

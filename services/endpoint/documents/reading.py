@@ -31,10 +31,10 @@ class Reading:
         """
         return int(self._ask("count", name, content, owner, most=most)["count"])
 
-    def read(self, name: str, content: bytes, owner: str) -> list[Passage]:
-        """Returns a document's passages. Raises as `count`."""
+    def read(self, name: str, content: bytes, owner: str) -> tuple[list[Passage], list[str]]:
+        """Returns a document's passages, and what its owner has to be told. Raises as `count`."""
         found = self._ask("read", name, content, owner)["read"]
-        return [Passage(text, _options(values)) for text, values in found]
+        return [Passage(text, _options(values)) for text, values in found["passages"]], list(found["notes"])
 
     def write(self, name: str, content: bytes, texts: Sequence[str], language: str, owner: str) -> bytes:
         """Returns a document with texts in the place of its passages. Raises as `count`."""

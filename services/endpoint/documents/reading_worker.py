@@ -22,7 +22,8 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
         content = document.write(question["texts"], question["language"])
         return {"write": base64.b64encode(content).decode()}
     if question["do"] == "read":
-        return {"read": [(text, _values(options)) for text, options in document.passages]}
+        passages = [(text, _values(options)) for text, options in document.passages]
+        return {"read": {"passages": passages, "notes": list(document.notes)}}
     characters = sum(len(passage.text) for passage in document.passages)
     if characters <= question["most"]:
         for passage in document.passages:

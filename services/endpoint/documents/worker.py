@@ -114,7 +114,7 @@ class DocumentWorker:
             if job.attempts > ATTEMPTS:
                 raise DocumentError(f"{job.name}: the server has ended {ATTEMPTS} times while it translated it")
             content, client = self.jobs.source(identity).read_bytes(), job.digest or identity
-            passages = await asyncio.to_thread(self.reading.read, job.name, content, client)
+            passages, job.notes = await asyncio.to_thread(self.reading.read, job.name, content, client)
             texts = await self._translate(identity, job, passages)
             written = await asyncio.to_thread(self.reading.write, job.name, content, texts, job.target, client)
             atomic_write(self.jobs.result(identity), written)
@@ -154,12 +154,16 @@ class DocumentWorker:
         glossary = Glossary(job.terms) if job.terms else None
         known = None if route.via else await asyncio.to_thread(self._known, job, source)  # not the middle language's
         texts: list[str] = []
+        broken = 0
         for group in groups(passages):
             options = [dataclasses.replace(passage.options, glossary=glossary, known=known) for passage in group]
             answers = await translator.translate(route, [passage.text for passage in group], options)
             texts += [answer.text for answer in answers]
+            broken += sum(not answer.report.get("complete", True) for answer in answers)
             job.share = len(texts) / len(passages)
             self.jobs.save(identity, job)
+        if broken:
+            job.notes = [*job.notes, f"passages that lost something, or stay as they were: {broken} of {len(texts)}"]
         self.endpoint.metrics.translated(job.characters, sum(map(len, texts)))
         return texts
 

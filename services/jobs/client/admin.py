@@ -1,4 +1,4 @@
-"""The commands for the administrator: quotas, model owners, tokens, the cost of faults, what is no longer kept."""
+"""The commands of people and administrators: tokens, projects, quotas, model owners, bills, the audit."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from dragoman.services.jobs.client.settings import JobsConfig
 
 ROLES = ("metrics", "viewer", "submitter", "admin")
 RULES = ("succeeded", "failed", "stopped", "newest", "most", "runs", "limit")  # service.keep's, and the length
-TIMES = ("created", "expires", "used", "revoked")  # of a token
+TIMES = {"SINCE": table.at("created"), "ENDS": table.at("expires"), "LAST USED": table.at("used")}  # of a token
 NO_BOUND = ("none", "null")
 BOUNDS = ("cpus", "gpus", "jobs")  # of a quota
 
@@ -26,11 +26,8 @@ def quota(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         service.set_quota(names[0], **bounds_of(values))
     elif values:
         raise UserError("say whose: dragoman quota OWNER cpus=8 gpus=none")
-    found = service.quotas()
-    rows: list[Sequence[object]] = [("OWNER", "CPUS", "GPUS", "JOBS")]
-    rows += [(one["owner"], *(shown_bound(one[key]) for key in BOUNDS)) for one in found]
-    showing.show(found, lambda: table.table(rows))
-    return compose.OK
+    bounds = {key.upper(): _shown(key) for key in BOUNDS}
+    return table.show(service.quotas(), {"OWNER": "owner", **bounds})
 
 
 def owner(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
@@ -45,11 +42,7 @@ def owner(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
             pass
         case _:
             raise UserError("say which model and whose it becomes: dragoman owner MODEL OWNER|project=NAME")
-    found = service.models()
-    rows: list[Sequence[object]] = [("MODEL", "OWNER", "SINCE")]
-    rows += [(one["name"], one["owner"], table.clock(one["since"])) for one in found]
-    showing.show(found, lambda: table.table(rows))
-    return compose.OK
+    return table.show(service.models(), {"MODEL": "name", "OWNER": "owner", "SINCE": table.at("since")})
 
 
 def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
@@ -57,13 +50,8 @@ def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     names, values = split("token", words, ("owner", "role"))
     match names:
         case []:
-            found = service.tokens()
-            rows: list[Sequence[object]] = [("NAME", "OWNER", "ROLE", "SINCE", "ENDS", "LAST USED", "REVOKED")]
-            rows += [
-                (*(one[key] for key in ("name", "owner", "role")), *(table.clock(one[key]) for key in TIMES))
-                for one in found
-            ]
-            showing.show(found, lambda: table.table(rows))
+            columns: dict[str, table.Column] = {"NAME": "name", "OWNER": "owner", "ROLE": "role"}
+            return table.show(service.tokens(), columns | TIMES | {"REVOKED": table.at("revoked")})
         case ["issue", name] if "owner" in values:
             role = values.get("role", "submitter")
             if role not in ROLES:
@@ -164,5 +152,118 @@ def _bound(key: str, text: str) -> float | None:
         raise UserError(f"{key}={text}: a number, or none for no bound") from None
 
 
+def _shown(key: str) -> table.Column:
+    """Returns the column of a limit."""
+    return lambda record: shown_bound(record[key])
+
+
 def shown_bound(bound: float | None) -> str:
     return "no bound" if bound is None else f"{bound:g}"
+
+
+def tokens(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """Lists the asker's tokens; `create NAME ends=30d role=ROLE` prints a new one once; `revoke NAME`."""
+    names, values = split("tokens", words, ("ends", "role"))
+    match names:
+        case [] if not values:
+            columns: dict[str, table.Column] = {"NAME": "name", "KIND": "kind", "ROLE": "role"}
+            return table.show(service.my_tokens(), columns | TIMES)
+        case ["create", name]:
+            show_token(name, service.make_token(name, values.get("ends"), values.get("role")))
+        case ["revoke", name] if not values:
+            service.revoke_mine(name)
+            showing.show([{"name": name, "state": "revoked"}], lambda: f"{name}: revoked")
+        case _:
+            raise UserError(
+                "say dragoman tokens, tokens create NAME ends=30d role=viewer|submitter|admin, or tokens revoke NAME"
+            )
+    return compose.OK
+
+
+KEYS = (*BOUNDS, "group", "role")
+USAGE = (
+    "say dragoman projects; projects show|rm NAME; projects create NAME cpus=N gpus=N jobs=N group=GROUP; "
+    "projects quota NAME cpus=N|none gpus=N|none jobs=N|none; projects add NAME OWNER role=member|maintainer; "
+    "or projects remove NAME OWNER"
+)
+
+
+def projects(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """Lists the projects, shows one, or changes one and shows it."""
+    names, values = split("projects", words, KEYS)
+    match names:
+        case [] | ["list"] if not values:
+            return table.show(
+                service.projects(),
+                {
+                    "PROJECT": "name",
+                    "MEMBERS": lambda one: len(one["members"]),
+                    "CPUS": lambda one: _held(one["held_cpus"], one["cpus"]),
+                    "GPUS": lambda one: _held(one["held_gpus"], one["gpus"]),
+                    "RUNNING": lambda one: _held(one["running"], one["jobs"]),
+                    "WAITING": "waiting",
+                    "MODELS": lambda one: ", ".join(one["models"]) or "-",
+                },
+            )
+        case ["create", name] if "role" not in values:
+            service.create_project(name, values.get("group", ""))
+            if set(values) & set(BOUNDS):
+                service.set_project_quota(name, **bounds_of(values))
+        case ["quota", name] if values and set(values) <= set(BOUNDS):
+            service.set_project_quota(name, **bounds_of(values))
+        case ["add", name, owner] if set(values) <= {"role"}:
+            service.add_member(name, owner, values.get("role", "member"))
+        case ["remove", name, owner] if not values:
+            service.remove_member(name, owner)
+            showing.show([{"project": name, "owner": owner, "state": "removed"}], lambda: f"{owner}: removed")
+            return compose.OK
+        case ["rm", name] if not values:
+            service.remove_project(name)
+            showing.show([{"name": name, "state": "removed"}], lambda: f"{name}: removed")
+            return compose.OK
+        case ["show", name] if not values:
+            pass
+        case _:
+            raise UserError(USAGE)
+    _show_one(service, name)
+    return compose.OK
+
+
+def _show_one(service: JobClient, name: str) -> None:
+    found = service.one_project(name)
+    facts: list[Sequence[object]] = [
+        ("project", found["name"]),
+        ("since", table.clock(found["created"])),
+        ("CPUs", _held(found["held_cpus"], found["cpus"])),
+        ("GPUs", _held(found["held_gpus"], found["gpus"])),
+        ("jobs", f"{_held(found['running'], found['jobs'])} run, {found['waiting']} wait"),
+        ("models", ", ".join(found["models"]) or "none"),
+        ("group", found["group"] or "none"),
+    ]
+    rows: list[Sequence[object]] = [("MEMBER", "ROLE", "BY")]
+    rows += [(one["owner"], one["role"], "group" if one["by_group"] else "-") for one in found["members"]]
+    showing.show([found], lambda: f"{table.table(facts)}\n\n{table.table(rows)}")
+
+
+def _held(held: float, bound: float | None) -> str:
+    return f"{held:g}" if bound is None else f"{held:g} of {shown_bound(bound)}"
+
+
+FILTERS = ("person", "what", "status", "since", "until")
+
+
+def audit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """Lists the newest jobs.show rows; `person=anna what=tokens status=4xx since=2d` choose."""
+    names, filters = split("audit", words, FILTERS)
+    if names:
+        raise UserError(f"{names[0]}: a filter is written KEY=VALUE, such as what={names[0]}")
+    columns: dict[str, table.Column] = {
+        "WHEN": table.at("at"),
+        "WHO": lambda one: one["person"] or "unknown",
+        "TOKEN": lambda one: one["token"].rpartition("/")[2] or "-",
+        "FROM": "address",
+        "STATUS": "status",
+        "WHAT": lambda one: f"{one['method']} {one['resource']}",
+        "DETAIL": "detail",
+    }
+    return table.show(list(service.every_audit_row(config.show, **filters)), columns)

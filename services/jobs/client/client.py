@@ -14,9 +14,123 @@ from typing import Any, Unpack
 from typing_extensions import TypedDict
 
 from dragoman.model.errors import ServiceError
-from dragoman.services.jobs.client.administration import Administration
-from dragoman.services.jobs.client.connection import LARGEST, PATIENCE, path_part
+from dragoman.services.jobs.client.connection import LARGEST, PATIENCE, Connection, path_part
 from dragoman.services.jobs.views import Job, JobHistory
+
+
+class Administration(Connection):
+    """Requests of members, maintainers and admins beside jobs; errors are those of `Connection`."""
+
+    def bill(self, owner: str | None = None) -> list[dict[str, Any]]:
+        """Returns the tokens and seconds lost, by cause, job and owner."""
+        query = {"owner": owner} if owner else {}
+        return self._rows("/v1/bill", params=query)
+
+    def quotas(self) -> list[dict[str, Any]]:
+        """Returns the owners' quotas."""
+        return self._rows("/v1/quotas")
+
+    def set_quota(
+        self, owner: str, cpus: float | None = None, gpus: float | None = None, jobs: int | None = None
+    ) -> None:
+        """Sets an owner's quota; None: no limit."""
+        self._ask("PUT", f"/v1/quotas/{path_part(owner)}", json={"cpus": cpus, "gpus": gpus, "jobs": jobs})
+
+    def projects(self) -> list[dict[str, Any]]:
+        """Returns the asker's projects with members, quota and use; all for an admin."""
+        return self._rows("/v1/projects")
+
+    def one_project(self, name: str) -> dict[str, Any]:
+        """Returns a project."""
+        return self._json("GET", f"/v1/projects/{path_part(name)}")
+
+    def create_project(self, name: str, group: str = "") -> dict[str, Any]:
+        """Makes a project; people of the proxy's `group` become members when they come."""
+        return self._json("POST", "/v1/projects", json={"name": name, "group": group})
+
+    def remove_project(self, name: str) -> None:
+        """Removes a project whose jobs have ended, and that has no models."""
+        self._ask("DELETE", f"/v1/projects/{path_part(name)}")
+
+    def set_project_quota(
+        self, name: str, cpus: float | None = None, gpus: float | None = None, jobs: int | None = None
+    ) -> None:
+        """Sets a project's quota; None: no limit."""
+        self._ask("PUT", f"/v1/projects/{path_part(name)}/quota", json={"cpus": cpus, "gpus": gpus, "jobs": jobs})
+
+    def add_member(self, project: str, owner: str, role: str = "member") -> None:
+        """Makes somebody a member, or changes their role: member or maintainer."""
+        self._ask("PUT", f"/v1/projects/{path_part(project)}/members/{path_part(owner)}", json={"role": role})
+
+    def remove_member(self, project: str, owner: str) -> None:
+        """Ends a membership."""
+        self._ask("DELETE", f"/v1/projects/{path_part(project)}/members/{path_part(owner)}")
+
+    def models(self) -> list[dict[str, Any]]:
+        """Returns the owners of registered models' names."""
+        return self._rows("/v1/models")
+
+    def give_model(self, name: str, owner: str = "", project: str = "") -> None:
+        """Gives the name of a registered model to an owner, or to a project."""
+        self._ask("PUT", f"/v1/models/{path_part(name)}", json={"owner": owner, "project": project})
+
+    def retention(self, **rules: Any) -> dict[str, Any]:
+        """Returns the jobs that `service.keep`, with `rules` in its place, would delete now."""
+        return self._json("GET", "/v1/retention", params=rules)
+
+    def every_audit_row(self, most: int | None = None, **wanted: str) -> Iterator[dict[str, Any]]:
+        """Yields rows of the audit, newest first, at most `most`; `wanted`: person, what, status, since, until."""
+        cursor = None
+        while most is None or most > 0:
+            limit = LARGEST if most is None else min(most, LARGEST)
+            query = {**wanted, "limit": limit, **({"cursor": cursor} if cursor else {})}
+            found = self._json("GET", "/v1/audit", params=query)
+            yield from found["rows"]
+            most = None if most is None else most - len(found["rows"])
+            if (cursor := found["next"]) is None:
+                return
+
+    def tokens(self) -> list[dict[str, Any]]:
+        """Returns all tokens' records; the tokens themselves are not stored."""
+        return self._rows("/v1/tokens")
+
+    def issue(self, name: str, owner: str, role: str) -> str:
+        """Issues a token and returns it; it is shown only once."""
+        return str(self._json("POST", "/v1/tokens", json={"name": name, "owner": owner, "role": role})["token"])
+
+    def rotate(self, name: str) -> str:
+        """Replaces a token and returns the new one; it is shown only once."""
+        return str(self._json("POST", f"/v1/tokens/{path_part(name)}/rotate", json={})["token"])
+
+    def revoke(self, name: str) -> None:
+        """Makes a token invalid; OWNER/NAME is one that its owner made."""
+        self._ask("DELETE", f"/v1/tokens/{'/'.join(map(path_part, name.split('/')))}")
+
+    def begin_login(self) -> dict[str, Any]:
+        """Asks to be let in: `code` is typed on `page`, `secret` takes the token then."""
+        return self._json("POST", "/v1/login", json={})
+
+    def finish_login(self, secret: str) -> str | None:
+        """Returns the token once the code was typed; None before."""
+        token = self._json("POST", "/v1/login/token", json={"secret": secret})["token"]
+        return None if token is None else str(token)
+
+    def me(self) -> dict[str, Any]:
+        """Returns who asks: owner and role."""
+        return self._json("GET", "/v1/me")
+
+    def my_tokens(self) -> list[dict[str, Any]]:
+        """Returns the records of the tokens that the asker made; the tokens themselves are not stored."""
+        return self._rows("/v1/me/tokens")
+
+    def make_token(self, name: str, ends: str | None = None, role: str | None = None) -> str:
+        """Makes a token for the asker and returns it; it is shown only once. `ends`: 30d or a date, 90d if None."""
+        body = {"name": name, "role": role, **({"ends": ends} if ends else {})}
+        return str(self._json("POST", "/v1/me/tokens", json=body)["token"])
+
+    def revoke_mine(self, name: str) -> None:
+        """Makes one of the asker's own tokens invalid."""
+        self._ask("DELETE", f"/v1/me/tokens/{path_part(name)}")
 
 
 class Wanted(TypedDict, total=False):
@@ -32,6 +146,20 @@ class Wanted(TypedDict, total=False):
     since: str  # submitted then or later: an age (30min, 12h, 2d, 1w) or a date
     until: str
     sort: str  # submitted, changed, name, owner, model, state, priority, spent; - before it: the largest first
+
+
+class Options(TypedDict, total=False):
+    """How a job is queued, as the REST interface has it."""
+
+    priority: str
+    project: str | None  # None: the client's own
+    after: Sequence[str]  # jobs that must have succeeded
+    tags: Sequence[str]
+    notify: Sequence[str]
+    retries: int
+    max_hours: float | None
+    by: float | None  # seconds since 1970
+    key: str | None  # the same key gives the same job
 
 
 FILTERS = tuple(Wanted.__annotations__)
@@ -57,32 +185,9 @@ class JobClient(Administration):
         body = {"verb": verb, "overrides": list(overrides), "by": by, "project": self.project}
         return self._json("POST", "/v1/plans", json=body, timeout=180)
 
-    def submit(
-        self,
-        verb: str,
-        overrides: Sequence[str] = (),
-        *,
-        priority: str = "normal",
-        project: str | None = None,
-        after: Sequence[str] = (),
-        tags: Sequence[str] = (),
-        notify: Sequence[str] = (),
-        retries: int = 0,
-        max_hours: float | None = None,
-        by: float | None = None,
-        key: str | None = None,
-    ) -> Job:
+    def submit(self, verb: str, overrides: Sequence[str] = (), **options: Unpack[Options]) -> Job:
         """Submits a job. A lost connection makes no second job, and neither does the same `key` again."""
-        body: dict[str, Any] = {"verb": verb, "overrides": list(overrides), "priority": priority, "after": list(after)}
-        body |= {
-            "project": self.project if project is None else project,
-            "tags": list(tags),
-            "notify": list(notify),
-            "retries": retries,
-            "max_hours": max_hours,
-            "by": by,
-            "key": key or secrets.token_hex(16),
-        }
+        body = self._submission(verb, overrides, options)
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -94,16 +199,18 @@ class JobClient(Administration):
                 time.sleep(0.5)
 
     def submit_array(
-        self, verb: str, overrides: Sequence[str], runs: Sequence[Sequence[str]], **options: Any
+        self, verb: str, overrides: Sequence[str], runs: Sequence[Sequence[str]], **options: Unpack[Options]
     ) -> list[Job]:
-        """Submits a job for each of `runs`, overrides that are added; all get a tag of their own, `array-...`.
-
-        `options`: priority, project, after, tags, notify, retries, max_hours, by, key."""
-        body = {"verb": verb, "overrides": list(overrides), "runs": [list(run) for run in runs]}
-        body |= {"project": self.project, **options}
-        body.setdefault("key", secrets.token_hex(16))
+        """Submits a job for each of `runs`, overrides that are added; all get a tag of their own, `array-...`."""
+        body = {**self._submission(verb, overrides, options), "runs": [list(run) for run in runs]}
         found: list[Job] = self._ask("POST", "/v1/arrays", json=body, timeout=600).json()
         return found
+
+    def _submission(self, verb: str, overrides: Sequence[str], options: Options) -> dict[str, Any]:
+        """Returns the body of a request; the project is this client's, and the key a new one, unless they are named."""
+        usual = {"project": self.project, "key": secrets.token_hex(16)}
+        named = {name: value for name, value in options.items() if name not in usual or value is not None}
+        return {"verb": verb, "overrides": list(overrides), **usual, **named}
 
     def presets(self) -> list[dict[str, Any]]:
         """Returns one's own presets: name, verb, words."""
@@ -117,9 +224,10 @@ class JobClient(Administration):
         """Removes a preset."""
         self._ask("DELETE", f"/v1/presets/{path_part(name)}")
 
-    def schedule(self, every: str, verb: str, overrides: Sequence[str] = (), **options: Any) -> dict[str, Any]:
-        """Enters a schedule, a cron expression in UTC; `options`: priority, project, tags, notify, retries and
-        max_hours."""
+    def schedule(
+        self, every: str, verb: str, overrides: Sequence[str] = (), **options: Unpack[Options]
+    ) -> dict[str, Any]:
+        """Enters a schedule, a cron expression in UTC; its jobs have no `after`, `by` and `key`."""
         body = {"every": every, "verb": verb, "overrides": list(overrides), "project": self.project, **options}
         return self._json("POST", "/v1/schedules", json=body, timeout=180)
 

@@ -10,7 +10,7 @@ from typing import Any
 from dragoman.conf import compose
 from dragoman.conf.options import combinations
 from dragoman.model.errors import UserError, unknown
-from dragoman.services.jobs.client import arrays, presets, selecting, sign_in, verbs
+from dragoman.services.jobs.client import selecting, sign_in, special, verbs
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.options import is_option
 from dragoman.services.jobs.planning.refusals import ELASTIC, VERBS
@@ -21,7 +21,7 @@ BOUND = re.compile(r"jobs=(\d|none|null).*")  # a bound of these verbs, and no s
 BOUNDED = ("quota", "projects")
 EVERY = "--every"  # of submit, with a cron expression
 CONNECTION = re.compile(r"[+~]*(jobs\.(service|key_file|owner)=|paths\.root=)")  # those that say which service
-OWN_OPTIONS = {"submit": (arrays.ARRAY,), "jobs": verbs.FOLLOW, "logs": verbs.FOLLOW} | dict.fromkeys(
+OWN_OPTIONS = {"submit": (special.ARRAY,), "jobs": verbs.FOLLOW, "logs": verbs.FOLLOW} | dict.fromkeys(
     ("stop", "rm"), (selecting.DRY_RUN, selecting.YES)
 )
 
@@ -39,10 +39,10 @@ def main(argv: Sequence[str]) -> int:
     verb, *words = argv
     saved = None
     if verb == "submit":
-        name, words = presets.take(presets.FROM, words)
+        name, words = special.take(special.FROM, words)
         if name is not None:
             return _submit_from(name, words)
-        saved, words = presets.take(presets.SAVE, words)
+        saved, words = special.take(special.SAVE, words)
         words = _set_every(words)
     rest = (
         [word for word in words if not _is_ours(verb, word)]
@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
                 return sign_in.VERBS[verb](client, root.paths["root"], rest)
             if saved is not None:
                 command = verbs.submitted(rest)[0]
-                return presets.save(client, saved, command, [one for one in words if one != command and _is_kept(one)])
+                return special.save(client, saved, command, [one for one in words if one != command and _is_kept(one)])
             return verbs.VERBS[verb](root.jobs, client, rest)
 
     def check(_: Root) -> int:
@@ -79,7 +79,7 @@ def _submit_from(name: str, words: Sequence[str]) -> int:
 
     def look(root: Root) -> int:
         with verbs.client(root.jobs, address(root)) as client:
-            found.extend(presets.submission(client, name, words))
+            found.extend(special.submission(client, name, words))
         return compose.OK
 
     code = compose.run(look, Root, [word for word in words if CONNECTION.match(word)], "submit")
@@ -108,8 +108,8 @@ def _set_every(words: Sequence[str]) -> list[str]:
 
 def _check_submission(words: Sequence[str]) -> int:
     """Lets the submitted command check its command line, with the most workers of a range; returns its exit code."""
-    verb, *overrides = verbs.submitted([word for word in words if word != arrays.ARRAY])
-    overrides = combinations(overrides)[0] if arrays.ARRAY in words else overrides
+    verb, *overrides = verbs.submitted([word for word in words if word != special.ARRAY])
+    overrides = combinations(overrides)[0] if special.ARRAY in words else overrides
     if verb not in VERBS:
         raise unknown("submit: verb", verb, VERBS)
     sample = (word.replace("@time", "20300131T0800") for word in overrides)  # as a schedule fills it in

@@ -14,11 +14,7 @@ LISTS = {"state": list(State), "tag": None}  # filters of several values, A,B, a
 
 
 def read_filters(verb: str, words: Sequence[str]) -> Wanted:
-    """Returns the filters in `words`, as the client takes them.
-
-    Raises:
-        UserError: a word is none, or a state does not exist.
-    """
+    """Returns the filters in `words`, as the client takes them."""
     found: Wanted = {}
     for word in words:
         key, equals, value = word.partition("=")
@@ -40,11 +36,7 @@ def read_filters(verb: str, words: Sequence[str]) -> Wanted:
 
 
 def select(verb: str, service: JobClient, words: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns the records of the jobs that are named, or that fit the filters.
-
-    Raises:
-        UserError: there is neither, or both; a name or a filter is unknown.
-    """
+    """Returns the records of the jobs that are named, or that fit the filters."""
     words = [word for word in words if word not in (DRY_RUN, YES)]
     names, filters = [one for one in words if "=" not in one], [one for one in words if "=" in one]
     if option := next((one for one in names if one.startswith("-")), None):
@@ -61,11 +53,7 @@ def select(verb: str, service: JobClient, words: Sequence[str]) -> list[dict[str
 
 
 def confirm(verb: str, jobs: Sequence[dict[str, Any]], words: Sequence[str]) -> bool:
-    """Returns True if the command may act on these jobs: those that filters chose are asked about first.
-
-    Raises:
-        UserError: there is no terminal to ask at.
-    """
+    """Returns True if the command may act on these jobs: those that filters chose are asked about first."""
     if not jobs:
         print(f"{verb}: no job fits", file=sys.stderr)
         return True

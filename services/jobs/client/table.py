@@ -1,18 +1,20 @@
 """Formats jobs for the terminal."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from dragoman.model.columns import columns
+from dragoman.conf import compose, showing
+from dragoman.model.columns import columns as aligned
 from dragoman.model.durations import duration
 from dragoman.model.errors import UserError
 from dragoman.model.plural import plural
 from dragoman.services.jobs.measures import MEASURES
 from dragoman.services.jobs.states import PRIORITY_NAMES
 
+Column = str | Callable[[Mapping[str, Any]], object]  # a key of a record, or what to show of it
 # strftime's names follow the locale
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -20,7 +22,27 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 def table(rows: Sequence[Sequence[object]]) -> str:
     """Returns the rows as aligned columns, the first row on top."""
-    return "\n".join(columns(rows))
+    return "\n".join(aligned(rows))
+
+
+def show(records: Sequence[Mapping[str, Any]], columns: Mapping[str, Column]) -> int:
+    """Prints a table with these columns, or the records as JSON; returns the exit code."""
+    rows = [
+        tuple(record[column] if isinstance(column, str) else column(record) for column in columns.values())
+        for record in records
+    ]
+    showing.show(records, lambda: table([tuple(columns), *rows]))
+    return compose.OK
+
+
+def at(key: str) -> Column:
+    """Returns the column of a time."""
+    return lambda record: clock(record[key])
+
+
+def command(record: Mapping[str, Any]) -> str:
+    """Returns the command line of a job, a schedule or a preset."""
+    return " ".join([record["verb"], *record["words"]])
 
 
 def jobs(found: Sequence[Mapping[str, Any]], counts: Mapping[str, int], now: float) -> str:
@@ -38,19 +60,15 @@ def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[obj
         reason = job["why"] or reason_beyond(job["state"], job["reason"])
         rows.append(
             (
-                *(
-                    job["id"],
-                    job["state"],
-                    whose(job),
-                    job["verb"],
-                    run,
-                    PRIORITY_NAMES.get(job["priority"], "-"),
-                ),
-                *(
-                    job["workers"] or "-",
-                    duration(now - job["changed"]),
-                    reason if len(reason) < 60 else f"{reason[:57]}...",
-                ),
+                job["id"],
+                job["state"],
+                whose(job),
+                job["verb"],
+                run,
+                PRIORITY_NAMES.get(job["priority"], "-"),
+                job["workers"] or "-",
+                duration(now - job["changed"]),
+                reason if len(reason) < 60 else f"{reason[:57]}...",
             )
         )
     return rows
@@ -183,11 +201,7 @@ def reason_beyond(state: str, reason: str) -> str:
 
 
 def moment(text: str) -> float:
-    """Returns the seconds since 1970 of `08:00` (the next one) or of a date with its hour.
-
-    Raises:
-        UserError: the text is neither.
-    """
+    """Returns the seconds since 1970 of `08:00` (the next one) or of a date with its hour."""
     now = datetime.now().astimezone()
     try:
         hour = None if "-" in text else time.strptime(text, "%H:%M")

@@ -12,21 +12,11 @@ from typing import Any
 from dragoman.conf import compose, showing
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.files import atomic_write, read_secret
-from dragoman.services.jobs.client import (
-    admin,
-    arrays,
-    audit,
-    own_tokens,
-    presets,
-    projects,
-    schedules,
-    selecting,
-    table,
-)
+from dragoman.services.jobs.client import admin, selecting, special, table
 from dragoman.services.jobs.client.client import Detail, JobClient
 from dragoman.services.jobs.client.connection import LARGEST
-from dragoman.services.jobs.client.saved import read_token
 from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.client.sign_in import read_token
 from dragoman.services.jobs.states import ENDED, PRIORITIES, PRIORITY_NAMES
 from dragoman.services.jobs.views import Job
 from dragoman.services.telemetry.traceparent import read_environment
@@ -58,12 +48,12 @@ def client(config: JobsConfig, address: str, owner: str | None = None, home: str
 
 def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Plans and queues a job, and prints its id."""
-    as_array, words = arrays.ARRAY in words, [word for word in words if word != arrays.ARRAY]
+    as_array, words = special.ARRAY in words, [word for word in words if word != special.ARRAY]
     verb, *overrides = submitted(words)
     if as_array:
-        return arrays.submit(config, service, verb, overrides)
+        return special.submit_array(config, service, verb, overrides)
     if config.every is not None:
-        return schedules.add(config, service, verb, overrides)
+        return special.add_schedule(config, service, verb, overrides)
     if config.plan == "only":
         by = table.moment(config.by) if config.by else None
         found_plan = service.plan(verb, overrides, by)
@@ -79,11 +69,7 @@ def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def submitted(words: Sequence[str]) -> Sequence[str]:
-    """Returns the submitted command line, which begins with its verb.
-
-    Raises:
-        UserError: it has none.
-    """
+    """Returns the submitted command line, which begins with its verb."""
     at = next((at for at, word in enumerate(words) if "=" not in word and not word.startswith(("-", "~"))), None)
     if at is None:
         raise UserError("say which verb: dragoman submit VERB [key=value ...], for example dragoman submit train")
@@ -96,7 +82,7 @@ def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence
     Raises:
         UserError: the planner refuses the job.
     """
-    job = service.submit(verb, overrides, **arrays.options(config))
+    job = service.submit(verb, overrides, **special.options(config))
     found = service.planned(job["id"])
     if found["state"] == "failed" and not found["attempts"]:
         service.remove(job["id"])
@@ -216,18 +202,27 @@ def report(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 VERBS: dict[str, Verb] = {
-    **{"submit": submit, "jobs": jobs, "job": job, "why": why, "logs": logs, "stop": stop, "yield": act("yield")},
-    **{"retry": act("retry"), "priority": priority, "rm": remove, "report": report},
-    **{
-        "quota": admin.quota,
-        "owner": admin.owner,
-        "token": admin.token,
-        "bill": admin.bill,
-        "retention": admin.retention,
-    },
-    "schedules": schedules.schedules,
-    **{"tokens": own_tokens.tokens},
-    **{"presets": presets.presets, "audit": audit.audit, "projects": projects.projects},
+    "submit": submit,
+    "jobs": jobs,
+    "job": job,
+    "why": why,
+    "logs": logs,
+    "stop": stop,
+    "yield": act("yield"),
+    "retry": act("retry"),
+    "priority": priority,
+    "rm": remove,
+    "report": report,
+    "quota": admin.quota,
+    "owner": admin.owner,
+    "token": admin.token,
+    "bill": admin.bill,
+    "retention": admin.retention,
+    "schedules": special.schedules,
+    "tokens": admin.tokens,
+    "presets": special.presets,
+    "audit": admin.audit,
+    "projects": admin.projects,
 }
 
 

@@ -2,18 +2,205 @@
 
 Kueue owns the queue, the quotas, borrowing and preemption; the service reports what Kueue says of a job's Workload."""
 
+import os
 import re
+import shlex
+import ssl
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dragoman.services.jobs.executors.base import Observation, Start
-from dragoman.services.jobs.executors.kubernetes import Kubernetes
-from dragoman.services.jobs.executors.rayjob import GROUP, SERVICE, rayjob
-from dragoman.services.jobs.kueue_settings import KueueConfig
+import httpx
+
+from dragoman.model.errors import ServiceError
+from dragoman.services.jobs.executors.base import WAIT_VARIABLE, Observation, Start
 from dragoman.services.jobs.records import Request, attempt_of
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.room import Node
+from dragoman.services.jobs.settings import KueueConfig
+from dragoman.services.jobs.states import PRIORITY_NAMES
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+PATIENCE = 10.0  # seconds for an answer
+EXISTS, MISSING = 409, 404
+
+
+class Kubernetes:
+    """An API server."""
+
+    def __init__(self, server: str | None, token_file: str | None, authority: str | None) -> None:
+        """Missing arguments are read from the pod's environment."""
+        host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+        if server is None and host is None:
+            raise ServiceError("service.kueue.server: this is no pod of a cluster; say where its API server is")
+        self.token_file = Path(token_file) if token_file else ACCOUNT / "token"
+        known = authority or str(ACCOUNT / "ca.crt")
+        verify: ssl.SSLContext | bool = True
+        if Path(known).exists():
+            verify = ssl.create_default_context(cafile=known)
+        elif authority is not None:
+            raise ServiceError(f"service.kueue.authority: {authority} is not a file")
+        self._http = httpx.Client(base_url=server or f"https://{host}:{port}", timeout=PATIENCE, verify=verify)
+
+    def create(self, path: str, body: dict[str, Any]) -> bool:
+        """Makes an object; returns False if one of that name exists."""
+        return self._ask("POST", path, (EXISTS,), json=body).status_code != EXISTS
+
+    def get(self, path: str, **query: str) -> dict[str, Any] | None:
+        """Returns an object or a list; None if it does not exist."""
+        answer = self._ask("GET", path, (MISSING,), params=query)
+        found: dict[str, Any] | None = None if answer.status_code == MISSING else answer.json()
+        return found
+
+    def delete(self, path: str) -> None:
+        """Deletes an object with its dependents; a missing one is no error."""
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        self._ask("DELETE", path, (MISSING,), json=body)
+
+    def _ask(self, method: str, path: str, allowed: tuple[int, ...], **more: Any) -> httpx.Response:
+        headers = {}
+        if self.token_file.exists():
+            headers["Authorization"] = f"Bearer {self.token_file.read_text(encoding='utf-8').strip()}"
+        try:
+            answer = self._http.request(method, path, headers=headers, **more)
+        except httpx.HTTPError as problem:
+            reason = str(problem) or type(problem).__name__
+            raise ServiceError(f"the Kubernetes API does not answer ({reason})") from None
+        if answer.is_success or answer.status_code in allowed:
+            return answer
+        try:
+            message = str(answer.json()["message"])
+        except (ValueError, KeyError, TypeError):
+            message = f"HTTP {answer.status_code}"
+        raise ServiceError(f"the Kubernetes API refuses {method} {path}: {message[:300]}")
+
+
+HOME = "/home/dragoman"  # of the image's user
+LOGIN = f"{HOME}/.mlflow"  # MLflow's clients read their login there
+SECRETS = "/run/secrets/dragoman"  # AWS_SHARED_CREDENTIALS_FILE of the places points there
+OBJECTS = 256 * 2**20  # bytes of Ray's object store, which must fit into /dev/shm; our data does not use it
+GRACE = 30  # seconds beyond the checkpoint's time that a pod may take to end
+
+
+def training_pod(
+    name: str, size: Mapping[str, str], config: KueueConfig, home: str, variables: Mapping[str, str], patience: float
+) -> dict[str, Any]:
+    """Returns the specification of a pod with one container, `name`.
+
+    Args:
+        size: CPUs, memory and GPUs as Kubernetes writes them; requests and limits are the same.
+        home: the folder that the service and all pods see, DRAGOMAN_HOME.
+        variables: for its processes, beside those of the ConfigMap `config.places`.
+        patience: seconds for a checkpoint before the pod ends.
+    """
+    environment = {**variables, "DRAGOMAN_HOME": home, "HOME": HOME, WAIT_VARIABLE: str(round(patience))}
+    volumes = {
+        "home": (home, {"persistentVolumeClaim": {"claimName": config.claim}}),
+        "memory": ("/dev/shm", {"emptyDir": {"medium": "Memory", "sizeLimit": config.shared_memory}}),
+        "secrets": (SECRETS, _secret(config.secret, "s3_credentials", "s3_credentials")),
+        "login": (LOGIN, _secret(config.secret, "mlflow_credentials", "credentials")),
+    }
+    container = {
+        "name": name,
+        "image": config.image,
+        "envFrom": [{"configMapRef": {"name": config.places}}],
+        "env": [{"name": key, "value": value} for key, value in sorted(environment.items())],
+        "resources": {"requests": dict(size), "limits": dict(size)},
+        "volumeMounts": [
+            {"name": key, "mountPath": path, **({"readOnly": True} if "secret" in source else {})}
+            for key, (path, source) in volumes.items()
+        ],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    return {
+        **({"priorityClassName": config.priority_class} if config.priority_class else {}),
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": round(patience) + GRACE,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": config.user,
+            "runAsGroup": config.user,
+            "fsGroup": config.user,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+        "volumes": [{"name": key, **source} for key, (_, source) in volumes.items()],
+    }
+
+
+def _secret(name: str, key: str, path: str) -> dict[str, Any]:
+    return {"secret": {"secretName": name, "items": [{"key": key, "path": path}]}}
+
+
+GROUP = "ray.io/v1"
+JOB, OWNER, SERVICE = "dragoman/job", "dragoman/owner", "dragoman/service"  # label, annotation, label
+QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
+STORE = {"object-store-memory": str(OBJECTS)}
+
+
+def rayjob(
+    start: Start, config: KueueConfig, home: Path, environment: dict[str, str], patience: float
+) -> dict[str, Any]:
+    """Returns the manifest. All pods see the folder `home`; a checkpoint may take `patience` seconds.
+
+    The command runs on the head's pod if its workers are no processes of their own; otherwise the head has one CPU for
+    it.
+    """
+    runner = [
+        "python",
+        "-m",
+        "dragoman.services.jobs.runner",
+        str(home),
+        start.job,
+        str(start.number),
+        start.verb,
+        *start.words,
+    ]
+    words = [*runner, *(["cluster.address=auto"] if start.spreads else [])]
+    variables = {**environment, **start.variables()}
+    head = (1.0, 0.0) if start.spreads else (start.cpus, start.gpus)
+
+    def pod(name: str, cpus: float, gpus: float) -> dict[str, Any]:
+        size = {"cpu": f"{cpus:g}", "memory": config.memory, **({"nvidia.com/gpu": f"{gpus:g}"} if gpus else {})}
+        return {"spec": training_pod(name, size, config, str(home), variables, patience)}
+
+    cluster: dict[str, Any] = {
+        "rayVersion": config.ray or version("ray"),
+        "authOptions": {"mode": "token"},
+        "headGroupSpec": {
+            "rayStartParams": {"num-cpus": f"{head[0]:g}", "disable-usage-stats": "true", **STORE},
+            "template": pod("ray-head", *head),
+        },
+    }
+    if start.spreads:
+        count = {"replicas": start.workers, "minReplicas": start.workers, "maxReplicas": start.workers}
+        template = pod("ray-worker", start.cpus, start.gpus)
+        group = {"groupName": "workers", **count, "rayStartParams": {**STORE}, "template": template}
+        cluster["workerGroupSpecs"] = [group]
+    labels = {JOB: start.job, SERVICE: config.service, QUEUE: config.queue}
+    if config.priorities:
+        labels[PRIORITY] = f"{config.priorities}-{PRIORITY_NAMES.get(start.priority, 'normal')}"
+    return {
+        "apiVersion": GROUP,
+        "kind": "RayJob",
+        "metadata": {"name": start.id, "labels": labels, "annotations": {OWNER: start.owner}},
+        "spec": {
+            "entrypoint": _command(words),
+            "submissionMode": "K8sJobMode",
+            "suspend": True,  # until Kueue admits it
+            "backoffLimit": 0,  # the service retries, and counts
+            "shutdownAfterJobFinishes": True,
+            "ttlSecondsAfterFinished": config.keep_seconds,
+            "rayClusterSpec": cluster,
+        },
+    }
+
+
+def _command(words: list[str]) -> str:
+    """Returns the shell command, with `exec` so that a signal reaches the runner; KubeRay hands it to a shell."""
+    return f"exec {shlex.join(words)}"
+
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 SUFFIXES = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}  # of Kubernetes' quantities of CPUs and GPUs

@@ -13,8 +13,8 @@ from fastapi import HTTPException, Request
 from dragoman.services.http.rates import Guesses, Rate
 from dragoman.services.jobs.ledger.access import Access, Person, TokenExpiredError
 from dragoman.services.jobs.ledger.asked import tell_person
-from dragoman.services.jobs.service.proxy import Proxy
 from dragoman.services.jobs.service.schemas import NAME
+from dragoman.services.jobs.service.sign_in import Proxy
 
 ANONYMOUS = "anonymous"
 OWNER_HEADER = "X-Dragoman-Owner"  # trusted only if no tokens are needed
@@ -34,11 +34,7 @@ class Guard:
         return self.always or self.access.issued
 
     def person(self, request: Request) -> Person:
-        """Returns the user of a request.
-
-        Raises:
-            HTTPException: 401 no or a wrong token, 403 from a foreign page, 429 too often.
-        """
+        """Returns the user of a request."""
         self.refuse_foreign(request)
         self.refuse_untyped(request)
         if self.keys:

@@ -1,12 +1,17 @@
-"""Plans and jobs: submitted, listed, shown, changed, removed."""
+"""What is handed in and what becomes of it: plans, jobs, their logs, streams of changes, presets, schedules."""
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
 
+from dragoman.services.jobs.http import streams
 from dragoman.services.jobs.http.parts import Here, Id, Submitter, Viewer
 from dragoman.services.jobs.http.problems import PROBLEMS
+from dragoman.services.jobs.http.streams import while_admitted
+from dragoman.services.jobs.ledger.tables import Schedule
+from dragoman.services.jobs.scheduling.why import Why
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.curves import read_curves, released, run_of
 from dragoman.services.jobs.service.report import report
@@ -63,7 +68,7 @@ def job(here: Here, person: Viewer, id: Id) -> schemas.JobDetail:
 
 
 @router.get("/jobs/{id}/why")
-def why(here: Here, person: Viewer, id: Id) -> schemas.WhyView:
+def why(here: Here, person: Viewer, id: Id) -> Why:
     """Returns what a job waits for, who holds that, and the range of its expected start."""
     return here.operations.why(person, id)
 
@@ -128,3 +133,120 @@ def after(here: Here, person: Submitter, id: Id, body: schemas.AfterRequest) -> 
 def remove(here: Here, person: Submitter, id: Id) -> None:
     """Removes an ended job; the audit trail keeps it."""
     here.operations.remove(person, id)
+
+
+Answers = dict[int | str, dict[str, Any]]
+STREAM: Answers = {200: {"content": {"text/event-stream": {}}, "description": "events, until the job ends"}}
+TEXT: Answers = {200: {"content": {"text/plain": {}}, "description": "a piece of the log"}}
+
+
+@router.get("/jobs/{id}/logs", responses=TEXT, response_class=Response)
+def logs(
+    here: Here,
+    person: Viewer,
+    id: Id,
+    attempt: Annotated[int, Query(ge=0, le=10**6)] = 0,
+    offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1 << 20)] = 1 << 18,
+) -> Response:
+    """Returns a piece of an attempt's log (0: the newest attempt); X-Next-Offset says where the next begins."""
+    text, number = here.operations.log(person, id, attempt, offset, limit)
+    headers = {"X-Next-Offset": str(offset + len(text)), "X-Attempt": str(number)}
+    return Response(text, headers=headers, media_type="text/plain; charset=utf-8")
+
+
+@router.get("/events", responses=STREAM, response_class=StreamingResponse)
+def stream(
+    here: Here,
+    person: Viewer,
+    request: Request,
+    job: schemas.JobId | None = None,
+    after: Annotated[int | None, Query(ge=0, le=2**31 - 1)] = None,
+) -> StreamingResponse:
+    """Streams changes as they happen; continues after `after` or the header Last-Event-ID."""
+    if job is not None:
+        here.operations.job(person, job)
+    text = request.headers.get("last-event-id", "")
+    last = int(text) if text.isdecimal() and len(text) < 10 else after or 0
+    source = while_admitted(streams.changes(here.ledger, last, job, person), here.access, person)
+    return StreamingResponse(source, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+@router.get("/jobs/{id}/log-events", responses=STREAM, response_class=StreamingResponse)
+def log_stream(
+    here: Here, person: Viewer, request: Request, id: Id, attempt: Annotated[int, Query(ge=0, le=10**6)] = 0
+) -> StreamingResponse:
+    """Streams the job's log; continues after the header Last-Event-ID."""
+    here.operations.job(person, id)
+    number, _, offset = request.headers.get("last-event-id", "").partition(":")
+    known = number.isdecimal() and offset.isdecimal() and len(number) < 8 and len(offset) < 16
+    start = (int(number), int(offset)) if known else (attempt, 0)
+    source = while_admitted(streams.logs(here.ledger, here.home, id, start), here.access, person)
+    return StreamingResponse(source, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+PresetName = Annotated[schemas.SavedName, Path()]
+
+
+@router.get("/presets")
+def presets(here: Here, person: Viewer) -> list[schemas.PresetView]:
+    """Returns the person's own presets by name."""
+    return [schemas.PresetView.of(one) for one in here.operations.presets.all(person.owner)]
+
+
+@router.put("/presets/{preset}")
+def keep_preset(here: Here, person: Submitter, preset: PresetName, body: schemas.PresetRequest) -> schemas.PresetView:
+    """Keeps a submission, in the place of one of the same name; its words are checked, and planned when it is used."""
+    return schemas.PresetView.of(here.operations.keep(person, preset, body))
+
+
+@router.delete("/presets/{preset}", status_code=204)
+def remove_preset(here: Here, person: Submitter, preset: PresetName) -> None:
+    """Removes a preset."""
+    here.operations.presets.remove(person.owner, preset)
+
+
+def own_schedule(here: Here, person: Submitter, id: Annotated[int, Path(ge=1, le=2**31 - 1)]) -> Schedule:
+    found = here.loop.schedules.get(id)
+    if found is None or not person.sees(found.owner):
+        raise HTTPException(404, f"schedule {id} is not known")
+    return found
+
+
+OwnSchedule = Annotated[Schedule, Depends(own_schedule)]
+
+
+@router.get("/schedules")
+def schedules(here: Here, person: Viewer) -> list[schemas.ScheduleView]:
+    """Returns the schedules that the person may see."""
+    return [schemas.ScheduleView.of(one) for one in here.loop.schedules.all(here.operations.only(person, None))]
+
+
+@router.post("/schedules", status_code=201)
+def add_schedule(here: Here, person: Submitter, body: schemas.ScheduleRequest) -> schemas.ScheduleView:
+    """Enters a schedule once its first job has been planned. Its jobs never have an admin's rights."""
+    options = body.model_dump(include=set(schemas.Options.model_fields))
+    command = body.every, body.verb, body.overrides, options
+    first = here.loop.schedules.check(*command)
+    here.loop.intake.plan(
+        person.owner, body.verb, first, here.loop.capacity, deadline=None, admin=False, project=body.project
+    )
+    return schemas.ScheduleView.of(here.loop.schedules.add(person, *command))
+
+
+@router.post("/schedules/{id}/pause", status_code=204)
+def pause(here: Here, person: Submitter, one: OwnSchedule) -> None:
+    """Submits nothing until it is resumed."""
+    here.loop.schedules.set_active(one, False, person)
+
+
+@router.post("/schedules/{id}/resume", status_code=204)
+def resume(here: Here, person: Submitter, one: OwnSchedule) -> None:
+    """Goes on from its next time."""
+    here.loop.schedules.set_active(one, True, person)
+
+
+@router.delete("/schedules/{id}", status_code=204)
+def remove_schedule(here: Here, person: Submitter, one: OwnSchedule) -> None:
+    """Removes a schedule; its jobs stay."""
+    here.loop.schedules.remove(one, person.owner)

@@ -33,21 +33,11 @@ def serving(
     refused: Callable[[int], None] = lambda _: None,
     proxies: Networks = (),
 ) -> Iterator[None]:
-    """Serves within the block: so many `connections` at once, with `patience` seconds for a header each.
-
-    Raises:
-        ServiceError: it does not start.
-    """
+    """Serves within the block: so many `connections` at once, with `patience` seconds for a header each."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(TURN)
     server = Server(
-        app,
-        listening,
-        connections=connections,
-        patience=patience,
-        grace=GRACE,
-        refused=refused,
-        proxies=proxies,
+        app, listening, connections=connections, patience=patience, grace=GRACE, refused=refused, proxies=proxies
     )
     thread = threading.Thread(target=server.serve_requests, name="http", daemon=True)
     thread.start()

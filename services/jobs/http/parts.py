@@ -16,15 +16,13 @@ from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.own_tokens import OwnTokens
 from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.service import schemas
-from dragoman.services.jobs.service.devices import Devices
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.loop import Loop
-from dragoman.services.jobs.service.metrics import Metrics
-from dragoman.services.jobs.service.observer import Observer
+from dragoman.services.jobs.service.metrics import Metrics, Observer
 from dragoman.services.jobs.service.operations import Operations
-from dragoman.services.jobs.service.proxy import Proxy
 from dragoman.services.jobs.service.retention import Retention
 from dragoman.services.jobs.service.sharing import Sharing
+from dragoman.services.jobs.service.sign_in import Devices, Proxy
 from dragoman.services.jobs.settings import ServiceConfig
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]

@@ -15,7 +15,6 @@ router = APIRouter()
 def status(here: Here) -> schemas.StatusView:
     """Returns the service's health; needs no token and names nobody."""
     loop = here.loop
-    nodes = [schemas.NodeView.model_validate(node) for node in loop.capacity.nodes] if loop.capacity else []
     # a line of a log may name somebody
     children = {name: state.partition(":")[0] if here.guard.keys else state for name, state in here.children().items()}
     return schemas.StatusView(
@@ -24,7 +23,7 @@ def status(here: Here) -> schemas.StatusView:
         trouble=loop.trouble,
         version=version(),
         counts=here.ledger.counts(),
-        nodes=nodes,
+        nodes=list(loop.capacity.nodes) if loop.capacity else [],
         keys=here.guard.keys,
         pass_seconds=loop.scheduler.seconds,
     )

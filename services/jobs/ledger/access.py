@@ -120,9 +120,6 @@ class Access:
     def issue(self, name: str, owner: str, role: str, actor: str) -> str:
         """Issues a token, which is shown only once; the ledger stores its hash. After the first every request needs
         one.
-
-        Raises:
-            UserError: an invalid name or role, a name that is in use, or no admin would be left.
         """
         check_name("token", name)
         check_name("owner", owner)
@@ -161,11 +158,7 @@ class Access:
         self.ledger.note(actor, "token", f"entered {name} ({role})", name)
 
     def rotate(self, name: str, actor: str) -> str:
-        """Replaces a valid token of this name; the old one and its sessions end at once.
-
-        Raises:
-            UserError: no valid token has that name, or it is from a file of service.tokens.
-        """
+        """Replaces a valid token of this name; the old one and its sessions end at once."""
         if name.startswith(FROM_FILE):
             raise UserError(f"token {name!r}: it is that of a file; replace the file and start the service again")
         token = f"dgm_{secrets.token_urlsafe(32)}"

@@ -5,7 +5,9 @@ holds no bodies, no queries of addresses and no tokens.
 """
 
 import re
+import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, delete, or_, select
@@ -50,12 +52,36 @@ class Audit:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
+        self._guard = threading.Lock()
+        self._coming: list[tuple[AuditRow, Future[None]]] = []  # rows that the next transaction writes
 
     def add(self, status: int, **values: str) -> None:
-        """Enters a row; long texts are cut, and what cannot be shown becomes `?`."""
+        """Enters a row; long texts are cut, and what cannot be shown becomes `?`. Rows of one moment share a write."""
         texts = {key: _shown(values.get(key, ""))[:most] for key, most in LONGEST.items()}
-        with self.ledger.database.write() as session:
-            session.add(AuditRow(at=self.ledger.now(), status=status, **texts))
+        written: Future[None] = Future()
+        with self._guard:
+            self._coming.append((AuditRow(at=self.ledger.now(), status=status, **texts), written))
+            first = len(self._coming) == 1
+        if first:
+            self._write()
+        written.result()
+
+    def _write(self) -> None:
+        rows: list[tuple[AuditRow, Future[None]]] = []
+        try:
+            with self.ledger.database.write(lasting=True) as session:
+                with self._guard:
+                    rows, self._coming = self._coming, []
+                session.add_all(row for row, _ in rows)
+        except Exception as problem:
+            with self._guard:
+                if not rows:  # there was no transaction
+                    rows, self._coming = self._coming, []
+            for _, written in rows:
+                written.set_exception(problem)
+            return
+        for _, written in rows:
+            written.set_result(None)
 
     def rows(self, wanted: AuditFilter, before: int | None = None, limit: int = 50) -> Sequence[AuditRow]:
         """Returns rows, newest first; `before` is the last page's last id."""

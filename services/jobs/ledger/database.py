@@ -2,34 +2,40 @@
 
 import contextlib
 import secrets
-from pathlib import Path
 
-from sqlalchemy import select, text
+from sqlalchemy import Connection, bindparam, select, text, update
 from sqlalchemy.orm import Session
 
-from dragoman.services.jobs.ledger.tables import Meta
+from dragoman.services.jobs.ledger.asked import ASKED
+from dragoman.services.jobs.ledger.tables import Base, Job, Meta
 from dragoman.services.store import database as store
 from dragoman.services.store.database import answering
-from dragoman.services.store.upgrade import Migrations, upgrade
+from dragoman.services.store.upgrade import Schema, upgrade
 
-MIGRATIONS = Migrations(Path(__file__).parent / "migrations" / "versions")
 SETTING = "service.ledger"
+
+
+def _fill_models(connection: Connection) -> None:
+    """Takes the models of jobs of version 0.2.0 from their plans."""
+    rows = connection.execute(select(Job.seq, Job.plan).where(Job.plan.is_not(None), Job.model == ""))
+    models = [{"row": seq, "name": str(plan["model"])[:160]} for seq, plan in rows if plan and plan.get("model")]
+    if models:
+        jobs = Base.metadata.tables[Job.__tablename__]
+        connection.execute(update(jobs).where(jobs.c.seq == bindparam("row")).values(model=bindparam("name")), models)
+
+
+SCHEMA = Schema(Base.metadata, "0019", "alembic_version", {"0018": _fill_models})
 
 
 class Database(store.Database):
     """The ledger's database, with its tables in this program's version."""
 
     def __init__(self, url: str, password: str | None = None) -> None:
-        """Opens it and makes or upgrades its tables. `password` is PostgreSQL's, if the URL has none.
-
-        Raises:
-            UserError: the URL names no supported database, or one of a newer Dragoman.
-            ServiceError: the database does not answer, or is damaged.
-        """
+        """Opens it and makes or upgrades its tables. `password` is PostgreSQL's, if the URL has none."""
         super().__init__(url, SETTING, password)
         with contextlib.ExitStack() as stack, answering(SETTING):
             stack.callback(self.close)
-            self.upgrade()
+            upgrade(self, SCHEMA)
             with self.write() as session:
                 if session.get(Meta, "prefix") is None:
                     session.add(Meta(key="prefix", value=f"j{secrets.token_hex(2)}"))
@@ -37,12 +43,13 @@ class Database(store.Database):
                 self.prefix: str = session.scalars(select(Meta.value).where(Meta.key == "prefix")).one()
             stack.pop_all()
 
+    def write(self, lasting: bool | None = None) -> contextlib.AbstractContextManager[Session]:
+        """Returns a transaction as the store's own. In a request only the last one lasts, and with it those before: the
+        row of the audit, which is written before the answer is sent."""
+        return super().write(ASKED.get() is None if lasting is None else lasting)
+
     def alone(self, session: Session, lock: int) -> bool:
         """Returns True if no other process holds `lock` until this transaction ends; on sqlite `write` ensures it."""
         if self.is_sqlite:
             return True
         return bool(session.scalar(text("SELECT pg_try_advisory_xact_lock(:lock)"), {"lock": lock}))
-
-    def upgrade(self, revision: str = "head") -> None:
-        """Migrates the tables to `revision`; one process at a time."""
-        upgrade(self, MIGRATIONS, revision)

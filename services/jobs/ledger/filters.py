@@ -79,9 +79,6 @@ def moment_of(key: str, text: str, now: float, ahead: bool = False) -> float:
     """Returns the seconds since 1970 of an age (`90 s`, `30min`, `12h`, `2d`, `1w`) or of a date, with or without hour.
 
     An age is before `now`, or after it with `ahead`.
-
-    Raises:
-        UserError: the text is neither; names the key.
     """
     if (age := AGE.fullmatch(text.strip())) is not None:
         return now + (1.0 if ahead else -1.0) * float(age[1]) * UNITS[age[2]]

@@ -1,12 +1,12 @@
 """Reads and writes jobs.
 
 Every change of state is a compare-and-set with time, actor and reason, and adds a row to the audit trail within the
-same transaction."""
+same transaction. What the loop finds out anew after a loss of power does not wait for the disk."""
 
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import Row, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
@@ -40,6 +40,21 @@ class UnknownJobError(KeyError):
 
 class TooManyError(Exception):
     """The owner has too many unfinished jobs, so no more are accepted."""
+
+
+class Options(TypedDict, total=False):
+    """The columns that say how a job is queued."""
+
+    priority: int
+    project: str
+    tags: list[str]
+    notify: list[str]
+    retries: int
+    max_seconds: float | None
+    deadline: float | None
+    trace: str | None
+    admin: bool
+    token: str
 
 
 OF_ATTEMPT = ("lost_seconds", "lost_tokens", "kept_step", "kept_seconds", "startup")
@@ -76,19 +91,10 @@ class Ledger:
         verb: str,
         words: Sequence[str],
         *,
-        priority: int = 0,
         after: Sequence[str] = (),
-        project: str = "",
-        tags: Sequence[str] = (),
-        notify: Sequence[str] = (),
-        retries: int = 0,
-        max_seconds: float | None = None,
-        deadline: float | None = None,
         key: str | None = None,
-        trace: str | None = None,
         most: int | None = None,
-        admin: bool = False,
-        token: str = "",
+        **options: Unpack[Options],
     ) -> Job:
         """Enters a job. The same `key` of the same owner returns the job that was entered with it.
 
@@ -97,17 +103,9 @@ class Ledger:
             TooManyError: `most` of the owner's jobs are unfinished. (PostgreSQL counts those committed before.)
         """
         now = self.now()
-        values: dict[str, Any] = {"owner": owner, "verb": verb, "words": list(words), "priority": priority}
-        values |= {
-            "after": list(after),
-            "follows": bool(after),
-            "project": project,
-            "tags": list(tags),
-            "notify": list(notify),
-            "retries": retries,
-            "max_seconds": max_seconds,
-        }
-        values |= {"deadline": deadline, "key": key, "trace": trace, "choices": [], "admin": admin, "token": token}
+        values: dict[str, Any] = {"tags": [], "notify": [], "choices": [], **options}
+        values |= {"owner": owner, "verb": verb, "words": list(words), "key": key}
+        values |= {"after": list(after), "follows": bool(after)}
         values |= {"state": State.SUBMITTED, "submitted": now, "changed": now}
         values["id"] = f"{self.database.prefix}-{time.time_ns():x}"  # until it has its number
         try:
@@ -180,7 +178,7 @@ class Ledger:
         """
         now = self.now()
         lost = {name: values.pop(name) for name in OF_ATTEMPT if name in values}
-        with self.database.write() as session:
+        with self.database.write(lasting=False) as session:
             took = max(0.0, now - (job.started or now))
             session.execute(
                 update(Attempt)
@@ -199,7 +197,7 @@ class Ledger:
         Raises:
             ConflictError: the job has changed since it was read.
         """
-        with self.database.write() as session:
+        with self.database.write(lasting=False) as session:
             now = self.now()
             session.execute(
                 update(Attempt).where(Attempt.job == job.id, Attempt.number == job.attempt).values(started=now)

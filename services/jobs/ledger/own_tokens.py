@@ -6,13 +6,14 @@ end with the token that they were made with.
 
 import secrets
 
-from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, or_, select, update
 
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.names import check_name
 from dragoman.services.jobs.ledger.access import ISSUED, Access, Person, Role, digest_of
 from dragoman.services.jobs.ledger.filters import moment_of
-from dragoman.services.jobs.ledger.tables import Token
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Job, Token
 
 OWN = "own"
 SESSION, LOGIN = "session", "login"  # of a browser that signed in, of `dragoman login`
@@ -36,9 +37,6 @@ class OwnTokens:
         Args:
             role: no more than the maker's; None: the same.
             ends: an age such as 30d, or a date.
-
-        Raises:
-            UserError: an invalid or used name, too great a role, an impossible end, or `person` may make none.
         """
         check_name("token", name)
         now = self.ledger.now()
@@ -101,10 +99,6 @@ class OwnTokens:
 
         Args:
             first: it may be the first of all, which nothing is bound to.
-
-        Raises:
-            UserError: nobody is asked for a token, or a token that its owner made would make another: with that, a
-                stolen one would have no end.
         """
         with self.ledger.database.read() as session:
             proof = session.get(Token, person.proof) if person.proof else None
@@ -131,3 +125,49 @@ def full_name(owner: str, name: str) -> str:
     if len(full) > LONGEST_NAME:
         raise UserError(f"token {name!r}: the name is too long; {LONGEST_NAME - len(owner) - 1} characters are left")
     return full
+
+
+class Rights:
+    """The rights of a ledger's jobs and schedules: those of the token that submitted them, as long as it is valid."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def lender(self, person: Person) -> str:
+        """Returns the hash of the token that lends its rights to this user's jobs; empty if none is asked for."""
+        if person.until is not None:
+            return ISSUER
+        with self.ledger.database.read() as session:
+            token = session.get(Token, person.proof) if person.proof else None
+        if token is None:
+            return ""
+        return token.made_with if token.kind in (SESSION, LOGIN) and token.made_with else token.digest
+
+    def is_admin(self, job: Job) -> bool:
+        """Returns True if a job was submitted with an admin's rights and what lent them still gives them."""
+        if not job.admin:
+            return False
+        if not job.token:  # submitted when everybody was an admin
+            return not self._ever()
+        return job.token == ISSUER or self._holds(Token.digest == job.token, Token.role == "admin")
+
+    def lasts(self, token: str, owner: str) -> bool:
+        """Returns True if `token` may still lend its rights to a schedule of this owner.
+
+        One that was made without a token goes on as long as its owner has any, or nobody is asked for one.
+        """
+        if token == ISSUER:  # the proxy said so; the ledger does not know for how long
+            return True
+        return self._holds(Token.digest == token if token else Token.owner == owner) or not (token or self._ever())
+
+    def _holds(self, *conditions: ColumnElement[bool]) -> bool:
+        """Returns True if a token of these conditions is valid."""
+        ends = or_(Token.expires.is_(None), Token.expires > self.ledger.now())
+        query = select(Token.digest).where(Token.revoked.is_(None), ends, *conditions).limit(1)
+        with self.ledger.database.read() as session:
+            return session.scalar(query) is not None
+
+    def _ever(self) -> bool:
+        """Returns True if there was a token, even if it has ended."""
+        with self.ledger.database.read() as session:
+            return session.scalar(select(Token.digest).limit(1)) is not None

@@ -1,9 +1,4 @@
-"""The owners of folders: runs, shards and other folders belong to the account of the first job that wrote them: its
-project, or its owner.
-
-A place is owned until it is removed from the disk and no job of its owner is going to write it. What no job made has no
-owner: everybody may read it; only an admin's jobs may change it, or anybody's if the service requires no token.
-"""
+"""The owners of folders and of registered models' names."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,9 +8,10 @@ from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
 
 from dragoman.model.errors import UserError
+from dragoman.model.names import check_name
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.tables import Job, Place, Token
+from dragoman.services.jobs.ledger.tables import PROJECT, Job, Model, Place, Token
 from dragoman.services.jobs.states import UNENDED
 
 AT_ONCE = 200  # paths per query
@@ -137,3 +133,38 @@ def _belongs(place: Mapping[str, str]) -> UserError:
     if place["use"] == "all":
         return UserError(f"{key}={value}: holds runs of other owners; name one of your own with name=")
     return UserError(f"{key}={value}: belongs to another owner; choose another {key}=")
+
+
+class Models:
+    """The registered models' names in a ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def owner(self, name: str) -> str | None:
+        """Returns the owner of a name; None if it has none."""
+        with self.ledger.database.read() as session:
+            return session.scalar(select(Model.owner).where(Model.name == name))
+
+    def all(self) -> list[Model]:
+        """Returns all names that have an owner, in order."""
+        with self.ledger.database.read() as session:
+            return list(session.scalars(select(Model).order_by(Model.name)))
+
+    def claim(self, name: str, owner: str, actor: str | None = None) -> str:
+        """Enters the owner of a name without one, and returns its owner afterwards; `actor`: if it is a project."""
+        with self.ledger.database.write() as session:
+            found = session.get(Model, name)
+            if found is not None:
+                return found.owner
+            session.add(Model(name=name, owner=owner, since=self.ledger.now()))
+        self.ledger.note(actor or owner, "model", f"{owner} owns {name}" if actor else f"owns {name}", owner)
+        return owner
+
+    def give(self, name: str, owner: str, actor: str) -> None:
+        """Gives a name to `owner`, or to a project's account, whoever had it."""
+        check_name("model", name)
+        check_name("owner", owner.removeprefix(PROJECT))
+        with self.ledger.database.write() as session:
+            session.merge(Model(name=name, owner=owner, since=self.ledger.now()))
+        self.ledger.note(actor, "model", f"gave {name} to {owner}", owner)

@@ -92,11 +92,7 @@ class Projects:
         self.ledger.note(actor, "project", f"{owner} is a {rank} of project {name}", owner)
 
     def leave(self, name: str, owner: str, actor: str) -> None:
-        """Ends a membership; the owner's jobs in the project that wait do not start any more.
-
-        Raises:
-            UserError: they are no member.
-        """
+        """Ends a membership; the owner's jobs in the project that wait do not start any more."""
         with self.ledger.database.write() as session:
             found = session.get(Member, (name, owner))
             if found is None:

@@ -1,11 +1,11 @@
 """The ledger's tables. Times are seconds since 1970 (UTC); the order of events is that of `changes.id`."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from sqlalchemy import JSON, Double, ForeignKey, Index, MetaData, String, Text
+from sqlalchemy import DDL, JSON, Double, ForeignKey, Index, MetaData, String, Text, event, false
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-CONVENTION = {  # so that migrations can name what they change
+CONVENTION = {  # so that an upgrade can name what it changes
     "ix": "ix_%(column_0_label)s",
     "uq": "uq_%(table_name)s_%(column_0_name)s",
     "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
@@ -13,6 +13,9 @@ CONVENTION = {  # so that migrations can name what they change
 }
 
 
+# Rows from before such a column was added have its default.
+Count = Annotated[int, mapped_column(default=0, server_default="0")]
+Amount = Annotated[float, mapped_column(Double, default=0.0, server_default="0")]
 PROJECT = "project "  # begins the account of a project; no owner's name has a blank
 
 
@@ -48,27 +51,26 @@ class Job(Base):
         Index("ix_jobs_project_seq", "project", "seq"),
         Index("ix_jobs_run", "run"),
         Index("ix_jobs_owner_key", "owner", "key", unique=True),
+        {"sqlite_autoincrement": True},  # the number of a removed job is never given again
     )
 
     seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     id: Mapped[str] = mapped_column(String(40), unique=True)
     owner: Mapped[str] = mapped_column(String(160))
-    project: Mapped[str] = mapped_column(String(64), default="")  # whose members share it; empty: none
-    admin: Mapped[bool] = mapped_column(default=False)  # True if it was submitted with an admin's rights
-    token: Mapped[str | None] = mapped_column(
-        String(64)
-    )  # hash of the token that lends them; empty: none was asked for
+    project: Mapped[str] = mapped_column(String(64), default="", server_default="")  # empty: none
+    admin: Mapped[bool] = mapped_column(default=False, server_default=false())  # submitted with an admin's rights
+    token: Mapped[str | None] = mapped_column(String(64))  # hash of what lends them; empty: nobody was asked
     key: Mapped[str | None] = mapped_column(String(64))  # from the client: the same key again returns the same job
     verb: Mapped[str] = mapped_column(String(32))
     words: Mapped[list[str]]
     run: Mapped[str] = mapped_column(String(160), default="")  # its name; empty until it is planned
-    model: Mapped[str] = mapped_column(String(160), default="")  # registered model that it changes; empty: none
-    tags: Mapped[list[str]]  # of its owner, to find it by
-    notify: Mapped[list[str]]  # targets of notices, beside those of its owner
-    priority: Mapped[int] = mapped_column(default=0)
+    model: Mapped[str] = mapped_column(String(160), default="", server_default="")  # that it changes; empty: none
+    tags: Mapped[list[str]] = mapped_column(server_default="[]")  # of its owner, to find it by
+    notify: Mapped[list[str]] = mapped_column(server_default="[]")  # targets of notices, beside those of its owner
+    priority: Mapped[Count]
     after: Mapped[list[str]]
     follows: Mapped[bool] = mapped_column(default=False)  # True if `after` names any
-    retries: Mapped[int] = mapped_column(default=0)  # failures to try again
+    retries: Mapped[Count]  # failures to try again
     max_seconds: Mapped[float | None]  # running time over all attempts
     deadline: Mapped[float | None]
     trace: Mapped[str | None] = mapped_column(String(55))  # W3C traceparent of its submission
@@ -77,23 +79,23 @@ class Job(Base):
     version: Mapped[int] = mapped_column(default=1)  # number of changes, for compare-and-set
     reason: Mapped[str] = mapped_column(Text, default="")
     submitted: Mapped[float]
-    queued: Mapped[int] = mapped_column(default=0)  # its order by age; equal to `seq`, and kept when it yields
+    queued: Mapped[Count]  # its order by age; equal to `seq`, and kept when it yields
     changed: Mapped[float]
     waiting_since: Mapped[float | None]  # start of its present wait in the queue
 
     plan: Mapped[dict[str, Any] | None] = mapped_column(JSON)
     choices: Mapped[list[int]]  # possible numbers of workers, smallest first; empty until it is planned
-    cpus: Mapped[float] = mapped_column(default=0.0)  # per worker
-    gpus: Mapped[float] = mapped_column(default=0.0)
+    cpus: Mapped[Amount]  # per worker
+    gpus: Mapped[Amount]
     seconds_low: Mapped[float | None]  # expected running time of the rest
     seconds_high: Mapped[float | None]
 
-    attempt: Mapped[int] = mapped_column(default=0)
-    workers: Mapped[int] = mapped_column(default=0)  # of the running attempt
+    attempt: Mapped[Count]
+    workers: Mapped[Count]  # of the running attempt
     started: Mapped[float | None]  # of the running attempt
-    failures: Mapped[int] = mapped_column(default=0)  # failed attempts, and
-    losses: Mapped[int] = mapped_column(default=0)  # lost ones, since the owner's last action
-    spent: Mapped[float] = mapped_column(default=0.0)  # seconds of ended attempts
+    failures: Mapped[Count]  # failed attempts, and
+    losses: Mapped[Count]  # lost ones, since the owner's last action
+    spent: Mapped[Amount]  # seconds of ended attempts
 
     @property
     def account(self) -> str:
@@ -118,18 +120,18 @@ class Attempt(Base):
     code: Mapped[int | None]  # exit code
     incarnation: Mapped[str | None] = mapped_column(String(160))  # the cluster's incarnation in which it started
     message: Mapped[str] = mapped_column(Text, default="")
-    lost_seconds: Mapped[float] = mapped_column(default=0.0)  # trained and not saved
-    lost_tokens: Mapped[int] = mapped_column(default=0)
-    kept_step: Mapped[int] = mapped_column(default=0)  # step of the last checkpoint, where the next attempt resumes
-    kept_seconds: Mapped[float] = mapped_column(default=0.0)  # training time until then, over all attempts
-    startup: Mapped[float] = mapped_column(default=0.0)  # seconds before a training's first step; all, if it has none
+    lost_seconds: Mapped[Amount]  # trained and not saved
+    lost_tokens: Mapped[Count]
+    kept_step: Mapped[Count]  # step of the last checkpoint, where the next attempt resumes
+    kept_seconds: Mapped[Amount]  # training time until then, over all attempts
+    startup: Mapped[Amount]  # seconds before a training's first step; all, if it has none
 
 
 class Change(Base):
     """The audit trail: one row per change, never altered (the database refuses), kept when its job is removed."""
 
     __tablename__ = "changes"
-    __table_args__ = (Index("ix_changes_job_id", "job", "id"),)
+    __table_args__ = (Index("ix_changes_job_id", "job", "id"), {"sqlite_autoincrement": True})
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     at: Mapped[float]
@@ -177,7 +179,7 @@ class Notice(Base):
     job: Mapped[str] = mapped_column(String(40))
     attempt: Mapped[int]
     event: Mapped[str] = mapped_column(String(16))
-    spell: Mapped[float] = mapped_column(default=0.0)  # its start, for events that may come again in an attempt
+    spell: Mapped[Amount]  # its start, for events that may come again in an attempt
     target: Mapped[str] = mapped_column(String(500))
     owner: Mapped[str] = mapped_column(String(160))
     verb: Mapped[str] = mapped_column(String(32))
@@ -185,7 +187,7 @@ class Notice(Base):
     text: Mapped[str] = mapped_column(Text)
     created: Mapped[float]
     due: Mapped[float | None]  # the next try; null: delivered, or given up
-    tries: Mapped[int] = mapped_column(default=0)
+    tries: Mapped[Count]
     sent: Mapped[float | None]
     error: Mapped[str] = mapped_column(Text, default="")  # of the last try
 
@@ -231,7 +233,7 @@ class Token(Base):
     role: Mapped[str] = mapped_column(String(16))
     created: Mapped[float]
     revoked: Mapped[float | None]
-    kind: Mapped[str] = mapped_column(String(16), default="issued")  # by an admin; or a kind of `own_tokens`
+    kind: Mapped[str] = mapped_column(String(16), default="issued", server_default="issued")  # see own_tokens
     made_with: Mapped[str | None] = mapped_column(String(64))  # digest of the token that proved its maker
     expires: Mapped[float | None]  # null: it has no end
     used: Mapped[float | None]  # the last request, to the minute
@@ -300,10 +302,10 @@ class Measurement(Base):
     predicted: Mapped[float | None]
     low: Mapped[float | None]  # ends of the promised range
     high: Mapped[float | None]
-    tokens: Mapped[float] = mapped_column(default=0.0)  # per step; 0: not known, as for the next three
-    width: Mapped[int] = mapped_column(default=0)
-    layers: Mapped[int] = mapped_column(default=0)
-    architecture: Mapped[str] = mapped_column(String(64), default="")
+    tokens: Mapped[Amount]  # per step; 0: not known, as for the next three
+    width: Mapped[Count]
+    layers: Mapped[Count]
+    architecture: Mapped[str] = mapped_column(String(64), default="", server_default="")
 
 
 class Place(Base):
@@ -315,3 +317,26 @@ class Place(Base):
     path: Mapped[str] = mapped_column(Text().with_variant(Text(collation="C"), "postgresql"), primary_key=True)
     owner: Mapped[str] = mapped_column(String(160))
     job: Mapped[str] = mapped_column(String(40))  # the owner's newest job that writes it
+
+
+def _refuse(table: str, actions: str) -> None:
+    """Makes the database itself refuse changes of a table, from its first moment."""
+    refusal = f"the {table} are append-only"
+    made = [
+        (
+            "sqlite",
+            f"CREATE TRIGGER {table}_refuse_{action.lower()} BEFORE {action} ON {table} "
+            f"BEGIN SELECT RAISE(ABORT, '{refusal}'); END",
+        )
+        for action in actions.split(" OR ")
+        if action != "TRUNCATE"
+    ]
+    function = f"{table}_refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '{refusal}'; END $$"
+    trigger = f"{table}_refuse BEFORE {actions} ON {table} FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuse()"
+    made += [("postgresql", f"CREATE OR REPLACE FUNCTION {function}"), ("postgresql", f"CREATE TRIGGER {trigger}")]
+    for dialect, statement in made:
+        event.listen(Base.metadata.tables[table], "after_create", DDL(statement).execute_if(dialect=dialect))
+
+
+_refuse("changes", "UPDATE OR DELETE OR TRUNCATE")
+_refuse("audit", "UPDATE")  # old rows are deleted by `service.keep.audit`

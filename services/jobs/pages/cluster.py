@@ -6,9 +6,8 @@ from typing import Any
 
 from dragoman.services.jobs.ledger.access import OTHERS, Bounds, Person
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.pages.curves import EDGE
+from dragoman.services.jobs.pages.curves import EDGE, MACHINE_CHARTS, use_charts
 from dragoman.services.jobs.pages.site import Site
-from dragoman.services.jobs.pages.usecharts import MACHINE_CHARTS, use_charts
 from dragoman.services.jobs.service.usage import read_machines
 from dragoman.services.jobs.states import ACTIVE
 
@@ -76,9 +75,15 @@ def cluster(site: Site, person: Person) -> dict[str, Any]:
     bill = site.operations.bill(person, None)[:FAULTS]
     machines = read_machines(site.home, site.operations.ledger)
     return {
-        **{"usage": use_charts(machines, MACHINE_CHARTS), "machines": machines},
-        **{"nodes": nodes, "resources": resources, "holdings": holdings, "bill": bill, "known": capacity is not None},
-        **{"shares": _shares(holdings, quotas, person), "now": site.now},
+        "usage": use_charts(machines, MACHINE_CHARTS),
+        "machines": machines,
+        "nodes": nodes,
+        "resources": resources,
+        "holdings": holdings,
+        "bill": bill,
+        "known": capacity is not None,
+        "shares": _shares(holdings, quotas, person),
+        "now": site.now,
         "pass_seconds": site.operations.loop.scheduler.seconds,
         "counts": site.operations.ledger.counts(),
     }

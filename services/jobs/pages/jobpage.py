@@ -1,7 +1,7 @@
 """The page of one job: its state and the reason, its attempts over time, its curves, its links, its log."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,14 @@ from dragoman.model.untrusted import open_regular, read_object
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Attempt, Job
 from dragoman.services.jobs.pages import shards
-from dragoman.services.jobs.pages.curves import EDGE, charts
+from dragoman.services.jobs.pages.curves import EDGE, JOB_CHARTS, charts, use_charts
 from dragoman.services.jobs.pages.site import Link, Site
-from dragoman.services.jobs.pages.usecharts import JOB_CHARTS, use_charts
 from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.scheduling.why import Why
 from dragoman.services.jobs.service.curves import score_in
 from dragoman.services.jobs.service.logs import PIECE, Piece, cut
-from dragoman.services.jobs.service.schemas import ChangeView, NoticeView, WhyView
-from dragoman.services.jobs.service.shard_folders import Folder
-from dragoman.services.jobs.service.shardings import manifest_digest, sharding_run
+from dragoman.services.jobs.service.schemas import ChangeView, NoticeView
+from dragoman.services.jobs.service.shard_folders import Folder, manifest_digest, sharding_run
 from dragoman.services.jobs.service.targets import shown
 from dragoman.services.jobs.service.usage import read_use
 from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED, State
@@ -88,18 +87,26 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
     used = read_use(site.home, name, job.attempt)
     drawn = charts({str(plan.get("run") or job.id): journal}) if job.verb == "train" else []
     return {
-        **{"job": job, "plan": plan, "attempts": attempts, "bars": _bars(job, attempts, site.now), "now": site.now},
-        **{"why": _why(site, person, job), "progress": _progress(job, plan, journal.last), "charts": drawn},
-        **{"links": links, "notes": notes, "may": _may(person, job), "command": command(job)},
-        **{
-            "error": site.operations.error(job),
-            "notices": [NoticeView.of(one) for one in site.operations.ledger.notices(name)],
-            "told": [shown(target) for target in site.operations.targets(job)],
-            "idle": site.operations.idle(job),
-            "lost": sum(one.lost_seconds for one in attempts),
-            "promise": _promise(job, plan, attempts),
-        },
-        **{"usage": use_charts(used, JOB_CHARTS), "machines": list(used)},
+        "job": job,
+        "plan": plan,
+        "attempts": attempts,
+        "bars": _bars(job, attempts, site.now),
+        "now": site.now,
+        "why": _why(site, person, job),
+        "progress": _progress(job, plan, journal.last),
+        "charts": drawn,
+        "links": links,
+        "notes": notes,
+        "may": _may(person, job),
+        "command": command(job),
+        "error": site.operations.error(job),
+        "notices": [NoticeView.of(one) for one in site.operations.ledger.notices(name)],
+        "told": [shown(target) for target in site.operations.targets(job)],
+        "idle": site.operations.idle(job),
+        "lost": sum(one.lost_seconds for one in attempts),
+        "promise": _promise(job, plan, attempts),
+        "usage": use_charts(used, JOB_CHARTS),
+        "machines": list(used),
         "ran": job.spent + (max(0.0, site.now - job.started) if job.started else 0.0),
     }
 
@@ -166,13 +173,13 @@ def whole_log(site: Site, job: Job, attempt: int) -> Iterator[bytes]:
         return
 
 
-def _why(site: Site, person: Person, job: Job) -> WhyView | None:
+def _why(site: Site, person: Person, job: Job) -> Why | None:
     """Returns what the job waits for; its start is read from the current forecasts."""
     if job.state != State.WAITING:
         return None
     why, forecast = site.operations.why(person, job.id, forecasts=False), site.forecaster.view().forecasts.get(job.id)
     if forecast is not None and why.earliest is None:
-        why.earliest, why.latest = forecast.earliest, forecast.latest
+        return replace(why, earliest=forecast.earliest, latest=forecast.latest)
     return why
 
 

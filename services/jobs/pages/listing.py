@@ -1,23 +1,74 @@
-"""The page of jobs: some at a time, with each one's reason to wait and expected start."""
+"""The list of jobs: what is asked for, the rows, the page with its stream, and the same as CSV."""
 
+import csv
+import io
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from fastapi import Request
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import ValidationError
 from sqlalchemy import ColumnElement, String, cast, func, or_, select
 
+from dragoman.model.errors import UserError, unknown
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.pages.jobpage import PARENT
-from dragoman.services.jobs.pages.search import Search, read_search
-from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.pages import live
+from dragoman.services.jobs.pages.jobpage import PARENT, title
+from dragoman.services.jobs.pages.site import HEADERS, Site, part
+from dragoman.services.jobs.pages.words import iso, priority
 from dragoman.services.jobs.service.forecaster import Forecast
+from dragoman.services.jobs.service.schemas import JobQuery
 from dragoman.services.jobs.states import ACTIVE, QUEUED, State
+
+FIELDS = tuple(name for name in JobQuery.model_fields if name != "sort")
+SEVERAL = ("state", "tag")  # with A,B
+TOKEN = re.compile(r'([a-z_]+):("[^"]*"|\S*)|"[^"]*"|\S+')
+
+
+@dataclass(frozen=True)
+class Search:
+    """The fields, and the rest as one text."""
+
+    fields: dict[str, Any] = field(default_factory=dict)
+    text: str = ""
+
+    def conditions(self, now: float) -> list[ColumnElement[bool]]:
+        """Returns the conditions of the fields."""
+        if not self.fields:
+            return []
+        try:
+            query = JobQuery.model_validate(self.fields)
+        except ValidationError as problem:
+            first = problem.errors()[0]
+            raise UserError(f"{first['loc'][0]}:{self.fields[str(first['loc'][0])]}: {first['msg']}") from None
+        return query.filter(query.owner, now).conditions()
+
+
+def read_search(text: str) -> Search:
+    """Returns what a text asks for."""
+    fields: dict[str, Any] = {}
+    rest: list[str] = []
+    for match in TOKEN.finditer(text):
+        key, value = match[1], (match[2] or "").strip('"')
+        if key is None or value.startswith("//"):  # a word, or an address
+            rest.append(match[0].strip('"'))
+        elif key not in FIELDS:
+            raise unknown('field (a word with a colon stands in quotation marks, "A:B")', key, FIELDS)
+        elif not value:
+            raise UserError(f"{key}: is empty; write {key}:VALUE")
+        elif key in SEVERAL:
+            fields[key] = [*fields.get(key, []), *value.split(",")]
+        else:
+            fields[key] = value
+    return Search(fields, " ".join(filter(None, rest)))
+
 
 ROWS = 50
 ACTIVE_ROWS = 20  # running jobs, above the others
@@ -190,3 +241,110 @@ def wanted_jobs(asked: Filter, person: Person) -> list[ColumnElement[bool]]:
         found = [one.ilike(f"%{like}%", escape="\\") for one in (Job.run, Job.verb, words)]
         wanted.append(or_(Job.id == search.text, *found))
     return wanted
+
+
+AT_ONCE = 500
+HEAD = (
+    "job",
+    "owner",
+    "project",
+    "command",
+    "run",
+    "model",
+    "tags",
+    "state",
+    "reason",
+    "priority",
+    "workers",
+    "attempts",
+)
+TIMES = ("submitted", "changed", "seconds")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # OWASP, CSV injection
+
+
+def as_csv(site: Site, person: Person, asked: Filter) -> Iterator[str]:
+    """Yields the wanted jobs, newest first, as pieces of a CSV file."""
+    yield csv_lines([(*HEAD, *TIMES)])
+    before = None
+    while found := older(site, person, asked, before, AT_ONCE):
+        rows = (
+            (
+                job.id,
+                job.owner,
+                job.project,
+                " ".join([job.verb, *job.words]),
+                job.run.partition(" ")[2],
+                job.model,
+                " ".join(job.tags),
+                job.state,
+                job.reason,
+                priority(job.priority),
+                job.workers,
+                job.attempt,
+                iso(job.submitted),
+                iso(job.changed),
+                round(job.spent, 1),
+            )
+            for job in found
+        )
+        yield csv_lines(rows)
+        before = found[-1].seq
+
+
+def csv_lines(rows: Iterable[Sequence[object]]) -> str:
+    """Returns rows as lines of a CSV file, without formulas."""
+    made = io.StringIO()
+    csv.writer(made).writerows([[_safe(cell) for cell in row] for row in rows])
+    return made.getvalue()
+
+
+def _safe(cell: object) -> object:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+
+
+RECENT = 50  # jobs offered by name
+REMOVED = "The job is removed."
+
+
+def add_list(router: APIRouter, site: Site) -> None:
+    """Adds them to the router."""
+
+    def shown(person: Person, asked: Filter) -> Mapping[str, str]:
+        found = listing(site, person, asked)
+        return {"jobs": site.render("_jobs.html", found=found, now=site.now, person=person)}
+
+    @router.get("/")
+    def jobs(request: Request) -> Response:
+        visitor, asked, problem = site.visitor(request), Filter.of(request), ""
+        try:
+            parts = shown(visitor.person, asked)
+        except UserError as wrong:  # beside all jobs, which stand there instead
+            parts, problem = shown(visitor.person, replace(asked, text="")), str(wrong)
+        more: dict[str, Any] = {
+            "stream": "" if problem else f"/live/jobs{asked.query()}",
+            "done": REMOVED if "removed" in request.query_params else "",
+            "fields": FIELDS,
+            "parts": {name: part(name, text) for name, text in parts.items()},
+        }
+        status = 400 if problem else 200
+        return site.page(request, visitor, "jobs.html", status, asked=asked, problem=problem, **more)
+
+    @router.get("/live/jobs")
+    async def live_jobs(request: Request) -> StreamingResponse:
+        visitor = await run_in_threadpool(site.visitor, request)
+        asked = Filter.of(request)
+        return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor.person, asked)))
+
+    @router.get("/jobs.csv")
+    def table(request: Request) -> Response:
+        visitor, asked = site.visitor(request), Filter.of(request)
+        asked.search.conditions(site.now)  # refused before the answer begins
+        headers = {**HEADERS, "Content-Disposition": 'attachment; filename="jobs.csv"'}
+        return StreamingResponse(as_csv(site, visitor.person, asked), media_type="text/csv", headers=headers)
+
+    @router.get("/recent.json")
+    def recent(request: Request) -> Response:
+        visitor = site.visitor(request)
+        found = older(site, visitor.person, Filter(), None, RECENT)
+        rows = [{"id": job.id, "name": title(job), "verb": job.verb, "state": job.state} for job in found]
+        return JSONResponse(rows, headers=HEADERS)

@@ -15,8 +15,7 @@ from fastapi.responses import StreamingResponse
 
 from dragoman.services.jobs.http.streams import BLOCK, Heartbeat, LogReader, event, while_admitted
 from dragoman.services.jobs.ledger.ledger import Ledger, UnknownJobError
-from dragoman.services.jobs.pages.sessions import Visitor
-from dragoman.services.jobs.pages.site import Site, part
+from dragoman.services.jobs.pages.site import Site, Visitor, part
 from dragoman.services.jobs.service.logs import cut
 from dragoman.services.jobs.states import ENDED
 

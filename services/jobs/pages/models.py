@@ -1,41 +1,108 @@
-"""The pages of models: the registered ones, and a card of each version with scores and history."""
+"""The pages of models: the registered ones, a card of each version with what its evaluation left, moving the alias."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import quote
 
 import httpx
+from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import RedirectResponse
 from sqlalchemy import select
 
-from dragoman.model.errors import UserError, reason
+from dragoman.model.errors import ServiceError, UserError, reason
 from dragoman.services.jobs.ledger.access import OTHERS, Person
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import promoting
-from dragoman.services.jobs.pages.evaluated import Evaluated, evaluated
-from dragoman.services.jobs.pages.site import Link, Site
+from dragoman.services.jobs.pages.site import HEADERS, Link, Site
 from dragoman.services.jobs.service.tracking import Model, Version
+
+PICTURES = {  # word of the address -> (artifact, caption)
+    "attention": ("attention.png", "Attention on short samples: rows are the output's words, columns the source's"),
+    "maps": ("alignment/maps.png", "The best attention on four sentences; frames are gold links"),
+    "heads": ("alignment/heads.png", "All heads on one sentence"),
+    "errors": ("alignment/errors.png", "Alignment error rate of every head"),
+    "confusion": ("evaluation/confusion-test.png", "Labels that were taken for others"),
+    "surprise": ("evaluation/surprise-test.png", "How well each line of the test set was predicted"),
+    "curves": ("curves.png", "Training"),
+}
+TABLES = ("samples.json", "mistakes.json")  # the first that there is
+MOST_SAMPLES, MOST_COLUMNS, LONGEST = 20, 6, 600
+LARGEST, LARGEST_PICTURE = 1 << 20, 8 << 20  # bytes
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Samples as a table, the pictures that there are (word, caption), and why nothing is known."""
+
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    pictures: Sequence[tuple[str, str]] = ()
+    away: str = ""
+
+
+def evaluated(site: Site, version: Version) -> Evaluated:
+    """Returns the samples and pictures of a version's run."""
+    if not version.run:
+        return Evaluated()
+    try:
+        there = site.tracking.artifacts(version.run)
+        for folder in sorted({path.partition("/")[0] for path, _ in PICTURES.values() if "/" in path} & there):
+            there |= site.tracking.artifacts(version.run, folder)
+        name = next((name for name in TABLES if name in there), None)
+        table = site.tracking.artifact(version.run, name, LARGEST) if name else None
+    except ServiceError as problem:
+        return Evaluated(away=str(problem))
+    columns, rows = _table(table) if table else ([], [])
+    return Evaluated(columns, rows, [(word, told) for word, (path, told) in PICTURES.items() if path in there])
+
+
+def picture(site: Site, version: Version, word: str) -> bytes | None:
+    """Returns the PNG file of a picture of `PICTURES`; None if there is none."""
+    found = site.tracking.artifact(version.run, PICTURES[word][0], LARGEST_PICTURE) if version.run else None
+    return found if found is not None and found.startswith(PNG) else None
+
+
+def _table(content: bytes) -> tuple[list[str], list[list[str]]]:
+    """Returns columns and rows of a table as text; both empty if it is none."""
+    try:
+        found: Any = json.loads(content)
+    except (ValueError, RecursionError):
+        return [], []
+    if not isinstance(found, Mapping) or not all(isinstance(found.get(key), list) for key in ("columns", "data")):
+        return [], []
+    columns = [str(one)[:LONGEST] for one in found["columns"][:MOST_COLUMNS]]
+    rows = [one for one in found["data"][:MOST_SAMPLES] if isinstance(one, list) and len(one) >= len(columns)]
+    return columns, [[str(cell)[:LONGEST] for cell in row[: len(columns)]] for row in rows]
+
 
 TROUBLE = 300  # characters of the endpoint's own error
 KINDS = {
-    **{"translation": "Translation", "vectors": "Word vectors", "language": "Language model"},
+    "translation": "Translation",
+    "vectors": "Word vectors",
+    "language": "Language model",
     "masked": "Masked language model",
     "labels": "Labels of texts",
 }
 FACTS = {  # tag -> its label
     "owner": "Owner",
-    **{"pair": "Languages", "architecture": "Network", "method": "Method", "vocabulary": "Vocabulary"},
-    **{"words": "Words", "width": "Width", "run_name": "Run's name", "bundle_bytes": "Bundle"},
+    "pair": "Languages",
+    "architecture": "Network",
+    "method": "Method",
+    "vocabulary": "Vocabulary",
+    "words": "Words",
+    "width": "Width",
+    "run_name": "Run's name",
+    "bundle_bytes": "Bundle",
     "author": "Author",
 }
 
 
 def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, Any]:
-    """Returns the content of a model's page; by default of the champion, else of the newest version.
-
-    Raises:
-        UserError: there is no such model or version.
-        ServiceError: MLflow does not answer.
-    """
+    """Returns the content of a model's page; by default of the champion, else of the newest version."""
     found, version = find(site, name, number)
     model = shown(person, found)
     tags = _hide_author(person, version.tags) if version else {}
@@ -59,12 +126,7 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
 
 
 def find(site: Site, name: str, number: str = "") -> tuple[Model, Version | None]:
-    """Returns a model as MLflow has it, and one of its versions: by default the champion, else the newest.
-
-    Raises:
-        UserError: there is no such model or version.
-        ServiceError: MLflow does not answer.
-    """
+    """Returns a model as MLflow has it, and one of its versions: by default the champion, else the newest."""
     model = site.tracking.model(name)
     if model is None:
         raise UserError(f"there is no registered model {name!r}")
@@ -159,3 +221,113 @@ def ask_endpoint(site: Site) -> Answering:
     models = {"translation": told.get("model"), "vectors": vectors.get("model") if isinstance(vectors, dict) else None}
     by_kind = {kind: model for kind, model in models.items() if isinstance(model, dict)}
     return Answering(by_kind, {str(one["name"]): str(one.get("version")) for one in reversed(loaded)}, trouble)
+
+
+Name = Annotated[str, Path(max_length=300)]
+Number = Annotated[str, Query(max_length=20)]
+ASKS = {
+    "promote": (
+        "Promote this version?",
+        "Promote it",
+        "A job lets the version and the champion answer the gate, a held-out set, and moves the alias only if the "
+        "lead is no chance. If it is not better, the champion stays and the history says why. The endpoint follows.",
+    ),
+    "rollback": (
+        "Roll back?",
+        "Roll back",
+        "A job gives the alias back to the champion before, without a gate. The endpoint follows the alias.",
+    ),
+}
+
+
+def add_models(router: APIRouter, site: Site) -> None:
+    """Adds them to the router."""
+    _cards(router, site)
+    _pictures(router, site)
+    _moves(router, site)
+
+
+def _find(site: Site, name: str, version: str = "") -> tuple[Model, Version | None]:
+    try:
+        return find(site, name, version)
+    except UserError as wrong:
+        raise HTTPException(404, str(wrong)) from None
+
+
+def _cards(router: APIRouter, site: Site) -> None:
+    @router.get("/models")
+    def every(request: Request) -> Response:
+        visitor = site.visitor(request)
+        try:
+            found, problem = [shown(visitor.person, one) for one in site.tracking.models()], ""
+        except ServiceError as wrong:
+            found, problem = [], str(wrong)
+        served = {str(one.get("name")): str(one.get("version")) for one in serving(site).values()}
+        return site.page(request, visitor, "models.html", models=found, problem=problem, served=served)
+
+    @router.get("/models/{name}")
+    def show_card(request: Request, name: Name, version: Number = "") -> Response:
+        visitor = site.visitor(request)
+        try:
+            content = card(site, visitor.person, name, version)
+        except UserError as wrong:
+            raise HTTPException(404, str(wrong)) from None
+        return site.page(request, visitor, "model.html", **content)
+
+
+def _pictures(router: APIRouter, site: Site) -> None:
+    @router.get("/models/{name}/pictures/{word}")
+    def one(request: Request, name: Name, word: str, version: Number = "") -> Response:
+        visitor = site.visitor(request)
+        model, chosen = _find(site, name, version)
+        able = word in PICTURES and sees_texts(site, visitor.person, model)
+        content = picture(site, chosen, word) if chosen and able else None
+        if content is None:
+            raise HTTPException(404, "There is no such picture.")
+        return Response(content, media_type="image/png", headers=HEADERS)
+
+
+def _moves(router: APIRouter, site: Site) -> None:
+    @router.get("/models/{name}/{action}")
+    def ask(request: Request, name: Name, action: str, version: Number = "") -> Response:
+        if action not in ASKS:
+            raise HTTPException(404, "There is no such page.")
+        visitor = site.visitor(request, "submitter")
+        model, chosen = _find(site, name, version)
+        if chosen is None:
+            raise HTTPException(404, f"{name} has no version yet")
+        question, button, what = ASKS[action]
+        champion = model.aliases.get("champion")
+        now = f"the champion is version {champion}" if champion else "there is no champion yet"
+        page = f"/models/{quote(name, safe='')}"
+        back = f"{page}?version={chosen.number}"
+        more: dict[str, Any] = {
+            "question": question,
+            "button": button,
+            "what": what,
+            "action": f"{page}/{action}",
+            "leave": back,
+            "title": f"{name} {chosen.number}" if action == "promote" else name,
+            "about": f"{now}.",
+            "above": [("/models", "Models"), (back, name)],
+            "moves": action,
+            "version": chosen.number,
+            "gates": promoting.gates(site, visitor.person, chosen) if action == "promote" else [],
+        }
+        return site.page(request, visitor, "ask_move.html", **more)
+
+    @router.post("/models/{name}/{action}")
+    async def act(request: Request, name: Name, action: str) -> Response:
+        visitor, sent = await site.form(request)
+        version, shards, why = (str(sent.get(key, "")).strip() for key in ("version", "shards", "reason"))
+
+        def do() -> Job:
+            if action not in ASKS:
+                raise HTTPException(404, "There is no such page.")
+            model, _ = _find(site, name)
+            if action == "promote":
+                return promoting.promote(site, visitor.person, model, version, shards)
+            return promoting.roll_back(site, visitor.person, model, why)
+
+        job = await run_in_threadpool(do)
+        return RedirectResponse(f"/jobs/{job.id}?done=submit", 303)

@@ -82,12 +82,7 @@ def gates(site: Site, person: Person, version: Version) -> list[Folder]:
 
 
 def promote(site: Site, person: Person, model: Model, version: str, shards: str) -> Job:
-    """Submits the promotion of a version, with the gate of the shard folder of that name; empty: the default.
-
-    Raises:
-        UserError: there is no such version, or the model is another owner's.
-        HTTPException: 404, there are no such shards.
-    """
+    """Submits the promotion of a version, with the gate of the shard folder of that name; empty: the default."""
     if version not in [one.number for one in model.versions]:
         raise UserError(f"{model.name} has no version {version[:80]}")
     words = [f"registry.name={_quoted(model.name)}", f"promote.version={version}"]

@@ -2,7 +2,7 @@
 
 /jobs/ID (log, log.txt, stop, yield, retry, priority, after, remove, report)   /submit   /cluster
 /login   /logout   /tokens   /audit   /projects   /live/... (server-sent events)   /static/...
-The list, schedules, shards and models have their own, in `list_routes` and its like.
+Those of the list, shards, models and people are in the modules of these names.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,26 +16,87 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.http.static_files import KeptStaticFiles
 from dragoman.services.jobs.ledger.access import Person
-from dragoman.services.jobs.pages import (
-    audit,
-    cluster,
-    jobpage,
-    live,
-    projects,
-    sign_in,
-    submitting,
-    tokens,
+from dragoman.services.jobs.ledger.tables import Schedule
+from dragoman.services.jobs.pages import cluster, jobpage, live, people, submitting
+from dragoman.services.jobs.pages.listing import add_list
+from dragoman.services.jobs.pages.models import add_models
+from dragoman.services.jobs.pages.shards import add_shards
+from dragoman.services.jobs.pages.site import (
+    FOLDER,
+    HEADERS,
+    Refusal,
+    Site,
+    Visitor,
+    page_route,
+    part,
+    problem_page,
+    refusal_of,
 )
-from dragoman.services.jobs.pages.list_routes import add_list
-from dragoman.services.jobs.pages.model_routes import add_models
-from dragoman.services.jobs.pages.schedule_routes import add_schedules
-from dragoman.services.jobs.pages.sessions import Visitor
-from dragoman.services.jobs.pages.shard_routes import add_shards
-from dragoman.services.jobs.pages.site import FOLDER, HEADERS, Refusal, Site, page_route, part, problem_page, refusal_of
 from dragoman.services.jobs.planning.refusals import VERBS
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.report import report
 from dragoman.services.jobs.states import ENDED, PRIORITIES, QUEUED
+
+Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
+SCHEDULE_DONE = {
+    "pause": "It is paused: it submits nothing until it is resumed.",
+    "resume": "It goes on from its next time.",
+    "remove": "It is removed; its jobs stay.",
+}
+
+
+def add_schedules(router: APIRouter, site: Site) -> None:
+    """Adds them to the router."""
+    kept = site.operations.loop.schedules
+
+    def own(person: Person, number: int) -> Schedule:
+        """Returns a schedule. Raises HTTPException (404) if there is none, or it is another owner's."""
+        found = kept.get(number)
+        if found is None or not person.sees(found.owner):
+            raise HTTPException(404, f"There is no schedule {number}, or it is not yours.")
+        return found
+
+    @router.get("/schedules")
+    def schedules(request: Request) -> Response:
+        visitor = site.visitor(request)
+        found = kept.all(site.operations.only(visitor.person, None))
+        states = site.operations.ledger.states([one.job for one in found if one.job])
+        done = SCHEDULE_DONE.get(request.query_params.get("done", ""), "")
+        return site.page(request, visitor, "schedules.html", schedules=found, states=states, done=done)
+
+    @router.get("/schedules/{number}/remove")
+    def ask(request: Request, number: Number) -> Response:
+        visitor = site.visitor(request, "submitter")
+        one = own(visitor.person, number)
+        more: dict[str, Any] = {
+            "question": "Remove this schedule?",
+            "button": "Remove it",
+            "above": [("/schedules", "Schedules")],
+            "title": " ".join([one.verb, *one.words]),
+            "about": f"at {one.every} (UTC), of {one.owner}",
+            "what": "It submits nothing more; the jobs that it has submitted stay.",
+            "leave": "/schedules",
+        }
+        return site.page(request, visitor, "ask.html", action=f"/schedules/{number}/remove", **more)
+
+    @router.post("/schedules/{number}/{action}")
+    async def act(request: Request, number: Number, action: str) -> Response:
+        visitor, _ = await site.form(request)
+        person = visitor.person
+
+        def do() -> None:
+            one = own(person, number)
+            match action:
+                case "pause" | "resume":
+                    kept.set_active(one, action == "resume", person)
+                case "remove":
+                    kept.remove(one, person.owner)
+                case _:
+                    raise HTTPException(404, "There is no such page.")
+
+        await run_in_threadpool(do)
+        return RedirectResponse(f"/schedules?done={action}", 303)
+
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
 Parts = Mapping[str, str]
@@ -47,8 +108,8 @@ Handler = Callable[[Request, Exception], Awaitable[Response]]
 def add_pages(app: FastAPI, site: Site) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
-    adding = (sign_in.add, tokens.add, add_list, add_schedules, add_shards, add_models)
-    for add in (*adding, audit.add, projects.add, _job, _actions, _submit, _cluster):
+    adding = (people.add_sign_in, people.add_tokens, add_list, add_schedules, add_shards, add_models)
+    for add in (*adding, people.add_audit, people.add_projects, _job, _actions, _submit, _cluster):
         add(router, site)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))
@@ -80,10 +141,14 @@ def _job(router: APIRouter, site: Site) -> None:
         job = site.operations.job(visitor.person, name)
         log = jobpage.log_end(site, job)
         more: Context = {
-            **{"job": job, "title": jobpage.title(job), "log": log, "problem": problem},
-            **{"parts": _marked(_job_parts(site, visitor, name))},
-            **{"choices": submitting.choices(site, visitor.person) if job.state in QUEUED else []},
-            **{"done": jobpage.DONE.get(request.query_params.get("done", ""), ""), "command": jobpage.command(job)},
+            "job": job,
+            "title": jobpage.title(job),
+            "log": log,
+            "problem": problem,
+            "parts": _marked(_job_parts(site, visitor, name)),
+            "choices": submitting.choices(site, visitor.person) if job.state in QUEUED else [],
+            "done": jobpage.DONE.get(request.query_params.get("done", ""), ""),
+            "command": jobpage.command(job),
         }
         place = f"{site.newest()}:{max(1, job.attempt)}:{log.end}"
         more["stream"] = "" if job.state in ENDED else f"/live/jobs/{name}?after={place}"
@@ -139,11 +204,13 @@ def _job(router: APIRouter, site: Site) -> None:
 def _actions(router: APIRouter, site: Site) -> None:
     asks = {
         "stop": (
-            *("Stop this job?", "Stop it"),
+            "Stop this job?",
+            "Stop it",
             "It ends in order, a training with a checkpoint, and is not started again unless you say so.",
         ),
         "remove": (
-            *("Remove this job?", "Remove it"),
+            "Remove this job?",
+            "Remove it",
             "Its row, its attempts and its page go; the audit trail remembers it.",
         ),
     }

@@ -1,13 +1,13 @@
 """The pages of shards: their list, and of each its sources, how much cleaning dropped, and its users."""
 
 import json
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
+from fastapi import APIRouter, Path, Query, Request, Response
 from sqlalchemy import String, cast, func, select
 
-from dragoman.model.errors import ServiceError
+from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.runs import paths
 from dragoman.model.shards.manifest import MANIFEST, Manifest
 from dragoman.model.shards.verify import verified_at
@@ -15,8 +15,7 @@ from dragoman.model.untrusted import read_object
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages.site import Link, Site
-from dragoman.services.jobs.service.shard_folders import MADE, Folder
-from dragoman.services.jobs.service.shardings import sharding_run
+from dragoman.services.jobs.service.shard_folders import MADE, Folder, sharding_run
 from dragoman.services.jobs.service.tracking import Version
 
 ROWS = 50  # folders of the list
@@ -40,8 +39,14 @@ def listing(site: Site, person: Person, text: str, start: int) -> dict[str, Any]
     makers = _makers(site, person, rows)
     more = start + ROWS
     return {
-        **{"rows": rows, "makers": makers, "text": text, "total": len(found), "any": bool(every), "start": start},
-        **{"address": address, "more": f"/shards?{urlencode({'q': text, 'start': more})}" if more < len(found) else ""},
+        "rows": rows,
+        "makers": makers,
+        "text": text,
+        "total": len(found),
+        "any": bool(every),
+        "start": start,
+        "address": address,
+        "more": f"/shards?{urlencode({'q': text, 'start': more})}" if more < len(found) else "",
     }
 
 
@@ -125,8 +130,8 @@ def _models(site: Site, digest: str) -> tuple[list[Version], str]:
 
 def _verified(site: Site, folder: Folder, manifest: Manifest) -> float | None:
     """Returns when a training last compared every byte with the manifest; None if not since they were made."""
-    memory = Path(site.home) / "verified"
-    named = Path(site.home) / "shards" / folder.name  # as commands name it, links not followed
+    memory = site.home / "verified"
+    named = site.home / "shards" / folder.name  # as commands name it, links not followed
     found = [verified_at(path, manifest, memory) for path in dict.fromkeys((folder.path, named))]
     return max((one for one in found if one is not None), default=None)
 
@@ -134,3 +139,29 @@ def _verified(site: Site, folder: Folder, manifest: Manifest) -> float | None:
 def unfinished(folder: Folder) -> str:
     """Returns why a folder without facts has none."""
     return folder.problem or f"There is no {MANIFEST} yet: sharding has not finished, or was interrupted."
+
+
+Number = Annotated[int, Query(ge=0, le=2**53)]
+Text = Annotated[str, Query(max_length=200)]
+
+
+def add_shards(router: APIRouter, site: Site) -> None:
+    """Adds them to the router."""
+
+    @router.get("/shards")
+    def every(request: Request, q: Text = "", start: Number = 0) -> Response:
+        visitor = site.visitor(request)
+        return site.page(request, visitor, "shards.html", **listing(site, visitor.person, q.strip(), start))
+
+    @router.get("/shards/{name:path}")
+    def one(request: Request, name: Annotated[str, Path(max_length=1000)]) -> Response:
+        visitor = site.visitor(request)
+        folder = site.shards.find(visitor.person, name)
+        shown: dict[str, Any] = {"folder": folder, "manifest": None}
+        if folder.summary is None:
+            return site.page(request, visitor, "shard.html", problem=unfinished(folder), **shown)
+        try:
+            more = card(site, visitor.person, folder)
+        except UserError as wrong:
+            return site.page(request, visitor, "shard.html", 400, problem=str(wrong), **shown)
+        return site.page(request, visitor, "shard.html", **more)

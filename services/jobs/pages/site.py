@@ -1,7 +1,12 @@
 """Shared by all pages: templates, the visitor, security headers, and problems shown on the page."""
 
+import getpass
 import hashlib
+import hmac
+import os
 import re
+import secrets
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,28 +17,143 @@ from fastapi import HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
+from itsdangerous import BadSignature, URLSafeSerializer
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.datastructures import FormData
 
 from dragoman.model.errors import reason
+from dragoman.model.files import secret_file
 from dragoman.model.text.excerpt import for_markup
 from dragoman.services.http.static_files import versioned
 from dragoman.services.jobs.client.table import reason_beyond
+from dragoman.services.jobs.http.guard import ANONYMOUS, Guard
 from dragoman.services.jobs.http.problems import STATUS
-from dragoman.services.jobs.ledger.access import Role
+from dragoman.services.jobs.ledger.access import Person, Role, TokenExpiredError, digest_of
+from dragoman.services.jobs.ledger.asked import tell_person
 from dragoman.services.jobs.ledger.ledger import UnknownJobError
 from dragoman.services.jobs.pages import words
 from dragoman.services.jobs.pages.curves import Journals
-from dragoman.services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
-from dragoman.services.jobs.service.devices import Devices
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.operations import Operations
+from dragoman.services.jobs.service.schemas import NAME
 from dragoman.services.jobs.service.shard_folders import ShardFolders
 from dragoman.services.jobs.service.sharing import Sharing
+from dragoman.services.jobs.service.sign_in import Devices
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED
 from dragoman.services.version import version
+
+COOKIE = "dragoman_session"
+LASTS = 7 * 86_400.0  # seconds from signing in
+
+
+class LoginNeededError(Exception):
+    """The page needs a token, and this browser has no valid one."""
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """A user at a browser."""
+
+    person: Person
+    csrf: str  # the secret that forms must send back
+    cookie: str | None = None  # to set: the browser has none yet
+
+
+class Sessions:
+    """Cookies of one service."""
+
+    def __init__(self, guard: Guard, home: Path) -> None:
+        self.guard, self.access = guard, guard.access
+        # stored, so that a restart signs nobody out
+        self._secret = secret_file(home / "service" / "session_key", secrets.token_hex(32))
+        self._signer = URLSafeSerializer(self._secret, salt="session")
+
+    @property
+    def keys(self) -> bool:
+        """Returns True if a token is needed."""
+        return self.guard.keys
+
+    def visitor(self, request: Request) -> Visitor:
+        """Returns the visitor of a page.
+
+        Raises:
+            LoginNeededError: the visitor is not known.
+            HTTPException: 403 from a foreign page, 429 too often.
+        """
+        self.guard.refuse_foreign(request)
+        session, fresh = self._read(request), None
+        if session is None:
+            session = {"id": secrets.token_urlsafe(18), "token": None, "at": time.time()}
+            fresh = str(self._signer.dumps(session))
+        person = (self.guard.proxied(request) if self.keys else None) or self._person(session)
+        self.guard.count(person.owner)
+        return Visitor(person, self._csrf(str(session["id"])), fresh)
+
+    def check_form(self, request: Request, word: object) -> Visitor:
+        """Returns the sender of a form."""
+        visitor = self.visitor(request)
+        if visitor.cookie is not None or not hmac.compare_digest(str(word).encode(), visitor.csrf.encode()):
+            raise HTTPException(403, "this form is not of this session: load the page anew and send it again")
+        return visitor
+
+    def sign_in(self, request: Request, token: str) -> str | None:
+        """Returns the cookie for a token; None for an unknown token.
+
+        Raises:
+            HTTPException: 429 too many attempts.
+            TokenExpiredError: its end has passed.
+        """
+        self.guard.refuse_foreign(request)
+        if self.guard.look_up(request, token) is None:
+            return None
+        session = {"id": secrets.token_urlsafe(18), "token": digest_of(token), "at": time.time()}
+        return str(self._signer.dumps(session))
+
+    def set_cookie(self, request: Request, response: Response, value: str) -> None:
+        """Sets SameSite=Lax, so that a link from MLflow or a mail opens signed in; forms have their own secret."""
+        lasts, secure = round(LASTS), _is_secure(request)
+        response.set_cookie(COOKIE, value, max_age=lasts, httponly=True, samesite="lax", secure=secure, path="/")
+
+    def _person(self, session: dict[str, object]) -> Person:
+        if not self.keys:
+            tell_person(_login_name())
+            return Person(_login_name(), "admin")
+        digest = session["token"]
+        try:
+            found = self.access.holder(str(digest)) if digest else None
+        except TokenExpiredError:
+            found = None
+        if found is None:
+            raise LoginNeededError
+        return found
+
+    def _read(self, request: Request) -> dict[str, object] | None:
+        try:
+            found = self._signer.loads(request.cookies.get(COOKIE, ""))
+        except BadSignature:
+            return None
+        if not isinstance(found, dict) or not {"id", "token", "at"} <= found.keys():
+            return None
+        return found if time.time() - float(found["at"]) < LASTS else None
+
+    def _csrf(self, name: str) -> str:
+        return hmac.new(self._secret.encode(), f"form {name}".encode(), hashlib.sha256).hexdigest()
+
+
+def _is_secure(request: Request) -> bool:
+    return request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
+
+
+def _login_name() -> str:
+    """Returns the owner of jobs submitted on loopback: the service's user, as on the command line."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = str(os.getuid())
+    return name if re.fullmatch(NAME, name) and len(name) <= 160 else ANONYMOUS
+
 
 FOLDER = Path(__file__).resolve().parent
 POLICY = (
@@ -41,8 +161,11 @@ POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
-    **{"Content-Security-Policy": POLICY, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
-    **{"Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"},
+    "Content-Security-Policy": POLICY,
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
 }
 KNOWN: tuple[type[Exception], ...] = (*STATUS, RequestValidationError, HTTPException)
 TITLES = {403: "Not allowed", 404: "Not found", 409: "Not now", 429: "Too many requests", 503: "No answer"}
@@ -97,8 +220,13 @@ class Site:
         self.templates.filters |= {name: getattr(words, name) for name in named}
         self.templates.filters |= {"breaks": breaks, "reason_beyond": reason_beyond}
         self.templates.globals |= {
-            **{"dragoman": version(), "asset": asset, "ENDED": ENDED, "ACTIVE": ACTIVE, "QUEUED": QUEUED},
-            **{"tracking": self.tracking, "endpoint": self.endpoint},
+            "dragoman": version(),
+            "asset": asset,
+            "ENDED": ENDED,
+            "ACTIVE": ACTIVE,
+            "QUEUED": QUEUED,
+            "tracking": self.tracking,
+            "endpoint": self.endpoint,
         }
 
     @property

@@ -19,7 +19,7 @@ from dragoman.services.jobs.client.table import moment
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.filters import Filter
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.options import OPTION, is_option
+from dragoman.services.jobs.options import KEPT, OPTION, is_option
 from dragoman.services.jobs.pages.site import Site
 from dragoman.services.jobs.planning.refusals import ELASTIC, MOST_WORDS, VERBS, WORD
 from dragoman.services.jobs.service import schemas
@@ -29,7 +29,6 @@ SET = "set."  # prefix of the name of a configuration field
 BASE = "base."  # prefix of the name of a choice that the form was made with
 GROUPS = ("experiment", "corpus", "tokenizer", "model", "train", "cluster", "registry")
 RESUMES = "train"  # the command that resumes the run of its name
-QUEUING = ("priority", "project", "after", "retries", "max_hours", "by", "tags", "notify")  # how the job is queued
 LISTS = ("after", "tags", "notify")  # of these several, with blanks between them
 Body = TypeVar("Body", bound=BaseModel)
 OFFERED = 100  # jobs to come after
@@ -55,7 +54,7 @@ def read_form(sent: FormData | QueryParams) -> Filled:
     texts = {key: str(value) for key, value in sent.multi_items() if isinstance(value, str)}
     verb = texts.get("verb", "train")
     given = {key.removeprefix(SET): value for key, value in texts.items() if key.startswith(SET)}
-    queuing = {key: texts.get(key, "").strip() for key in QUEUING}
+    queuing = {key: texts.get(key, "").strip() for key in KEPT}
     base = {key.removeprefix(BASE): value for key, value in texts.items() if key.startswith(BASE)}
     return Filled(verb if verb in VERBS else "train", given, texts.get("more", ""), queuing, base)
 
@@ -66,7 +65,7 @@ def repeat_job(site: Site, job: Job) -> Filled:
     given, more = _in_fields(words)
     if job.verb == RESUMES and job.run:
         given["name"] = _new_name(site, job)
-    queuing = dict.fromkeys(QUEUING, "") | {key: " ".join(getattr(job, key)) for key in LISTS}
+    queuing = dict.fromkeys(KEPT, "") | {key: " ".join(getattr(job, key)) for key in LISTS}
     queuing["project"] = job.project
     queuing["priority"] = PRIORITY_NAMES.get(job.priority, "normal")
     if job.retries:
@@ -89,7 +88,7 @@ def _in_fields(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 def fill_preset(content: Mapping[str, Any]) -> Filled:
     """Returns the form of a preset."""
-    queuing = dict.fromkeys(QUEUING, "")
+    queuing = dict.fromkeys(KEPT, "")
     for word in content["words"]:
         if match := OPTION.fullmatch(word):
             items = re.split(r"[\s,]+", match[2].strip("[]")) if match[1] in LISTS else [match[2]]
@@ -99,11 +98,7 @@ def fill_preset(content: Mapping[str, Any]) -> Filled:
 
 
 def change_preset(site: Site, person: Person, what: str, name: str, filled: Filled, words: Sequence[str]) -> None:
-    """Keeps the form as a preset, or forgets that preset (`what` is `forget`).
-
-    Raises:
-        UserError: the name or a word is refused.
-    """
+    """Keeps the form as a preset, or forgets that preset (`what` is `forget`)."""
     if not schemas.is_saved_name(name):
         raise UserError(f"preset {name!r}: a name has letters, digits and . + - _, at most 64")
     if what == "forget":
@@ -125,11 +120,7 @@ def choices(site: Site, person: Person) -> list[tuple[str, str]]:
 
 
 def find_jobs(site: Site, person: Person, text: str) -> list[str]:
-    """Returns the ids of the jobs that a text names, by id or by the name of a run: of several the newest.
-
-    Raises:
-        UserError: there is none.
-    """
+    """Returns the ids of the jobs that a text names, by id or by the name of a run: of several the newest."""
     found = []
     for word in _items("after", text)[:MOST_WORDS]:
         if site.operations.ledger.states([word]) and site.operations.job(person, word):
@@ -160,12 +151,7 @@ def _new_name(site: Site, job: Job) -> str:
 
 
 def form(site: Site, filled: Filled) -> tuple[dict[str, Any], Filled]:
-    """Returns the command's fields and the form's content; what has no field becomes one of the other overrides.
-
-    Raises:
-        UserError: there is no such choice.
-        ServiceError: the planner does not answer.
-    """
+    """Returns the command's fields and the form's content; what has no field becomes one of the other overrides."""
     planner = site.operations.loop.intake.planner
     if filled.base.get("verb") in VERBS:
         # a default shown before is no choice of the browser's: another model or experiment has other defaults
@@ -189,11 +175,7 @@ def rows(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def overrides(asked: Mapping[str, Any], filled: Filled) -> list[str]:
-    """Returns the overrides of a filled form: the values that are not defaults, then the others as typed.
-
-    Raises:
-        UserError: a value does not fit its field's kind; names the key.
-    """
+    """Returns the overrides of a filled form: the values that are not defaults, then the others as typed."""
     words = []
     for row in rows(asked):
         key, kind = row["key"], row.get("kind")
@@ -209,11 +191,7 @@ def overrides(asked: Mapping[str, Any], filled: Filled) -> list[str]:
 
 
 def submission(site: Site, person: Person, filled: Filled, words: Sequence[str]) -> schemas.Submission:
-    """Returns the form as the REST interface takes it.
-
-    Raises:
-        UserError: names the field.
-    """
+    """Returns the form as the REST interface takes it."""
     how = filled.queuing
     values: dict[str, Any] = {
         "verb": filled.verb,

@@ -91,12 +91,17 @@ def estimate(plan: Mapping[str, Any], workers: int, measured: Sequence[Measured]
     paces = tuple(
         Point(
             _work(one.flops, one.layers, one.width, one.workers),
-            *(one.architecture, one.shape, one.training / one.steps, one.workers),
+            one.architecture,
+            one.shape,
+            one.training / one.steps,
+            one.workers,
         )
         for one in trained
     )
     pace = _fit(PACE[int(plan["gpus"] > 0)], paces).predict(
-        *(_work(*size, workers), kind, shape),
+        _work(*size, workers),
+        kind,
+        shape,
         lambda others: (_work(*size, others), (SCALING * log2(others / workers)) ** 2),
     )
     arounds = tuple(

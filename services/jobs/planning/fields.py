@@ -28,11 +28,7 @@ Row = dict[str, Any]
 
 
 def fields(verb: str, chosen: Mapping[str, str]) -> dict[str, Any]:
-    """Returns `{"groups": [...], "sections": [{"name", "choice", "about", "fields": [...]}]}` for `chosen` choices.
-
-    Raises:
-        UserError: there is no such command or choice.
-    """
+    """Returns `{"groups": [...], "sections": [{"name", "choice", "about", "fields": [...]}]}` for `chosen` choices."""
     if verb not in SUBMITTED:
         raise unknown("verb", verb, SUBMITTED)
     experiment = chosen.get("experiment", "")

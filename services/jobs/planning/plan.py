@@ -12,9 +12,9 @@ from dragoman.model.errors import UserError
 from dragoman.model.runs.paths import RECORD
 from dragoman.model.schema import flat
 from dragoman.model.untrusted import read_object, whole
+from dragoman.services.jobs.planning.planner import Stamp, stamp_of
 from dragoman.services.jobs.planning.refusals import ELASTIC, SPREADING, Areas, check_values, check_words, shipped_words
 from dragoman.services.jobs.planning.rehearsal import UNSEEN, rehearse
-from dragoman.services.jobs.planning.stamps import Stamp, stamp_of
 from dragoman.services.jobs.planning.work import training
 
 MOST_WORKERS = 1024  # of a range: a plan has a time for each number
@@ -43,9 +43,6 @@ def make_plan(
     outside of them. The files that the job opens are added to `places` before any of them is read.
     `early`: the inputs may not exist yet, because an earlier job makes them; only the settings are checked.
     `reads` receives the files that the plan depends on, if it depends on nothing else.
-
-    Raises:
-        UserError: the command or refusals.py refuses it.
     """
     areas = Areas(roots[0], tuple(roots[1:]), tuple(secrets))
     places = [] if places is None else places
@@ -75,17 +72,22 @@ def make_plan(
     if work is not None and wants_gpu:
         words = [*words, "cluster.device=cuda"]
     plan: dict[str, Any] = {
-        **{"verb": verb, "words": words, "elastic": bool(most), "spreads": spreads, "choices": choices},
-        **{
-            "claims": _claims(verb, values, places, areas.home),
-            "model": _model(verb, values),
-            "run": str(values["name"]),
-            "run_dir": str(Path(values["paths"]["runs"]).resolve() / str(values["name"])),
-            "places": places,
-        },
-        **{"cpus": float(cluster["cpus_per_worker"]) if spreads else 1.0, "lanes": lanes},
-        **{"gpus": float(cluster["gpus_per_worker"]) if wants_gpu else 0.0, "changed": _changed(values, words)},
-        **{"shape": _shape(verb, values, lanes, work is not None), "fingerprint": compose.fingerprint(values)},
+        "verb": verb,
+        "words": words,
+        "elastic": bool(most),
+        "spreads": spreads,
+        "choices": choices,
+        "claims": _claims(verb, values, places, areas.home),
+        "model": _model(verb, values),
+        "run": str(values["name"]),
+        "run_dir": str(Path(values["paths"]["runs"]).resolve() / str(values["name"])),
+        "places": places,
+        "cpus": float(cluster["cpus_per_worker"]) if spreads else 1.0,
+        "lanes": lanes,
+        "gpus": float(cluster["gpus_per_worker"]) if wants_gpu else 0.0,
+        "changed": _changed(values, words),
+        "shape": _shape(verb, values, lanes, work is not None),
+        "fingerprint": compose.fingerprint(values),
     }
     if work is not None:
         plan |= {"steps": work.steps, "tokens": work.tokens, "flops": work.flops, "parameters": work.parameters}

@@ -13,8 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.services.jobs.planning.stamps import Stamp, stamp_of
 from dragoman.services.subprocesses.pool import Pool, TooLongError
+
+Stamp = list[int] | None  # a file's time and size; None if it does not exist
+
+
+def stamp_of(path: str) -> Stamp:
+    """Returns the file's present stamp, as plain values for JSON."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return [found.st_mtime_ns, found.st_size]
+
 
 MODULE = "dragoman.services.jobs.planning.worker"
 COMPUTING = 15.0  # CPU seconds per plan

@@ -46,11 +46,7 @@ CODE = ("_target_", "_partial_", "_recursive_", "_convert_")
 
 
 def check_words(verb: str, words: Sequence[str]) -> None:
-    """The first check, of the words alone.
-
-    Raises:
-        UserError: names the word and why.
-    """
+    """The first check, of the words alone."""
     if verb not in VERBS:
         raise unknown("verb", verb, VERBS)
     if len(words) > MOST_WORDS:
@@ -135,9 +131,6 @@ def shipped_words(words: Sequence[str]) -> tuple[str, ...]:
     """Returns the overrides that choose a file of conf/ or leave out a key of the model: what they compose is ours.
 
     Called before the words are composed, for Hydra would follow a path out of conf/.
-
-    Raises:
-        UserError: a group that is no file of it; names the choices.
     """
     found = []
     for word in words:
@@ -163,9 +156,6 @@ def check_values(
 
     Returns every file and folder that the job opens, as `key`, `value`, `path` (real) and `use`: one of
     `dragoman.pipelines.places.Use`. The service decides by its ledger whose they are.
-
-    Raises:
-        UserError: names the key, the value and where files may lie; never whether a file exists.
     """
     places: Any = importlib.import_module("dragoman.pipelines.places")
     for key, value in _leaves(values):
@@ -195,11 +185,7 @@ def check_values(
 
 
 def _checked(place: Any, areas: Areas, shipped: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """(real path, use) of what the job opens at a place, links inside of it followed.
-
-    Raises:
-        UserError: the place is not for jobs.
-    """
+    """(real path, use) of what the job opens at a place, links inside of it followed."""
     path, use = place.path, place.use
     told = f"{place.key}={shorten(place.value)}"
     match use:

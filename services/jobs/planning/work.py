@@ -66,9 +66,6 @@ def count_parameters(config: Any, source: int, target: int, train: Mapping[str, 
 
     All layers of a stack after the second are alike. So small networks on torch's `meta` device, which has no values,
     give the number for a stack of any height, at a cost that does not depend on the configuration.
-
-    Raises:
-        UserError: sizes that do not fit each other, or that no tensor can have.
     """
     low = replace(config, **{name: min(height, TALL) for name, height in _stacks(config).items()})
     least = _built(low, source, target, train)

@@ -11,7 +11,7 @@ from typing import Any
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.planning.fields import fields
 from dragoman.services.jobs.planning.plan import make_plan
-from dragoman.services.jobs.planning.stamps import Stamp
+from dragoman.services.jobs.planning.planner import Stamp
 from dragoman.services.subprocesses.worker import serve
 
 WHAT = "planning it, with settings that are too large,"

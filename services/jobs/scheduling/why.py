@@ -30,13 +30,13 @@ class Why:
 
     kind: str
     text: str
-    resource: str
-    needed: float
-    free: float
-    ahead: int  # jobs with an earlier turn
-    holders: tuple[Holder, ...]
-    earliest: float | None  # its earliest start; None: unknown or never
-    latest: float | None
+    resource: str = ""
+    needed: float = 0.0
+    free: float = 0.0
+    ahead: int = 0  # jobs with an earlier turn
+    holders: tuple[Holder, ...] = ()
+    earliest: float | None = None  # its earliest start; None: unknown or never
+    latest: float | None = None
 
 
 def explain(

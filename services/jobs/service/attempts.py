@@ -4,24 +4,129 @@ import contextlib
 import json
 import logging
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sqlalchemy import update
+from sqlalchemy import insert, update
 
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.usage.recorder import Order
 from dragoman.services.jobs.executors.base import Executor, Observation
 from dragoman.services.jobs.executors.base import Start as Handed
-from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
-from dragoman.services.jobs.ledger.tables import Attempt, Job
+from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
+from dragoman.services.jobs.ledger.tables import Attempt, Job, Measurement
 from dragoman.services.jobs.records import Request, attempt_of
-from dragoman.services.jobs.service.accounts import Accounts
 from dragoman.services.jobs.service.intake import Intake
-from dragoman.services.jobs.service.verdict import Verdict, judge_exit, judge_vanishing
+from dragoman.services.jobs.service.progress import Footprint, Progress, footprint, progress
+from dragoman.services.jobs.service.shard_folders import sharding_run
+from dragoman.services.jobs.service.verdict import PREEMPTION, Verdict, judge_exit, judge_vanishing
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import State
 from dragoman.services.telemetry.traceparent import TraceParent, parse
+
+
+class Accounts:
+    """The accounts of a ledger's attempts."""
+
+    def __init__(self, ledger: Ledger, intake: Intake) -> None:
+        self.ledger, self.intake = ledger, intake
+        self.judged: Callable[[float, bool], None] = lambda _ratio, _inside: None  # called per ended forecast
+
+    def close(self, job: Job, verdict: Verdict, code: int | None = None) -> Progress:
+        """Writes the end of an attempt to the ledger and returns the progress of its run."""
+        plan = job.plan or {}
+        if job.verb == "shard" and (record := sharding_run(job)) is not None:
+            self.intake.places.take(job, record.resolve())
+        run = progress(plan.get("run_dir") if job.verb == "train" else None)
+        values = dict(verdict.values)
+        if job.verb == "train":
+            *before, last = self.ledger.attempts(job.id)
+            values["startup"] = self._startup(plan.get("run_dir"), run, before, last)
+            if verdict.outcome != "succeeded":
+                values |= {"kept_step": run.kept, "kept_seconds": run.kept_seconds}
+                if not _same_steps(run, before):
+                    values |= {"lost_tokens": run.lost_tokens, "lost_seconds": run.lost_seconds}
+        if verdict.state == State.WAITING:
+            values |= self.intake.left(job, run.kept)
+        reason = f"{verdict.reason}; {run.damage}" if run.damage else verdict.reason
+        self.ledger.end(job, verdict.state, verdict.outcome, verdict.cause, reason, code, **values)
+        return run
+
+    def measure(self, job: Job, run: Progress) -> None:
+        """Records what the last attempt took, from the point where the one before it had saved the run."""
+        plan = job.plan or {}
+        *before, last = self.ledger.attempts(job.id)
+        if before and job.verb != "train":  # work in several attempts has no single time
+            return
+        kept_step, kept_seconds = (before[-1].kept_step, before[-1].kept_seconds) if before else (0, 0.0)
+        steps, training = run.step - kept_step, run.seconds - kept_seconds
+        ran = (last.ended or 0) - (last.started or last.decided)
+        if training > ran:  # an earlier job had trained a part of it
+            return
+        promised = plan.get("seconds", {}).get(str(last.workers)) or {}
+        steps_planned = max(1, int(plan.get("steps") or 1))
+        with self.ledger.database.write(lasting=False) as session:
+            session.execute(
+                insert(Measurement).values(
+                    at=self.ledger.now(),
+                    job=job.id,
+                    cluster=self.intake.cluster,
+                    verb=job.verb,
+                    shape=plan.get("shape", ""),
+                    steps=steps,
+                    workers=last.workers,
+                    training=training,
+                    **{key: float(plan.get(key) or 0.0) / steps_planned for key in ("flops", "tokens")},
+                    width=int(plan.get("width", 0)),
+                    layers=int(plan.get("layers", 0)),
+                    architecture=str(plan.get("architecture", "")),
+                    around=max(0.0, ran - training),
+                    predicted=promised.get("expected"),
+                    low=promised.get("low"),
+                    high=promised.get("high"),
+                )
+            )
+        if promised and not before:  # a forecast is for the whole job
+            self.judged(ran / max(promised["expected"], 1e-3), promised["low"] <= ran <= promised["high"])
+
+    def footprints(self, names: Sequence[str]) -> dict[str, Footprint]:
+        """Returns what running trainings would lose."""
+        found, now = {}, self.ledger.now()
+        for name in names:
+            try:
+                job = self.ledger.job(name)
+            except UnknownJobError:  # removed in the meantime
+                continue
+            *before, last = self.ledger.attempts(name)
+            times = sum(one.cause == PREEMPTION for one in before)
+            run_dir = (job.plan or {}).get("run_dir")
+            found[name] = footprint(run_dir, last.decided, _kept_seconds(before), now, times)
+        return found
+
+    def _startup(self, run_dir: str | None, run: Progress, before: Sequence[Attempt], last: Attempt) -> float:
+        """Returns the seconds of an ending attempt until its first step; all of them if it had none."""
+        now = self.ledger.now()
+        if _same_steps(run, before) or not run.step:
+            return max(0.0, now - last.decided)
+        seen = footprint(run_dir, last.decided, _kept_seconds(before), now)
+        return 0.0 if seen.stepped is None else max(0.0, seen.stepped - last.decided)
+
+
+def _kept_seconds(before: Sequence[Attempt]) -> float:
+    """Returns the seconds of training that the attempts before have saved."""
+    return before[-1].kept_seconds if before else 0.0
+
+
+def _same_steps(run: Progress, before: Sequence[Attempt]) -> bool:
+    """Returns True if the run has no new step since the attempt before ended: earlier losses count for that one."""
+    if not before:
+        return False
+    one = before[-1]
+    return run.seconds <= one.kept_seconds or (
+        run.kept == one.kept_step and abs(run.seconds - one.kept_seconds - one.lost_seconds) < 1e-6
+    )
+
 
 START_PATIENCE = 600.0  # seconds that the executor has to start an attempt
 logger = logging.getLogger(__name__)
@@ -38,16 +143,14 @@ class Attempts:
         self.pending: dict[str, str] = {}  # attempt -> what it waits for, by the executor
         self._asked: dict[str, float] = {}  # attempt -> the time of the first request to end, monotonic
 
-    def settle(self, job: Job, seen: Observation | None, reachable: bool) -> None:
+    def settle(self, job: Job, seen: Observation | None) -> None:
         """Settles one attempt by the surest source: its record, then its lock, then the executor's answer."""
         attempt = attempt_of(self.home, job.id, job.attempt)
         held = attempt.held()
         notes: list[str] = []
         record = attempt.record(notes)  # after the lock: the record is written before the lock is freed
         if "code" in record:
-            self._end(
-                job, judge_exit(job, int(record["code"]), self._same_cluster(job), self.config.losses), record["code"]
-            )
+            self._end(job, judge_exit(job, int(record["code"]), self._same_cluster(job)), record["code"])
         elif held:
             self._alive(job)
         elif held is False:
@@ -62,7 +165,7 @@ class Attempts:
         if seen.state == "pending":
             self.pending[f"{job.id}-a{job.attempt}"] = seen.message
         if seen.state == "ended" and seen.code is not None:
-            self._end(job, judge_exit(job, seen.code, self._same_cluster(job), self.config.losses), seen.code)
+            self._end(job, judge_exit(job, seen.code, self._same_cluster(job)), seen.code)
         elif seen.state == "ended" or (seen.state == "absent" and job.state != State.STARTING):
             why = seen.message.splitlines()[0][:200] if seen.message else "the cluster knows nothing of it"
             if job.state in (State.YIELDING, State.STOPPING) or seen.state == "ended" or late:
@@ -112,7 +215,7 @@ class Attempts:
             return
         incarnation = self.executor.incarnation()
         if self._incarnation(job) != incarnation:
-            with self.ledger.database.write() as session:
+            with self.ledger.database.write(lasting=False) as session:
                 where = (Attempt.job == job.id, Attempt.number == job.attempt)
                 session.execute(update(Attempt).where(*where).values(incarnation=incarnation))
         planner = self.intake.planner

@@ -15,9 +15,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from dragoman.model.errors import UserError, is_infrastructure, reason
 from dragoman.model.plural import plural
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
+from dragoman.services.jobs.ledger.own_tokens import Rights
 from dragoman.services.jobs.ledger.places import Places
 from dragoman.services.jobs.ledger.projects import Projects
-from dragoman.services.jobs.ledger.rights import Rights
 from dragoman.services.jobs.ledger.tables import Job, Measurement, account_of
 from dragoman.services.jobs.planning.estimate import Estimate, estimate
 from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
@@ -120,10 +120,6 @@ class Intake:
         nodes that the cluster lacks. With a deadline, `choices` are
         the numbers of workers with which it ends by then if it starts now; if the words name none, all that the cluster
         holds and that train the same as one.
-
-        Raises:
-            UserError: it is refused, the cluster cannot hold it, a file or the model is another owner's, it is too
-                late, or `owner` is no member of the project.
         """
         if project:
             self.projects.check_member(project, owner, admin)
@@ -185,7 +181,7 @@ class Intake:
             planned = {"plan": plan, "choices": plan["choices"], "cpus": plan["cpus"], "gpus": plan["gpus"]}
             planned |= {"run": plan["claims"], "model": plan.get("model", ""), "seconds_low": found and found["low"]}
             planned |= {"seconds_high": found and found["high"]}
-        with self.ledger.database.write() as session:
+        with self.ledger.database.write(lasting=False) as session:
             if planned:
                 reason = f"planned: {planned['plan']['fingerprint'][:12]}"
                 job = self.ledger.move(session, job, State.PLANNED, "planner", reason, **planned)
@@ -194,11 +190,7 @@ class Intake:
         self.ledger.committed(session)
 
     def _in_time(self, plan: dict[str, Any], left: float) -> list[int]:
-        """Returns the numbers of workers with which it ends in `left` seconds.
-
-        Raises:
-            UserError: no number is enough.
-        """
+        """Returns the numbers of workers with which it ends in `left` seconds."""
         choices: list[int] = plan["choices"]
         times = {workers: plan["seconds"].get(str(workers)) for workers in choices}
         good = [workers for workers, found in times.items() if found is not None and found["high"] <= left]
@@ -224,11 +216,7 @@ class Intake:
     def _asked(
         self, owner: str, account: str, verb: str, words: Sequence[str], gpus: float, early: bool, admin: bool
     ) -> dict[str, Any]:
-        """Returns the planner's answer, without what it says about another owner's files, even in a refusal.
-
-        Raises:
-            UserError: it is refused, or a file is another owner's.
-        """
+        """Returns the planner's answer, without what it says about another owner's files, even in a refusal."""
         try:
             plan = self.planner.plan(verb, words, gpus, early, owner)
         except RefusedPlanError as problem:

@@ -5,7 +5,6 @@ it can be killed between any two steps.
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,11 +20,10 @@ from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.room import Node
-from dragoman.services.jobs.service.accounts import Accounts
-from dragoman.services.jobs.service.attempts import Attempts, describe_attempt
-from dragoman.services.jobs.service.entries import rules
+from dragoman.services.jobs.service.attempts import Accounts, Attempts, describe_attempt
 from dragoman.services.jobs.service.intake import Intake
-from dragoman.services.jobs.service.scheduler import Scheduler
+from dragoman.services.jobs.service.repeating import Repeating
+from dragoman.services.jobs.service.scheduler import Scheduler, rules
 from dragoman.services.jobs.service.schedules import Schedules
 from dragoman.services.jobs.service.verdict import SHUTDOWN
 from dragoman.services.jobs.settings import ServiceConfig
@@ -54,20 +52,22 @@ class Loop:
         self.admits = True  # False: nothing new is started
         self._faults: dict[str, str] = {}  # job -> the failure of the last look at it
         self._looked = float("-inf")
-        self._wake, self._wake_intake, self._ending = threading.Event(), threading.Event(), threading.Event()
-        self._threads = [
-            threading.Thread(target=self._repeat, args=(self._wake, self.look), name="loop", daemon=True),
-            threading.Thread(target=self._repeat, args=(self._wake_intake, self._take), name="intake", daemon=True),
-        ]
+        self._look = Repeating("loop", config.tick, self.look, 0.0, LEISURE)
+        self._planning = Repeating("intake", config.tick, self._take, 0.0, LEISURE)
+        self._look.failed = self._planning.failed = self._note_trouble  # type: ignore[method-assign]
 
     def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
+        self._look.start()
+        self._planning.start()
 
     def wake(self) -> None:
         """Looks now rather than at the next tick, because something has changed."""
-        self._wake.set()
-        self._wake_intake.set()
+        self._look.wake()
+        self._planning.wake()
+
+    def _note_trouble(self, problem: str) -> None:
+        self.trouble = problem
+        logger.warning("%s", problem)
 
     def resources(self) -> dict[str, float] | None:
         """Returns what jobs may use, by resource; None if the cluster did not answer the last look."""
@@ -96,31 +96,13 @@ class Loop:
 
     def stop(self) -> None:
         """Ends the threads; jobs continue."""
-        self._ending.set()
-        self.wake()
-        for thread in self._threads:
-            thread.join(30)
-
-    def _repeat(self, wake: threading.Event, task: Callable[[], None]) -> None:
-        while not self._ending.is_set():
-            wake.clear()
-            began = time.monotonic()
-            try:
-                task()
-            except (ServiceError, SQLAlchemyError, OSError) as problem:  # the next look tries again
-                self.trouble = str(problem).splitlines()[0][:300]
-                logger.warning("%s", self.trouble)
-                self._ending.wait(1.0)
-            except Exception:  # an error of ours must not end the service
-                logger.exception("a look at the jobs failed")
-                self._ending.wait(1.0)
-            # changes of one moment share a look, so that requests are answered while the queue is long
-            self._ending.wait(min(self.config.tick, LEISURE * (time.monotonic() - began)))
-            wake.wait(self.config.tick)
+        self._look.ending.set()
+        self._planning.stop(30.0)
+        self._look.stop(30.0)
 
     def _take(self) -> None:
-        while self.intake.take(self.capacity) and not self._ending.is_set():
-            self._wake.set()
+        while self.intake.take(self.capacity) and not self._planning.ending.is_set():
+            self._look.wake()
 
     def look(self) -> None:
         """Looks at everything once: ends, starts, and requests."""
@@ -167,7 +149,7 @@ class Loop:
                 self._looked = float("-inf")
         for job in active:
             observed = seen.get(f"{job.id}-a{job.attempt}")
-            self._guarded(job, partial(self.attempts.settle, job, observed, reachable))
+            self._guarded(job, partial(self.attempts.settle, job, observed))
 
     def _guarded(self, job: Job, task: Callable[[], None]) -> None:
         """Does something for one job; a failure there does not keep others from their turn. It is logged once."""

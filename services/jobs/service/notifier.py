@@ -22,11 +22,11 @@ from dragoman.model.runs.paths import RELEASE
 from dragoman.model.untrusted import read_object
 from dragoman.services.jobs.ledger.ledger import SHORT, Ledger, UnknownJobError
 from dragoman.services.jobs.ledger.tables import Change, Job, Meta, Notice
-from dragoman.services.jobs.notify_settings import Event, NotifyConfig
 from dragoman.services.jobs.service.curves import run_of, score_in
-from dragoman.services.jobs.service.idle import Spell
 from dragoman.services.jobs.service.repeating import Repeating
 from dragoman.services.jobs.service.targets import Message, RefusedError, send, shown
+from dragoman.services.jobs.service.usage import Spell
+from dragoman.services.jobs.settings import Event, NotifyConfig
 from dragoman.services.jobs.states import State
 
 LOCK = 7_100_116  # advisory lock of writing notices
@@ -155,7 +155,11 @@ class Notifier:
             last = isinstance(problem, RefusedError) or one.due is None
             logger.warning(
                 "job %s: %s was not told that it is %s: %s%s",
-                *(one.job, shown(one.target), one.event, values["error"], "; given up" if last else ""),
+                one.job,
+                shown(one.target),
+                one.event,
+                values["error"],
+                "; given up" if last else "",
             )
             self._set(one, **values, **({"due": None} if last else {}))
             return False

@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fastapi import HTTPException
@@ -21,16 +22,16 @@ from dragoman.services.jobs.ledger.tables import Attempt, AuditRow, Job, Saved
 from dragoman.services.jobs.options import KEPT, OPTION, is_option, merge_words
 from dragoman.services.jobs.planning.refusals import check_words
 from dragoman.services.jobs.records import attempt_of
-from dragoman.services.jobs.scheduling.why import explain
+from dragoman.services.jobs.scheduling.why import Why, explain
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.forecaster import Forecaster
-from dragoman.services.jobs.service.idle import Spell, idle_spell
 from dragoman.services.jobs.service.logs import error_of
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.targets import check_target
+from dragoman.services.jobs.service.usage import Spell, idle_spell
 from dragoman.services.jobs.settings import ServiceConfig
-from dragoman.services.jobs.states import ACTIVE, ENDED, PRIORITIES, QUEUED, UNENDED, State
+from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED, UNENDED, State
 
 LIST_PATIENCE = 0.5  # seconds that a list of jobs waits for the reasons: a command line asks only once
 AGAIN = 5  # attempts to change a row that others change too
@@ -115,19 +116,14 @@ class Operations:
                 person.owner,
                 body.verb,
                 body.overrides,
-                priority=PRIORITIES[body.priority],
                 after=body.after,
-                project=body.project,
-                tags=body.tags,
-                notify=body.notify,
-                retries=body.retries,
-                max_seconds=body.max_hours * 3600 if body.max_hours else None,
-                deadline=body.by,
                 key=body.key,
-                trace=trace,
                 most=self.config.waiting,
+                deadline=body.by,
+                trace=trace,
                 admin=person.may("admin"),
                 token=self.loop.intake.rights.lender(person),
+                **body.columns(),
             )
         except TooManyError:
             words = f"{self.config.waiting} of your jobs have not ended"
@@ -138,10 +134,6 @@ class Operations:
 
         They have a common tag, `array-` and a part of the key's hash. Trainings without a `name` in their runs get the
         common one, or the tag, and their number.
-
-        Raises:
-            UserError: one of them is refused; then none is created.
-            HTTPException: 429, the owner has too many.
         """
         digest = hashlib.sha256((body.key or secrets.token_hex(16)).encode()).hexdigest()
         tag = f"array-{digest[:8]}"
@@ -265,29 +257,27 @@ class Operations:
         """Removes a job. Raises ConflictError if it has not ended."""
         self.ledger.remove(self.own_job(person, name), person.owner)
 
-    def why(self, person: Person, name: str, forecasts: bool = True) -> schemas.WhyView:
+    def why(self, person: Person, name: str, forecasts: bool = True) -> Why:
         """Returns why a job waits, or what it does instead; see `explain`."""
         job = self.job(person, name)
         pending = self.loop.attempts.pending.get(f"{job.id}-a{job.attempt}")
         if job.state == State.STARTING and pending:
-            return schemas.WhyView(kind="queue", text=pending)
+            return Why(kind="queue", text=pending)
         if job.state == State.SUBMITTED:
-            return schemas.WhyView(kind="plan", text=self.loop.intake.waits.get(name, "it waits for its plan"))
+            return Why(kind="plan", text=self.loop.intake.waits.get(name, "it waits for its plan"))
         if job.state != State.WAITING:
             error = self.error(job)
             where = f"; its log says: {error}" if error else ""
-            return schemas.WhyView(kind=job.state, text=f"it does not wait: it is {job.state} ({job.reason}){where}")
+            return Why(kind=job.state, text=f"it does not wait: it is {job.state} ({job.reason}){where}")
         if self.loop.trouble or self.loop.capacity is None or not self.loop.capacity.nodes:
             trouble = self.loop.trouble or "none of its nodes is there yet"
-            return schemas.WhyView(kind="cluster", text=f"the cluster does not answer: {trouble}")
+            return Why(kind="cluster", text=f"the cluster does not answer: {trouble}")
         queue, quotas, rules = self.loop.scheduler.snapshot()
         if name not in queue.jobs or queue.jobs[name].active:
             return self.why(person, name, forecasts)  # it has started in the meantime
-        found = explain(name, queue, quotas, self.loop.capacity, self.ledger.now(), forecasts, rules)
-        view = schemas.WhyView.model_validate(found)
-        for holder in view.holders:
-            holder.owner = person.name_of(holder.owner)
-        return view
+        why = explain(name, queue, quotas, self.loop.capacity, self.ledger.now(), forecasts, rules)
+        holders = tuple(replace(holder, owner=person.name_of(holder.owner)) for holder in why.holders)
+        return replace(why, holders=holders)
 
     def error(self, job: Job) -> str:
         """Returns the error in the log of a job that has failed; empty: there is none."""

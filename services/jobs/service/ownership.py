@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.models import Models
+from dragoman.services.jobs.ledger.places import Models
 from dragoman.services.jobs.ledger.tables import PROJECT, Job, Member, account_of
 from dragoman.services.jobs.service.tracking import OWNER_TAG, Model, Tracking
 
@@ -29,11 +29,7 @@ class Ownership:
         self.ledger, self.tracking, self.names = ledger, tracking, Models(ledger)
 
     def owner(self, name: str) -> str | None:
-        """Returns the owner of a registered model, `NOBODY`, or None if there is no such model yet.
-
-        Raises:
-            ServiceError: the ledger does not know the name, and MLflow does not answer.
-        """
+        """Returns the owner of a registered model, `NOBODY`, or None if there is no such model yet."""
         known = self.names.owner(name)
         if known is not None or not self.tracking.address:
             return known
@@ -94,12 +90,7 @@ class Ownership:
         return f"belongs to {found}: add jobs.project={project}" if member else "belongs to another owner"
 
     def give(self, name: str, owner: str, actor: str) -> None:
-        """Gives a name to another owner, in MLflow's registry and in the ledger.
-
-        Raises:
-            UserError: the model or the owner is no valid name.
-            ServiceError: MLflow does not answer; then nothing changes.
-        """
+        """Gives a name to another owner, in MLflow's registry and in the ledger."""
         if self.tracking.address and self.tracking.model(name) is not None:
             self.tracking.set_model_tag(name, OWNER_TAG, owner)
         self.names.give(name, owner, actor)

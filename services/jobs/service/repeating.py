@@ -1,42 +1,75 @@
-"""Calls a task again and again, on a thread of its own."""
+"""A clock that nothing can set, and tasks that are called again and again on a thread of their own."""
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from dragoman.model.errors import ServiceError
+
+
+class SteadyClock:
+    """Seconds since 1970; it does not jump with the machine's clock, so a jump ends no job."""
+
+    def __init__(self) -> None:
+        self._offset = time.time() - time.monotonic()
+
+    def __call__(self) -> float:
+        return self._offset + time.monotonic()
+
+
+FAILED = 1.0  # seconds of pause after a failure
 logger = logging.getLogger(__name__)
 
 
 class Repeating:
     """Calls `task` every `seconds`, the first time after `first`. A failure does not end it: the next call tries again.
 
-    `ending` is set when it is to stop; a long task looks at it.
+    `ending` is set when it is to stop; a long task looks at it. `wake` calls it at once, but a call that took long is
+    followed by a pause of `leisure` times its duration.
     """
 
-    def __init__(self, name: str, seconds: float, task: Callable[[], object], first: float | None = None) -> None:
-        self.name, self.seconds, self.task = name, seconds, task
+    def __init__(
+        self, name: str, seconds: float, task: Callable[[], object], first: float | None = None, leisure: float = 0.0
+    ) -> None:
+        self.name, self.seconds, self.task, self.leisure = name, seconds, task, leisure
         self.first = seconds if first is None else first
-        self.ending = threading.Event()
+        self.ending, self._wake = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
+    def wake(self) -> None:
+        """Calls the task now, because something has changed."""
+        self._wake.set()
+
     def stop(self, patience: float = 10.0) -> None:
         """Ends the thread after the call at which it is; waits at most `patience` seconds for that."""
         self.ending.set()
+        self._wake.set()
         if self._thread.ident is not None:
             self._thread.join(patience)
 
+    def failed(self, problem: str) -> None:
+        """Reports a failure of the world around: the ledger does not answer, a disk is full."""
+        logger.warning("%s: %s", self.name, problem)
+
     def _run(self) -> None:
-        pause = self.first
-        while not self.ending.wait(pause):
-            pause = self.seconds
+        self._wake.wait(self.first)
+        while not self.ending.is_set():
+            self._wake.clear()
+            began = time.monotonic()
             try:
                 self.task()
-            except (SQLAlchemyError, OSError) as problem:  # the ledger does not answer, or a disk is full
-                logger.warning("%s: %s", self.name, str(problem).splitlines()[0][:300])
+            except (ServiceError, SQLAlchemyError, OSError) as problem:
+                self.failed(str(problem).splitlines()[0][:300])
+                self.ending.wait(FAILED)
             except Exception:
                 logger.exception("%s: a call failed", self.name)
+                self.ending.wait(FAILED)
+            # what changes in one moment shares a call
+            self.ending.wait(min(self.seconds, self.leisure * (time.monotonic() - began)))
+            self._wake.wait(self.seconds)

@@ -35,9 +35,15 @@ def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[ChangeView],
     plan, run_dir = job.plan or {}, run_of(job)
     return for_markup(
         _template().render(
-            **{"job": job, "plan": plan, "short": SHORT, "log": _log(job, home), "curves": list(_curves(run_dir))},
-            **{"about": list(_facts(job, plan)), "lineage": list(_lineage(run_dir, plan))},
-            **{"attempts": list(map(_attempt, attempts)), "changes": list(map(_change, changes))},
+            job=job,
+            plan=plan,
+            short=SHORT,
+            log=_log(job, home),
+            curves=list(_curves(run_dir)),
+            about=list(_facts(job, plan)),
+            lineage=list(_lineage(run_dir, plan)),
+            attempts=list(map(_attempt, attempts)),
+            changes=list(map(_change, changes)),
             changed=sorted((plan.get("changed") or {}).items()),
         )
     )
@@ -116,8 +122,12 @@ def _curves(run_dir: Path | None) -> Iterator[dict[str, object]]:
         numbers = {"low": low, "high": high, "first": values[0], "last": values[-1]}
         yield {
             **{name: f"{value:.4g}" for name, value in numbers.items()},
-            **{"title": title, "place": place, "width": WIDTH, "height": HEIGHT},
-            **{"begin": f"{steps[0]:,}", "end": f"{steps[-1]:,}"},
+            "title": title,
+            "place": place,
+            "width": WIDTH,
+            "height": HEIGHT,
+            "begin": f"{steps[0]:,}",
+            "end": f"{steps[-1]:,}",
         }
 
 

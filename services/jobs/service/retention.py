@@ -19,12 +19,12 @@ from sqlalchemy import and_, delete, func, or_, select
 
 from dragoman.model.runs import lock, paths, spool
 from dragoman.model.untrusted import read_object
-from dragoman.services.jobs.keep_settings import KeepConfig
 from dragoman.services.jobs.ledger.audit import Audit
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
 from dragoman.services.jobs.ledger.tables import Job, Place, Schedule
 from dragoman.services.jobs.service.metrics import Metrics
 from dragoman.services.jobs.service.repeating import Repeating
+from dragoman.services.jobs.settings import KeepConfig
 from dragoman.services.jobs.states import ENDED, UNENDED, State
 
 DAY = 86_400.0  # seconds

@@ -11,17 +11,56 @@ from dataclasses import replace
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
-from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.access import Access, Bounds
 from dragoman.services.jobs.ledger.ledger import AT_ONCE, PASS, SHORT, ConflictError, Ledger
 from dragoman.services.jobs.ledger.statements import NEWEST
 from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Meta, account_of
 from dragoman.services.jobs.scheduling.decide import NO_RULES, decide_queue
-from dragoman.services.jobs.scheduling.entries import Capacity, Outcome, Quota, Start, Stop, Yield
+from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Outcome, Quota, Start, Stop, Yield
 from dragoman.services.jobs.scheduling.queue import Queue
-from dragoman.services.jobs.scheduling.rules import Rules
-from dragoman.services.jobs.service.entries import entry, quotas
-from dragoman.services.jobs.service.footprint import Footprint
+from dragoman.services.jobs.scheduling.room import Needs
+from dragoman.services.jobs.scheduling.rules import Rules, Usage
+from dragoman.services.jobs.service.progress import Footprint
+from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import ACTIVE, State
+
+YIELDING_VERBS = frozenset({"train"})  # commands that resume where they were
+
+
+def entry(job: Job, states: Mapping[str, str]) -> Entry:
+    """Returns the scheduler's view of a job. `states`: of the jobs that it comes after."""
+    left = None if job.max_seconds is None else max(0.0, job.max_seconds - job.spent)
+    return Entry(
+        job.id,
+        job.owner,
+        State(job.state),
+        job.priority,
+        job.queued,
+        Needs(tuple(job.choices) or (1,), job.cpus, job.gpus),
+        job.run,
+        job.seconds_low or 0.0,
+        job.seconds_high or left or UNKNOWN,
+        job.workers,
+        job.started or 0.0,
+        None if job.state == State.STARTING else left,  # it may wait in another queue, and has used no time
+        next((other for other in job.after if states.get(other) != State.SUCCEEDED), ""),
+        job.verb in YIELDING_VERBS,
+        job.waiting_since or job.submitted,
+        account=job.account,
+    )
+
+
+def quotas(found: Mapping[str, Bounds]) -> dict[str, Quota]:
+    """Returns the ledger's quotas for the scheduler."""
+    return {account: Quota(*bounds) for account, bounds in found.items()}
+
+
+def rules(config: ServiceConfig) -> Rules:
+    """Returns the scheduler's rules from the section `service`, without any usage."""
+    share = config.fair_share
+    usage = Usage(share.half_life) if share.half_life else None
+    return Rules(usage, dict(share.weights), config.patience or None, config.preempt_after)
+
 
 LIVE = sorted({State.WAITING, *ACTIVE})
 WHOLE = 30.0  # seconds between two comparisons of the whole queue with the ledger

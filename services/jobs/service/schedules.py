@@ -15,13 +15,14 @@ from sqlalchemy import func, select, update
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.ledger import Ledger, TooManyError
+from dragoman.services.jobs.ledger.own_tokens import Rights
 from dragoman.services.jobs.ledger.projects import Projects
-from dragoman.services.jobs.ledger.rights import Rights
 from dragoman.services.jobs.ledger.tables import Schedule
 from dragoman.services.jobs.planning.refusals import check_words
+from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.targets import check_target
 from dragoman.services.jobs.settings import ServiceConfig
-from dragoman.services.jobs.states import ENDED, PRIORITIES
+from dragoman.services.jobs.states import ENDED
 
 TIME = "@time"  # in a word: 20300131T0800, the time of the submission
 MOST = 100  # schedules of an owner
@@ -31,11 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 def next_time(every: str, after: float) -> float:
-    """Returns the first time of a cron expression after `after`; both are seconds since 1970.
-
-    Raises:
-        UserError: it is no expression of five fields, or its time never comes.
-    """
+    """Returns the first time of a cron expression after `after`; both are seconds since 1970."""
     try:
         if len(every.split()) != 5:
             raise CronSimError("it has not five fields")
@@ -141,20 +138,8 @@ class Schedules:
         key = f"schedule-{one.id}-{at:.0f}"
         if one.job and self.ledger.states([one.job]).get(one.job, "succeeded") not in ENDED:
             raise UserError(f"its last job {one.job} had not ended")
-        options, hours, project = one.options, one.options["max_hours"], one.options.get("project", "")
-        if project:
-            Projects(self.ledger).check_member(project, one.owner, admin=False)
-        job = self.ledger.submit(
-            one.owner,
-            one.verb,
-            fill(one.words, at),
-            priority=PRIORITIES[options["priority"]],
-            project=project,
-            tags=options["tags"],
-            notify=options["notify"],
-            retries=options["retries"],
-            max_seconds=hours * 3600 if hours else None,
-            key=key,
-            most=self.config.waiting,
-        )
-        return job.id
+        options = schemas.Options.model_validate(one.options)
+        if options.project:
+            Projects(self.ledger).check_member(options.project, one.owner, admin=False)
+        words, most = fill(one.words, at), self.config.waiting
+        return self.ledger.submit(one.owner, one.verb, words, key=key, most=most, **options.columns()).id

@@ -4,19 +4,23 @@ A name from a request is resolved first and checked then: it must be a folder be
 followed, that no other owner's job has written.
 """
 
+import hashlib
 import os
 import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Any, cast
 
 from fastapi import HTTPException
 from sqlalchemy import func, select
 
 from dragoman.model.errors import UserError, reason
 from dragoman.model.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
+from dragoman.model.untrusted import open_regular
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.places import Places
 from dragoman.services.jobs.ledger.tables import Job
@@ -104,11 +108,7 @@ class ShardFolders:
         return _folder(root, path)
 
     def manifest(self, folder: Folder) -> Manifest:
-        """Returns a folder's manifest.
-
-        Raises:
-            UserError: it is missing, is a link, is too large, or cannot be read.
-        """
+        """Returns a folder's manifest."""
         path = folder.path / MANIFEST
         check_own(path, LARGEST)
         try:
@@ -202,3 +202,38 @@ def _summary_of(path: Path, manifest: Manifest) -> Summary:
         bytes=sum(entry.bytes for split in splits.values() for entry in split.shards),
         dropped=sum(manifest.dropped.get("train", {}).values()),
     )
+
+
+LARGEST_MANIFEST = 64 << 20  # bytes that are hashed
+
+
+def sharding_run(job: Job) -> Path | None:
+    """Returns the folder of the run that records a shard job's result; its name ends with the start of the manifest's
+    sha256. None if the shards or the record are not made yet or cannot be seen.
+    """
+    folder = (job.plan or {}).get("run_dir")
+    if not folder:
+        return None
+    digest = manifest_digest(Path(job.run.partition(" ")[2]))
+    if digest is None:
+        return None
+    return next(iter(sorted(Path(folder).parent.glob(f"shard-*-{digest[:12]}"))), None)
+
+
+def manifest_digest(folder: Path) -> str | None:
+    """Returns the sha256 of a shard folder's manifest in hex; None if it cannot be read or is too large."""
+    manifest = folder / MANIFEST
+    try:
+        status = manifest.stat()
+        if status.st_size > LARGEST_MANIFEST:
+            return None
+        return _sha256(manifest, status.st_mtime_ns, status.st_size)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _sha256(path: Path, _changed: int, _size: int) -> str:
+    """Returns the sha256 of a file as it was at that change, in hex."""
+    with open_regular(path) as file:
+        return hashlib.file_digest(cast("Any", file), "sha256").hexdigest()

@@ -25,7 +25,7 @@ import httpx
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.files import read_secret
 from dragoman.model.storage.hosts import check_host
-from dragoman.services.jobs.notify_settings import NotifyConfig
+from dragoman.services.jobs.settings import NotifyConfig
 
 SHAPES = ("slack", "teams")
 ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,190}")
@@ -95,11 +95,7 @@ def shown(target: str) -> str:
 
 
 def read_key(path: str) -> bytes:
-    """Returns the key that signs webhooks.
-
-    Raises:
-        UserError: the file cannot be read, or holds no key.
-    """
+    """Returns the key that signs webhooks."""
     try:
         text = read_secret("service.notify.secret", path)
         key = base64.b64decode(text.removeprefix(SECRET), validate=True)

@@ -86,9 +86,13 @@ class Model:
 
 
 SCORES = {  # tag after the split -> its label
-    **{"bleu": "BLEU", "chrf": "chrF", "ter": "TER"},
-    **{"bits_per_character": "bits per character", "nats": "nats per token", "perplexity": "perplexity"},
-    **{"accuracy": "accuracy"},
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "ter": "TER",
+    "bits_per_character": "bits per character",
+    "nats": "nats per token",
+    "perplexity": "perplexity",
+    "accuracy": "accuracy",
 }
 
 
@@ -100,11 +104,7 @@ class Tracking:
         self._runs: dict[str, tuple[str, float]] = {}  # run -> its experiment, when to ask again
 
     def models(self) -> list[Model]:
-        """Returns all registered models, without their versions.
-
-        Raises:
-            ServiceError: MLflow does not answer.
-        """
+        """Returns all registered models, without their versions."""
         found = self._get("registered-models/search", max_results=MOST).get("registered_models", [])
         return [_model(row, [_version(one) for one in row.get("latest_versions", [])]) for row in found]
 
@@ -159,11 +159,7 @@ class Tracking:
         return {str(one.get("path")) for one in self._get("artifacts/list", **asked).get("files", [])}
 
     def artifact(self, run_id: str, path: str, most: int) -> bytes | None:
-        """Returns the content of a run's artifact; None if there is none, or it has more than `most` bytes.
-
-        Raises:
-            ServiceError: MLflow does not answer.
-        """
+        """Returns the content of a run's artifact; None if there is none, or it has more than `most` bytes."""
         content = b""
         try:
             with httpx.stream(
@@ -180,22 +176,14 @@ class Tracking:
         return content
 
     def set_model_tag(self, name: str, key: str, value: str) -> None:
-        """Sets a tag of a registered model.
-
-        Raises:
-            ServiceError: MLflow does not answer, or refuses.
-        """
+        """Sets a tag of a registered model."""
         self._ask("POST", "registered-models/set-tag", json={"name": name, "key": key, "value": value})
 
     def _get(self, path: str, /, **asked: Any) -> dict[str, Any]:
         return self._ask("GET", path, params=asked)
 
     def _ask(self, method: str, path: str, **more: Any) -> dict[str, Any]:
-        """Returns MLflow's answer; empty if the object does not exist.
-
-        Raises:
-            ServiceError: it does not answer, or refuses.
-        """
+        """Returns MLflow's answer; empty if the object does not exist."""
         if not self.address:
             raise ServiceError("no MLflow server belongs to this service (service.tracking=false)")
         try:
@@ -249,8 +237,13 @@ def _move(text: str) -> Move | None:
 def _version(row: dict[str, Any], aliases: tuple[str, ...] = ()) -> Version:
     tags = _tags(row)
     return Version(
-        **{"model": row["name"], "number": str(row["version"]), "run": row.get("run_id", ""), "aliases": aliases},
-        **{"created": row.get("creation_timestamp", 0) / 1000, "tags": tags, "status": row.get("status", "")},
+        model=row["name"],
+        number=str(row["version"]),
+        run=row.get("run_id", ""),
+        aliases=aliases,
+        created=row.get("creation_timestamp", 0) / 1000,
+        tags=tags,
+        status=row.get("status", ""),
         scores=tuple(sorted(_scores(tags), key=lambda one: (DRAWN.get(one.split, 9), one.split))),
     )
 

@@ -1,4 +1,4 @@
-"""Reads what attempts use and have used, from the samples that their runners left: see `model/usage`."""
+"""Reads what attempts use and have used, from the samples that their runners left, and finds GPUs that idle."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +10,12 @@ from sqlalchemy import or_, select
 
 from dragoman.model.usage.points import MOST, Point, read_points
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.tables import Attempt
+from dragoman.services.jobs.ledger.tables import Attempt, Job
 from dragoman.services.jobs.measures import MEASURES
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.curves import thinned
+from dragoman.services.jobs.settings import IdleConfig
+from dragoman.services.jobs.states import State
 
 COUNTED = ("cpu", "read", "written", "machine_read", "machine_written", "machine_sent", "machine_received")
 TOTALS = ("cpu", "read", "written")  # counted since the start of the attempt
@@ -74,8 +76,7 @@ def _machine(uses: Sequence[Use], since: float) -> Use:
             if name.startswith("machine_"):
                 curves.setdefault(name, []).extend(point for point in curve if point[0] > since)
     return Use(
-        {name: thinned(sorted(curve), MOST) for name, curve in curves.items() if curve},
-        at=max(use.at for use in uses),
+        {name: thinned(sorted(curve), MOST) for name, curve in curves.items() if curve}, at=max(use.at for use in uses)
     )
 
 
@@ -98,3 +99,23 @@ def _curve(points: Sequence[Point], name: str) -> Iterable[tuple[float, float]]:
         return
     for before, one in pairwise(known):
         yield one["at"], max(0.0, one[name] - before[name]) / (one["at"] - before["at"])
+
+
+SILENT = 60.0  # seconds without a sample after which nothing is known
+
+
+@dataclass(frozen=True)
+class Spell:
+    """A time in which GPUs of a job idle. Its start is the same at every look, and so names it."""
+
+    since: float  # seconds since 1970
+    gpus: int  # that idle now
+
+
+def idle_spell(home: Path, job: Job, now: float, config: IdleConfig) -> Spell | None:
+    """Returns the spell of a running job; None if its GPUs work, or have idled for less than the minutes."""
+    if job.state != State.RUNNING or not job.gpus:
+        return None
+    fresh = [use for use in read_use(home, job.id, job.attempt).values() if now - use.at < SILENT]
+    since = min((use.idle_since for use in fresh if use.idle_since is not None), default=now)
+    return Spell(since, sum(use.idle for use in fresh)) if now - since >= 60 * config.minutes else None

@@ -25,7 +25,7 @@ class Verdict:
     values: dict[str, Any] = field(default_factory=dict)  # other columns of the job
 
 
-def judge_exit(job: Job, code: int, same_cluster: bool, losses: int) -> Verdict:
+def judge_exit(job: Job, code: int, same_cluster: bool) -> Verdict:
     """Judges an attempt that ended with an exit code. `same_cluster`: the cluster of its start is still alive."""
     if code == 0:
         return Verdict(State.SUCCEEDED, "succeeded", "end", "succeeded")

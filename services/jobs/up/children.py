@@ -2,7 +2,7 @@
 
 Every process has a variable in its environment that names its `up`; its own children inherit it. So the processes of
 an `up` are found even when the process that started them is dead. When the `up` itself is killed, a guard
-(`child_guard.py`) ends them. A file tells the next `up` about them, in case the guard was killed too.
+(`guard.py`) ends them. A file tells the next `up` about them, in case the guard was killed too.
 """
 
 import contextlib
@@ -24,11 +24,10 @@ from pathlib import Path
 import psutil
 
 from dragoman.model.files import atomic_write, socket_folder
+from dragoman.services.jobs.service.repeating import Repeating
+from dragoman.services.jobs.up.guard import LOOK, MARK, end_marked
 
-MARK = "DRAGOMAN_UP"  # the variable: MARK/NAME, of the `up` and of the child
 PREFIX = "dragoman-"  # of the name of the sockets' folder
-PATIENCE = 20.0  # seconds that a process has to end in order
-LOOK = 0.5  # seconds between two looks at the children
 AGAIN = (1.0, 2.0, 5.0, 15.0, 60.0)  # seconds until a process that ended is restarted
 STABLE = 120.0  # seconds after which the count of restarts begins anew
 SHOWN = 4096  # last bytes of a log
@@ -63,13 +62,12 @@ class Children:
         self.mark = secrets.token_hex(16)
         self.folder = socket_folder(PREFIX)
         self.running: list[Child] = []
-        self._ending = threading.Event()
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._watch, name="children", daemon=True)
+        self._watching = Repeating("children", LOOK, self._look_at_all)
         atomic_write(self.record, json.dumps({"mark": self.mark, "folder": str(self.folder)}))
         # In a session of its own: Ctrl-C at the terminal reaches the service, which ends the children in order.
         self._guard = subprocess.Popen(
-            [sys.executable, "-m", "dragoman.services.jobs.up.child_guard", self.mark, str(self.folder)],
+            [sys.executable, "-m", "dragoman.services.jobs.up.guard", self.mark, str(self.folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -80,8 +78,8 @@ class Children:
         """Starts the process, and restarts it whenever it ends."""
         self.running.append(child)
         self._start(child)
-        if not self._thread.is_alive():
-            self._thread.start()
+        if len(self.running) == 1:
+            self._watching.start()
 
     def replace(self, child: Child) -> None:
         """Lets the child of this name run another command: ends the process and starts it anew."""
@@ -97,9 +95,7 @@ class Children:
 
     def stop(self) -> None:
         """Ends all processes."""
-        self._ending.set()
-        if self._thread.is_alive():
-            self._thread.join(10)
+        self._watching.stop()
         with self._lock:
             end_marked(self.mark)
             for child in self.running:
@@ -112,7 +108,7 @@ class Children:
 
     def _start(self, child: Child) -> None:
         with self._lock:
-            if self._ending.is_set():
+            if self._watching.ending.is_set():
                 return
             child.prepare()
             child.log.parent.mkdir(parents=True, exist_ok=True)
@@ -130,13 +126,12 @@ class Children:
             child.starts += 1
             child.since, child.ended, child.replaced = time.monotonic(), False, False
 
-    def _watch(self) -> None:
-        while not self._ending.wait(LOOK):
-            for child in list(self.running):
-                try:
-                    self._look_at(child)
-                except (OSError, psutil.Error) as problem:  # no memory, no processes left: the next look tries again
-                    logger.warning("%s could not be started again: %s", child.name, problem)
+    def _look_at_all(self) -> None:
+        for child in list(self.running):
+            try:
+                self._look_at(child)
+            except (OSError, psutil.Error) as problem:  # no memory, no processes left: the next look tries again
+                logger.warning("%s could not be started again: %s", child.name, problem)
 
     def _look_at(self, child: Child) -> None:
         if child.replaced:  # a process that does not end in order is killed
@@ -207,40 +202,3 @@ def end_left_behind(record: Path) -> int:
         shutil.rmtree(folder, ignore_errors=True)
     record.unlink(missing_ok=True)
     return ended
-
-
-def end_marked(mark: str) -> int:
-    """Sends SIGTERM to all processes with this mark and their descendants, then SIGKILL; returns their number."""
-    told: set[psutil.Process] = set()
-    began = time.monotonic()
-    while left := marked(mark):
-        waited = time.monotonic() - began
-        if waited > PATIENCE + 5:
-            logger.warning("%d processes do not end: %s", len(left), ", ".join(str(one.pid) for one in left))
-            break
-        for one in left:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                if waited > PATIENCE:
-                    one.kill()
-                elif one not in told:
-                    one.terminate()
-        told.update(left)
-        psutil.wait_procs(left, timeout=LOOK)
-    return len(told)
-
-
-def marked(mark: str) -> list[psutil.Process]:
-    """Returns this user's processes that have this mark, and their descendants."""
-    user = os.getuid()
-    found: dict[int, psutil.Process] = {}
-    parents: dict[psutil.Process, int] = {}
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.uids().real != user or process.status() == psutil.STATUS_ZOMBIE:
-                continue
-            parents[process] = process.ppid()
-            if process.environ().get(MARK, "").startswith(mark):
-                found[process.pid] = process
-    while more := {one.pid: one for one, parent in parents.items() if parent in found and one.pid not in found}:
-        found |= more
-    return list(found.values())

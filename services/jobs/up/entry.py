@@ -8,9 +8,22 @@ import importlib
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from dragoman.conf import compose
-from dragoman.services.jobs.up.settings import UpRoot
+from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.settings import ServiceConfig
+
+
+@dataclass
+class UpRoot:
+    """The sections that the command reads."""
+
+    service: ServiceConfig
+    jobs: JobsConfig
+    serve: dict[str, Any]
+    paths: dict[str, Any]
 
 
 def main(argv: Sequence[str]) -> int:

@@ -1,6 +1,8 @@
-"""Secrets of a service that is set up automatically: files, as containers and Kubernetes mount them."""
+"""The files of a home that nobody but its user may read, and the secrets in them."""
 
+import contextlib
 import os
+import stat
 from pathlib import Path
 
 from sqlalchemy import make_url
@@ -8,15 +10,31 @@ from sqlalchemy import make_url
 from dragoman.model.errors import UserError
 from dragoman.model.files import read_secret
 from dragoman.services.jobs.ledger.access import FROM_FILE, ROLES, Access
-from dragoman.services.jobs.up.settings import UpRoot
+from dragoman.services.jobs.up.entry import UpRoot
+
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def close_to_others(home: Path) -> None:
+    """Removes all permissions of group and others from `home` and everything of this user below it.
+
+    The home comes first, so that others cannot reach the rest any more. Links are not followed.
+    """
+    _close(home)
+    for folder, folders, files in os.walk(home):
+        for name in (*folders, *files):
+            _close(Path(folder) / name)
+
+
+def _close(path: Path) -> None:
+    with contextlib.suppress(OSError):  # it is gone, or the file system has no permissions
+        found = path.lstat()
+        if found.st_uid == os.getuid() and not stat.S_ISLNK(found.st_mode) and found.st_mode & OTHERS:
+            path.chmod(stat.S_IMODE(found.st_mode) & ~OTHERS)
 
 
 def enter_tokens(access: Access, files: dict[str, str]) -> None:
-    """Enters the tokens of `service.tokens`, the admin's first; each is named after its role.
-
-    Raises:
-        UserError: names the role or the file.
-    """
+    """Enters the tokens of `service.tokens`, the admin's first; each is named after its role."""
     for role in sorted(files, key=lambda one: (one != "admin", one)):
         if role not in ROLES:
             raise UserError(f"service.tokens.{role}: no role. Choices: {', '.join(ROLES)}")

@@ -23,8 +23,7 @@ from dragoman.services.http.listening import bind, reserve_descriptors
 from dragoman.services.http.proxies import networks
 from dragoman.services.jobs.executors.base import Executor
 from dragoman.services.jobs.executors.kueue import KueueExecutor
-from dragoman.services.jobs.executors.ray import RayExecutor
-from dragoman.services.jobs.executors.ray_client import Head
+from dragoman.services.jobs.executors.ray import Head, RayExecutor
 from dragoman.services.jobs.http.guard import is_loopback
 from dragoman.services.jobs.http.listening import serving
 from dragoman.services.jobs.http.parts import Parts
@@ -32,23 +31,22 @@ from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.database import SETTING, Database
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.planning.planner import Planner
-from dragoman.services.jobs.service.clock import SteadyClock
 from dragoman.services.jobs.service.intake import Intake
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.metrics import Metrics
 from dragoman.services.jobs.service.notifier import Notifier
 from dragoman.services.jobs.service.outbox import Outbox
-from dragoman.services.jobs.service.proxy import Proxy
+from dragoman.services.jobs.service.repeating import SteadyClock
+from dragoman.services.jobs.service.sign_in import Proxy
 from dragoman.services.jobs.service.targets import check_settings
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.up import subprocesses
 from dragoman.services.jobs.up.app import create_app
 from dragoman.services.jobs.up.children import Child, Children, answers, end_left_behind
-from dragoman.services.jobs.up.mlflow_logins import ADMIN, FILES, keep_admitting, logins, server_variables
-from dragoman.services.jobs.up.permissions import close_to_others
-from dragoman.services.jobs.up.secret_files import enter_tokens, secrets_of
-from dragoman.services.jobs.up.settings import UpRoot
+from dragoman.services.jobs.up.entry import UpRoot
+from dragoman.services.jobs.up.mlflow import ADMIN, FILES, keep_admitting, logins, server_variables
+from dragoman.services.jobs.up.secret_files import close_to_others, enter_tokens, secrets_of
 from dragoman.services.store.database import answering
 from dragoman.services.telemetry.telemetry import Telemetry
 
@@ -57,12 +55,7 @@ logger = logging.getLogger(__name__)
 
 
 def up(root: UpRoot, words: Sequence[str]) -> int:
-    """Starts everything, waits for a signal, ends everything. `words` are passed on to the endpoint.
-
-    Raises:
-        UserError: another `up` uses this folder, a port is taken, or others could reach it without a token.
-        ServiceError: the ledger cannot be opened.
-    """
+    """Starts everything, waits for a signal, ends everything. `words` are passed on to the endpoint."""
     root.service.check()
     check_settings(root.service.notify)
     home = Path(root.paths["root"]).absolute()
@@ -212,7 +205,8 @@ def _start_children(
     wanted: dict[str, tuple[bool, int, Callable[[], Child]]] = {
         "ray": (
             config.address is None and config.executor == "ray",
-            *(places.ray, lambda: subprocesses.ray_head(places, config, variables)),
+            places.ray,
+            lambda: subprocesses.ray_head(places, config, variables),
         ),
         "mlflow": (config.tracking, places.tracking, lambda: _tracking(root, places, variables, closed)),
         "endpoint": (config.endpoint, places.endpoint, lambda: subprocesses.endpoint(places, words, variables)),

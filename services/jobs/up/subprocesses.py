@@ -13,7 +13,7 @@ from dragoman.model.files import secret_file
 from dragoman.model.ports import free_ports
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.up.children import Child
-from dragoman.services.jobs.up.mlflow_logins import LOGINS
+from dragoman.services.jobs.up.mlflow import LOGINS
 
 # Without the first variable, `ray start` takes 127.0.0.1 for this machine's network address and listens on every
 # interface. With it Ray stays on this machine. The others disable three metrics ports, which need no token: -1 is no
@@ -81,11 +81,25 @@ def ray_head(places: Places, config: ServiceConfig, variables: Mapping[str, str]
     (client,) = free_ports(1)
     cpus = config.cpus or os.cpu_count() or 1
     command = [
-        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--num-cpus={cpus + 1}"),
-        *("--port=0", "--node-ip-address=127.0.0.1", f"--object-store-memory={OBJECTS}", "--disable-usage-stats"),
-        *("--dashboard-host=127.0.0.1", f"--dashboard-port={places.ray}", "--dashboard-agent-listen-port=0"),
-        *(f"--ray-client-server-port={client}", "--min-worker-port=0", "--max-worker-port=0"),
-        *("--metrics-export-port=0", f"--temp-dir={places.ray_folder}"),
+        sys.executable,
+        "-m",
+        "ray.scripts.scripts",
+        "start",
+        "--head",
+        "--block",
+        f"--num-cpus={cpus + 1}",
+        "--port=0",
+        "--node-ip-address=127.0.0.1",
+        f"--object-store-memory={OBJECTS}",
+        "--disable-usage-stats",
+        "--dashboard-host=127.0.0.1",
+        f"--dashboard-port={places.ray}",
+        "--dashboard-agent-listen-port=0",
+        f"--ray-client-server-port={client}",
+        "--min-worker-port=0",
+        "--max-worker-port=0",
+        "--metrics-export-port=0",
+        f"--temp-dir={places.ray_folder}",
     ]
 
     def clear() -> None:
@@ -100,11 +114,17 @@ def tracking(
     """Returns MLflow on the same files that are used without it; `login`: variables for a server with a login."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [
-        *(sys.executable, "-m", "dragoman.services.jobs.up.mlflow_server", f"{folder}/mlflow.db"),
+        sys.executable,
+        "-m",
+        "dragoman.services.jobs.up.mlflow",
+        f"{folder}/mlflow.db",
         str(places.service / LOGINS) if login else "",
         *(["--app-name=basic-auth"] if login else []),
-        *("--host=127.0.0.1", f"--port={places.tracking}", "--workers=1"),
-        *(f"--backend-store-uri=sqlite:///{folder}/mlflow.db", f"--artifacts-destination={folder}/artifacts"),
+        "--host=127.0.0.1",
+        f"--port={places.tracking}",
+        "--workers=1",
+        f"--backend-store-uri=sqlite:///{folder}/mlflow.db",
+        f"--artifacts-destination={folder}/artifacts",
     ]
     # MLflow's background jobs (six processes that judge prompts) are for language model applications
     quiet = {**variables, **(login or {}), "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}

@@ -4,15 +4,16 @@ The translator puts these tags beside their words; `rebuild` gives each back wha
 is `<br>`: a border, over which no sentence goes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, TypeAlias
 
 from lxml import etree
 
-from dragoman.services.texts.documents.document import Passage
-from dragoman.services.texts.documents.xml import clean
+from dragoman.services.texts.documents.archive import Archive
+from dragoman.services.texts.documents.document import Document, Passage
+from dragoman.services.texts.documents.xml import Node, clean, read_xml, write_xml
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.protected import has_letter
 
@@ -96,3 +97,45 @@ def holds_text(items: Sequence[Inline]) -> bool:
     return any(
         has_letter(one) if isinstance(one, str) else isinstance(one, Group) and holds_text(one.inside) for one in items
     )
+
+
+@dataclass
+class Paragraphs:
+    """The paragraphs of an archive's parts."""
+
+    archive: Archive
+    trees: dict[str, Node] = field(default_factory=dict)  # of the parts, by name
+    passages: list[Passage] = field(default_factory=list)
+    ways_back: list[tuple[dict[int, Thing | Group], Callable[[list[Inline]], None]]] = field(default_factory=list)
+
+    def tree(self, name: str) -> Node:
+        """Returns a part, which is written anew in the end."""
+        self.trees[name] = read_xml(self.archive.read(name), name)
+        return self.trees[name]
+
+    def add(self, items: Sequence[Inline], fill: Callable[[list[Inline]], None]) -> None:
+        """Adds a paragraph, if there is something to translate in it; `fill` puts other items in their place."""
+        if holds_text(items):
+            passage, known = make_passage(items)
+            self.passages.append(passage)
+            self.ways_back.append((known, fill))
+
+    def document(self) -> Document:
+        """Returns them as a document."""
+        return Document(self.passages, self._write)
+
+    def _write(self, texts: Sequence[str], _language: str) -> bytes:
+        for passage, (known, fill), text in zip(self.passages, self.ways_back, texts, strict=True):
+            items = None if text == passage.text else rebuild(text, known)
+            if items is not None:
+                fill(items)
+        return self.archive.write({name: write_xml(tree) for name, tree in self.trees.items()})
+
+
+def clear(element: Node) -> Node:
+    """Empties an element, but for its attributes and what follows it; returns it."""
+    tail, attributes = element.tail, dict(element.attrib)
+    element.clear()
+    element.tail = tail
+    element.attrib.update(attributes)
+    return element

@@ -7,9 +7,9 @@ from functools import partial
 from lxml import etree
 
 from dragoman.services.texts.documents.archive import Archive
-from dragoman.services.texts.documents.document import Document, DocumentError, Passage
-from dragoman.services.texts.documents.inline import Group, Inline, Thing, holds_text, make_passage, rebuild
-from dragoman.services.texts.documents.xml import Node, clean, copy_empty, read_xml, write_xml
+from dragoman.services.texts.documents.document import Document, DocumentError
+from dragoman.services.texts.documents.inline import Group, Inline, Paragraphs, Thing, clear
+from dragoman.services.texts.documents.xml import Node, clean, copy_empty
 
 MOST_BLANKS = 1000
 MIMETYPE = b"application/vnd.oasis.opendocument.text"
@@ -26,22 +26,12 @@ def read_odt(content: bytes) -> Document:
     archive = Archive(content)
     if archive.read("mimetype").strip() != MIMETYPE:
         raise DocumentError("it is no OpenDocument text: its member mimetype says otherwise")
-    passages: list[Passage] = []
-    paragraphs: list[tuple[Node, dict[int, Thing | Group]]] = []
-    trees: dict[str, Node] = {}
+    paragraphs = Paragraphs(archive)
     for name in ("content.xml", "styles.xml"):
-        if name not in archive.names:
-            continue
-        trees[name] = read_xml(archive.read(name), name)
-        for element in list(trees[name].iter(*PARAGRAPHS)):
-            if any(above.tag == DELETED for above in element.iterancestors()):
-                continue
-            items = _items(element)
-            if holds_text(items):
-                passage, known = make_passage(items)
-                passages.append(passage)
-                paragraphs.append((element, known))
-    return Document(passages, partial(_write, archive, trees, passages, paragraphs))
+        for element in list(paragraphs.tree(name).iter(*PARAGRAPHS)) if name in archive.names else ():
+            if not any(above.tag == DELETED for above in element.iterancestors()):
+                paragraphs.add(_items(element), partial(_refill, element))
+    return paragraphs.document()
 
 
 def _items(parent: Node) -> list[Inline]:
@@ -61,6 +51,10 @@ def _items(parent: Node) -> list[Inline]:
 def _collapsed(text: str) -> str:
     """Returns text as OpenDocument shows it: what follows a blank is none."""
     return re.sub(r"(?<=\S)  +(?=\S)", " ", text)
+
+
+def _refill(element: Node, items: Sequence[Inline]) -> None:
+    _fill(clear(element), items)
 
 
 def _fill(element: Node, items: Sequence[Inline]) -> None:
@@ -83,22 +77,3 @@ def _fill(element: Node, items: Sequence[Inline]) -> None:
             last = item.what
             last.tail = None
         element.append(last)
-
-
-def _write(
-    archive: Archive,
-    trees: dict[str, Node],
-    passages: Sequence[Passage],
-    paragraphs: Sequence[tuple[Node, dict[int, Thing | Group]]],
-    texts: Sequence[str],
-    _language: str,
-) -> bytes:
-    for passage, (element, known), text in zip(passages, paragraphs, texts, strict=True):
-        items = None if text == passage.text else rebuild(text, known)
-        if items is not None:
-            tail, attributes = element.tail, dict(element.attrib)
-            element.clear()
-            element.tail = tail
-            element.attrib.update(attributes)
-            _fill(element, items)
-    return archive.write({name: write_xml(tree) for name, tree in trees.items()})

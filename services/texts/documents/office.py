@@ -1,4 +1,4 @@
-"""Paragraphs of Microsoft's formats: runs with formatting, in hyperlinks and other elements.
+"""Word and PowerPoint: runs with formatting, in hyperlinks and other elements.
 
 Neighbouring runs of one formatting are one; the formatting that most letters of a paragraph have needs no tags.
 """
@@ -6,16 +6,17 @@ Neighbouring runs of one formatting are one; the formatting that most letters of
 import copy
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 from lxml import etree
 
 from dragoman.services.texts.documents.archive import Archive
-from dragoman.services.texts.documents.document import Document, DocumentError, Passage
-from dragoman.services.texts.documents.inline import Group, Inline, Thing, holds_text, make_passage, rebuild
-from dragoman.services.texts.documents.xml import XML_SPACE, Node, children_of, clean, copy_empty, read_xml, write_xml
+from dragoman.services.texts.documents.document import Document, DocumentError
+from dragoman.services.texts.documents.inline import Group, Inline, Paragraphs, Thing, clear
+from dragoman.services.texts.documents.xml import XML_SPACE, Node, children_of, clean, copy_empty, read_xml
 
 STRICT_SPACES = b"http://purl.oclc.org/ooxml/"
 RELATIONS = "_rels/.rels"
@@ -94,10 +95,10 @@ class _Reader:
                 found.append(Thing(RunPart(style, child), child.tag in self.names.borders))
                 continue
             text = child.text or "" if child.tag == self.names.text else HYPHEN
-            for number, piece in enumerate(text.split("\t")):
-                if number:
-                    found.append(Thing(RunPart(style, "\t"), border=True))
-                if not piece:
+            for piece in re.split(r"(\t)" if self.names.preserve else r"([\t\n])", text):
+                if piece in ("\t", "\n"):
+                    found.append(Thing(RunPart(style, piece), border=True))
+                if not piece.strip("\t\n"):
                     continue
                 last = found[-1] if found else None
                 if isinstance(last, Group) and last.what is style:
@@ -248,36 +249,33 @@ class _Writer:
 
 
 @dataclass(frozen=True)
-class _Paragraph:
-    element: Node
-    known: dict[int, Thing | Group]
-    bases: dict[int, Format | None]
+class Kind:
+    """A format: how its elements and its parts are called."""
+
     names: Names
+    strict: Names  # of its ISO variant
+    main: str  # its first part, unless the relations of the archive say another name
+    member: re.Pattern[str]  # the parts that hold paragraphs
 
 
-def read_office(content: bytes, names: Names, strict: Names, main: str, member: re.Pattern[str]) -> Document:
-    """Returns a document of Microsoft's formats. `strict`: the names of its ISO variant; `main`: how its first part is
-    called, unless the relations of the archive say another name; `member`: which parts hold paragraphs."""
+def read_office(kind: Kind, content: bytes) -> Document:
+    """Returns a document of Microsoft's formats."""
     archive = Archive(content)
-    first = _main_part(archive, main)
-    passages: list[Passage] = []
-    paragraphs: list[_Paragraph] = []
-    trees: dict[str, Node] = {}
-    for name in (name for name in archive.names if name == first or member.fullmatch(name)):
-        part = archive.read(name)
-        trees[name] = read_xml(part, name)
-        used = strict if STRICT_SPACES in part else names
-        for element in list(trees[name].iter(used.paragraph)):
-            try:
-                bases: dict[int, Format | None] = {}
-                items = without(_Reader(used).items(element), bases)
-            except ValueError:  # a table of contents, which the program makes again
-                continue
-            if holds_text(items):
-                passage, known = make_passage(items)
-                passages.append(passage)
-                paragraphs.append(_Paragraph(element, known, bases, used))
-    return Document(passages, partial(_write, archive, trees, passages, paragraphs))
+    first = _main_part(archive, kind.main)
+    paragraphs = Paragraphs(archive)
+    for name in (name for name in archive.names if name == first or kind.member.fullmatch(name)):
+        names = kind.strict if STRICT_SPACES in archive.read(name) else kind.names
+        for element in list(paragraphs.tree(name).iter(names.paragraph)):
+            bases: dict[int, Format | None] = {}
+            with suppress(ValueError):  # a table of contents, which the program makes again
+                paragraphs.add(without(_Reader(names).items(element), bases), partial(_fill, element, names, bases))
+    return paragraphs.document()
+
+
+def _fill(element: Node, names: Names, bases: dict[int, Format | None], items: Sequence[Inline]) -> None:
+    first = [child for child in element if child.tag in names.first]
+    last = [child for child in element if child.tag in names.last]
+    clear(element).extend([*first, *_Writer(names, bases).write(items, bases[0]), *last])
 
 
 def _main_part(archive: Archive, main: str) -> str:
@@ -293,26 +291,51 @@ def _main_part(archive: Archive, main: str) -> str:
     return named[0]
 
 
-def _write(
-    archive: Archive,
-    trees: dict[str, Node],
-    passages: Sequence[Passage],
-    paragraphs: Sequence[_Paragraph],
-    texts: Sequence[str],
-    _language: str,
-) -> bytes:
-    for passage, paragraph, text in zip(passages, paragraphs, texts, strict=True):
-        items = None if text == passage.text else rebuild(text, paragraph.known)
-        if items is None:
-            continue
-        names = paragraph.names
-        new = _Writer(names, paragraph.bases).write(items, paragraph.bases[0])
-        element = paragraph.element
-        first = [one for one in element if one.tag in names.first]
-        last = [one for one in element if one.tag in names.last]
-        tail, attributes = element.tail, dict(element.attrib)
-        element.clear()
-        element.tail = tail
-        element.attrib.update(attributes)
-        element.extend([*first, *new, *last])
-    return archive.write({name: write_xml(tree) for name, tree in trees.items()})
+def _word(space: str) -> Names:
+    def named(words: str) -> frozenset[str]:
+        return frozenset(space + word for word in words.split())
+
+    return Names(
+        paragraph=f"{space}p",
+        run=f"{space}r",
+        properties=f"{space}rPr",
+        text=f"{space}t",
+        first=named("pPr sdtPr sdtEndPr smartTagPr customXmlPr"),
+        around=named("hyperlink ins moveTo smartTag sdt sdtContent customXml dir bdo"),
+        borders=named("tab br cr ptab"),
+        dropped=named("proofErr lastRenderedPageBreak softHyphen"),
+        unseen=named("lang noProof"),
+        hyphen=f"{space}noBreakHyphen",
+        field_mark=f"{space}fldChar",
+        field_kind=f"{space}fldCharType",
+        preserve=True,
+    )
+
+
+def _slide(space: str) -> Names:
+    return Names(
+        paragraph=f"{space}p",
+        run=f"{space}r",
+        properties=f"{space}rPr",
+        text=f"{space}t",
+        first=frozenset((f"{space}pPr",)),
+        last=frozenset((f"{space}endParaRPr",)),
+        borders=frozenset((f"{space}br",)),
+        unseen=frozenset(("lang", "altLang", "dirty", "err", "noProof", "smtClean", "smtId")),
+    )
+
+
+WORD = Kind(  # the text, its headers, footers, notes, comments and text boxes
+    _word("{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"),
+    _word("{http://purl.oclc.org/ooxml/wordprocessingml/main}"),
+    "word/document",
+    re.compile(r"word/(document\d*|header\d*|footer\d*|footnotes|endnotes|comments)\.xml"),
+)
+POWERPOINT = Kind(  # the slides, their notes, diagrams and titles of charts
+    _slide("{http://schemas.openxmlformats.org/drawingml/2006/main}"),
+    _slide("{http://purl.oclc.org/ooxml/drawingml/main}"),
+    "ppt/presentation",
+    re.compile(r"ppt/(slides/slide\d+|notesSlides/notesSlide\d+|diagrams/(data|drawing)\d+|charts/chart\d+)\.xml"),
+)
+read_docx: Callable[[bytes], Document] = partial(read_office, WORD)
+read_pptx: Callable[[bytes], Document] = partial(read_office, POWERPOINT)

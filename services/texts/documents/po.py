@@ -65,7 +65,8 @@ def _write(
             more = _as_source(one.msgid_plural, next(given))
             counted = _codes(one.msgid) == _codes(one.msgid_plural)  # it has the number too
             one.msgstr_plural = {
-                form: first if only or (at_one and counted) else more for form, at_one, only in singular
+                form: first if only or (at_one and counted and len(singular) > 1) else more
+                for form, at_one, only in singular
             }
         else:
             one.msgstr = first

@@ -7,21 +7,14 @@ A line of times begins a subtitle wherever it stands, as players read it, with a
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from html import escape, unescape
 
 from dragoman.services.texts.documents.document import Document, DocumentError, Passage, read_text
-from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.protected import has_letter
 
 _CLOCK = r"(?:\d+:)?\d{1,2}:\d{2}(?:[,.]\d{1,3})?"
 TIME = re.compile(rf"[ \t]*{_CLOCK}[ \t]*-->[ \t]*{_CLOCK}(?:[ \t].*)?")
 NUMBER = re.compile(r"[ \t]*\d+[ \t]*")
 BROKEN = re.compile(r"[ \t]*\d+:\d[\d:.,]{0,20}[ \t]*-->")
-MARKED = re.compile(r"</?[a-zA-Z]|<\d")
-_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,500}>|<\d[\d:.]{1,20}>")
-_CLASS = re.compile(r"<(\w{1,4})(\.[^\s<>\"]{1,80})")  # of WebVTT
-_WRITTEN_CLASS = re.compile(r'<(\w{1,4}) class="(\.[^\s<>"]{1,80})"')
-INLINE = ("c", "v", "lang")
 
 
 def read_subtitles(content: bytes, start: str = "") -> Document:
@@ -45,8 +38,8 @@ def read_subtitles(content: bytes, start: str = "") -> Document:
         spoken = lines[time + 1 : text_end]
         rest = "".join(lines[text_end : end if following is None else following + 1])
         pieces += [spoken, rest] if has_letter("".join(spoken)) else ["".join(spoken) + rest]
-    passages = [_passage("".join(piece), bool(start)) for piece in pieces if isinstance(piece, list)]
-    return Document(passages, partial(_write, mark, pieces, bool(start)))
+    texts = ("".join(piece).rstrip("\r\n").replace("\r\n", "\n") for piece in pieces if isinstance(piece, list))
+    return Document([Passage(text) for text in texts], partial(_write, mark, pieces, bool(start)))
 
 
 def _end_of_text(lines: Sequence[str], begin: int, end: int, web: bool) -> int:
@@ -58,22 +51,6 @@ def _end_of_text(lines: Sequence[str], begin: int, end: int, web: bool) -> int:
     return end
 
 
-def _passage(text: str, web: bool) -> Passage:
-    text = text.rstrip("\r\n").replace("\r\n", "\n")
-    if not MARKED.search(text) and not (web and "&" in text):
-        return Passage(text)
-    out, place = [], 0
-    for match in _TAG.finditer(text):
-        between = text[place : match.start()]
-        out.append(between if web else escape(between, quote=False))
-        tag = match.group()
-        out.append(f"<x-t>{tag[1:-1]}</x-t>" if tag[1].isdigit() else _CLASS.sub(r'<\1 class="\2"', tag))
-        place = match.end()
-    out.append(text[place:] if web else escape(text[place:], quote=False))
-    options = TextOptions(format="html", ignore_tags=("x-t",), non_splitting_tags=INLINE)
-    return Passage("".join(out).replace("\n", "<br/>"), options)
-
-
 def _write(mark: str, pieces: Sequence[str | list[str]], web: bool, texts: Sequence[str], _language: str) -> bytes:
     given, out = iter(texts), [mark]
     for piece in pieces:
@@ -81,11 +58,6 @@ def _write(mark: str, pieces: Sequence[str | list[str]], web: bool, texts: Seque
             out.append(piece)
             continue
         whole, text = "".join(piece), next(given)
-        passage = _passage(whole, web)
-        if passage.options.format == "html":
-            text = re.sub(r"<x-t>([\d:.]*)</x-t>", r"<\1>", text.replace("<br/>", "\n"))
-            text = _WRITTEN_CLASS.sub(r"<\1\2", text)
-            text = text if web else unescape(text)
         stop = "\r\n" if "\r\n" in whole else "\n"
         rows = [row for row in text.split("\n") if row.strip() or not web]  # a blank line would end the subtitle
         out.append(stop.join(rows).replace("-->", "->") + whole[len(whole.rstrip("\r\n")) :])

@@ -1,4 +1,4 @@
-"""XLIFF 1.2 and 2.0: segments without a translation get one; their codes are tags."""
+"""XLIFF 1.1, 1.2 and 2.0: segments without a translation get one; their codes are tags."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -11,7 +11,7 @@ from dragoman.services.texts.documents.xml import Node, clean, read_xml, write_x
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.protected import has_letter
 
-OLD, NEW = "urn:oasis:names:tc:xliff:document:1.2", "urn:oasis:names:tc:xliff:document:2.0"
+NAMESPACES = tuple(f"urn:oasis:names:tc:xliff:document:{version}" for version in ("1.1", "1.2", "2.0"))
 CODES = ("ph", "bpt", "ept", "it")  # of XLIFF 1.2: what is in them is code
 INLINE = ("g", "x", "bx", "ex", "mrk", "sub", "sc", "ec", "pc", "cp", "sm", "em")
 OPTIONS = TextOptions(format="xml", ignore_tags=CODES, non_splitting_tags=INLINE, outline_detection=False)
@@ -22,8 +22,8 @@ def read_xliff(content: bytes) -> Document:
     """Returns the segments of an XLIFF file that wait for a translation."""
     tree = read_xml(content, "XLIFF")
     root = etree.QName(tree.getroot())
-    if root.localname != "xliff" or root.namespace not in (OLD, NEW, None):
-        raise DocumentError("it is no XLIFF 1.2 or 2.0: its root element is another one")
+    if root.localname != "xliff" or root.namespace not in (*NAMESPACES, None):
+        raise DocumentError("it is no XLIFF 1.1, 1.2 or 2.0: its root element is another one")
     space = f"{{{root.namespace}}}" if root.namespace else ""
     segments = [one for one in _segments(tree, space) if has_letter("".join(one.find(f"{space}source").itertext()))]
     passages = [Passage(_inner(_source_of(one, space)), OPTIONS) for one in segments]

@@ -5,8 +5,8 @@ from typing import Any
 
 from lxml import etree
 
-from dragoman.services.texts.binding import DEEPEST
 from dragoman.services.texts.documents.document import DocumentError
+from dragoman.services.texts.trees import DEEPEST
 
 Node = Any  # an element of lxml, which has no types
 TOO_DEEP = etree.XPath("boolean(" + "/*" * (DEEPEST + 1) + ")")

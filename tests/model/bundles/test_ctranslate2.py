@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.model.bundles.ctranslate2 import distinct, export, exportable
+from dragoman.model.bundles.ctranslate2 import export, exportable
+from dragoman.model.bundles.exports import distinct
 from dragoman.model.decoding.hypothesis import Hypothesis
 from dragoman.model.decoding.search import decode
 from dragoman.model.errors import UserError

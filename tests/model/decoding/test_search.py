@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from dragoman.model.decoding.beam import best_candidates
 from dragoman.model.decoding.hypothesis import Hypothesis
-from dragoman.model.decoding.search import decode, length_batches, pad
+from dragoman.model.decoding.lengths import length_batches
+from dragoman.model.decoding.search import decode, pad
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.model.networks.network import Memory, State, TranslationNetwork

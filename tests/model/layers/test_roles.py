@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from dragoman.conf import groups
+from dragoman.model.layers.low_rank import LowRank
 from dragoman.model.layers.roles import Role, roles
 from dragoman.model.networks.architectures import any_network, architecture, model_config
 from dragoman.pipelines.settings import OptimizerConfig
@@ -74,6 +75,16 @@ def test_stacked_matrices_have_rows_of_their_own(
     choice: str, changes: dict[str, Any], name: str, rows: tuple[int, ...]
 ) -> None:
     assert named_roles(network_of(choice, **changes))[name].rows == rows
+
+
+def test_low_rank_factors_are_stacked_as_the_weights_are() -> None:
+    """Also RNNsearch's bridge, a matrix for each layer's states."""
+    network = network_of("rnnsearch_additive", cell="lstm", decoder_layers=2)
+    assert named_roles(network)["bridge.weight"].rows == (32,) * 4
+    for layer, rows in ((network.bridge, (32,) * 4), (network.readout, ())):
+        assert isinstance(layer, nn.Linear)
+        factors = LowRank(layer, 2, 1.0, 0.0, torch.Generator())
+        assert roles(factors)[factors.up] == Role("matrix", rows) and roles(factors)[factors.down] == Role("matrix")
 
 
 @pytest.mark.parametrize("kind", ["muon", "adamw"])

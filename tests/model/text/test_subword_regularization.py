@@ -7,6 +7,7 @@ from dragoman.model.text.subword_regularization import WAYS, SubwordSampler
 from dragoman.model.text.subwords import BpeTokenizer, SubwordTokenizer
 from dragoman.model.text.tokenizer import EOS, UNK, TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
+from tests.model.text.sampling import sample
 
 WHO, DOES = ("Anna", "My brother", "Nobody"), ("sees", "ignores")
 WHAT, WHERE = ("the red house", "two houses", "a mousetrap"), ("here", "somewhere", "in 3.14")
@@ -62,7 +63,7 @@ def test_ways_follow_the_tokenizers_own_sampling(tokenizer: SubwordTokenizer) ->
     row = encoded(tokenizer, [text])
     sampler = SubwordSampler(tokenizer, 0.3, 1)
     short = np.mean([len(sampler.resample(row, np.random.Philox(key=i))[0]) - 1 for i in range(300)])
-    full = np.mean([len(tokenizer.sample(text, np.random.default_rng(i), 0.3)) for i in range(300)])
+    full = np.mean([len(sample(tokenizer, text, np.random.default_rng(i), 0.3)) for i in range(300)])
     assert short == pytest.approx(full, rel=0.15)
     assert all(len(ways) == WAYS for ways in sampler._ways.values())
 

@@ -26,6 +26,7 @@ from dragoman.model.text.tokenizer import (
 from dragoman.model.text.tokenizers import draw_lines, load, load_pair, train_pair
 from dragoman.model.text.word_table import WordTable
 from dragoman.model.text.words import WordRules, WordTokenizer
+from tests.model.text.sampling import sample
 
 NAMES = ("Anna", "Peter", "the old king", "a small bird", "my sister", "Zoë", "nobody")
 VERBS = ("sees", "doesn't see", "finds", "has well-known", "buys 3.14", "likes")
@@ -54,6 +55,11 @@ NAUGHTY = [
     "The\ud800 king",
     "שלום עולם",
 ]
+
+
+def subwords(pair: TokenizerPair) -> SubwordTokenizer:
+    assert isinstance(pair.source, SubwordTokenizer)
+    return pair.source
 
 
 def config(kind: Kind, **changes: object) -> TokenizerConfig:
@@ -244,20 +250,20 @@ def test_naughty_strings_are_encoded_as_by_the_plain_call(naughty: list[str]) ->
 def test_sampling_without_dropout_is_plain_encoding(pairs: dict[str, TokenizerPair]) -> None:
     rng = np.random.default_rng(0)
     for text in [*ENGLISH, *(text for text in NAUGHTY if len(text) < 100)]:
-        assert pairs["bpe"].source.sample(text, rng, 0.0).tolist() == pairs["bpe"].source.encode([text])[0].tolist()
+        assert sample(subwords(pairs["bpe"]), text, rng, 0.0).tolist() == pairs["bpe"].source.encode([text])[0].tolist()
 
 
 def test_unigram_sampling_at_full_strength_is_the_best_path(pairs: dict[str, TokenizerPair]) -> None:
-    rng, tokenizer = np.random.default_rng(0), pairs["unigram"].source
+    rng, tokenizer = np.random.default_rng(0), subwords(pairs["unigram"])
     for text in ENGLISH:
-        assert tokenizer.sample(text, rng, 1e4).tolist() == tokenizer.encode([text])[0].tolist()
+        assert sample(tokenizer, text, rng, 1e4).tolist() == tokenizer.encode([text])[0].tolist()
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_samples_differ_read_the_same_and_repeat(pairs: dict[str, TokenizerPair], kind: Kind) -> None:
-    tokenizer = pairs[kind].source
+    tokenizer = subwords(pairs[kind])
     first, again = (
-        [tokenizer.sample(text, np.random.default_rng(i), 0.3) for i, text in enumerate(ENGLISH)] for _ in range(2)
+        [sample(tokenizer, text, np.random.default_rng(i), 0.3) for i, text in enumerate(ENGLISH)] for _ in range(2)
     )
     assert [row.tolist() for row in first] == [row.tolist() for row in again]
     assert tokenizer.decode(first) == ENGLISH
@@ -275,7 +281,7 @@ def test_unigram_samples_follow_the_model(pairs: dict[str, TokenizerPair]) -> No
     ways = [[word], [word[:2], word[2]], [word[0], word[1:]], list(word)]
     weights = {tuple(way): np.exp(sum(known[p] for p in way)) for way in ways if set(way) <= set(known)}
     rng = np.random.default_rng(0)
-    drawn = Counter(tuple(tokenizer.pieces(tokenizer.sample(word[1:], rng, 1.0))) for _ in range(3000))
+    drawn = Counter(tuple(tokenizer.pieces(sample(tokenizer, word[1:], rng, 1.0))) for _ in range(3000))
     assert set(drawn) <= set(weights)
     for way, weight in weights.items():
         assert drawn[way] / 3000 == pytest.approx(weight / sum(weights.values()), abs=0.03)
@@ -286,7 +292,7 @@ def test_byte_fallback_writes_any_character() -> None:
     ids = pair.source.encode(["日本 👩"])
     assert UNK not in ids[0]
     assert pair.source.decode(ids) == ["日本 👩"]
-    assert pair.source.sample("日本 👩", np.random.default_rng(0), 0.0).tolist() == ids[0].tolist()
+    assert sample(subwords(pair), "日本 👩", np.random.default_rng(0), 0.0).tolist() == ids[0].tolist()
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])

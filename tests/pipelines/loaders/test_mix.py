@@ -64,6 +64,17 @@ def test_weights_are_the_shares_of_the_records(mixed: Path) -> None:
     assert abs(read["bt"] - 3 * read["clean"]) <= 4
 
 
+def test_weights_are_the_shares_of_the_tokens_on_request(mixed: Path) -> None:
+    manifest = read_manifest(mixed)
+    for entry in manifest.splits["train"].shards:  # as if back-translated records were five times as long
+        entry.source_tokens, entry.target_tokens = (5 if entry.part == "bt" else 1) * entry.records, 0
+    write_manifest(mixed, manifest)
+    (stage,) = stages_of(read_manifest(mixed), MixConfig(weights={"clean": 1, "bt": 3}), "tokens")
+    assert stage.shares["clean"] == pytest.approx(5 / 8) and stage.shares["bt"] == pytest.approx(3 / 8)
+    (stage,) = stages_of(read_manifest(mixed), MixConfig(), "tokens")
+    assert stage.shares["bt"] == pytest.approx(700 / sum(SIZES.values())), "by size each record is read as often"
+
+
 def test_without_weights_an_epoch_reads_all_records_nearly_once(mixed: Path) -> None:
     mix = order(mixed)
     read = by_part(ids_of(mix, mixed, 0, mix.windows))

@@ -93,6 +93,24 @@ def test_each_modifier_changes_its_share_anew_in_every_epoch(directory: Path, na
     assert all(source.startswith("<2de> ") for source, _ in first)
 
 
+@pytest.mark.parametrize("markers", [False, True])
+def test_shares_may_count_tokens(make: Make, tmp_path: Path, pairs: list[tuple[str, str]], markers: bool) -> None:
+    """Upper case falls into single letters, unless capitals are markers."""
+    corpus = CorpusConfig(train=write_pairs(tmp_path, "own", pairs), leaks="source")
+    tokenizer = TokenizerConfig(vocabulary=600, byte_fallback=True, case_markers=markers)
+    directory = shard(make("own", corpus=corpus, tokenizer=tokenizer)).directory
+    reader = ShardReader(directory, "train")
+    window, epochs = Window.of(list(reader)), np.zeros(reader.records, np.int64)
+    shares = {}
+    for counted in ("records", "tokens"):
+        modify = Modify(reader, ModifiersConfig(upper_case=0.3), 1, counted)  # type: ignore[arg-type]
+        changed, chosen = modify(window, epochs), modify.chosen(window.ids, epochs)["upper_case"]
+        tokens = changed.source_lengths + changed.target_lengths
+        shares[counted] = tokens[chosen].sum() / tokens.sum()
+    assert 0.2 < shares["tokens"] < 0.4
+    assert (shares["records"] > 0.5) is not markers
+
+
 @pytest.mark.parametrize("name", list(MODIFIERS))
 def test_a_record_changes_in_the_same_way_in_any_window(directory: Path, name: str) -> None:
     reader = ShardReader(directory, "train")

@@ -13,6 +13,8 @@ def test_cut_is_stable_and_gives_a_long_row_a_batch_of_its_own() -> None:
     lengths = np.array([3, 50, 3, 2, 3])
     rows, parts = cut(np.array([4, 3, 2, 1, 0]), lengths, lengths, 6)
     assert [rows[part].tolist() for part in parts] == [[3, 4], [2, 0], [1]]
+    lengths = np.array([4, 5])
+    assert len(cut(np.arange(2), lengths, lengths, 8)[1]) == 2, "two rows of 5 tokens are more than 8"
     assert cut(np.zeros(0, dtype=np.int64), lengths, lengths, 6)[1] == []
 
 

@@ -127,6 +127,35 @@ def other_momenta(run: Path, shards: Path) -> None:
     change(path.with_name("manifest.json"), lambda manifest: manifest["files"].update({path.name: digest}))
 
 
+def unsaved_beginning(run: Path, shards: Path) -> None:
+    """The first checkpoint's optimizer is another, no line says which it was, and the later lines fit each other."""
+    path = run / "checkpoints" / "step-00000010" / "optimizer.safetensors"
+    forge(path)
+    digest = file_sha256(path)
+    change(path.with_name("manifest.json"), lambda manifest: manifest["files"].update({path.name: digest}))
+    _, *later = journal.lines(run / paths.SAVED)
+    (run / paths.SAVED).unlink()
+    for line in later:
+        journal.append(run, paths.SAVED, {key: value for key, value in line.items() if key != journal.BEFORE})
+
+
+def older_beginning(run: Path, shards: Path) -> None:
+    """The same, of a run that says it comes from before there were such lines, with all heads made to fit."""
+    unsaved_beginning(run, shards)
+    for path in sorted((run / "checkpoints").glob("step-*")):
+        change(path / "state.json", lambda state: state["records"].pop("saved"))
+        digest = file_sha256(path / "state.json")
+        change(path / "manifest.json", lambda manifest, digest=digest: manifest["files"].update({"state.json": digest}))
+    steps = {int(path.name[5:]): path / "manifest.json" for path in (run / "checkpoints").glob("step-*")}
+    later = [line["step"] for line in journal.lines(run / paths.SAVED)]
+    (run / paths.SAVED).unlink()
+    for step in later:
+        journal.append(run, paths.SAVED, {"step": step, "manifest": file_sha256(steps[step])})
+    head = journal.head(run, paths.SAVED)
+    change_bundle(run, lambda facts: facts["records"].update(saved=head))
+    change_evaluation(run, lambda record: record["run_records"].update(saved=head))
+
+
 def forgets_what_it_learned(run: Path, shards: Path) -> None:
     """The bundle knows no training texts, so no gate was among them."""
     HashedTexts.of(()).write(run / "bundle" / paths.TRAINING)
@@ -137,6 +166,8 @@ FURTHER: dict[Callable[[Path, Path], None], tuple[str, str]] = {
     references_as_translations: ("scores", "is not the bundle's: "),
     some_references_as_translations: ("scores", "(6 of 20 come out otherwise)"),
     other_momenta: ("records", "is not the checkpoint that was saved; saved.jsonl knows another"),
+    unsaved_beginning: ("records", "was made from other records than saved.jsonl holds"),
+    older_beginning: ("records", "is not the checkpoint that was saved; saved.jsonl knows another"),
     forgets_what_it_learned: ("texts", "texts of the shards"),
     nobodys_weights: ("bundle", "made from weights of step 35, which the run has not got"),
     fewer_digests: ("bundle", "names 2 steps and 1 digests of their weights"),

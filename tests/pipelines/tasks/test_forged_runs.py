@@ -209,6 +209,36 @@ def test_an_evaluation_that_is_replaced_by_the_command_is_known(
     assert len(list(journal.lines(run / paths.EVALUATIONS))) == 2
 
 
+def test_scores_of_sets_of_files_are_made_again(
+    home: Path, run: Path, verify: Callable[..., Verdict], tmp_path: Path
+) -> None:
+    """By the bundle, from the files that the evaluation names."""
+    (shards,) = (path.parent for path in (home / "shards").glob("*/manifest.json"))
+    sides = [(shards / f"test.{language}.txt").read_text().splitlines()[:12] for language in ("en", "de")]
+    news = tmp_path / "news.tsv"
+    news.write_text("".join(f"{source}\t{target}\n" for source, target in zip(*sides, strict=True)))
+    words = [f"paths.root={home}", f"paths.runs={run.parent}", "name=one", *SETTINGS]
+    for stored in ("true", "false"):
+        evaluated = ["evaluate", *words, f"+evaluate.sets.news={news}", f"evaluate.stored={stored}"]
+        assert entries.main(evaluated) == 0
+    result, detail = verify(0)["scores"]
+    assert result == "same" and "evaluation.sets.json: news: all 12 translations as made again" in detail
+    path = run / "evaluation.sets.json"
+    record = json.loads(path.read_text())
+    for edit, message in (
+        (lambda sets: sets[0]["scores"].update(bleu=99.0), "scores.bleu 99, computed again "),
+        (lambda sets: sets[0]["lengths"][0]["scores"].update(chrf=99.0), "chrf 99, computed again "),
+        (lambda sets: sets[0].update(digest="0" * 12), "news.tsv: not the set news that was scored"),
+    ):
+        forged = json.loads(json.dumps(record))
+        edit(forged["sets"])  # type: ignore[no-untyped-call]
+        path.write_text(json.dumps(forged))
+        journal.note_evaluation(run, path)
+        assert message in verify(1)["scores"][1]
+    path.write_text(json.dumps({**record, "bundle": "0" * 64}))
+    assert "is of another bundle, 000000000000" in verify(1)["scores"][1]
+
+
 @pytest.mark.parametrize("wanted", ["LAST", "ALL", "2"])
 def test_intervals_come_out_bit_for_bit_again(wanted: str, verify: Callable[..., Verdict]) -> None:
     result, detail = verify(0, f"verify.recompute={wanted}")["again"]

@@ -13,8 +13,9 @@ from dragoman.conf import compose
 from dragoman.model.bundles.labelled import load_label_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import open_answers
-from dragoman.model.inference.labeller import Labeller, Words
+from dragoman.model.inference.labeller import Labeller
 from dragoman.model.runs import journal
+from dragoman.model.text.labelled_words import Words
 from dragoman.pipelines import entries, evaluate, promote, train
 from dragoman.pipelines.config import Config, VerifyRoot
 from dragoman.pipelines.shard import shard

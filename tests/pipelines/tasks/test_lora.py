@@ -8,7 +8,8 @@ import torch
 from safetensors.torch import load_file
 
 from dragoman.model.bundles.directory import read_facts
-from dragoman.model.bundles.translation import fill, load_bundle
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.bundles.weights import fill
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import network_translator
 from dragoman.model.layers.low_rank import LowRank

@@ -1,5 +1,6 @@
 """Openings are counted by sentence: whatever the set is called, in any order, format and split."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from dragoman.model.text.text_keys import sentence_keys
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.settings import EvaluateConfig
 from dragoman.pipelines.tasks import openings
-from dragoman.pipelines.tasks.openings import Held, Opening, note_opening, open_held
+from dragoman.pipelines.tasks.openings import CHOSEN_ON, Checked, Held, Opening, note_opening, open_held
 from dragoman.pipelines.tasks.training_texts import overlap
 from dragoman.pipelines.tracking.server import TrackingConfig
 
@@ -30,7 +31,7 @@ def config(tmp_path: Path) -> Config:
 
 
 def opened(config: Config, held: Held, run: str = "one") -> Opening:
-    return note_opening(config, held, Path(config.paths.runs) / run, run)
+    return note_opening(config.paths, config.tracking, held, Path(config.paths.runs) / run, run)
 
 
 AGAIN = {
@@ -101,6 +102,27 @@ def test_a_tag_of_the_registry_counts_the_lines_that_it_had(most: int, monkeypat
     assert not openings._sketched(value, False, other).any()
     half = np.concatenate([keys[:, :20], other], axis=1)
     assert openings._sketched(value, False, half).sum() <= 20
+
+
+@pytest.mark.parametrize("name", CHOSEN_ON)
+def test_a_test_set_in_the_place_of_one_to_choose_on_is_said(name: str, config: Config) -> None:
+    """Named `valid` or `gate`, as a set of files or in other shards, also as its first lines."""
+    own = Held(name, ([f"Nobody saw {line}" for line in SOURCES],), "9")
+    for _ in range(2):
+        assert opened(config, own).chosen_on, "choices are made on a set of their own"
+    opened(config, WHOLE)
+    part = Held(name, (SOURCES[:50], TARGETS[:50]), "1")
+    told = Checked(opened(config, part, "two"), overlap([], part.sides))
+    assert not told.opening.chosen_on and "opening 2 of 50 of these 50 sentences" in str(told)
+    assert told.counts == {f"{name}_openings": 2}
+
+
+def test_records_in_several_folders_add_up_and_copies_do_not(config: Config) -> None:
+    """A promotion's is beside the run's; a copied run has the same lines."""
+    opened(config, WHOLE)
+    note_opening(config.paths, config.tracking, WHOLE, Path(config.paths.root) / "promotions" / "model", "one")
+    shutil.copytree(Path(config.paths.runs) / "one", Path(config.paths.runs) / "copy")
+    assert opened(config, WHOLE, "two").count == 3
 
 
 def test_a_set_that_was_learned_from_is_refused_before_it_is_counted(config: Config, tmp_path: Path) -> None:

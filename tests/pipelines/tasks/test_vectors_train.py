@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,36 @@ def test_every_kind_of_method_comes_to_a_bundle(home: Path, model: str, capsys: 
     told = "a model that is counted whole has none" if model == "tfidf" else "each once, their batches as replayed"
     shown = capsys.readouterr().out
     assert told in shown and f"{model}: nothing differs" in shown
+
+
+def test_word_vectors_are_scored_again_by_verify(
+    home: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also by files that the command line does not name again."""
+    rows = ["man woman 9", "dog cat 7", "house dog 2", "man house 3", "see man 4", "woman cat 5"]
+    (tmp_path / "some.txt").write_text("".join(f"{row}\n" for row in rows))
+    (shards,) = (f"paths.shards={path.parent}" for path in (home / "shards").glob("*/manifest.json"))
+    shutil.copytree(undisturbed, run := tmp_path / "run")
+    sets = [f"vectors.evaluate.root={tmp_path}", "vectors.evaluate.similarity=[some.txt]"]
+    here("evaluate", f"evaluate.bundle={run / 'bundle'}", *sets, "vectors.side=source")
+    bundle, record = run / "bundle" / "config.json", run / "evaluation.vectors.json"
+    scores = json.loads(record.read_text())["scores"]
+    assert "similarity/some" in scores
+    bundle.write_text(json.dumps({**json.loads(bundle.read_text()), "scores": scores}))
+    capsys.readouterr()
+    assert entries.main(["verify", str(run), shards]) == 0
+    assert "evaluation.vectors.json: scored again by the bundle" in capsys.readouterr().out
+    forged = {**scores, "similarity/some": 99.0}
+    record.write_text(json.dumps({**json.loads(record.read_text()), "scores": forged}))
+    assert entries.main(["verify", str(run), shards]) == 1
+    assert "scores.similarity/some 99, computed again " in capsys.readouterr().out
+    bundle.write_text(json.dumps({**json.loads(bundle.read_text()), "scores": forged}))
+    assert entries.main(["verify", str(run), shards]) == 1
+    assert "bundle: its scores are those of no evaluation of the run" in capsys.readouterr().out
+    bundle.write_text(json.dumps({**json.loads(bundle.read_text()), "scores": scores}))
+    (tmp_path / "some.txt").write_text("".join(f"{row}\n" for row in rows[::-1][:4]))
+    record.write_text(json.dumps({**json.loads(record.read_text()), "scores": scores}))
+    assert entries.main(["verify", str(run), shards]) == 1, "other files"
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ class UnigramBundle(Bundle):
 def load(directory: Path) -> UnigramBundle:
     record, common = read_record(directory, "unigram", ("vocabulary",))
     table, pair = load_file(directory / WEIGHTS)["table"], load_pair(directory, record["tokenizer"])
-    return UnigramBundle(**common, config=model_config(record["model"]), tokenizers=pair, table=table)
+    return UnigramBundle(**common, tokenizers=pair, table=table)
 
 
 def fingerprint(config: Config) -> dict[str, Any]:

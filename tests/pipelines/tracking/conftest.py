@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.ports import free_ports
+from dragoman.pipelines.config import PathsConfig
 from dragoman.pipelines.tracking import server
 from dragoman.pipelines.tracking.server import TrackingConfig
 
@@ -21,6 +22,11 @@ def tracking(tmp_path: Path) -> TrackingConfig:
         flush_timeout=60.0,
         system_metrics=False,
     )
+
+
+def places(root: Path) -> PathsConfig:
+    """Everything below one folder."""
+    return PathsConfig(root=str(root), runs=str(root / "runs"), mlflow=str(root))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.model.files import secret_file
 from dragoman.model.mlflow_client import make_database, make_tables
-from dragoman.services.jobs.up.mlflow_server import make_login_tables
+from dragoman.services.jobs.up.mlflow import make_login_tables
 
 MOMENTS = 30
 

@@ -11,17 +11,20 @@ import pytest
 from dragoman.model.bundles.directory import bundle_hash
 from dragoman.model.errors import UserError
 from dragoman.model.files import file_sha256
+from dragoman.model.runs import journal
 from dragoman.model.shards.manifest import Manifest, read_manifest, write_manifest
 from dragoman.pipelines import entries
 from dragoman.pipelines.evaluation.translation import gate_split
 from dragoman.pipelines.promote import promote_version
 from dragoman.pipelines.settings import CheckName
+from dragoman.pipelines.tasks.openings import held_split, note_opening
 from dragoman.pipelines.tracking import history
 from dragoman.pipelines.tracking.hypotheses import file_name
 from dragoman.pipelines.tracking.promotion import PromoteConfig, rollback
 from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig
+from tests.pipelines.tracking.conftest import places
 
 REGISTRY = RegistryConfig(name="demo-en-de")
 REFERENCES = [f"der {word} Hund sieht {number} Katzen im Garten ." for word in "abcdefghij" for number in range(10)]
@@ -83,7 +86,7 @@ def test_versions_are_promoted_by_their_translations_and_rolled_back(
         register(tracking, tmp_path, right)
 
     def promote(version: str) -> bool:
-        return promote_version(tracking, REGISTRY, PromoteConfig(version=version), shards, tmp_path).accepted
+        return promote_version(tracking, REGISTRY, PromoteConfig(version=version), shards, places(tmp_path)).accepted
 
     assert promote("1")
     assert translators.calls == [40], "the first champion is compared with the sources alone"
@@ -96,6 +99,15 @@ def test_versions_are_promoted_by_their_translations_and_rolled_back(
     assert events[1].reason.startswith("BLEU ")
     assert "on 100 sentences of valid, p = 0.0" in events[1].reason
     assert rollback(registry, "complaints", tmp_path / "promote.lock").champion == "1"
+    noted = list(journal.lines(tmp_path / "promotions" / REGISTRY.name / "openings.jsonl"))
+    assert [(line["run"], line["split"]) for line in noted] == [
+        ("run-40", "valid"), ("run-80", "valid"), ("run-79", "valid")
+    ], "each promotion opens its gate"  # fmt: skip
+    again = held_split(shards, "valid")
+    assert again is not None
+    shutil.rmtree(tmp_path / "promotions")
+    elsewhere = note_opening(places(tmp_path / "other"), tracking, again, tmp_path / "other" / "runs" / "new", "new")
+    assert elsewhere.count == 4, "on another machine the registry knows them"
     assert history.read(registry.client, REGISTRY.name)[-1].reason == "complaints"
 
 
@@ -123,9 +135,9 @@ def test_a_version_that_forgets_another_domain_is_refused(
     monkeypatch.setattr("dragoman.pipelines.tasks.translation_release.translate", translate)
     for right in (40, 80):
         register(tracking, tmp_path, right)
-    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path, also=[old])
+    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, places(tmp_path), also=[old])
     config = PromoteConfig(version="2", may_lose=may_lose)
-    outcome = promote_version(tracking, REGISTRY, config, shards, tmp_path, also=[old])
+    outcome = promote_version(tracking, REGISTRY, config, shards, places(tmp_path), also=[old])
     assert outcome.accepted is accepted
     assert "of valid of old, p = 0.0" in outcome.message and f"at most {may_lose:g} may be lost" in outcome.message
 
@@ -152,9 +164,9 @@ def test_a_version_with_more_faults_of_meaning_is_refused(
     monkeypatch.setattr("dragoman.pipelines.tasks.translation_release.translate", translate)
     for right in (40, 80):
         register(tracking, tmp_path, right)
-    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path)
+    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, places(tmp_path))
     config = PromoteConfig(version="2", checks=checks, checks_p_value=p_value)
-    outcome = promote_version(tracking, REGISTRY, config, shards, tmp_path)
+    outcome = promote_version(tracking, REGISTRY, config, shards, places(tmp_path))
     assert outcome.accepted is accepted
     assert ("empty faults 8 against 0, p = 0.00391" in outcome.message) is ("empty" in checks)
     assert outcome.message.count("(worse)") == (not accepted)
@@ -171,8 +183,8 @@ def test_stored_translations_decide_nothing(
         with TrackedRun(tracking, bundle.parent, bundle.parent.name) as run:
             name = file_name("valid", sources, bundle_hash(bundle))
             run.text("".join(f"{line}\n" for line in stored), name)
-    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path)
-    outcome = promote_version(tracking, REGISTRY, PromoteConfig(version="2"), shards, tmp_path)
+    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, places(tmp_path))
+    outcome = promote_version(tracking, REGISTRY, PromoteConfig(version="2"), shards, places(tmp_path))
     assert not outcome.accepted and outcome.champion == "1"
     assert sorted(translators.calls) == [10, 80, 80], "the first champion when it was promoted, then both"
     assert [one.getMessage().partition(" (")[0] for one in caplog.records if one.levelname == "WARNING"] == [
@@ -185,12 +197,12 @@ def test_a_bundle_that_was_changed_after_it_was_registered_is_refused(
 ) -> None:
     for right in (40, 80):
         register(tracking, tmp_path, right)
-    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path)
+    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, places(tmp_path))
     for stored in Path(str(tracking.artifacts)).rglob("config.json"):
         if '"right": 80' in stored.read_text():
             stored.write_text(json.dumps({"pair": "en-de", "right": 100}))
     with pytest.raises(UserError, match=r"demo-en-de/2: the bundle was changed after it was registered"):
-        promote_version(tracking, REGISTRY, PromoteConfig(version="2"), shards, tmp_path)
+        promote_version(tracking, REGISTRY, PromoteConfig(version="2"), shards, places(tmp_path))
 
 
 def test_the_policy_is_set_and_shown_by_the_verb(
@@ -229,11 +241,11 @@ def test_a_split_that_was_not_held_out_is_named(
 ) -> None:
     for right in (40, 80):
         register(tracking, tmp_path, right)
-    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path)
+    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, places(tmp_path))
     with pytest.raises(UserError, match=r"promote\.split: 'gate' is not known\. .*Choices: auto, valid"):
-        promote_version(tracking, REGISTRY, PromoteConfig(version="2", split="gate"), shards, tmp_path)
+        promote_version(tracking, REGISTRY, PromoteConfig(version="2", split="gate"), shards, places(tmp_path))
     with pytest.raises(UserError, match=r"promote\.split=test: a test set is reported and not selected on"):
-        promote_version(tracking, REGISTRY, PromoteConfig(version="2", split="test"), shards, tmp_path)
+        promote_version(tracking, REGISTRY, PromoteConfig(version="2", split="test"), shards, places(tmp_path))
     assert translators.calls == [40], "the first champion, when it was promoted"
 
 
@@ -242,10 +254,10 @@ def test_a_gate_that_is_not_the_one_that_was_written_is_refused(
 ) -> None:
     for right in (40, 80):
         register(tracking, tmp_path, right)
-    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path)
+    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, places(tmp_path))
     (shards / "valid.de.txt").write_text("".join(f"{line} !\n" for line in REFERENCES), encoding="utf-8")
     with pytest.raises(UserError, match=r"valid\.de\.txt: not the file that was written"):
-        promote_version(tracking, REGISTRY, PromoteConfig(version="2"), shards, tmp_path)
+        promote_version(tracking, REGISTRY, PromoteConfig(version="2"), shards, places(tmp_path))
 
 
 def test_a_gate_goes_before_validation(tmp_path: Path) -> None:

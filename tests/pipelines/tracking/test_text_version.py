@@ -21,6 +21,7 @@ from dragoman.pipelines.tracking.promotion import PromoteConfig
 from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig
+from tests.pipelines.tracking.conftest import places
 
 REGISTRY = RegistryConfig(name="toy-en-language")
 TEXT = ["the cat sat on the mat", "a dog sat on the cat", "the mat was the dog's"] * 5
@@ -99,7 +100,7 @@ def test_versions_are_promoted_by_likelihood_and_kinds_are_not_mixed(tracking: T
 
     def promote(version: str, reason: str = "") -> bool:
         config = PromoteConfig(version=version, samples=200, force=bool(reason), reason=reason)
-        return promote_version(tracking, REGISTRY, config, shards, tmp_path).accepted
+        return promote_version(tracking, REGISTRY, config, shards, places(tmp_path)).accepted
 
     assert not promote("1"), "it knows less than the frequencies of the tokens"
     assert promote("1", "the first")

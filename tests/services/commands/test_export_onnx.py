@@ -71,7 +71,13 @@ def close(found: NDArray[Any], expected: Any) -> None:
 
 @pytest.mark.parametrize(
     "switches",
-    [{}, {"norm": "pre", "positions": "rotary", "norm_kind": "rms", "activation": "swiglu", "kv_heads": 2}],
+    [
+        {},
+        pytest.param(
+            {"norm": "pre", "positions": "rotary", "norm_kind": "rms", "activation": "swiglu", "kv_heads": 2},
+            marks=pytest.mark.long,
+        ),
+    ],
     ids=["bert", "modern"],
 )
 def test_a_masked_model_gives_vectors_and_tokens(switches: dict[str, Any], tmp_path: Path) -> None:
@@ -132,7 +138,9 @@ def test_a_head_gives_probabilities(task: Any, pooling: Any, tmp_path: Path) -> 
     ("switches", "joint"),
     [
         ({}, True),
-        pytest.param({"norm": "pre", "positions": "rotary", "kv_heads": 2, "tie": "none"}, False, marks=pytest.mark.long),
+        pytest.param(
+            {"norm": "pre", "positions": "rotary", "kv_heads": 2, "tie": "none"}, False, marks=pytest.mark.long
+        ),
         pytest.param(
             {"positions": "relative", "source_prefix": [9], "target_prefix": [7, 8], "norm_kind": "rms"},
             True,

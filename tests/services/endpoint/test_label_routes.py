@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.model.inference.labeller import Label, TaggedWord, Words
+from dragoman.model.text.labelled_words import Label, TaggedWord, Words
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.endpoint import Endpoint

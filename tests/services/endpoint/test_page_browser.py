@@ -94,8 +94,9 @@ def test_the_page_translates_after_a_pause_and_shows_what_words_looked_at(addres
             page.keyboard.press("ArrowRight")
             assert page.inner_text("#looked").startswith("SEE looked at")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
+            page.click("text=The same from a program")
             page.click("text=Python")
-            assert '"q": "see my dog & cat"' in page.inner_text("#code")
+            assert '"q": "see my dog & cat"' in page.text_content("#code")
             assert said == []  # neither errors nor breaches of the policy
             page.fill("#text", "x" * 201)
             page.keyboard.press("Control+Enter")
@@ -112,6 +113,30 @@ def test_the_page_translates_after_a_pause_and_shows_what_words_looked_at(addres
             violations = Axe().run(page).response["violations"]
             assert [one["id"] for one in violations if one["impact"] in ("serious", "critical")] == [], width
             context.close()
+        browser.close()
+
+
+def test_a_better_translation_is_sent_to_the_memory(address: str, stage: Stage) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(address)
+        page.fill("#text", "see")
+        page.wait_for_selector("#translation")
+        assert not page.is_visible("#better"), "the server keeps no suggestions"
+        stage.endpoint.suggestions = True
+        page.goto(address)
+        page.select_option("#source", "en")
+        page.fill("#text", "see")
+        page.wait_for_selector("#translation")
+        page.click("#better")
+        page.keyboard.press("Control+A")
+        page.keyboard.type("LOOK")
+        with page.expect_request("**/suggest") as sent:
+            page.click("#better")
+        assert sent.value.post_data_json == {"q": "see", "s": "LOOK", "source": "en", "target": "de"}
         browser.close()
 
 
@@ -175,7 +200,7 @@ def test_glossaries_alternatives_files_and_swap(address: str, stage: Stage, tmp_
         page.wait_for_selector("#translation")
         assert page.inner_text("#translation") == "SEE MY Köter AND THE Katze"
         assert "Köter for dog" in page.inner_text(".facts")
-        assert '"terms":"dog = Köter"' in page.inner_text("#code")
+        assert '"terms":"dog = Köter"' in page.text_content("#code")
 
         page.fill("#terms", "")
         page.select_option("select[name=glossary]", "")

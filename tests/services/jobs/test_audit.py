@@ -6,23 +6,26 @@ import logging
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import text, update
+from sqlalchemy import Connection, event, text, update
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from dragoman.model.errors import UserError
-from dragoman.services.jobs.client.audit import audit
+from dragoman.services.jobs.client.admin import audit
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.http import audit as middleware
-from dragoman.services.jobs.keep_settings import KeepConfig
+from dragoman.services.jobs.ledger.asked import ASKED, Asked
 from dragoman.services.jobs.ledger.audit import Audit, AuditFilter
+from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import AuditRow
 from dragoman.services.jobs.service.retention import DAY, PAGE, Retention
+from dragoman.services.jobs.settings import KeepConfig
 from dragoman.services.jobs.states import State
 from tests.markup import HOSTILE, check_nothing_runs
 from tests.services.jobs.conftest import ledger, postgres, url
@@ -303,3 +306,42 @@ def test_a_body_that_is_too_long_is_nobodys_and_has_no_row(served: Served) -> No
     headers = {"Authorization": f"Bearer {served.anna}", "Content-Type": "application/json"}
     assert httpx.post(f"{served.address}/v1/jobs", content=long, headers=headers).status_code == 413
     assert rows(served) == []
+
+
+def test_a_request_waits_for_the_disk_once_for_the_change_and_its_row(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/ledger.db")
+    ledger, synced = Ledger(database), list[bool]()
+
+    def committed(connection: Connection) -> None:
+        options = connection.get_execution_options()
+        if options.get("writes"):
+            level = connection.exec_driver_sql("PRAGMA synchronous").scalar()
+            synced.append(level == 2)  # FULL
+
+    event.listen(database.engine, "commit", committed)
+    token = ASKED.set(Asked())
+    try:
+        ledger.submit("anna", "doctor", [])
+        assert synced == [False]
+        Audit(ledger).add(201, person="anna", method="POST", resource="/v1/jobs")
+    finally:
+        ASKED.reset(token)
+    ledger.submit("anna", "doctor", [])  # of a schedule, which no row follows
+    assert synced == [False, True, True]
+    database.close()
+
+
+def test_rows_of_one_moment_share_a_write(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/ledger.db")
+    audit, commits = Audit(Ledger(database)), list[object]()
+    with ThreadPoolExecutor(8) as pool:
+        with database.write():  # the others wait for their turn
+            event.listen(database.engine, "commit", commits.append)
+            adding = [pool.submit(audit.add, 403, person=f"p{number}") for number in range(8)]
+            while len(audit._coming) < 8:
+                time.sleep(0.01)
+        for one in adding:
+            one.result()
+    assert len(commits) == 1
+    assert {row.person for row in audit.rows(AuditFilter())} == {f"p{number}" for number in range(8)}
+    database.close()

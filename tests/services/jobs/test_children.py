@@ -14,8 +14,9 @@ import pytest
 
 from dragoman.model.ports import free_ports
 from dragoman.services.jobs.up import children
-from dragoman.services.jobs.up.children import Child, Children, end_left_behind, marked
-from dragoman.services.jobs.up.permissions import close_to_others
+from dragoman.services.jobs.up.children import Child, Children, end_left_behind
+from dragoman.services.jobs.up.guard import marked
+from dragoman.services.jobs.up.secret_files import close_to_others
 from tests.services.jobs.processes import REPOSITORY
 
 # A program whose own child stays when the program is killed, as MLflow's.
@@ -73,7 +74,7 @@ def test_a_program_that_is_killed_is_started_again_without_what_it_left(tmp_path
 def test_a_program_gets_another_command_also_where_the_one_before_does_not_end_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.services.jobs.up.children.PATIENCE", 0.5)
+    monkeypatch.setattr("dragoman.services.jobs.up.guard.PATIENCE", 0.5)
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
     log = tmp_path / "log"
     children = Children(tmp_path / "children.json")
@@ -125,7 +126,7 @@ def test_what_a_killed_service_and_its_guard_leave_is_ended_by_the_next_service(
         mark, folder = _said(up)
         found = wait_for(mark, 2)
         (guard,) = [
-            one for one in psutil.Process(up.pid).children() if "dragoman.services.jobs.up.child_guard" in one.cmdline()
+            one for one in psutil.Process(up.pid).children() if "dragoman.services.jobs.up.guard" in one.cmdline()
         ]
         guard.kill()
         up.kill()

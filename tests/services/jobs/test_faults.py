@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from bench.s3_server import proxy_before
 from dragoman.model.errors import ServiceError
@@ -122,6 +123,7 @@ def test_a_disk_that_is_full_at_a_checkpoint_costs_the_steps_since_the_last_one(
         assert not list((tmp_path / "run").glob("checkpoints/.part*"))
 
 
+@pytest.mark.long
 def test_mlflow_that_is_away_for_a_whole_job_has_all_of_it_when_it_is_back(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     where = f"http://127.0.0.1:{port}"

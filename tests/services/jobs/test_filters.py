@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,11 @@ from dragoman.model.errors import UserError
 from dragoman.services.jobs.client import entries, selecting, verbs
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.http.parts import Parts
-from dragoman.services.jobs.ledger.database import MIGRATIONS, Database
 from dragoman.services.jobs.ledger.filters import SORT_KEYS, Filter, moment_of
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import PRIORITIES, State
 from dragoman.services.jobs.up.app import create_app
-from dragoman.services.store import database as store
-from dragoman.services.store.upgrade import upgrade
 from tests.services.jobs.processes import make_loop, words
 
 # Starlette's client would rather have the next httpx.
@@ -200,21 +196,3 @@ def test_the_client_has_the_same_filters_as_the_command_line(loop: Loop) -> None
     with verbs.JobClient("http://127.0.0.1:8300", owner="anna") as service:
         assert [one["tags"] for one in service.every_job(state=["waiting"], tag=["x"])] == [["x"]]
         assert len(list(service.every_job(most=2))) == 2
-
-
-def test_jobs_of_an_earlier_ledger_are_found_by_their_models(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/ledger.db"
-    with contextlib.closing(store.Database(url, "service.ledger")) as old:
-        upgrade(old, MIGRATIONS, "0008")
-    with contextlib.closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
-        needed = [name for _, name, _, required, *_ in connection.execute("pragma table_info(jobs)") if required]
-        row = {name: 0 for name in needed if name != "seq"}
-        row |= {"id": "j-1", "owner": "anna", "words": "[]", "after": "[]", "choices": "[1]", "state": "succeeded"}
-        row |= {"plan": json.dumps({"model": "words"})}
-        marks = ",".join("?" * len(row))
-        connection.execute(f"insert into jobs ({','.join(row)}) values ({marks})", list(row.values()))
-        connection.commit()
-    with contextlib.closing(Database(url)) as database:
-        ledger = Ledger(database)
-        assert found(ledger, model="words") == [1]
-        assert (ledger.jobs()[0].tags, ledger.jobs()[0].notify) == ([], [])

@@ -11,14 +11,13 @@ import pytest
 from dragoman.conf import showing
 from dragoman.model.usage import gpus as nvml
 from dragoman.model.usage.recorder import Order, Recorder
-from dragoman.services.jobs.idle_settings import IdleConfig
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.notify_settings import NotifyConfig
 from dragoman.services.jobs.records import attempt_of
-from dragoman.services.jobs.service.idle import idle_spell
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.notifier import Notifier
+from dragoman.services.jobs.service.usage import idle_spell
+from dragoman.services.jobs.settings import IdleConfig, NotifyConfig
 from dragoman.services.jobs.states import State
 from tests.services.jobs.test_notifier import Clock, Received, clock, config, looked, received, started  # noqa: F401
 from tests.services.jobs.test_service import client

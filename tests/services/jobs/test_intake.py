@@ -14,8 +14,7 @@ from sqlalchemy.orm import Mapped
 
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs import views
-from dragoman.services.jobs.executors.ray import RayExecutor
-from dragoman.services.jobs.executors.ray_client import Head
+from dragoman.services.jobs.executors.ray import Head, RayExecutor
 from dragoman.services.jobs.ledger import tables
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
@@ -26,8 +25,8 @@ from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.entries import Start as Decision
 from dragoman.services.jobs.scheduling.room import Node
 from dragoman.services.jobs.service.attempts import describe_attempt
-from dragoman.services.jobs.service.entries import entry
 from dragoman.services.jobs.service.intake import Intake
+from dragoman.services.jobs.service.scheduler import entry
 from dragoman.services.jobs.states import State
 
 NOW = 1000.0

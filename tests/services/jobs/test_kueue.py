@@ -12,7 +12,6 @@ import pytest
 from dragoman.model.errors import ServiceError
 from dragoman.services.jobs.executors.base import Start
 from dragoman.services.jobs.executors.kueue import KueueExecutor, quantity
-from dragoman.services.jobs.kueue_settings import KueueConfig
 from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
@@ -22,7 +21,7 @@ from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.intake import Intake
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.operations import Operations
-from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.settings import KueueConfig, ServiceConfig
 from dragoman.services.jobs.states import State
 from tests.services.jobs.fake_kubernetes import TOKEN, Cluster, closed, definition, serving
 from tests.services.jobs.processes import StubPlanner, words

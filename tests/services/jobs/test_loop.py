@@ -195,7 +195,7 @@ def test_a_stopped_job_ends_in_order_and_one_that_is_deaf_is_killed(loop: Loop, 
 def test_time_that_is_over_ends_a_job_and_a_clock_that_jumps_does_not(
     loop: Loop, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dragoman.services.jobs.service.clock import SteadyClock
+    from dragoman.services.jobs.service.repeating import SteadyClock
 
     loop.ledger.now = SteadyClock()
     bounded = submit(loop, home, "bounded", steps=10_000, max_seconds=1.0)
@@ -261,7 +261,7 @@ def test_a_stopped_service_leaves_everything_to_the_next(loop: Loop, home: Path)
 )
 def test_what_becomes_of_a_job(before: State, code: int, same: bool, after: State, outcome: str) -> None:
     job = Job(state=before, reason="", retries=0, failures=0, losses=0)
-    verdict = judge_exit(job, code, same, 5)
+    verdict = judge_exit(job, code, same)
     assert (verdict.state, verdict.outcome) == (after, outcome)
 
 
@@ -284,14 +284,14 @@ def test_a_cluster_without_a_node_yet_is_no_reason_that_a_job_never_starts(loop:
 
 def test_a_cluster_that_fails_again_and_again_costs_a_job_nothing_and_signals_have_names() -> None:
     job = Job(state=State.RUNNING, reason="", retries=0, failures=0, losses=5)
-    verdict = judge_exit(job, 137, False, 5)
+    verdict = judge_exit(job, 137, False)
     assert (verdict.state, verdict.values) == (State.WAITING, {})
     assert verdict.reason.startswith("the cluster went away under it (ended by SIGKILL, exit code 137)")
     verdict = judge_vanishing(job, "it was not started in 600 s", 5, counts=False)
     assert (verdict.state, verdict.values) == (State.WAITING, {})
-    assert judge_exit(job, 134, True, 5).reason == "ended by SIGABRT, exit code 134: see its log"
-    assert judge_exit(job, -11, True, 5).reason == "ended by SIGSEGV, exit code -11: see its log"
-    assert judge_exit(job, 1, True, 5).reason == "exit code 1: see its log"
+    assert judge_exit(job, 134, True).reason == "ended by SIGABRT, exit code 134: see its log"
+    assert judge_exit(job, -11, True).reason == "ended by SIGSEGV, exit code -11: see its log"
+    assert judge_exit(job, 1, True).reason == "exit code 1: see its log"
 
 
 def test_a_job_runs_for_a_while_before_it_makes_room_and_its_start_up_is_on_the_bill(loop: Loop, home: Path) -> None:

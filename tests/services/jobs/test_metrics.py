@@ -14,8 +14,7 @@ from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Attempt
 from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.loop import Loop
-from dragoman.services.jobs.service.metrics import Metrics
-from dragoman.services.jobs.service.observer import Observer
+from dragoman.services.jobs.service.metrics import Metrics, Observer
 from dragoman.services.jobs.states import State
 from dragoman.services.jobs.up.app import create_app
 from dragoman.services.telemetry.telemetry import Telemetry

@@ -13,10 +13,10 @@ from sqlalchemy import update
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.notify_settings import MailConfig, NotifyConfig
 from dragoman.services.jobs.service import targets
 from dragoman.services.jobs.service.notifier import CHECK_EVERY, PAUSES, Notifier
 from dragoman.services.jobs.service.targets import RefusedError, check_settings, check_target, shown, signature
+from dragoman.services.jobs.settings import MailConfig, NotifyConfig
 from dragoman.services.jobs.states import State
 from tests.services.jobs.receivers import KEY, Received, receiving, write_key
 

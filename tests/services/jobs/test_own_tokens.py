@@ -13,8 +13,8 @@ import pytest
 
 from dragoman.model.errors import UserError
 from dragoman.services.http.listening import bind
+from dragoman.services.jobs.client.admin import tokens
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.client.own_tokens import tokens
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.http.listening import serving
 from dragoman.services.jobs.http.parts import Parts

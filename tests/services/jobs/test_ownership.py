@@ -12,15 +12,15 @@ from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs.client.admin import owner as owner_verb
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.client.settings import JobsConfig
-from dragoman.services.jobs.executors.rayjob import rayjob
+from dragoman.services.jobs.executors.kueue import rayjob
 from dragoman.services.jobs.http.parts import Parts
-from dragoman.services.jobs.kueue_settings import KueueConfig
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages.models import shown
 from dragoman.services.jobs.planning.plan import make_plan
 from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.tracking import Model, Move, Tracking, Version
+from dragoman.services.jobs.settings import KueueConfig
 from dragoman.services.jobs.states import State
 from dragoman.services.jobs.up.app import create_app
 from tests.services.jobs.processes import StubPlanner, make_loop

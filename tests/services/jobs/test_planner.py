@@ -22,8 +22,7 @@ from dragoman.pipelines.tasks import lora
 from dragoman.pipelines.tasks.parts import freeze
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.planning import work, worker
-from dragoman.services.jobs.planning.planner import Planner
-from dragoman.services.jobs.planning.stamps import stamp_of
+from dragoman.services.jobs.planning.planner import Planner, stamp_of
 from dragoman.services.jobs.service import intake
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.operations import Operations

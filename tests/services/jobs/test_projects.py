@@ -14,9 +14,9 @@ import pytest
 from dragoman.conf import showing
 from dragoman.model.errors import UserError
 from dragoman.services.http.listening import bind
-from dragoman.services.jobs.client import admin, entries, schedules, verbs
+from dragoman.services.jobs.client import admin, entries, special, verbs
+from dragoman.services.jobs.client.admin import projects
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.client.projects import projects
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.http.listening import serving
 from dragoman.services.jobs.http.parts import Parts
@@ -345,7 +345,7 @@ def test_a_schedule_submits_for_its_project_while_its_owner_is_a_member(
     team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = [*words(team.home, "s", 3), "name=s-@time"]
-    schedules.add(JobsConfig(project="vision", every="*/5 * * * *"), team.people["anna"], "train", line)
+    special.add_schedule(JobsConfig(project="vision", every="*/5 * * * *"), team.people["anna"], "train", line)
     now = team.ledger.now()
     for minutes, trouble in ((6, ""), (12, "anna is no member of it")):
         monkeypatch.setattr(team.ledger, "now", lambda minutes=minutes: now + 60 * minutes)

@@ -10,9 +10,9 @@ from fastapi import Request
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.http.parts import Parts
 from dragoman.services.jobs.ledger.projects import Projects
-from dragoman.services.jobs.proxy_settings import ProxyConfig
 from dragoman.services.jobs.service.loop import Loop
-from dragoman.services.jobs.service.proxy import Proxy
+from dragoman.services.jobs.service.sign_in import Proxy
+from dragoman.services.jobs.settings import ProxyConfig
 from dragoman.services.jobs.up.app import create_app
 from tests.services.jobs.pages.world import csrf
 from tests.services.jobs.processes import make_loop, words

@@ -9,7 +9,6 @@ import pytest
 
 from dragoman.services.jobs.client.admin import retention as verb
 from dragoman.services.jobs.client.settings import JobsConfig
-from dragoman.services.jobs.keep_settings import KeepConfig
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger, UnknownJobError
 from dragoman.services.jobs.ledger.places import Places
@@ -17,6 +16,7 @@ from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.service import retention
 from dragoman.services.jobs.service.metrics import Metrics
 from dragoman.services.jobs.service.retention import DAY, STEP, Retention, summary
+from dragoman.services.jobs.settings import KeepConfig
 from dragoman.services.jobs.states import State
 from tests.services.jobs.processes import make_loop
 from tests.services.jobs.test_access import client, service

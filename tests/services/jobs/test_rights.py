@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.services.jobs.ledger.access import Access, Person
-from dragoman.services.jobs.ledger.own_tokens import SESSION, OwnTokens
-from dragoman.services.jobs.ledger.rights import Rights
+from dragoman.services.jobs.ledger.own_tokens import SESSION, OwnTokens, Rights
 from dragoman.services.jobs.ledger.tables import Job, Place
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import State

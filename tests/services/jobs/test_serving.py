@@ -12,7 +12,7 @@ import pytest
 from dragoman.model.ports import free_ports
 from dragoman.services.jobs.up import serving
 from dragoman.services.jobs.up.children import answers
-from dragoman.services.jobs.up.mlflow_logins import keep_admitting, logins
+from dragoman.services.jobs.up.mlflow import keep_admitting, logins
 
 
 def test_a_child_that_answers_late_is_told_and_waited_for(

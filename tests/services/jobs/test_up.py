@@ -20,7 +20,7 @@ from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, regis
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.up.mlflow_logins import ADMIN, FILES, JOBS, Login, read_login
+from dragoman.services.jobs.up.mlflow import ADMIN, FILES, JOBS, Login, read_login
 
 pytestmark = pytest.mark.long
 REPOSITORY = Path(__file__).resolve().parents[3]

@@ -1,5 +1,6 @@
 """A ledger as the release before left it, in today's service: jobs, tokens and the audit trail are there."""
 
+import contextlib
 import sqlite3
 from pathlib import Path
 
@@ -11,8 +12,7 @@ from dragoman.services.backup.restoring import restore
 from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.models import Models
-from dragoman.services.jobs.ledger.places import Places
+from dragoman.services.jobs.ledger.places import Models, Places
 from dragoman.services.jobs.service.notifier import Notifier
 from dragoman.services.jobs.service.schedules import Schedules
 from dragoman.services.jobs.settings import ServiceConfig
@@ -99,3 +99,19 @@ def test_a_backup_of_version_0_2_0s_ledger_is_restored_as_todays(tmp_path: Path)
     database = Database(f"sqlite:///{tmp_path}/other/service/ledger.db")
     look_at(database, prefix)
     database.close()
+
+
+def test_what_a_ledger_between_two_versions_lacks_is_made(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/ledger.db"
+    Database(url).close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
+        connection.executescript(
+            "DROP TABLE audit; DROP INDEX uq_notices_job; ALTER TABLE notices DROP COLUMN spell;"
+            "CREATE UNIQUE INDEX uq_notices_job ON notices (job, attempt, event, target);"
+            "CREATE INDEX ix_jobs_state_seq ON jobs (state, seq); UPDATE alembic_version SET version_num = '0013'"
+        )
+    Database(url).close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
+        made = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        assert {"audit", "audit_refuse_update", "ix_audit_at"} <= made and "ix_jobs_state_seq" not in made
+        assert "spell" in [row[2] for row in connection.execute("PRAGMA index_info(uq_notices_job)")]

@@ -10,8 +10,8 @@ from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.states import State
 from dragoman.services.lines.board import Board
-from dragoman.services.lines.queued import run_queued
 from dragoman.services.lines.recipe import Step
+from dragoman.services.lines.running import run_queued
 
 
 class Service:

@@ -1,7 +1,11 @@
 """A bundle as a model that answers: its facts, its settings, what it must prove first."""
 
 import asyncio
+import copy
+import dataclasses
 import gc
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +30,18 @@ from dragoman.services.models.registry import ModelVersion
 MakeBundle = Callable[..., Path]
 
 
+def test_a_service_that_translates_by_ctranslate2_loads_nothing_that_trains(bundle: Path) -> None:
+    program = (
+        "import sys\nfrom pathlib import Path\nimport dragoman.services.endpoint.serve\n"
+        "from dragoman.services.models.loaded_model import load_model\n"
+        "served = load_model(Path(sys.argv[1]), engine='ctranslate2')\n"
+        "assert served.translate(['the dog'], 1)[0].error is None\n"
+        "print(*sorted({'torch', 'numba', 'mlflow', 'pandas', 'matplotlib', 'ray'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, bundle], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
+
+
 def test_a_bundle_answers_with_its_own_facts(bundle: Path) -> None:
     served = load_model(bundle)
     assert (served.origin.name, served.source, served.target) == ("small", "en", "de")
@@ -38,6 +54,19 @@ def test_a_bundle_answers_with_its_own_facts(bundle: Path) -> None:
     answers = served.translate(["the dog", ""], 2)
     assert [len(answer.nbest) for answer in answers] == [2, 0]
     assert served.most_alternatives == 2
+
+
+@pytest.mark.parametrize(("answer", "marks"), [("DER HUND.", True), ("Der Hund.", False)])
+def test_a_model_that_was_never_shown_capitals_gets_none(
+    answer: str, marks: bool, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = load_model(bundle)
+    assert not served.marks_capitals, "it has no markers"
+    lines = ["Der Hund sieht den Mann.", "The dog sees the man."]
+    translator = copy.copy(served.translator)
+    translator.tokenizers = train_pair(TokenizerConfig(vocabulary=60, case_markers=True), lines, lines)
+    monkeypatch.setattr(translator, "translate", lambda texts, *_, **__: [Translation(answer, 0.0) for _ in texts])
+    assert dataclasses.replace(served, translator=translator, _kept={}).marks_capitals is marks
 
 
 def test_the_registrys_facts_go_before_the_bundles(bundle: Path) -> None:

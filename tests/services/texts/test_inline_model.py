@@ -28,6 +28,7 @@ from dragoman.model.inference.translator import Alternative, Translation
 from dragoman.services.texts.documents.document import DocumentError
 from dragoman.services.texts.documents.kinds import read_document
 from dragoman.services.texts.documents.xliff import OPTIONS as XLIFF
+from dragoman.services.texts.known import Known, Match, comparable
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.prepare import Rebuilt, pending, prepare
 from dragoman.services.texts.stand_ins import NAMES, StandIns
@@ -311,7 +312,7 @@ def test_no_link_comes_back_empty() -> None:
     [
         ("a.srt", "1\n00:01,000 --> 00:02,000\nA dog.\n2\n00:03,000 --> 00:04,000\nA man.\n", ["A dog.", "A man."]),
         ("a.srt", "1\n00:01,000 --> 00:02,000\nA dog,\n\nold.\n\n2\n00:03,000 --> 00:04,000\nA man.\n", None),
-        ("a.srt", "1\n00:00:01 --> 00:00:02\nA & <i>dog</i>.\n", ["A &amp; <i>dog</i>."]),
+        ("a.srt", "1\n00:00:01 --> 00:00:02\nA & <i>dog</i>.\n", ["A & <i>dog</i>."]),
         ("a.vtt", "WEBVTT\n\n00:01.000 --> 00:03.000 align:start\na<00:02.000> <c.red>dog</c>\n", None),
         ("a.vtt", "WEBVTT\n\n00:01.000 --> 00:03.000\n<v Anna>a dog\n\nNOTE a man\n", ["<v Anna>a dog"]),
     ],
@@ -394,3 +395,65 @@ def test_a_document_is_whole_or_said_not_to_be(kind: str) -> None:
 @pytest.mark.parametrize("kind", [*TEXTS, *DOCUMENTS])
 def test_every_passage_is_whole_or_said_not_to_be(kind: str) -> None:
     check_documents(COUNT, kind) if kind in DOCUMENTS else check_texts(COUNT, kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "translation", "lost"),
+    [
+        ("text", "Hello {name}, 3 dogs", "Hallo {name}, 3 Hunde", []),
+        ("text", "Hello {name}, 1,000 dogs", "Hallo, 1.000 Hunde", ["{name}"]),
+        ("text", "The <b>dog</b>", "Der Hund", ["<b>"]),
+        ("text", "Hello %s", "%s Hallo %s", ["%s"]),
+        ("markdown", "# The dog\n\nThe {name} man\n", "Der Mann", ["{name}"]),
+    ],
+)
+def test_a_known_translation_is_checked_too(kind: str, text: str, translation: str, lost: list[str]) -> None:
+    known = text.split("\n\n")[-1].strip()
+    units = {comparable(known): Match(known, translation, 100.0, "a.tmx")}
+    rebuilt = translate(text, TextOptions(format=kind, known=Known(units)))  # type: ignore[arg-type]
+    assert translation in rebuilt.text
+    assert (rebuilt.report["complete"], rebuilt.report.get("lost", [])) == (not lost, lost)
+    assert sum(rebuilt.lost.values()) == len(lost)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "wanted"),
+    [
+        ("markdown", "Java**Script** sleeps.", "**J~avaScript** s~leeps."),
+        ("html", "<p>An i<em>Phone</em> sleeps.</p>", "<p>A~n <em>i~Phone</em> s~leeps.</p>"),
+        ("html", "<h1>The dog<small>The man</small></h1>", "<h1>T~he d~og<small>T~he m~an</small></h1>"),
+        (
+            "html",
+            "<p>A <ruby>dog<rp>(</rp><rt>woof</rt><rp>)</rp></ruby>.</p>",
+            "<p>A~ <ruby>d~og<rp>(</rp><rt>w~oof</rt><rp>)</rp></ruby>.</p>",
+        ),
+        ("xml", "dog<s>2</s>; <b>H<s>2</s><b><c>Ctrl</c>+<c>C</c>? </b></b>", None),
+        ("markdown", "Another\\'s dog\\... in snake\\_case.", "A~nother's d~og... i~n snake\\_case."),
+        ("markdown", "2020\\. A dog", "2020\\. A~ d~og"),
+        ("text", "A {n, plural, one {<i><i><y/> </i> dog </i>, m<b>2</b> %s } other {x}}", None),
+        ("markdown", "The [dog](<a b> 'x').", "T~he [d~og](<a b> 'x')."),
+        ("markdown", "A [man][m].\n\n[m]: x\n", "A~ [m~an][m].\n\n[m]: x\n"),
+        ("markdown", "The [man].\n\n[man]: x\n", "T~he [m~an][man].\n\n[man]: x\n"),
+        ("markdown", "> The `a\n> b` dog.\n", "> T~he `a\n> b` d~og.\n"),
+        (
+            "html",
+            "<p>A&nbsp;<!-- &nbsp; --><b id='a>b'>dog</b> &lt; man",
+            "<p>A~ <!-- &nbsp; --><b id='a>b'>d~og</b> &lt; m~an",
+        ),
+        ("html", "<script>if (a<b) '<p>'</script><p>dog", "<script>if (a<b) '<p>'</script><p>d~og"),
+        ("html", '<a href="<%= x("a") %>">dog</a>', '<a href="<%= x("a") %>">d~og</a>'),
+        ("xml", "<ü x='1'>dog</ü> &#38; <![CDATA[5<6]]>", "<ü x='1'>d~og</ü> &amp; 5&lt;6"),
+    ],
+)
+def test_markup_comes_back_as_it_was_written(kind: str, text: str, wanted: str | None) -> None:
+    rebuilt = translate(text, TextOptions(format=kind))  # type: ignore[arg-type]
+    assert rebuilt.report["complete"] and characters(rebuilt.text) == characters(wanted or text)
+    assert wanted is None or rebuilt.text == wanted
+
+
+def test_xliff_1_1_is_read_and_a_slide_keeps_its_line_feeds() -> None:
+    unit = "<file><body><trans-unit id='1'><source>The dog</source></trans-unit></body></file>"
+    old = f'<xliff xmlns="urn:oasis:names:tc:xliff:document:1.1" version="1.1">{unit}</xliff>'
+    assert [passage.text for passage in read_document("a.xlf", old.encode()).passages] == ["The dog"]
+    (passage,) = read_document("a.pptx", make(".pptx", [["The dog\nThe man"]])).passages
+    assert re.fullmatch(r"The dog<br [^>]*>The man", passage.text)

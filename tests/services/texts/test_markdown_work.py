@@ -46,6 +46,10 @@ def calls(text: str) -> int:
         "> ",
         "- a\n",
         "|a",
+        "**a** ",
+        "!!! note\n",
+        "!!! note\n    a\n\n",
+        "> !!! note\n",
     ],
 )
 def test_work_grows_with_the_length(unit: str) -> None:

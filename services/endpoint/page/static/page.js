@@ -51,7 +51,7 @@
       if ((reply.headers.get("Content-Type") || "").startsWith("text/html")) answer.innerHTML = html;
       else problem(JSON.parse(html).error);
       said.textContent = reply.ok ? "Translated." : "";
-      draw(); choices();
+      draw(); choices(); offer();
     } catch (trouble) {
       if (mine !== current || trouble.name === "AbortError") return;
       asked = "";
@@ -259,7 +259,7 @@
       link.download = "";
       place.classList.remove("empty");
       place.replaceChildren(link);
-      said.textContent = "Translated.";
+      said.textContent = ["Translated.", ...(found.notes || [])].join(" ");
     } catch (trouble) {
       if (mine === current && trouble.name !== "AbortError") problem("The server does not answer.");
     } finally { if (mine === current) current = undefined; }
@@ -317,6 +317,35 @@
     said.textContent = "Taken.";
   };
 
+  // ---------------------------------------------------------------- a better translation, for the memory
+  const offer = () => {
+    const button = $("#better");
+    if (button) button.hidden = !("suggestions" in form.dataset);
+  };
+  const better = async (button) => {
+    const shown = $("#translation");
+    if (!shown.isContentEditable) {
+      forget();
+      shown.textContent = shown.dataset.text || shown.textContent;
+      shown.contentEditable = "plaintext-only";
+      shown.removeAttribute("aria-readonly");
+      shown.focus();
+      button.textContent = "Send";
+      return;
+    }
+    const body = { q: text.value, s: shown.textContent, source: shown.dataset.source, target: target.value };
+    if (key) body.api_key = key.value;
+    try {
+      const reply = await fetch("suggest", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+      if (!reply.ok) { looked.textContent = (await reply.json()).error; return; }
+      shown.contentEditable = "false";
+      shown.setAttribute("aria-readonly", "true");
+      draw();
+      button.textContent = "Suggest a better one";
+      looked.textContent = said.textContent = "Kept in the memory.";
+    } catch { looked.textContent = "The server does not answer."; }
+  };
+
   // ---------------------------------------------------------------- copying, and the same from a program
   const code = $("#code"), tabs = $("#tabs");
   const program = () => {
@@ -334,6 +363,7 @@
     const button = event.target.closest("button");
     if (!button) return;
     if ("choice" in button.dataset) choose(button);
+    else if (button.id === "better") better(button);
     else if (button.dataset.code) {
       for (const one of tabs.querySelectorAll("[data-code]")) one.setAttribute("aria-pressed", String(one === button));
       program();
@@ -351,7 +381,7 @@
   });
 
   // a browser may have restored the form, or the server answered it without script
-  limit(); count(); program(); draw(); choices(); used(); list();
+  limit(); count(); program(); draw(); choices(); offer(); used(); list();
   if ($("#translation")) asked = values().toString();
   else if (text.value.trim() && !$(".notice", answer)) translate();
 })();

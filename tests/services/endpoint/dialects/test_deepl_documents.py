@@ -141,3 +141,9 @@ def test_a_document_is_its_owners_and_paid(stage: Stage, documents: Documents, t
 def test_a_server_without_documents_says_so(stage: Stage) -> None:
     answer = upload(stage)
     assert answer.status_code == 403 and "disabled" in answer.json()["message"]
+
+
+def test_the_owner_is_told_that_there_was_nothing_to_translate(stage: Stage, documents: Documents) -> None:
+    handle = upload(stage, "a.json", b'{"size": 42}').json()
+    assert documents.work()
+    assert status(stage, handle).json()["notes"] == ["no text to translate was found in it"]

@@ -13,7 +13,7 @@ import pytest
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job, Notice
-from dragoman.services.jobs.pages.search import Search, read_search
+from dragoman.services.jobs.pages.listing import Search, read_search
 from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.test_pages import names
 from tests.services.jobs.pages.world import World, csrf

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.pages import evaluated
+from dragoman.services.jobs.pages import models
 from dragoman.services.jobs.service.tracking import Model, Move
 from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.test_shards import SPLITS, change, made_by, plain
@@ -46,9 +46,9 @@ def test_samples_and_pictures_of_the_run_stand_on_the_page(browser: httpx.Client
 
 
 def test_a_picture_that_is_too_large_is_left_out(browser: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluated, "LARGEST_PICTURE", len(PIXEL) - 1)
+    monkeypatch.setattr(models, "LARGEST_PICTURE", len(PIXEL) - 1)
     assert browser.get(f"{PAGE}/pictures/attention").status_code == 404
-    monkeypatch.setattr(evaluated, "LARGEST", 10)
+    monkeypatch.setattr(models, "LARGEST", 10)
     assert "Ein Hund läuft." not in browser.get(PAGE).text
 
 

@@ -1,1 +1,0 @@
-"""The Alembic migrations of the endpoint's tables."""

@@ -1,1 +1,0 @@
-"""The changes of the endpoint's tables, one file each, oldest first."""

@@ -1,1 +1,0 @@
-"""The changes of the ledger's tables, one file each, oldest first."""

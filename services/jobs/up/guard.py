@@ -1,0 +1,72 @@
+"""Ends the processes that a killed `dragoman up` leaves: `python -m dragoman.services.jobs.up.guard MARK FOLDER`.
+
+It waits for the end of its standard input, which comes when `up` has ended, for whatever reason.
+"""
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+
+import psutil
+
+MARK = "DRAGOMAN_UP"  # the variable: MARK/NAME, of the `up` and of the child
+PATIENCE = 20.0  # seconds that a process has to end in order
+LOOK = 0.5  # seconds between two looks at the processes
+logger = logging.getLogger(__name__)
+
+
+def end_marked(mark: str) -> int:
+    """Sends SIGTERM to all processes with this mark and their descendants, then SIGKILL; returns their number."""
+    told: set[psutil.Process] = set()
+    began = time.monotonic()
+    while left := marked(mark):
+        waited = time.monotonic() - began
+        if waited > PATIENCE + 5:
+            logger.warning("%d processes do not end: %s", len(left), ", ".join(str(one.pid) for one in left))
+            break
+        for one in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if waited > PATIENCE:
+                    one.kill()
+                elif one not in told:
+                    one.terminate()
+        told.update(left)
+        psutil.wait_procs(left, timeout=LOOK)
+    return len(told)
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """Returns this user's processes that have this mark, and their descendants."""
+    user = os.getuid()
+    found: dict[int, psutil.Process] = {}
+    parents: dict[psutil.Process, int] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.uids().real != user or process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            parents[process] = process.ppid()
+            if process.environ().get(MARK, "").startswith(mark):
+                found[process.pid] = process
+    while more := {one.pid: one for one, parent in parents.items() if parent in found and one.pid not in found}:
+        found |= more
+    return list(found.values())
+
+
+def main(argv: Sequence[str]) -> int:
+    """Waits, then ends the processes with this mark and removes the folder of their sockets."""
+    mark, folder = argv
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    sys.stdin.buffer.read()
+    end_marked(mark)
+    shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,151 @@
+"""The logins of the MLflow that `dragoman up` starts: one for people, an admin's, and one for jobs, with fewer rights.
+
+Each is in a file of HOME/service that only this user can read, in the form of ~/.mlflow/credentials. The jobs' user may
+write runs and models, but neither delete those of others nor change users or permissions. MLflow keeps the users in a
+database of its own: docs/backup.md says how both get a new password.
+"""
+
+import configparser
+import logging
+import os
+import secrets
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from dragoman.model.errors import ServiceError
+from dragoman.model.mlflow_client import make_database
+
+ADMIN, JOBS = "dragoman", "dragoman-jobs"  # users
+FILES = {ADMIN: "mlflow_credentials", JOBS: "mlflow_jobs_credentials"}
+GRANTED = {"experiment": "EDIT", "registered_model": "EDIT"}  # the jobs' rights on what others have made
+LOGINS = "mlflow_auth.db"  # of users and permissions
+READ_ONLY = 0o600
+PAUSE = 1.0  # seconds until MLflow is asked again
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Login:
+    """A user of MLflow."""
+
+    user: str
+    password: str
+
+    def variables(self) -> dict[str, str]:
+        """Returns the variables by which MLflow's clients log in."""
+        return {"MLFLOW_TRACKING_USERNAME": self.user, "MLFLOW_TRACKING_PASSWORD": self.password}
+
+
+def logins(folder: Path) -> tuple[Login, Login]:
+    """Returns the admin's login and the jobs'; makes a missing one."""
+    return _login(folder, ADMIN), _login(folder, JOBS)
+
+
+def read_login(path: Path) -> Login:
+    """Returns the login in a file."""
+    found = configparser.ConfigParser(interpolation=None)
+    try:
+        found.read_string(path.read_text(encoding="utf-8"))
+        return Login(found["mlflow"]["mlflow_tracking_username"], found["mlflow"]["mlflow_tracking_password"])
+    except (OSError, UnicodeDecodeError, KeyError, configparser.Error) as problem:
+        raise ServiceError(f"{path}: holds no login of MLflow ({type(problem).__name__})") from None
+
+
+def server_variables(folder: Path, admin: Login) -> dict[str, str]:
+    """Writes MLflow's login settings to `folder` and returns the variables of its server."""
+    settings = folder / "mlflow_auth.ini"
+    # hashing a password is slow on purpose, and a registration makes over a hundred requests: cached for a minute
+    lines = ("[mlflow]", "default_permission = READ", "auth_cache_ttl_seconds = 60")
+    _write(settings, "\n".join([*lines, f"database_uri = sqlite:///{folder}/{LOGINS}", ""]))
+    return {
+        "MLFLOW_AUTH_CONFIG_PATH": str(settings),
+        "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(32),
+        "MLFLOW_AUTH_ADMIN_USERNAME": admin.user,
+        "MLFLOW_AUTH_ADMIN_PASSWORD": admin.password,
+    }
+
+
+def admit_jobs(address: str, admin: Login, jobs: Login) -> bool:
+    """Gives the jobs' user access; returns True once an MLflow that asks for a login has answered.
+
+    Repeating it changes nothing."""
+    who = (admin.user, admin.password)
+    named = {"username": jobs.user}
+    try:
+        with httpx.Client(base_url=f"{address}/api", auth=who, timeout=30.0) as client:
+            known = client.get("/2.0/mlflow/users/get", params=named)
+            if known.status_code == 404:
+                client.post("/2.0/mlflow/users/create", json={**named, "password": jobs.password}).raise_for_status()
+            else:
+                known.raise_for_status()
+            for kind, permission in GRANTED.items():
+                grant = {**named, "resource_type": kind, "resource_id": "*", "permission": permission}
+                client.post("/3.0/mlflow/users/permissions/grant", json=grant).raise_for_status()
+    except httpx.HTTPStatusError as problem:
+        code = problem.response.status_code
+        if code == 401:
+            logger.warning("MLflow refuses the login of its admin: it has another password than %s", FILES[admin.user])
+        return code < 500 and code != 404  # an MLflow without a login, which is about to end, knows no users
+    except httpx.HTTPError:
+        return False
+    return True
+
+
+def keep_admitting(address: str, admin: Login, jobs: Login, ending: threading.Event) -> None:
+    """Gives the jobs' user access as soon as MLflow answers, in a thread of its own."""
+
+    def admit() -> None:
+        while not admit_jobs(address, admin, jobs) and not ending.wait(PAUSE):
+            pass
+
+    threading.Thread(target=admit, name="mlflow-login", daemon=True).start()
+
+
+def _login(folder: Path, user: str) -> Login:
+    path = folder / FILES[user]
+    if not path.is_file():
+        lines = ("[mlflow]", f"mlflow_tracking_username = {user}")
+        _write(path, "\n".join([*lines, f"mlflow_tracking_password = {secrets.token_urlsafe(32)}", ""]))
+    return read_login(path)
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes a file that only this user can read, from its first moment."""
+    part = path.with_name(f".part-{path.name}-{secrets.token_hex(4)}")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, READ_ONLY)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    part.replace(path)
+
+
+def local_login(folder: Path) -> Mapping[str, str]:
+    """Returns the variables of the jobs' login of the service in `folder`; none if this user may not read it."""
+    try:
+        return read_login(folder / FILES[JOBS]).variables()
+    except ServiceError:
+        return {}
+
+
+def main(argv: Sequence[str]) -> None:
+    """Makes missing databases (`logins` is empty for a server without a login), and becomes the server."""
+    runs, logins, *words = argv
+    make_database(Path(runs))
+    if logins:
+        make_database(Path(logins), make_login_tables)
+    os.execv(sys.executable, [sys.executable, "-m", "mlflow", "server", *words])
+
+
+def make_login_tables(address: str) -> None:
+    """Makes the tables of MLflow's users and permissions."""
+    upgrade = [sys.executable, "-m", "mlflow.server.auth", "db", "upgrade", f"--url={address}"]
+    subprocess.run(upgrade, check=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
