@@ -138,7 +138,7 @@ class Schedules:
         key = f"schedule-{one.id}-{at:.0f}"
         if one.job and self.ledger.states([one.job]).get(one.job, "succeeded") not in ENDED:
             raise UserError(f"its last job {one.job} had not ended")
-        options = schemas.Options.model_validate(one.options)
+        options = schemas.Options.model_validate({key: one.options[key] for key in one.options.keys() - {"token"}})
         if options.project:
             Projects(self.ledger).check_member(options.project, one.owner, admin=False)
         words, most = fill(one.words, at), self.config.waiting
