@@ -87,7 +87,7 @@ def add_schedules(router: APIRouter, site: Site) -> None:
             one = own(person, number)
             match action:
                 case "pause" | "resume":
-                    kept.set_active(one, action == "resume", person.owner)
+                    kept.set_active(one, action == "resume", person)
                 case "remove":
                     kept.remove(one, person.owner)
                 case _:
