@@ -125,6 +125,8 @@ def shadow(run: Run) -> str:
     signs = list(run.text)
     for mask in run.masks:
         if mask.kind in ("emoji", "soft", "border"):
+            if mask.raw.isascii() and mask.kind == "emoji":  # a smiley has no letters and no marks
+                signs[mask.start : mask.end] = "\u263a" * (mask.end - mask.start)
             continue
         first = "" if mask.kind == "number" or mask.anchor else "X"
         body = first + run.text[mask.start + len(first) : mask.end]

@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.model.errors import UserError
@@ -136,6 +136,7 @@ def test_markup_stays_valid_and_every_tag_is_there_once(name: str, form: str) ->
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=60), st.sampled_from(FORMATS))
+@example(":D", "text")
 def test_any_text_can_be_prepared_and_rebuilt(text: str, form: str) -> None:
     """Unless it is refused for its markup."""
     try:
