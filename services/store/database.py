@@ -47,12 +47,12 @@ class Database:
         with Session(self.engine, expire_on_commit=False) as session:
             yield session
 
-    def all(self, query: Select[tuple[T]]) -> list[T]:
+    def all(self, query: Select[T]) -> list[T]:
         """Returns what a query finds."""
         with self.read() as session:
             return list(session.scalars(query))
 
-    def first(self, query: Select[tuple[T]]) -> T | None:
+    def first(self, query: Select[T]) -> T | None:
         """Returns the first that a query finds; None if it finds nothing."""
         with self.read() as session:
             return session.scalars(query).first()
