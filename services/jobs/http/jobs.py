@@ -1,4 +1,4 @@
-"""What is handed in and what becomes of it: plans, jobs, their logs, streams of changes, presets, schedules."""
+"""The routes of submissions and jobs: plans, jobs, their logs, streams of changes, presets, schedules."""
 
 from typing import Annotated, Any
 

@@ -78,8 +78,7 @@ class OwnTokens:
     def of(self, owner: str) -> list[Token]:
         """Returns an owner's tokens that are valid or expired, newest first; not those of administrators."""
         query = select(Token).where(Token.owner == owner, Token.kind != ISSUED, Token.revoked.is_(None))
-        with self.ledger.database.read() as session:
-            return list(session.scalars(query.order_by(Token.created.desc(), Token.name)))
+        return self.ledger.database.all(query.order_by(Token.created.desc(), Token.name))
 
     def revoke(self, owner: str, name: str, actor: str) -> None:
         """Ends a token and its sessions at once. Raises UserError if the owner has no such token."""

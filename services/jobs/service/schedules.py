@@ -88,13 +88,11 @@ class Schedules:
     def all(self, owner: str | None = None) -> list[Schedule]:
         """Returns the schedules, of one owner or of all, oldest first."""
         query = select(Schedule).order_by(Schedule.id)
-        with self.ledger.database.read() as session:
-            return list(session.scalars(query if owner is None else query.where(Schedule.owner == owner)))
+        return self.ledger.database.all(query if owner is None else query.where(Schedule.owner == owner))
 
     def get(self, number: int) -> Schedule | None:
         """Returns a schedule; None if there is none."""
-        with self.ledger.database.read() as session:
-            return session.get(Schedule, number)
+        return self.ledger.database.get(Schedule, number)
 
     def set_active(self, one: Schedule, active: bool, person: Person) -> None:
         """Pauses a schedule, or lets it go on from its next time, with the token of who resumes it."""
@@ -117,8 +115,7 @@ class Schedules:
         """Submits the jobs that are due."""
         now = self.ledger.now()
         query = select(Schedule).where(Schedule.due <= now).order_by(Schedule.due).limit(AT_ONCE)
-        with self.ledger.database.read() as session:
-            found = list(session.scalars(query))
+        found = self.ledger.database.all(query)
         for one in found:
             values: dict[str, Any] = {"due": next_time(one.every, now), "trouble": ""}
             try:
