@@ -31,14 +31,16 @@ PATIENCE = 300.0  # seconds for a start
 def run(quick: bool, args: list[str]) -> Result:
     """Seconds of the slowest start after a killed one, and of an undisturbed first start."""
     moments = int(args[0]) if args else 3 if quick else 30
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         home = Home(Path(folder) / "whole")
+        stack.callback(home.end)
         whole = home.start_and_check()
         home.end()
         print(f"undisturbed: {whole:.1f} s", flush=True)
         took, broken = [], 0
         for number in range(moments):
             home = Home(Path(folder) / str(number))
+            stack.callback(home.end)  # if a signal ends this
             at = whole * (number + 0.5) / moments
             state = home.start_and_kill(at, alone=bool(number % 2))
             try:
@@ -125,6 +127,6 @@ class Home:
             return False
 
     def end(self) -> None:
-        assert self.process is not None
-        self.process.terminate()
-        self.process.wait(60)
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(60)

@@ -44,10 +44,9 @@ def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -
     assert main(["nonsense"]) == 2
     assert (
         "Choices: backup, clean, decode, drill, endpoint, endpoint_limits, first_start, forecasts, heads, hour, "
-        "jobs, lengths, lm_minutes, memory, minutes, modifiers, multilingual, networks, nodes, norms, pages, quality, "
-        "read, scale, "
-        "scheduling, senses, shard, start, storage, student, swaps, train, transfer, word2vec"
-        in capsys.readouterr().err
+        "jobs, lengths, lm_minutes, memory, minutes, modifiers, multilingual, networks, nodes, norms, pages, "
+        "quality, read, scale, scheduling, senses, shard, start, storage, student, swaps, train, transfer, "
+        "word2vec" in capsys.readouterr().err
     )
 
 
