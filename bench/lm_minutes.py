@@ -26,7 +26,7 @@ from dragoman.model.networks.architectures import architecture
 from dragoman.model.runs import paths
 from dragoman.pipelines import train
 from dragoman.pipelines.cluster.ranks import Ranks
-from dragoman.pipelines.comparison.speed import TrainingRecord, training_record
+from dragoman.pipelines.comparison.measures import TrainingRecord, training_record
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks.language import make_loader, validation_batches

@@ -14,7 +14,7 @@ from bench.result import Result
 from bench.sense_uses import MOST, SENSES, accuracies, draw_uses, vectors_of
 from dragoman.model.errors import UserError
 from dragoman.model.inference.sentence_vectors import load_any_bundle, network_vectors
-from dragoman.model.inference.uses_picture import uses_picture
+from dragoman.model.inference.words_in_context import uses_picture
 
 
 def run(quick: bool, args: list[str]) -> Result:

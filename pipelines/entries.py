@@ -111,11 +111,7 @@ def needs_ray(verb: str, config: Config) -> bool:
 
 
 def refuse_without_gpu(config: Config) -> None:
-    """Refuses a missing GPU before anything starts; a remote cluster checks its own.
-
-    Raises:
-        UserError: `cluster.device=cuda` on a machine where torch sees no GPU.
-    """
+    """Refuses a missing GPU before anything starts; a remote cluster checks its own."""
     if config.cluster.device != "cuda" or config.cluster.address is not None:
         return
     from torch import cuda

@@ -144,11 +144,7 @@ def _ancestors(given: GivenTokenizer | None, sources: Sequence[Source]) -> Itera
 
 
 def find_input(config: Config) -> Input:
-    """Fetches and finds the files of the corpus, its models and its tokenizer.
-
-    Raises:
-        UserError: settings that do not fit each other, or what is missing, named.
-    """
+    """Fetches and finds the files of the corpus, its models and its tokenizer."""
     languages = config.languages
     check_rules(config.corpus, config.corpus.format not in ("text", "labelled") and len(languages) > 1)
     fetch(config.corpus.fetch, config.corpus.root)

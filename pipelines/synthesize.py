@@ -55,11 +55,7 @@ class Row(TypedDict):
 
 
 def task(config: SynthesizeRoot) -> int:
-    """Translates, scores, keeps the best and writes them; goes on where a stopped command was.
-
-    Raises:
-        UserError: no such bundle or split, shards without the bundle's language, or a folder with something else.
-    """
+    """Translates, scores, keeps the best and writes them; goes on where a stopped command was."""
     settings = config.synthesize
     if settings.bundle is None:
         raise UserError("synthesize.bundle=RUN is needed: the model that translates")
@@ -119,11 +115,7 @@ def _side(shards: Path, bundle: TranslationBundle) -> int:
 
 
 def _is_done(folder: Path, facts: dict[str, Any], keep: float) -> bool:
-    """Returns True if the folder holds all of this; readies it for the rest if it holds a part of this or nothing.
-
-    Raises:
-        UserError: it holds something else.
-    """
+    """Returns True if the folder holds all of this; readies it for the rest if it holds a part of this or nothing."""
     done = read_object(folder / RECORD)
     if done:
         same, pairs = {**done, **facts, "keep": keep} == done, folder / PAIRS

@@ -23,11 +23,7 @@ def main(argv: list[str]) -> int:
 
 
 def task(config: VerifyRoot) -> int:
-    """Verifies the run `name` and prints what was compared.
-
-    Raises:
-        UserError: no such run, or its shards are not visible.
-    """
+    """Verifies the run `name` and prints what was compared."""
     checks = verify(config)
     same = all(one.result != "differs" for one in checks)
     if config.verify.format == "json":

@@ -30,7 +30,7 @@ model/layers/low_rank.py: model/layers/test_low_rank.py
 alpha / rank) => alpha)
 model/decoding/hypothesis.py: model/decoding/test_search.py
 max(1, len(tokens)) ** => max(1, len(tokens) - 1) **
-model/decoding/sampling.py: model/decoding/test_sampling.py
+model/decoding/generation.py: model/decoding/test_sampling.py
 probabilities[:, top_k:] => probabilities[:, top_k + 1 :]
 model/settings.py: model/inference/test_translator.py model/decoding/test_search.py
 + self.max_extra, positions) => + self.max_extra, positions + 1)
@@ -60,7 +60,7 @@ pipelines/loaders/window.py: pipelines/loaders/test_pairs.py pipelines/loaders/t
 (last - begin + 1) * length(last) => (last - begin) * length(last)
 pipelines/loaders/pairs.py: pipelines/loaders/test_pairs.py
 + epoch) % 2 == 1 => + epoch) % 2 == 0
-pipelines/loaders/masking.py: pipelines/loaders/test_text_loaders.py
+pipelines/loaders/masked.py: pipelines/loaders/test_text_loaders.py
 (what >= MASKED) & (what < RANDOM) => (what >= MASKED)
 pipelines/training/optimizer.py: pipelines/training/test_optimizer.py
 , 1) / step) => , 1) / (step + 1))
@@ -68,9 +68,9 @@ pipelines/training/optimizer.py: pipelines/training/test_optimizer.py
 weight_decay=0.0)] => weight_decay=config.weight_decay)]
 pipelines/evaluation/metrics.py: pipelines/test_evaluate.py
 CHRF(), plain) => CHRF(word_order=2), plain)
-pipelines/evaluation/resampling.py: pipelines/evaluation/test_resampling.py
+pipelines/evaluation/significance.py: pipelines/evaluation/test_significance.py
 2 * t.sf( => t.sf(
-pipelines/evaluation/resampling.py: pipelines/evaluation/test_resampling.py
+pipelines/evaluation/significance.py: pipelines/evaluation/test_significance.py
 (len(p_values) - rank) => len(p_values)
 pipelines/tracking/gate.py: pipelines/tracking/test_promotion.py
 (number * (number + 1)) => (number + 1)

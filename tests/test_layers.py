@@ -149,10 +149,10 @@ TABLES = {"services.verbs", "services.entries", "pipelines.entries", "pipelines.
 PRIVATE = {
     **dict.fromkeys(
         (
-            ("pipelines.training.muon", "torch._foreach_add_"),
-            ("pipelines.training.muon", "torch._foreach_lerp"),
-            ("pipelines.training.muon", "torch._foreach_lerp_"),
-            ("pipelines.training.muon", "torch._foreach_mul_"),
+            ("pipelines.training.optimizer", "torch._foreach_add_"),
+            ("pipelines.training.optimizer", "torch._foreach_lerp"),
+            ("pipelines.training.optimizer", "torch._foreach_lerp_"),
+            ("pipelines.training.optimizer", "torch._foreach_mul_"),
             ("pipelines.training.optimizer", "torch._foreach_lerp_"),
             ("pipelines.training.optimizer", "torch._foreach_mul_"),
         ),

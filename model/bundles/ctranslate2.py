@@ -35,9 +35,6 @@ def export(
 
     int8 stores the weights of products and tables as 8-bit integers with one scale per row. Its translations are close
     to float32's but not equal, so it is served only where its score on the validation set is good enough.
-
-    Raises:
-        UserError: an architecture that CTranslate2 cannot run.
     """
     if not isinstance(network, Transformer):
         raise UserError(f"{type(network).__name__}: CTranslate2 runs encoder-decoder Transformers only")

@@ -92,9 +92,6 @@ def new_bundle(directory: Path, record: Mapping[str, Any], facts: Mapping[str, A
     """Yields a folder for a bundle's files; at the end it gets its config.json and replaces `directory`.
 
     `record` describes the bundle, `facts` its origin: JSON, with at least `pair`.
-
-    Raises:
-        UserError: a fact uses a name of the bundle's own fields.
     """
     check_facts(facts, {*STRUCTURE, *record})
     with atomic_directory(directory) as work:
@@ -136,9 +133,6 @@ def read_record(directory: Path, kind: str, own: tuple[str, ...]) -> tuple[dict[
     """Returns the content of config.json of a bundle of `kind` and the fields that all kinds share; checks every file.
 
     `own`: the fields that a bundle of this kind adds.
-
-    Raises:
-        UserError: not a bundle, another kind, a missing field or file, or a file that differs from the one saved.
     """
     record, digest = _content(directory)
     path = directory / CONFIG

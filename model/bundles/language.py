@@ -128,11 +128,7 @@ def load_text_bundle(directory: Path, kind: TextKind | None = None) -> TextBundl
 
 
 def text_kind(name: str) -> TextKind:
-    """Returns the kind of bundle that holds this architecture's networks.
-
-    Raises:
-        UserError: an unknown architecture, or one of another kind.
-    """
+    """Returns the kind of bundle that holds this architecture's networks."""
     kind = architecture(name).kind
     for found in get_args(TextKind):
         if kind == found:

@@ -132,11 +132,7 @@ def write_onnx(folder: Path, bundle: object) -> None:
 
 
 def graphs_of(bundle: object) -> dict[str, Graph]:
-    """Returns file -> graph.
-
-    Raises:
-        UserError: a network that is not exported.
-    """
+    """Returns file -> graph."""
     texts, length, _ = EXAMPLE
     ids = {"input_ids": torch.full((texts, length), UNK)}
     free = {"input_ids": {0: "batch", 1: "length"}}
@@ -215,11 +211,7 @@ def record(bundle: object) -> dict[str, Any]:
 
 
 def tokenizer_files(bundle: object) -> dict[str, str]:
-    """Returns file -> content.
-
-    Raises:
-        UserError: a tokenizer without subwords.
-    """
+    """Returns file -> content."""
     if isinstance(bundle, TranslationBundle) and not bundle.tokenizers.joint:
         sides = {"source": bundle.tokenizers.source, "target": bundle.tokenizers.target}
         return {f"{side}_{FILE}": tokenizer_json(one, bundle.normalisation) for side, one in sides.items()}

@@ -53,22 +53,14 @@ def write_static_table(folder: Path, bundle: object, components: int) -> None:
 
 
 def encoder_bundle(bundle: object) -> TextBundle | LabelBundle:
-    """Returns the bundle, which holds an encoder.
-
-    Raises:
-        UserError: another kind of network.
-    """
+    """Returns the bundle, which holds an encoder."""
     if not isinstance(bundle, TextBundle | LabelBundle) or not isinstance(bundle.network, TokenEncoder):
         raise UserError("model2vec: only encoders are distilled: masked models and labels' Transformers")
     return bundle
 
 
 def distil(bundle: object, components: int) -> NDArray[np.float32]:
-    """Returns the table (V, C) of an encoder; `components`: C, 0 for as many as there are.
-
-    Raises:
-        UserError: not an encoder, or more components than numbers in a vector.
-    """
+    """Returns the table (V, C) of an encoder; `components`: C, 0 for as many as there are."""
     bundle = encoder_bundle(bundle)
     assert isinstance(bundle.network, TokenEncoder)
     most = min(bundle.config.width, bundle.tokenizer.vocabulary - len(SPECIAL))

@@ -24,14 +24,17 @@ from numpy.typing import NDArray
 
 from dragoman.model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
 from dragoman.model.errors import UserError
-from dragoman.model.text.tokenizer import TokenizerPair, canonical_json
+from dragoman.model.text.tokenizer import SPECIAL_PIECES, TokenizerPair, canonical_json
 from dragoman.model.text.tokenizers import load_pair
-from dragoman.model.text.words import WordTokenizer
+from dragoman.model.text.words import WordRules, WordTokenizer
 from dragoman.model.word_vectors.embeddings import Embeddings, TextBasis
 from dragoman.model.word_vectors.formats import Format, write_format
+from dragoman.model.word_vectors.glove import GloveConfig
 from dragoman.model.word_vectors.methods import method_config, method_type
+from dragoman.model.word_vectors.read_rows import ReadVectors
 from dragoman.model.word_vectors.search import Table, is_sparse
 from dragoman.model.word_vectors.subwords import Subwords
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
 
 WORDS, EXPORTS = "words.json", "exports"
 TABLES = ("vectors", "contexts", "weights", "subwords")
@@ -213,3 +216,33 @@ def _map_tensor(path: Path, name: str) -> NDArray[np.float32]:
     if entry["dtype"] != "F32" or end - begin != 4 * math.prod(shape):
         raise ValueError(f"{name} is not float32 of the shape {shape}")
     return np.memmap(path, np.float32, "r", 8 + length + begin, shape)
+
+
+def save_read(directory: Path, found: ReadVectors, language: str, origin: Mapping[str, Any]) -> None:
+    """Writes the bundle; its fact `imported` holds `origin`.
+
+    The files do not say how they were trained: `model` names the family of their format, and nothing is trained on.
+    Words are looked up as they stand, in lower case if all of them are.
+
+    Raises:
+        UserError: no words, or vectors that are not finite.
+    """
+    width = int(found.vectors.shape[1])
+    config = (GloveConfig if found.format == "GloVe" else Word2VecConfig)(name="imported", width=width)
+    lowercase = all(word == word.lower() for word in found.words)
+    tokenizer = WordTokenizer([*SPECIAL_PIECES, *found.words], WordRules(lowercase=lowercase))
+    counts = np.zeros(len(found.words), np.int64) if found.counts is None else found.counts
+    facts: dict[str, Any] = {"pair": language, "normalisation": "NFC"}
+    tables = {"vectors": found.vectors}
+    if found.subwords is not None:
+        facts[SUBWORDS] = [found.subwords.shortest, found.subwords.longest]
+        tables[SUBWORDS] = found.subwords.table
+    save_vectors(
+        directory,
+        words=found.words,
+        counts=counts,
+        tables=tables,
+        config=config,
+        tokenizer=TokenizerPair(tokenizer, tokenizer),
+        facts=facts | {"imported": {**origin, "dropped_words": found.dropped}},
+    )

@@ -22,11 +22,7 @@ def distinct_weights(network: Network) -> dict[str, Tensor]:
 
 
 def load_weights(network: Network, path: Path) -> None:
-    """Loads a safetensors file into the network; the file names each distinct tensor once.
-
-    Raises:
-        UserError: a tensor is unexpected, missing, or of another shape.
-    """
+    """Loads a safetensors file into the network; the file names each distinct tensor once."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 

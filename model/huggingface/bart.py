@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from dragoman.model.errors import UserError
-from dragoman.model.huggingface.folder import CONFIG, Folder, Tables, Tensors
-from dragoman.model.huggingface.options import Imported, ImportOptions
+from dragoman.model.huggingface.folder import CONFIG, Folder, Imported, ImportOptions, Tables, Tensors
 from dragoman.model.huggingface.pieces import added_tokens, before_added, read_pieces
 from dragoman.model.huggingface.vocabulary import (
     Order,
@@ -38,11 +37,7 @@ OFFSET = 2  # M2M-100's first position is that of its padding plus one
 
 
 def read_marian(folder: Folder, options: ImportOptions) -> Imported:
-    """Reads a MarianMTModel, such as those of OPUS-MT.
-
-    Raises:
-        UserError: a file is missing or does not fit; names it.
-    """
+    """Reads a MarianMTModel, such as those of OPUS-MT."""
     shared = folder.setting("share_encoder_decoder_embeddings", bool, True)
     names = [named(folder, "vocab.json"), named(folder, "vocab.json" if shared else "target_vocab.json")]
     sizes = [folder.setting("vocab_size", int)]
@@ -76,11 +71,7 @@ def read_marian(folder: Folder, options: ImportOptions) -> Imported:
 
 
 def read_m2m(folder: Folder, options: ImportOptions) -> Imported:
-    """Reads an M2M100ForConditionalGeneration: M2M-100 and, if it has no vocab.json, NLLB.
-
-    Raises:
-        UserError: a file is missing or does not fit, or no token stands for a language; names it.
-    """
+    """Reads an M2M100ForConditionalGeneration: M2M-100 and, if it has no vocab.json, NLLB."""
     size = folder.setting("vocab_size", int)
     added = added_tokens(folder)
     names = m2m_names(folder) if (folder.path / "vocab.json").is_file() else nllb_names(folder)
@@ -121,11 +112,7 @@ def read_m2m(folder: Folder, options: ImportOptions) -> Imported:
 def shape(
     folder: Folder, norm: Any, positions: Any, source_prefix: list[int], target_prefix: list[int] | None = None
 ) -> TransformerConfig:
-    """Returns our configuration of the stack that config.json describes.
-
-    Raises:
-        UserError: a value that our network has no form of.
-    """
+    """Returns our configuration of the stack that config.json describes."""
     width, heads, inner = (
         same_on_both(folder, *keys)
         for keys in (("d_model",), ("encoder_attention_heads", "decoder_attention_heads"),
@@ -156,11 +143,7 @@ def shape(
 
 
 def same_on_both(folder: Folder, *keys: str) -> int:
-    """Returns the one value of settings that our network has once for both sides.
-
-    Raises:
-        UserError: they differ.
-    """
+    """Returns the one value of settings that our network has once for both sides."""
     found = {key: int(folder.setting(key, int)) for key in keys}
     if len(set(found.values())) > 1:
         told = ", ".join(f"{key}={value}" for key, value in found.items())
@@ -177,11 +160,7 @@ def fill_stacks(
     width_order: Tensor,
     scaled: bool,
 ) -> None:
-    """Gives the network their weights; `scaled`: their tables of source and target have our scale.
-
-    Raises:
-        UserError: a tensor is missing, left over or of another shape.
-    """
+    """Gives the network their weights; `scaled`: their tables of source and target have our scale."""
     config = network.config
     scale = 1.0 if scaled else config.width**-0.5
     state = {
@@ -259,11 +238,7 @@ def m2m_positions(length: int, width: int) -> Tensor:
 
 
 def named(folder: Folder, file: str) -> dict[int, str]:
-    """Returns id -> piece of a vocabulary's file, which maps pieces to ids.
-
-    Raises:
-        UserError: no such file, or other content.
-    """
+    """Returns id -> piece of a vocabulary's file, which maps pieces to ids."""
     content = folder.json(file)
     if not all(isinstance(number, int) and number >= 0 for number in content.values()):
         raise UserError(f"{folder.path / file}: must map pieces to ids")
@@ -271,11 +246,7 @@ def named(folder: Folder, file: str) -> dict[int, str]:
 
 
 def marian_order(folder: Folder, names: dict[int, str], size: int) -> Order:
-    """Returns our order of a vocabulary of Marian; its special tokens are found by their pieces.
-
-    Raises:
-        UserError: the vocabulary has not the special tokens, or more pieces than the network.
-    """
+    """Returns our order of a vocabulary of Marian; its special tokens are found by their pieces."""
     ids = {piece: number for number, piece in names.items()}
     for piece in ("<unk>", "</s>"):
         if piece not in ids:
@@ -310,11 +281,7 @@ def nllb_names(folder: Folder) -> dict[int, str]:
 
 
 def listed_tokens(folder: Folder) -> list[str]:
-    """Returns the additional tokens in the order of their ids, wherever a version of transformers writes them.
-
-    Raises:
-        UserError: none are listed.
-    """
+    """Returns the additional tokens in the order of their ids, wherever a version of transformers writes them."""
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
         content = folder.optional(file)
         for key in ("additional_special_tokens", "extra_special_tokens"):

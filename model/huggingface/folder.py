@@ -6,6 +6,7 @@ Weights that are pickles are never opened: to unpickle a file is to run what its
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,33 @@ from torch import Tensor
 from dragoman.model.errors import UserError
 from dragoman.model.files import file_sha256
 from dragoman.model.networks.network import Tie
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.text.tokenizer import TokenizerPair
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """The languages, and the tokens and words that a multilingual model is told them by."""
+
+    source_language: str
+    target_language: str
+    source_token: str | None = None  # of the source's language; None: found by its code
+    target_token: str | None = None
+    prefix: str = ""  # T5: words before every source
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A network with its weights, its tokenizers, and what there is to tell about it."""
+
+    network: Transformer
+    tokenizers: TokenizerPair
+    notes: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def config(self) -> TransformerConfig:
+        return self.network.config
+
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = re.compile(r".*\.(bin|pt|pth|ckpt|pkl|pickle|h5|msgpack)")

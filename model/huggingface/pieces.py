@@ -16,11 +16,7 @@ KNOWN_NORMALISERS = ("Precompiled", "Replace", "Strip")  # SentencePiece's own, 
 
 
 def read_pieces(folder: Folder, name: str) -> Any:
-    """Returns the SentencePiece model in the file `name` as a ModelProto; without the file that of tokenizer.json.
-
-    Raises:
-        UserError: neither file, or no SentencePiece model of BPE or unigram.
-    """
+    """Returns the SentencePiece model in the file `name` as a ModelProto; without the file that of tokenizer.json."""
     from google.protobuf.message import DecodeError
     from sentencepiece import sentencepiece_model_pb2 as pb2
 
@@ -37,11 +33,7 @@ def read_pieces(folder: Folder, name: str) -> Any:
 
 
 def from_json(folder: Folder) -> Any:
-    """Returns the SentencePiece model that tokenizer.json was made from: the same pieces, scores and ids.
-
-    Raises:
-        UserError: a tokenizer that no SentencePiece model does the same as.
-    """
+    """Returns the SentencePiece model that tokenizer.json was made from: the same pieces, scores and ids."""
     from sentencepiece import sentencepiece_model_pb2 as pb2
 
     content, where = folder.json(TOKENIZER), folder.path / TOKENIZER

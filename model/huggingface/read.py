@@ -9,8 +9,7 @@ from typing import Any
 from dragoman.model.bundles.translation import save_bundle
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.huggingface.bart import read_m2m, read_marian
-from dragoman.model.huggingface.folder import CONFIG, Folder
-from dragoman.model.huggingface.options import Imported, ImportOptions
+from dragoman.model.huggingface.folder import CONFIG, Folder, Imported, ImportOptions
 from dragoman.model.huggingface.t5 import read_t5
 from dragoman.model.schema import build
 from dragoman.model.settings import DecodeConfig
@@ -65,11 +64,7 @@ def save_imported(directory: Path, imported: Imported, folder: Folder, pair: str
 
 
 def decoding(folder: Folder) -> DecodeConfig:
-    """Returns the decoding defaults that the folder names, in our settings.
-
-    Raises:
-        UserError: a value out of its range.
-    """
+    """Returns the decoding defaults that the folder names, in our settings."""
     named = {**folder.config, **folder.optional("generation_config.json")}
     wanted = {"beam": named.get("num_beams"), "length_penalty": named.get("length_penalty")}
     found = build(DecodeConfig, {key: value for key, value in wanted.items() if value is not None}, "generation_config")

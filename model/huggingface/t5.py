@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad as pad_end
 
 from dragoman.model.errors import UserError
-from dragoman.model.huggingface.folder import CONFIG, Folder, Tensors
-from dragoman.model.huggingface.options import Imported, ImportOptions
+from dragoman.model.huggingface.folder import CONFIG, Folder, Imported, ImportOptions, Tensors
 from dragoman.model.huggingface.pieces import added_tokens, before_added, read_pieces
 from dragoman.model.huggingface.vocabulary import our_order, reordered
 from dragoman.model.layers.transformer_layers import GATED, Activation
@@ -31,11 +30,7 @@ EPSILON = 1e-6  # of our RMSNorm
 
 
 def read_t5(folder: Folder, options: ImportOptions) -> Imported:
-    """Reads a T5ForConditionalGeneration or MT5ForConditionalGeneration.
-
-    Raises:
-        UserError: a file is missing or does not fit; names it.
-    """
+    """Reads a T5ForConditionalGeneration or MT5ForConditionalGeneration."""
     size = folder.setting("vocab_size", int)
     model = read_pieces(folder, "spiece.model")
     names = {number: one.piece for number, one in enumerate(model.pieces)}
@@ -72,11 +67,7 @@ def read_t5(folder: Folder, options: ImportOptions) -> Imported:
 
 
 def shape(folder: Folder, prefix: list[int]) -> TransformerConfig:
-    """Returns our configuration of the network that config.json describes.
-
-    Raises:
-        UserError: a value that our network has no form of.
-    """
+    """Returns our configuration of the network that config.json describes."""
     width, head, heads = (folder.setting(key, int) for key in ("d_model", "d_kv", "num_heads"))
     if width % head or head * heads > width:
         raise UserError(
@@ -114,11 +105,7 @@ def shape(folder: Folder, prefix: list[int]) -> TransformerConfig:
 
 
 def stack(tensors: Tensors, config: TransformerConfig, folder: Folder, side: str) -> dict[str, Tensor]:
-    """Returns our weights of one side.
-
-    Raises:
-        UserError: a tensor is missing or of another shape.
-    """
+    """Returns our weights of one side."""
     wide, inner, theirs = config.width, config.feed_forward, folder.setting("num_heads", int)
     head = config.width // config.heads
     narrow = theirs * head

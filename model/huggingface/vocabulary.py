@@ -55,11 +55,7 @@ class Order:
 
 
 def our_order(size: int, *, pad: int, unk: int, eos: int, start: int, mask: int = NONE) -> Order:
-    """Returns the order for a vocabulary of `size` with these special ids; `start` is read before a target.
-
-    Raises:
-        UserError: an id outside of the vocabulary, or one id for two of pad, unk and eos.
-    """
+    """Returns the order for a vocabulary of `size` with these special ids; `start` is read before a target."""
     named = {"pad": pad, "unk": unk, "eos": eos, "decoder_start": start, **({} if mask == NONE else {"mask": mask})}
     for name, found in named.items():
         if not 0 <= found < size:
@@ -79,9 +75,6 @@ def reordered(
     `names`: their id -> piece. Pieces that the vocabulary lacks are not used: a word is then cut otherwise, where their
     tokenizer gives an unknown token. Ids without a name and names that are no pieces (languages) are control tokens.
     `added`: tokens beside the pieces; those of a fine-tuning are pieces with the sign `before` them.
-
-    Raises:
-        UserError: an id outside of the network's table.
     """
     from sentencepiece import sentencepiece_model_pb2 as pb2
 
@@ -144,11 +137,7 @@ def is_language_and_script(name: str) -> bool:
 
 
 def language_token(tokens: Mapping[str, int], language: str, wanted: str | None, key: str) -> int:
-    """Returns the id of a language's token among `tokens`: as `wanted`, else found by the language's code.
-
-    Raises:
-        UserError: none or several fit; names them.
-    """
+    """Returns the id of a language's token among `tokens`: as `wanted`, else found by the language's code."""
     from langcodes import Language
 
     if wanted is not None:

@@ -218,11 +218,7 @@ def cross_maps(network: TranslationNetwork, batch: TranslationBatch) -> NDArray[
 
 
 def shape(network: TranslationNetwork) -> tuple[int, int]:
-    """Returns the number of decoder layers with attention over the source, and of heads in each.
-
-    Raises:
-        UserError: there are none.
-    """
+    """Returns the number of decoder layers with attention over the source, and of heads in each."""
     probe = force_targets([Encoded(np.asarray([EOS]), np.asarray([], np.int64))], network.max_target_positions)
     with evaluating(network) as device, torch.inference_mode():
         found = cross_maps(network, probe.to(device))

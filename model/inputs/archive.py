@@ -28,11 +28,7 @@ class Part:
 
 
 def members_of(path: Path, language: str = "") -> list[Part]:
-    """Returns the .txt members of an archive in their order, or the one of `language` (Books.de-en.de).
-
-    Raises:
-        UserError: the archive is damaged, has no such member, or its members are too large.
-    """
+    """Returns the .txt members of an archive in their order, or the one of `language` (Books.de-en.de)."""
     found = [member for member in _list_members(path) if member.filename.lower().endswith(MEMBERS)]
     if not found and language:
         found = [_find_member(path, language)]
@@ -43,11 +39,7 @@ def members_of(path: Path, language: str = "") -> list[Part]:
 
 
 def member_blocks(path: Path, languages: Sequence[str]) -> Iterator[bytes]:
-    """Yields the member of one language; for two or none, the only member that holds rows.
-
-    Raises:
-        UserError: as `members_of`, or several members match.
-    """
+    """Yields the member of one language; for two or none, the only member that holds rows."""
     if len(languages) == 1:
         member = _find_member(path, languages[0])
     else:

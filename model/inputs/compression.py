@@ -44,11 +44,7 @@ def magic_of(start: bytes) -> Compression:
 
 
 def plain_blocks(path: Path) -> Iterator[bytes]:
-    """Yields the decompressed content of all streams of the file in pieces of about a MiB.
-
-    Raises:
-        UserError: a compressed stream is truncated, damaged or too long, or other bytes follow it; names the file.
-    """
+    """Yields the decompressed content of all streams of the file in pieces of about a MiB."""
     kind = compression_of(path)
     try:
         with path.open("rb") as file:

@@ -94,11 +94,7 @@ def parts_of(path: Path, view: View) -> list[Part]:
 
 
 def text_lines(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[bytes]:
-    """Yields a text as UTF-8 whose lines end in line feeds; with an empty `encoding` the first bytes decide.
-
-    Raises:
-        UserError: as `transcode`.
-    """
+    """Yields a text as UTF-8 whose lines end in line feeds; with an empty `encoding` the first bytes decide."""
     rest = iter(blocks)
     first = next(rest, b"")
     encoding = encoding or marked_encoding(first) or ""
@@ -128,11 +124,7 @@ def _with_line_feeds(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def transcode(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[bytes]:
-    """Yields text of another encoding as UTF-8, without its byte order mark.
-
-    Raises:
-        UserError: a byte does not fit; the message says where.
-    """
+    """Yields text of another encoding as UTF-8, without its byte order mark."""
     decoder = codecs.getincrementaldecoder(encoding)()
     done, first = 0, True
     by_mark = codecs.lookup(encoding).name in ("utf-16", "utf-32")

@@ -18,9 +18,6 @@ def rows_of(
 
     `fields` are the dotted names of the languages' columns. By default a language's column is named by its code, or by
     its code in `translation`; for a single language it may be `text`.
-
-    Raises:
-        UserError: the file is damaged, or lacks the column, or the column holds no text; names the existing columns.
     """
     import pyarrow
 
@@ -38,11 +35,7 @@ def rows_of(
 
 
 def table_lines(path: Path, kind: Literal["parquet", "arrow"]) -> Iterator[str]:
-    """Yields each row as its columns with tabs between, in their order; blanks replace tabs and breaks in a cell.
-
-    Raises:
-        UserError: the file is damaged.
-    """
+    """Yields each row as its columns with tabs between, in their order; blanks replace tabs and breaks in a cell."""
     import pyarrow
 
     try:

@@ -45,11 +45,7 @@ class TokenEncoder(Network):
     """A stack with one table, in which every position sees all real ones; its subclasses add what they predict."""
 
     def make_stack(self, config: StackConfig, vocabulary: int) -> None:
-        """Creates table, positions and layers.
-
-        Raises:
-            UserError: sizes that do not fit each other.
-        """
+        """Creates table, positions and layers."""
         check_layers(config)
         self.max_positions = config.max_positions
         self.embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)

@@ -8,6 +8,14 @@ The encoder is BERT's stack or a recurrent network in both directions; a fresh o
 `train.init_from` brings. Nothing hides a token from another, so that a tag depends on the whole text.
 
 Letters: B texts, T positions, P states that are labelled (1 or T), D width of a state, C classes, E embedding width.
+
+Pooling: the states of a text's tokens as one vector.
+
+    mean        the mean over the real tokens (Reimers and Gurevych 2019)
+    first       the state of the first token, as a label's own token is read (Devlin et al. 2019)
+    attention   sum_t a_t h_t with a = softmax_t(v' tanh(W h_t + b)), over real tokens (Yang et al. 2016, section 2.2)
+
+Letters: B texts, T positions, D width.
 """
 
 import math
@@ -17,10 +25,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from dragoman.model.layers.attention_scores import attend, attention_weights
 from dragoman.model.layers.cells import CellName
 from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.losses import vocabulary_loss
-from dragoman.model.layers.pooling import AttentionPooling, PoolingName
 from dragoman.model.layers.recurrent import Recurrent
 from dragoman.model.layers.roles import table
 from dragoman.model.layers.transformer_layers import StackConfig
@@ -31,6 +39,26 @@ from dragoman.model.settings import LossConfig
 from dragoman.model.text.labels import FIRST, Task
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import PAD
+
+PoolingName = Literal["mean", "first", "attention"]
+
+
+class AttentionPooling(nn.Module):
+    """A learned query that every token is scored against."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.key = nn.Linear(width, width)
+        self.query = nn.Parameter(torch.empty(width).uniform_(-1.0, 1.0) * math.sqrt(3.0 / width))
+
+    def weights(self, states: Tensor, real: Tensor) -> Tensor:
+        """states (B, T, D), real (B, T) -> (B, T), which sum to one over real tokens."""
+        scores = torch.tanh(self.key(states)) @ self.query  # (B, T)
+        return attention_weights(scores[:, None], real)[:, 0]
+
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        """states (B, T, D), real (B, T) -> (B, D)."""
+        return attend(self.weights(states, real)[:, None], states)[:, 0]
 
 
 @dataclass
@@ -120,11 +148,7 @@ class TransformerHead(TokenEncoder, Head):
 
 
 class RecurrentHead(Head):
-    """An embedding, recurrent layers in one or both directions, and a head.
-
-    Raises:
-        UserError: a size below 1, a dropout outside its range, an unknown cell.
-    """
+    """An embedding, recurrent layers in one or both directions, and a head."""
 
     def __init__(self, config: RecurrentHeadConfig, vocabulary: int, labels: int) -> None:
         super().__init__()

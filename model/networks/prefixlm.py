@@ -59,11 +59,7 @@ class PrefixConfig(StackConfig):
 
 
 class PrefixTranslation(TranslationNetwork):
-    """One stack with one table for both languages.
-
-    Raises:
-        UserError: two vocabularies, sizes that do not fit each other.
-    """
+    """One stack with one table for both languages."""
 
     def __init__(self, config: PrefixConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()

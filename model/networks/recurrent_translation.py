@@ -20,9 +20,6 @@ class RecurrentTranslation(TranslationNetwork):
 
     `read` brings the decoder's values to the width of an embedding before the output layer, so that the tables can
     always be tied (Press and Wolf 2017).
-
-    Raises:
-        UserError: tied tables of different sizes.
     """
 
     readout: nn.Linear  # (E, widths of all inputs)

@@ -53,9 +53,6 @@ class RNNSearch(RecurrentTranslation):
     `output` is the lectures' form (Luong et al., section 3.1): no step waits for an attention vector, so the decoder
     processes all T at once under teacher forcing. `state` is Bahdanau's (equations 4 to 6), `feeding` Luong's input
     feeding (section 3.3); both run step by step.
-
-    Raises:
-        UserError: an unknown score or cell, widths that a dot product cannot combine, tied tables of different sizes.
     """
 
     def __init__(self, config: RNNSearchConfig, source_vocabulary: int, target_vocabulary: int) -> None:

@@ -80,11 +80,7 @@ def make_mixer(config: StateLanguageConfig) -> LinearAttention | StateSpace:
 
 
 class StateLanguage(LanguageNetwork):
-    """One stack with one table.
-
-    Raises:
-        UserError: sizes that do not fit each other.
-    """
+    """One stack with one table."""
 
     def __init__(self, config: StateLanguageConfig, vocabulary: int) -> None:
         super().__init__()

@@ -208,11 +208,7 @@ def after_prefix(prefix: Sequence[int], ids: Tensor) -> Tensor:
 
 
 def check_prefixes(config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> None:
-    """Refuses prefixes and distances that do not fit the network.
-
-    Raises:
-        UserError: names the key, its value and the bound.
-    """
+    """Refuses prefixes and distances that do not fit the network."""
     for key, ids, vocabulary in (
         ("source_prefix", config.source_prefix, source_vocabulary),
         ("target_prefix", config.target_prefix, target_vocabulary),

@@ -236,11 +236,7 @@ class _Cursor:
 
 
 def check_rows(where: str, ids: NDArray[Any], offsets: NDArray[Any], vocabulary: int) -> None:
-    """Checks what headers cannot show: rows follow each other, end with EOS and hold ids of the vocabulary.
-
-    Raises:
-        UserError: with `where`, the file and the chunk.
-    """
+    """Checks what headers cannot show: rows follow each other, end with EOS and hold ids of the vocabulary."""
     if offsets[0] != 0 or offsets[-1] != len(ids) or not (offsets[1:] > offsets[:-1]).all():
         raise UserError(f"{where}: its offsets do not rise from 0 to {len(ids)}; the file was changed")
     if ids.max(initial=0) >= vocabulary:

@@ -33,11 +33,7 @@ RANGES = 8  # chunks read ahead in parallel
 
 
 def stream_chunks(directory: Path, split: str) -> Iterator[Chunk]:
-    """Yields every chunk of a split in order, each checked against the manifest.
-
-    Raises:
-        UserError: a shard is missing or truncated, or differs from the manifest.
-    """
+    """Yields every chunk of a split in order, each checked against the manifest."""
     manifest = read_manifest(directory)
     extensions = {name for pair in side_members(manifest.kind) for name in pair}
     for entry in manifest.split(split).shards:

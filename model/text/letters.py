@@ -119,11 +119,7 @@ def has_icu() -> bool:
 
 
 def check_segmenter(segmenter: Segmenter, where: str) -> None:
-    """Refuse a segmenter that is not installed.
-
-    Raises:
-        UserError: icu4py is missing; `where` opens the message.
-    """
+    """Refuse a segmenter that is not installed."""
     if segmenter == "icu" and not has_icu():
         raise UserError(f"{where}: its words were found by ICU; install icu4py (pip install icu4py)")
 

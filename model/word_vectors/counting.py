@@ -105,11 +105,7 @@ def one_hot(vocabulary: int) -> Csr:
 
 
 def bag_of_words(texts: Iterable[Text], vocabulary: int, window: int) -> Csr:
-    """Returns (V, V), how often word j occurs within `window` words of word i; symmetric.
-
-    Raises:
-        UserError: more than MOST_ENTRIES pairs of words co-occur.
-    """
+    """Returns (V, V), how often word j occurs within `window` words of word i; symmetric."""
     from scipy.sparse import csr_array
 
     shape = (vocabulary, vocabulary)
@@ -136,11 +132,7 @@ def bag_of_words(texts: Iterable[Text], vocabulary: int, window: int) -> Csr:
 
 
 def tfidf(texts: Iterable[Text], vocabulary: int) -> tuple[Csr, NDArray[np.float32]]:
-    """Returns (V, N), the weights of words in records, and (V,), the idf.
-
-    Raises:
-        UserError: more than MOST_ENTRIES different words in all records together.
-    """
+    """Returns (V, N), the weights of words in records, and (V,), the idf."""
     from scipy.sparse import csr_array, vstack
 
     parts, entries = [csr_array((0, vocabulary), dtype=np.float32)], 0

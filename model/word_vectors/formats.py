@@ -44,11 +44,7 @@ def write_format(folder: Path, name: Format, embeddings: Embeddings) -> Path:
 
 
 def write_text(path: Path, embeddings: Embeddings) -> None:
-    """Writes the word2vec tool's text format with nine digits, which restore every float32.
-
-    Raises:
-        UserError: a word with white space in it (named), or sparse vectors.
-    """
+    """Writes the word2vec tool's text format with nine digits, which restore every float32."""
     check_dense(embeddings, path)
     check_words(embeddings, path)
     row_format = " %.9g" * embeddings.width + "\n"
@@ -59,11 +55,7 @@ def write_text(path: Path, embeddings: Embeddings) -> None:
 
 
 def write_binary(path: Path, embeddings: Embeddings) -> None:
-    """Writes the word2vec tool's binary format, with its line break after each vector.
-
-    Raises:
-        UserError: a word with white space in it (named), or sparse vectors.
-    """
+    """Writes the word2vec tool's binary format, with its line break after each vector."""
     check_dense(embeddings, path)
     check_words(embeddings, path)
     with path.open("wb") as file:
@@ -73,11 +65,7 @@ def write_binary(path: Path, embeddings: Embeddings) -> None:
 
 
 def write_numpy(folder: Path, embeddings: Embeddings) -> None:
-    """Writes vectors.npy (V, d) float32 and vocabulary.json; accepts any word.
-
-    Raises:
-        UserError: sparse vectors.
-    """
+    """Writes vectors.npy (V, d) float32 and vocabulary.json; accepts any word."""
     check_dense(embeddings, folder)
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "vectors.npy", embeddings.vectors, allow_pickle=False)
@@ -90,9 +78,6 @@ def write_projector(folder: Path, embeddings: Embeddings) -> None:
 
     `tensorboard --logdir FOLDER` finds them by projector_config.pbtxt; on projector.tensorflow.org, load the two .tsv.
     A tab, line break or control character inside a word becomes a space, since words are only shown there.
-
-    Raises:
-        UserError: sparse vectors.
     """
     check_dense(embeddings, folder)
     folder.mkdir(parents=True, exist_ok=True)

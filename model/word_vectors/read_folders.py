@@ -49,11 +49,7 @@ def is_model2vec(folder: Path) -> bool:
 
 
 def read_folder(folder: Path) -> ReadVectors:
-    """Returns the word vectors of a folder.
-
-    Raises:
-        UserError: a file is missing, is a pickle or does not fit the other.
-    """
+    """Returns the word vectors of a folder."""
     if is_model2vec(folder):
         return read_model2vec(folder)
     tensors = sorted(folder.glob(TENSORS))
@@ -81,11 +77,7 @@ def read_listed(folder: Path, vectors: NDArray[Any], form: str) -> ReadVectors:
 
 
 def read_npz(path: Path) -> ReadVectors:
-    """Returns the vectors and words of an .npz.
-
-    Raises:
-        UserError: a pickle, or not one matrix and one array of words.
-    """
+    """Returns the vectors and words of an .npz."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -98,11 +90,7 @@ def read_npz(path: Path) -> ReadVectors:
 
 
 def read_model2vec(folder: Path) -> ReadVectors:
-    """Returns the pieces of a static table that begin a word; those within words have no meaning by themselves.
-
-    Raises:
-        UserError: the files do not fit each other.
-    """
+    """Returns the pieces of a static table that begin a word; those within words have no meaning by themselves."""
     tensors = read_tensors(folder / MODEL2VEC[0])
     try:
         table = np.asarray(tensors["embeddings"], np.float32)
@@ -124,11 +112,7 @@ def read_model2vec(folder: Path) -> ReadVectors:
 
 
 def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
-    """Returns the tensors of a .safetensors.
-
-    Raises:
-        UserError: a damaged file.
-    """
+    """Returns the tensors of a .safetensors."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -139,11 +123,7 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def single(path: Path, arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    """Returns the one matrix among arrays.
-
-    Raises:
-        UserError: there are more or none.
-    """
+    """Returns the one matrix among arrays."""
     found = [array for array in arrays.values() if array.ndim == 2]
     if len(found) != 1:
         raise UserError(f"{path}: one matrix of vectors is needed, {len(found)} found among {', '.join(arrays)}")
@@ -153,11 +133,7 @@ def single(path: Path, arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
 def fitting(
     path: Path, words: list[str], vectors: NDArray[Any], form: str, counts: NDArray[np.int64] | None = None
 ) -> ReadVectors:
-    """Returns the vectors of words.
-
-    Raises:
-        UserError: their numbers differ.
-    """
+    """Returns the vectors of words."""
     if vectors.ndim != 2 or len(vectors) != len(words) or (counts is not None and len(counts) != len(words)):
         raise UserError(f"{path}: {len(words):,} words and vectors of the shape {vectors.shape}")
     return ReadVectors(words, vectors.astype(np.float32), form, counts)

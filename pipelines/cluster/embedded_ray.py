@@ -38,11 +38,7 @@ class StartError(ServiceError):
 
 
 class _Head:
-    """The program that keeps Ray's processes, and its address.
-
-    Raises:
-        UserError: the workers need more CPUs than this machine has.
-    """
+    """The program that keeps Ray's processes, and its address."""
 
     def __init__(self, config: ClusterConfig) -> None:
         # at least a slot for each of two workers, so that they run on a single core too
@@ -90,11 +86,7 @@ def patience(start_timeout: float) -> float:
 
 
 def check_room(config: ClusterConfig, resource: str, there: float, place: str = "the cluster") -> None:
-    """Refuses at once a request that would otherwise wait forever; `there`: all CPUs or GPUs of `place`.
-
-    Raises:
-        UserError: the fewest workers need more.
-    """
+    """Refuses at once a request that would otherwise wait forever; `there`: all CPUs or GPUs of `place`."""
     needed = config.least * (config.cpus_per_worker if resource == "CPU" else config.gpus_per_worker)
     if needed > there:
         raise UserError(

@@ -102,11 +102,7 @@ def is_connected() -> bool:
 
 
 def check_capacity(config: ClusterConfig) -> None:
-    """Refuses at once a request that would otherwise wait forever.
-
-    Raises:
-        UserError: the whole cluster has fewer CPUs or GPUs than the fewest workers need.
-    """
+    """Refuses at once a request that would otherwise wait forever."""
     import ray
 
     total = ray.cluster_resources()
@@ -241,11 +237,7 @@ def run_groups(group: Callable[[int], bool], max_failures: int) -> None:
 
 
 def _find_room(sizes: tuple[int, ...], per_worker: dict[str, float], within: float) -> int:
-    """Returns the largest of these numbers of workers that fits; if there are several, it waits for lost nodes.
-
-    Raises:
-        UserError: in `within` seconds there was no room for the smallest.
-    """
+    """Returns the largest of these numbers of workers that fits; if there are several, it waits for lost nodes."""
     import ray
 
     group = f"{sizes[0]} workers with {', '.join(f'{n:g} {key}' for key, n in per_worker.items())} each"

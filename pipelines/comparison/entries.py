@@ -125,11 +125,7 @@ def label_of(item: str, bundle: Path) -> str:
 
 
 def run_config(config: Config, name: str) -> Config:
-    """Returns the configuration that trains conf/model/NAME.yaml, as `dragoman train` would get it.
-
-    Raises:
-        UserError: it cannot be compared, or `compare.networks`, `model` or `recipes` do not fit it.
-    """
+    """Returns the configuration that trains conf/model/NAME.yaml, as `dragoman train` would get it."""
     values: dict[str, Any] = compose.values([f"model={name}"])["model"]
     if not is_compared(values):
         raise UserError(

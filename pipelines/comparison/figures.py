@@ -4,17 +4,25 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from dragoman.model.alignment.attention_plots import heads_picture, maps_picture
 from dragoman.model.bundles.translation import TranslationBundle
-from dragoman.model.device import pick_device
-from dragoman.pipelines.comparison import gradients
 from dragoman.pipelines.comparison.alignments import sentence_maps, translations
-from dragoman.pipelines.comparison.costs import layer_costs
-from dragoman.pipelines.comparison.measures import Measures
-from dragoman.pipelines.comparison.pictures import alignment, cost, gradient, heads, learning, length, scores, states
-from dragoman.pipelines.comparison.pictures.style import Picture, png
-from dragoman.pipelines.comparison.sentences import map_sentences, state_sentences
-from dragoman.pipelines.comparison.speed import TrainingRecord
-from dragoman.pipelines.comparison.states import state_map
+from dragoman.pipelines.comparison.measures import Measures, TrainingRecord
+from dragoman.pipelines.comparison.pictures import (
+    Picture,
+    describe_alignment,
+    describe_heads,
+    describe_learning,
+    describe_length,
+    describe_scores,
+    draw_learning,
+    draw_length,
+    draw_scores,
+    png,
+)
+from dragoman.pipelines.comparison.samples import map_sentences
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tracking.plots import Figure
 
@@ -45,10 +53,6 @@ def draw_figures(config: Config, found: Compared) -> Iterator[Picture]:
         yield curves(found.records, found.labels)
     yield by_length(found)
     yield from attention(config, found)
-    yield meanings(config, found)
-    yield from distances(config, found)
-    if config.compare.cost_width:
-        yield costs(config)
 
 
 def quality(found: Compared) -> Picture:
@@ -57,24 +61,24 @@ def quality(found: Compared) -> Picture:
     samples = "Dots are the scores of the whole set; lines reach as far as 95 % of resampled sets' scores."
     if any(len(runs) > 1 for runs in found.runs.values()):
         samples = "Dots are means over seeds; lines cover 95 % of resampled sentences and seeds."
-    return picture("scores", "quality", "Quality", samples, scores.caption(every), scores.draw(found.labels, shown))
+    return picture("scores", "quality", "Quality", samples, describe_scores(every), draw_scores(found.labels, shown))
 
 
 def curves(records: Mapping[str, TrainingRecord], labels: list[str]) -> Picture:
-    said = learning.caption(records)
+    said = describe_learning(records)
     text = f"The validation loss on the way: left against the tokens that were seen, right against the time. {said}."
-    return picture("learning", "quality", "Learning", text, said, learning.draw(records, labels))
+    return picture("learning", "quality", "Learning", text, said, draw_learning(records, labels))
 
 
 def by_length(found: Compared) -> Picture:
     lengths = {label: one.lengths for label, one in found.measures.items()}
-    said = length.caption(lengths)
+    said = describe_length(lengths)
     text = (
         "A fixed context stores every sentence in one vector of the same size; attention reads a vector per "
         f"word. Left: BLEU, after figure 2 of Bahdanau et al. 2015; right: how much the reference surprises each "
         f"network, which also separates weak networks. {said}"
     )
-    return picture("length", "length", "Quality against length", text, said, length.draw(lengths))
+    return picture("length", "length", "Quality against length", text, said, draw_length(lengths))
 
 
 def attention(config: Config, found: Compared) -> Iterator[Picture]:
@@ -93,62 +97,19 @@ def attention(config: Config, found: Compared) -> Iterator[Picture]:
             f"A row is a word of the translation, a column a word of “{sentence}”; darker cells have more "
             "attention. After figure 3 of Bahdanau et al. 2015."
         )
-        figure = alignment.draw(chosen, sentence)
+        figure = maps_picture(list(chosen.values()), [f"{label} ({one.head})" for label, one in chosen.items()])
         yield picture(f"alignment-{place + 1}", "attention", f"Attention, sentence {place + 1}", text,
-                      alignment.caption(chosen), figure)  # fmt: skip
+                      describe_alignment(chosen), figure)  # fmt: skip
     for label, own in maps.items():
         if len(own[0].heads) * len(own[0].heads[0]) > 1:
-            said = heads.caption(own[0])
+            words = own[0].chosen
+            drawn = heads_picture(
+                np.array(own[0].heads), words.source_tokens, words.target_tokens, f"{label}: every head"
+            )
+            said = describe_heads(own[0])
             text = f"Each head of {label} over the source, for “{sentences[0]}”. {said}"
             name = f"heads-{label.replace('/', '-')}"
-            yield picture(name, "attention", f"Heads of {label}", text, said, heads.draw(label, own[0]))
-
-
-def meanings(config: Config, found: Compared) -> Picture:
-    language = config.languages[0]
-    sentences, groups = state_sentences(config.compare.states, language, found.sources)
-    every = {label: state_map(bundle, sentences, groups) for label, bundle in found.bundles.items()}
-    said = states.caption(every)
-    colours = " Sentences that mean the same have one colour." if len(set(groups)) > 1 else ""
-    text = (
-        f"A point is a sentence as the network holds it before it writes the first word.{colours} After figure 2 of "
-        f"Sutskever et al. 2014. {said}"
-    )
-    return picture("states", "states", "Sentence states", text, said, states.draw(every, sentences, groups))
-
-
-def distances(config: Config, found: Compared) -> Iterator[Picture]:
-    """Draws how far the gradient reaches back, in fresh layers and in the trained decoders."""
-    fresh = gradients.fresh_curves(config.compare.gradient_distance)
-    every = (
-        gradients.trained_curve(bundle, label, found.sources, found.references)
-        for label, bundle in found.bundles.items()
-    )
-    trained = [one for one in every if one is not None]
-    text = (
-        f"Left: single layers of width {gradients.WIDTH}, freshly initialised, mean of {gradients.SEEDS} seeds and "
-        f"{gradients.SEQUENCES} sequences of normal noise, the loss at the last position. Right: the compared networks "
-        f"as trained, the loss of the end of sentence by the target words read before it, in the longest "
-        f"{gradients.SENTENCES} held-out sentences. What is left of the norm at the nearest distance: "
-        f"{gradient.caption(fresh)}."
-    )
-    if trained:
-        text += f" Trained: {gradient.caption(trained)}."
-    said = f"{gradient.caption(fresh)}. Trained: {gradient.caption(trained) or 'none'}"
-    yield picture("gradient", "gradient", "Gradient against distance", text, said,
-                  gradient.draw(fresh, trained, found.labels))  # fmt: skip
-
-
-def costs(config: Config) -> Picture:
-    width = config.compare.cost_width
-    device = pick_device(config.cluster.device)
-    every = layer_costs(width, config.compare.cost_lengths, device)
-    said = cost.caption(every, width)
-    text = (
-        "A batch has the same number of tokens whatever their sequences' length; what it takes is divided by its "
-        f"sequences. {said}"
-    )
-    return picture("cost", "cost", "Time and memory a layer", text, said, cost.draw(every, width, device.type))
+            yield picture(name, "attention", f"Heads of {label}", text, said, drawn)
 
 
 def picture(name: str, section: str, title: str, text: str, alt: str, figure: Figure) -> Picture:

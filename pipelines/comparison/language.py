@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,21 +15,44 @@ from dragoman.model.errors import UserError
 from dragoman.model.plural import plural
 from dragoman.model.shards.manifest import manifest_hash, read_manifest
 from dragoman.pipelines.comparison.entries import Entry
-from dragoman.pipelines.comparison.figures import costs, curves, picture
-from dragoman.pipelines.comparison.intervals import Interval
-from dragoman.pipelines.comparison.language_steps import resample_bits, steps_of
-from dragoman.pipelines.comparison.measures import place, read, record_of, write
+from dragoman.pipelines.comparison.figures import curves, picture
+from dragoman.pipelines.comparison.measures import TrainingRecord, place, read, record_of, write
 from dragoman.pipelines.comparison.page import Report, Sample
-from dragoman.pipelines.comparison.pictures import scores
-from dragoman.pipelines.comparison.pictures.style import Picture
-from dragoman.pipelines.comparison.speed import TrainingRecord
+from dragoman.pipelines.comparison.pictures import Picture, draw_scores
 from dragoman.pipelines.comparison.table import Cells, Table, amount
 from dragoman.pipelines.comparison.texts import changed_keys, limits
 from dragoman.pipelines.comparison.training import bundle_of
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.language.evaluation import TextEvaluation, evaluate_text_bundle
 from dragoman.pipelines.evaluation.language.samples import TextSample
-from dragoman.pipelines.evaluation.metrics import Significance
+from dragoman.pipelines.evaluation.significance import SEED, Floats, Interval, Significance, compare_drawn, holm
+
+Bits = tuple[Sequence[float], Sequence[int]]  # bits and characters of each record
+
+
+def resample_bits(systems: Sequence[Bits], samples: int) -> tuple[Floats, Floats]:
+    """Returns (systems,) bits per character of the text and (samples, systems) of sets of records, the same for all."""
+    bits, sizes = (np.array([system[place] for system in systems], np.float64) for place in (0, 1))
+    rng = np.random.default_rng(SEED)
+    drawn = np.empty((samples, len(systems)))
+    for number in range(samples):
+        rows = rng.integers(0, sizes.shape[1], sizes.shape[1])
+        drawn[number] = bits[:, rows].sum(1) / sizes[:, rows].sum(1)
+    return bits.sum(1) / sizes.sum(1), drawn
+
+
+def steps_of(runs: Mapping[str, Sequence[Bits]], samples: int) -> dict[str, tuple[Significance, float | None]]:
+    """Returns label -> difference to the label before, and p by Holm over all of them; None with one seed of either."""
+    found: dict[str, Significance] = {}
+    tested: list[str] = []
+    for before, label in pairwise(runs) if samples > 1 else ():
+        exact, drawn = resample_bits([*runs[before], *runs[label]], samples)
+        found[label] = compare_drawn("bits per character", exact, drawn, len(runs[before]))
+        if min(len(runs[before]), len(runs[label])) > 1:
+            tested.append(label)
+    corrected = dict(zip(tested, holm([found[label].p_value for label in tested]), strict=True))
+    return {label: (one, corrected.get(label)) for label, one in found.items()}
+
 
 logger = logging.getLogger(__name__)
 
@@ -236,17 +260,15 @@ def said(step: Step) -> str:
 def pictures(
     config: Config, every: Sequence[LanguageMeasures], records: Mapping[str, TrainingRecord]
 ) -> Sequence[Picture]:
-    """Returns the scores, the curves of those with a journal, and the time and memory of each kind of layer."""
+    """Returns the scores, and the curves of those with a journal."""
     logger.info("drawing the pictures")
     labels = [one.label for one in every]
     scored = "; ".join(f"{one.label} {one.bits.score:.3f}" for one in every)
-    drawn = scores.draw(labels, {"bits per character": [one.bits for one in every]}, 3, "Bits per character")
+    drawn = draw_scores(labels, {"bits per character": [one.bits for one in every]}, 3, "Bits per character")
     text = f"Lower is better. {spread(config)}"
     found = [picture("scores", "quality", "Bits per character", text, f"Bits per character: {scored}", drawn)]
     if records:
         found.append(curves(records, labels))
-    if config.compare.cost_width:
-        found.append(costs(config))
     return found
 
 

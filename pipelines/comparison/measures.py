@@ -1,10 +1,18 @@
-"""The measures of one network, stored in the comparison's folder, where a restart finds them."""
+"""The measures of one network, stored in the comparison's folder, where a restart finds them.
+
+Quality against the length of the source sentence (figure 2 of Bahdanau et al. 2015).
+
+BLEU says little about a network that is rarely right. Its surprise at the reference can be measured for any network,
+and needs no search.
+"""
 
 import json
 import logging
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any, TypeVar
 
 from dragoman.conf import compose
@@ -15,15 +23,120 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write
 from dragoman.model.inference.bleu import tokeniser
 from dragoman.model.inference.scoring import open_scorer
+from dragoman.model.runs import journal, paths
 from dragoman.model.schema import build
 from dragoman.model.shards.manifest import manifest_hash
+from dragoman.model.text.letters import words_of
 from dragoman.pipelines.comparison.entries import Entry
-from dragoman.pipelines.comparison.intervals import Interval, interval
-from dragoman.pipelines.comparison.lengths import LengthScore, scores_by_length
-from dragoman.pipelines.comparison.speed import TrainingRecord, training_record
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.significance import Interval, interval
 from dragoman.pipelines.evaluation.translation import Evaluation
 from dragoman.pipelines.tasks.translation_release import evaluate
+
+PAUSE = 5.0  # a step this many times longer than usual includes an evaluation, a checkpoint or a start
+
+
+@dataclass
+class TrainingRecord:
+    """A finished training."""
+
+    steps: int
+    tokens: int  # target tokens
+    minutes: float  # with evaluations and checkpoints
+    tokens_per_second: float  # without them
+    validation: list[tuple[int, float, float]] = field(default_factory=list)  # (target tokens, minutes, nats per token)
+
+
+def training_record(run: Path) -> TrainingRecord | None:
+    """Returns the record of a run's directory; None if it has no journal of a network."""
+    lines = list(journal.lines(run / paths.STEPS))
+    steps = [line for line in lines if "nll" in line and "tokens" in line]
+    if not steps:
+        return None
+    validation, tokens = [], 0
+    for line in lines:
+        if "valid_loss" in line:
+            validation.append((tokens, line["seconds"] / 60, float(line["valid_loss"])))
+        else:
+            tokens += int(line.get("tokens", 0))
+    return TrainingRecord(
+        steps=int(steps[-1]["step"]),
+        tokens=tokens,
+        minutes=float(lines[-1]["seconds"]) / 60,
+        tokens_per_second=speed(steps),
+        validation=validation,
+    )
+
+
+def speed(steps: Sequence[Mapping[str, Any]]) -> float:
+    """Returns target tokens per second of consecutive journal lines, without steps after a pause; 0 if too few."""
+    pairs = [
+        (float(after["seconds"]) - float(before["seconds"]), int(after["tokens"]))
+        for before, after in pairwise(steps)
+        if after["step"] == before["step"] + 1
+    ]
+    usual = median([seconds for seconds, _ in pairs]) if pairs else 0.0
+    kept = [(seconds, tokens) for seconds, tokens in pairs if 0 < seconds <= PAUSE * usual]
+    return sum(tokens for _, tokens in kept) / sum(seconds for seconds, _ in kept) if kept else 0.0
+
+
+STEP = 5  # words in a bucket with enough sentences
+FEWEST = 20  # sentences in a bucket: fewer give no useful BLEU
+
+
+@dataclass
+class LengthScore:
+    """The scores of sentences of similar length."""
+
+    low: int  # source words of the shortest and the longest
+    high: int
+    sentences: int
+    mean: float  # words of the source
+    bleu: Interval
+    surprise: float  # nats per character of the reference, by teacher forcing
+
+
+def length_buckets(sources: Sequence[str], step: int = STEP, fewest: int = FEWEST) -> list[list[int]]:
+    """Groups row numbers by the source's length in words, in buckets of `step` lengths.
+
+    A bucket with fewer than `fewest` sentences takes in the next lengths; the rest joins the last bucket."""
+    by_step: dict[int, list[int]] = {}
+    for row, text in enumerate(sources):
+        by_step.setdefault(max(0, len(words_of(text)) - 1) // step, []).append(row)
+    found: list[list[int]] = []
+    held: list[int] = []
+    for place in sorted(by_step):
+        held += by_step[place]
+        if len(held) >= fewest:
+            found.append(held)
+            held = []
+    if held:
+        found[-1:] = [[*found[-1], *held]] if found else [held]
+    return found
+
+
+def scores_by_length(
+    sources: Sequence[str],
+    references: Sequence[str],
+    hypotheses: Sequence[str],
+    log_probabilities: Sequence[float],
+    tokenize: str,
+    samples: int = 1000,
+) -> list[LengthScore]:
+    """Returns every bucket's BLEU with its bootstrap interval, and its surprise; the shortest sentences first.
+
+    `log_probabilities`: of the references. The surprise is per character, not per token, so that networks with
+    different vocabularies can be compared.
+    """
+    scores = []
+    for rows in length_buckets(sources):
+        words = [len(words_of(sources[row])) for row in rows]
+        ours, gold = [hypotheses[row] for row in rows], [references[row] for row in rows]
+        found = interval(ours, gold, "bleu", tokenize, samples)
+        surprise = -sum(log_probabilities[row] for row in rows) / max(1, sum(map(len, gold)))
+        scores.append(LengthScore(min(words), max(words), len(rows), sum(words) / len(rows), found, surprise))
+    return scores
+
 
 logger = logging.getLogger(__name__)
 Kind = TypeVar("Kind")

@@ -9,7 +9,7 @@ from string import Template
 
 from dragoman.model.text.excerpt import for_markup
 from dragoman.pipelines.comparison.lines import Lines, lines_html, lines_style
-from dragoman.pipelines.comparison.pictures.style import Picture
+from dragoman.pipelines.comparison.pictures import Picture
 from dragoman.pipelines.comparison.table import Table
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -17,9 +17,6 @@ SECTIONS = {  # sections of pictures: title and introduction
     "quality": ("Quality", "The scores of each network after its budget."),
     "length": ("Long sentences", "The question that attention was invented for."),
     "attention": ("Attention", "Networks with attention show which words they attend to."),
-    "states": ("Sentence states", "The sentence as the network stores it before it writes."),
-    "gradient": ("Gradients", "Learning long dependencies needs a gradient that does not vanish."),
-    "cost": ("Costs", "Recurrent layers take n d² operations, self-attention n² d."),
 }
 PHONE = 640  # pixels: narrower pictures fit a phone's screen, wider ones scroll there (40rem in page.html)
 LONGEST_SAMPLE = 400  # characters: a network that has not learned to stop writes without end

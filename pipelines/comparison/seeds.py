@@ -6,10 +6,15 @@ from dataclasses import replace
 import numpy as np
 
 from dragoman.pipelines.comparison.entries import Entry
-from dragoman.pipelines.comparison.intervals import Interval, Metric
 from dragoman.pipelines.comparison.measures import Measures
-from dragoman.pipelines.evaluation.metrics import Significance
-from dragoman.pipelines.evaluation.resampling import Floats, draw_seeds, score_resampled, welch_p
+from dragoman.pipelines.evaluation.significance import (
+    Interval,
+    Metric,
+    Significance,
+    compare_drawn,
+    draw_seeds,
+    score_resampled,
+)
 
 
 def with_seeds(entries: Sequence[Entry], seeds: int) -> list[Entry]:
@@ -43,26 +48,6 @@ def compare_seeds(
     """Tests whether `after`'s runs are better than `before`'s on average, on the same sentences."""
     runs = [one.hypotheses for one in (*before, *after)]
     return compare_drawn("bleu", *score_resampled(runs, references, "bleu", tokenize, samples), len(before))
-
-
-def compare_drawn(metric: str, exact: Floats, drawn: Floats, count: int) -> Significance:
-    """Tests the mean of the systems from `count` on against that of those before it, seeds apart.
-
-    `exact` (systems,) are the scores, `drawn` (samples, systems) those of resampled test sets, the same for all. A
-    single seed proves nothing: the p-value is then 1.
-    """
-    first, second = np.split(exact, [count])
-    differences = draw_seeds(drawn[:, count:], seed=2) - draw_seeds(drawn[:, :count], seed=1)
-    return Significance(
-        metric=metric,
-        baseline=float(first.mean()),
-        candidate=float(second.mean()),
-        difference=float(second.mean() - first.mean()),
-        mean_difference=float(differences.mean()),
-        p_value=welch_p(differences, first, second) if min(len(first), len(second)) > 1 else 1.0,
-        samples=len(drawn),
-        signature=f"seeds:{len(first)},{len(second)}|bs:{len(drawn)}",
-    )
 
 
 def covers(runs: Sequence[Measures]) -> str:

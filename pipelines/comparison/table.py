@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from dragoman.model.columns import columns
 from dragoman.model.durations import duration
 from dragoman.model.inference.bleu import tokeniser
-from dragoman.pipelines.comparison.measures import Measures
+from dragoman.pipelines.comparison.measures import Measures, TrainingRecord
 from dragoman.pipelines.comparison.seeds import compare_seeds, covers
-from dragoman.pipelines.comparison.speed import TrainingRecord
-from dragoman.pipelines.evaluation.metrics import Significance
-from dragoman.pipelines.evaluation.resampling import holm
+from dragoman.pipelines.evaluation.significance import Significance, holm
 
 HEAD = (
     ("network", ""),

@@ -11,7 +11,7 @@ from dragoman.pipelines.comparison.page import Report, render
 from dragoman.pipelines.comparison.table import Table
 from dragoman.pipelines.evaluation.sets.read import HeldOutSet
 from dragoman.pipelines.evaluation.sets.scores import LABELS, SetScores
-from dragoman.pipelines.evaluation.sets.system import System
+from dragoman.pipelines.evaluation.sets.stored import System
 
 
 def write_page(

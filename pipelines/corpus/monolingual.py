@@ -7,19 +7,20 @@ train the tokenizer, write the shards. Stages and tasks are as for parallel corp
 import dataclasses
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import Manifest, ShardsConfig
-from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
+from dragoman.model.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import check_config, draw_lines, train
-from dragoman.model.text.words import rules_of
+from dragoman.model.text.words import count_units, most_frequent, rules_of
 from dragoman.pipelines.cluster.map import all_of, here, workers
 from dragoman.pipelines.corpus.clean.block import load_facts
 from dragoman.pipelines.corpus.clean.text_block import TextCleaningTask, clean_text_block
 from dragoman.pipelines.corpus.making import Sections, Sharding, check_kept
-from dragoman.pipelines.corpus.pack.counting import merged_files
-from dragoman.pipelines.corpus.pack.packing import kept_lines
+from dragoman.pipelines.corpus.pack.counting import BoundedCounts, merged_files, read_run
+from dragoman.pipelines.corpus.pack.packing import Piece, kept_lines, take_pairs
 from dragoman.pipelines.corpus.pack.phrases import (
     JoiningTask,
     PairCountingTask,
@@ -30,13 +31,60 @@ from dragoman.pipelines.corpus.pack.phrases import (
 )
 from dragoman.pipelines.corpus.pack.report import source_records
 from dragoman.pipelines.corpus.pack.spreading import Nodes
-from dragoman.pipelines.corpus.pack.vocabulary import block_groups, count_blocks, counted_tokenizer, counting_tasks
 from dragoman.pipelines.corpus.plan.plan import Plan
 from dragoman.pipelines.corpus.plan.text_plan import make_text_plan
 from dragoman.pipelines.corpus.read.records import encodings_of
 from dragoman.pipelines.corpus.read.staging import Block
 from dragoman.pipelines.corpus.read.text_staging import stage_text, text_blocks, text_staging_tasks
 from dragoman.pipelines.settings import ClusterConfig
+
+TASK_BLOCKS = 8  # counted together, for fewer and larger runs
+
+
+@dataclass(frozen=True)
+class CountingTask:
+    """Counts the units in some adjacent blocks' training text."""
+
+    pieces: tuple[Piece, ...]
+    clean: Path  # the folder of clean blocks
+    plan: Path  # the folder of codes
+    tokenizer: TokenizerConfig
+    run: Path  # output: the counts
+    language: str = ""
+
+
+def block_groups(plan: Plan) -> list[tuple[Piece, ...]]:
+    """Returns all training text as groups of adjacent blocks."""
+    pieces = [Piece(block, 0, count) for block, count in enumerate(plan.kept["train"]) if count]
+    return [tuple(pieces[first : first + TASK_BLOCKS]) for first in range(0, len(pieces), TASK_BLOCKS)]
+
+
+def counting_tasks(
+    plan: Plan, clean: Path, tokenizer: TokenizerConfig, folder: Path, language: str = ""
+) -> list[CountingTask]:
+    """Returns one task per group of blocks."""
+    folder.mkdir(exist_ok=True)
+    return [
+        CountingTask(pieces, clean, plan.folder, tokenizer, folder / f"{number:06d}.run", language)
+        for number, pieces in enumerate(block_groups(plan))
+    ]
+
+
+def count_blocks(task: CountingTask) -> Path:
+    """Counts unless that was done before; returns the run."""
+    if not task.run.exists():
+        counts = BoundedCounts(task.run)
+        for piece in task.pieces:
+            texts = take_pairs(task.clean, task.plan, "train", piece)[0]
+            counts.add(count_units(task.tokenizer, texts, task.language))
+        counts.finish()
+    return task.run
+
+
+def counted_tokenizer(config: TokenizerConfig, runs: Sequence[Path], folder: Path, language: str = "") -> Tokenizer:
+    """Returns the tokenizer of the most frequent units of all runs. Holds `config.vocabulary` entries in memory."""
+    return most_frequent(config, read_run(merged_files(sorted(runs), folder / "all.run")), language)
+
 
 logger = logging.getLogger(__name__)
 

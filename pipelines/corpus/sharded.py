@@ -130,11 +130,7 @@ def corpus_of(values: Mapping[str, Any], manifest: Manifest) -> CorpusConfig:
 def check_given_file(
     name: str, key: str, corpus: CorpusConfig, manifest: Manifest, split: Split, beside: str | None = None
 ) -> None:
-    """Refuses a corpus file that is not among the inputs of the shards' `split`, which are in `beside`.
-
-    Raises:
-        UserError: the file is not among them; names the key and the inputs.
-    """
+    """Refuses a corpus file that is not among the inputs of the shards' `split`, which are in `beside`."""
     made_of = [source for source in manifest.sources if source.get("split", split) == split]
     file = Path(fill_pattern(corpus, "-".join(manifest.languages), name))
     path = Path(corpus.root or "").expanduser() / file.expanduser()

@@ -4,12 +4,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.conf import groups
-from dragoman.model.errors import UserError
 from dragoman.model.names import check_name
-from dragoman.model.ranges import Amount, Count, Part, TwoOrMore, Whole, check_ranges
+from dragoman.model.ranges import Amount, Count, Part, Whole, check_ranges
 from dragoman.model.settings import EngineName
 
-HEADS = 4  # in the self-attention whose cost is measured
 SHORT = {"transformer": "transformer_tiny"}  # family -> the size that suits common corpora
 
 
@@ -40,10 +38,6 @@ class CompareConfig:
     engine: EngineName = "torch"  # the same for all, so that decoding speeds compare
     maps: list[str] = field(default_factory=list)  # source sentences of the alignment maps; []: from the held-out set
     map_count: Whole = 3  # number of sentences from the held-out set
-    states: list[str] = field(default_factory=list)  # source sentences of the PCA; []: of the language, or held-out
-    gradient_distance: TwoOrMore = 64  # steps back
-    cost_width: Whole = 128  # d of the layers whose time and memory are measured; 0: skip
-    cost_lengths: list[Count] = field(default_factory=lambda: [16, 32, 64, 128, 256, 512, 1024, 2048])
 
     def check(self) -> None:
         """Refuses invalid values by name.
@@ -52,10 +46,6 @@ class CompareConfig:
             UserError: a number out of its range.
         """
         check_ranges("compare", self)
-        if self.cost_width % HEADS:
-            raise UserError(f"compare.cost_width: {self.cost_width} must be a multiple of {HEADS}, attention's heads")
-        if self.cost_width and len(set(self.cost_lengths)) < 2:
-            raise UserError(f"compare.cost_lengths: {self.cost_lengths} must be two lengths at least")
         check_name("compare.name", self.name)
 
 

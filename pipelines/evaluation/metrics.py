@@ -1,4 +1,4 @@
-"""Scores of translations: sacreBLEU's BLEU, chrF and TER with signatures, and the significance of a difference.
+"""Scores of translations: sacreBLEU's BLEU, chrF and TER with signatures.
 
 Texts that are rewritten in their own language have ROUGE beside them.
 
@@ -79,20 +79,6 @@ class Scores:
 
 
 @dataclass
-class Significance:
-    """The difference of two systems on one set, by paired bootstrap resampling."""
-
-    metric: str
-    baseline: float  # score of the whole set
-    candidate: float
-    difference: float  # candidate - baseline
-    mean_difference: float  # of the resampled sets' means
-    p_value: float  # probability of such a difference by chance, two-sided; 1.0 if there is none
-    samples: int
-    signature: str
-
-
-@dataclass
 class Sample:
     """One sample sentence."""
 
@@ -122,7 +108,7 @@ def score(
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
-    check(hypotheses, references)
+    check_counts(hypotheses, references)
     quieten()
     name = tokeniser(tokenize, language)
     language = base_language(language)
@@ -248,55 +234,6 @@ def length_groups(references: Sequence[str], unit: Unit) -> list[tuple[str, list
     return found
 
 
-def paired_bootstrap(
-    baseline: Sequence[str],
-    candidate: Sequence[str],
-    references: Sequence[str],
-    language: str = "en",
-    tokenize: str = "auto",
-    samples: int = 1000,
-    metric: Literal["bleu", "chrf"] = "bleu",
-    more: Sequence[Sequence[str | None]] = (),
-) -> Significance:
-    """Tests whether two systems' scores differ, by sacreBLEU's own test (Koehn 2004, in Moses' variant).
-
-    Draws `samples` sets with replacement, the same for both systems. The p-value counts how often the resampled
-    difference, centred on its mean, exceeds the observed one; one is added to both counts, so it is never 0. The seed
-    is sacreBLEU's (12345, or SACREBLEU_SEED), so the result is always the same. Systems of equal score have p = 1,
-    where sacreBLEU itself would call identical systems different. `more` are further references: lists as long as
-    `references`, None where a line has no more.
-
-    Raises:
-        UserError: no sentences, unequal counts, or an unknown tokeniser.
-    """
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.significance import PairedTest
-
-    check(baseline, references)
-    check(candidate, references)
-    quieten()
-    systems: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("candidate", list(candidate))]
-    gold: Any = [list(references), *map(list, more)]
-    name = tokeniser(tokenize, language)
-    scorer = BLEU(tokenize=name, references=gold) if metric == "bleu" else CHRF(references=gold)
-    test = PairedTest(systems, {metric: scorer}, references=None, test_type="bs", n_samples=samples)
-    signatures, results = test()
-    ((name, (first, second)),) = ((key, values) for key, values in results.items() if key != "System")
-    mean: Any = (first.mean, second.mean)  # type: ignore[union-attr]  # results; only the column System holds names
-    difference = float(second.score - first.score)  # type: ignore[union-attr]
-    return Significance(
-        metric=metric,
-        baseline=float(first.score),  # type: ignore[union-attr]
-        candidate=float(second.score),  # type: ignore[union-attr]
-        difference=difference,
-        mean_difference=float(mean[1] - mean[0]),
-        p_value=float(second.p_value or 0.0) if difference else 1.0,  # type: ignore[union-attr]
-        samples=samples,
-        signature=str(signatures[name]),
-    )
-
-
 def sample_table(
     sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str], count: int
 ) -> list[Sample]:
@@ -329,7 +266,7 @@ def quieten() -> None:
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)
 
 
-def check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+def check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     """Raises UserError if there is nothing to score or the counts differ."""
     if len(hypotheses) != len(references):
         raise UserError(f"scores: {len(hypotheses)} hypotheses for {len(references)} references")

@@ -28,8 +28,8 @@ from dragoman.model.text.batch import TranslationBatch
 from dragoman.model.text.excerpt import excerpt
 from dragoman.model.text.tokenizer import PAD
 from dragoman.pipelines.corpus.sharded import shard_command
-from dragoman.pipelines.evaluation.language.comparison import TextSignificance, paired
 from dragoman.pipelines.evaluation.language.samples import TextSample, pick_evenly
+from dragoman.pipelines.evaluation.significance import Significance, paired
 from dragoman.pipelines.loaders.denoising import held_out_noised
 from dragoman.pipelines.settings import LoaderConfig
 
@@ -146,7 +146,7 @@ def rewrite(bundle: TranslationBundle, batches: Sequence[TranslationBatch], coun
     ]
 
 
-def compare(baseline: Reconstruction, candidate: Reconstruction, samples: int) -> TextSignificance:
+def compare(baseline: Reconstruction, candidate: Reconstruction, samples: int) -> Significance:
     """Runs paired bootstrap resampling over the texts of nats per token; lower is better.
 
     Raises:

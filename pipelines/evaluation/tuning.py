@@ -17,7 +17,7 @@ from dragoman.model.processor import int8_instructions
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.pipelines.evaluation.metrics import quick_chrf, quieten
-from dragoman.pipelines.evaluation.resampling import score_resampled
+from dragoman.pipelines.evaluation.significance import score_resampled
 from dragoman.pipelines.settings import PENALTIES
 
 logger = logging.getLogger(__name__)

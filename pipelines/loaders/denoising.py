@@ -77,11 +77,7 @@ class DenoisingLoader(LaneLoader):
 
 
 def noise_for(reader: ShardReader, config: LoaderConfig) -> Noise:
-    """Returns the noise for the shards' vocabulary.
-
-    Raises:
-        UserError: two vocabularies, training from target to source, or settings of the noise that do not fit.
-    """
+    """Returns the noise for the shards' vocabulary."""
     pair = load_pair(reader.directory, reader.manifest.tokenizer)
     if not pair.joint:
         raise UserError(

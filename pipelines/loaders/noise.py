@@ -95,11 +95,7 @@ class Noise:
 
 
 def noise_of(config: LoaderConfig, tokenizer: Tokenizer) -> Noise:
-    """Returns the noise that the section `loader` asks for.
-
-    Raises:
-        UserError: settings without effect, or a tokenizer without sentinels.
-    """
+    """Returns the noise that the section `loader` asks for."""
     assert config.denoise != "none", "asked for only where there is noise"
     pieces = tokenizer.pieces(range(tokenizer.vocabulary)) if config.permute_sentences else []
     ends = np.array([piece.endswith(FULL_STOPS) for piece in pieces]) if pieces else None

@@ -8,6 +8,13 @@ dropped; each offset drops others.
 
 Everything depends only on (seed, epoch, lane, step), as `pipelines/loaders/prefetch.py` requires: a lane has one window
 per epoch.
+
+Training text for networks with a bounded context: windows of T tokens, in another order each epoch.
+
+An epoch cuts the split into windows of T tokens, starting from an offset below T. A window belongs to the chunk in
+which it begins, and may end in the next. Chunks are shuffled and dealt to the lanes in groups, as for pairs
+(`pipelines/loaders/pairs.py`); the windows of a group are shuffled. So an epoch reads every token once, except those
+before the offset and after the last window, and only one group's chunks are read at a time, whatever the corpus size.
 """
 
 from collections.abc import Mapping
@@ -21,10 +28,58 @@ from dragoman.model.errors import UserError
 from dragoman.model.ranges import check_ranges
 from dragoman.model.renamed import former
 from dragoman.model.text.text_batch import TextBatch
-from dragoman.pipelines.loaders.prefetch import Lanes, Opened
+from dragoman.pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder
+from dragoman.pipelines.loaders.prefetch import Lanes, Opened, check_chunks, deal_windows
 from dragoman.pipelines.loaders.text import SplitText
-from dragoman.pipelines.loaders.window import philox
+from dragoman.pipelines.loaders.window import philox, philox_order
 from dragoman.pipelines.settings import LoaderConfig
+
+OF_WINDOWS = ("lanes", "batch_tokens", "window_chunks", "context_length", "side")  # settings that set the order
+
+
+class WindowLoader(Lanes[TextBatch]):
+    """This rank's lanes of a split, without end.
+
+    Raises:
+        UserError: lanes that the world size does not divide or that exceed the chunks, rows that do not fit the budget,
+            a text shorter than a window.
+    """
+
+    def __init__(self, text: SplitText, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
+        super().__init__(text.reader, config.lanes, seed, rank, world)
+        check_chunks(text.reader, config.lanes)
+        self.text, self.config = text, config
+        self.rows, self.length = rows_of(config), config.context_length  # B, T
+        check_ranges("loader", config)
+        if text.tokens < self.length:
+            raise UserError(f"loader.context_length={self.length}: the text has only {text.tokens:,} tokens")
+        self.windows = deal_windows(text.reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
+        self._order_of = ChunkOrder(text.reader.chunks, seed)
+
+    def settings(self) -> Mapping[str, Any]:
+        return {former(f"loader.{key}"): getattr(self.config, key) for key in OF_WINDOWS}
+
+    def nothing_fits(self, lane: int) -> UserError:
+        return UserError(f"loader.context_length={self.length}: no window of lane {lane} is so long")
+
+    def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TextBatch]:
+        """Returns the group's windows, shuffled."""
+        room = min(self.length, self.text.tokens - self.length + 1)  # a short text has fewer offsets to start at
+        offset = int(philox(self.seed, epoch, 0, 1).random_raw() % room)
+        chunks = self._order_of.window(epoch, number, self.windows)
+        starts = np.concatenate([self._starts(chunk, offset) for chunk in chunks])
+        starts = starts[philox_order(len(starts), self.seed, epoch, number + 1, 1)]
+        return Opened(
+            -(-len(starts) // self.rows),
+            lambda index: text_batch(self.text, starts[index * self.rows :][: self.rows], self.length, lane),
+        )
+
+    def _starts(self, chunk: int, offset: int) -> NDArray[np.int64]:
+        """Returns the positions of the windows that begin in the chunk and end within the text."""
+        begin, end = int(self.text.starts[chunk]), int(self.text.ends[chunk])
+        first = offset + -(-max(begin - offset, 0) // self.length) * self.length
+        return np.arange(first, min(end, self.text.tokens - self.length + 1), self.length, dtype=np.int64)
+
 
 OF_STREAMS = ("lanes", "batch_tokens", "context_length", "side")  # settings that the order of batches depends on
 

@@ -30,9 +30,6 @@ def measure_run(config: Config, bundle: TranslationBundle) -> AlignmentEvaluatio
     """`dragoman evaluate evaluate.alignment=true`: measures, prints, and stores beside the bundle.
 
     If the bundle is that of the run `name`, the run's record gets it too. The bundle itself is not changed.
-
-    Raises:
-        UserError: a network without attention, or shards without a gold alignment.
     """
     evaluation, pictures = measure_heads(config, bundle, config.evaluate.split)
     print("", report(evaluation), sep="\n")

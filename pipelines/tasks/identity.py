@@ -27,11 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 def check_shards(config: Config) -> None:
-    """Reads every byte of the shards once and records that: a flipped token id would be trained on silently.
-
-    Raises:
-        UserError: a file is missing or differs from the manifest, or the shards have other languages than `pair`.
-    """
+    """Reads every byte of the shards once and records that: a flipped token id would be trained on silently."""
     manifest = read_manifest(config.shard_dir)
     if not same_pair("-".join(manifest.languages), "-".join(config.languages)):
         raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
@@ -67,11 +63,7 @@ def claim_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
 
 
 def check_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
-    """Checks that the run's folder, if there is one, belongs to a run of this fingerprint.
-
-    Raises:
-        UserError: a run of this name was started with other settings; names each.
-    """
+    """Checks that the run's folder, if there is one, belongs to a run of this fingerprint."""
     found = read_record(config.run_dir)
     if found is None:
         return

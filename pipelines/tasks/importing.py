@@ -10,12 +10,11 @@ from typing import Any
 
 from dragoman.conf import again, compose
 from dragoman.model.bundles.directory import bundle_hash, bundle_kind, read_facts
-from dragoman.model.bundles.imported_vectors import save_read
+from dragoman.model.bundles.vectors import save_read
 from dragoman.model.errors import UserError
 from dragoman.model.files import file_sha256
-from dragoman.model.huggingface.folder import Folder
+from dragoman.model.huggingface.folder import Folder, ImportOptions
 from dragoman.model.huggingface.hub import fetch
-from dragoman.model.huggingface.options import ImportOptions
 from dragoman.model.huggingface.read import changed_settings, read_model, save_imported
 from dragoman.model.languages import check_language, is_single, same_language, split_pair
 from dragoman.model.names import check_name
@@ -77,11 +76,7 @@ def refuse_other_run(config: ImportRoot) -> None:
 
 
 def refuse_other_pair(config: ImportRoot, pair: str, stated: str | None) -> None:
-    """Refuses a pair that is not the model's own, or not that of the import whose name is taken.
-
-    Raises:
-        UserError: names both pairs.
-    """
+    """Refuses a pair that is not the model's own, or not that of the import whose name is taken."""
     if stated is not None and not all(map(same_language, split_pair(stated), split_pair(pair))):
         raise UserError(f"pair={pair}: the model's tokenizer_config.json says {stated}; leave pair out")
     bundle = config.run_dir / BUNDLE
@@ -129,11 +124,7 @@ def stated_pair(folder: Folder) -> str | None:
 
 
 def pair_of_name(source: str) -> str:
-    """Returns the languages in a model's name.
-
-    Raises:
-        UserError: there are none.
-    """
+    """Returns the languages in a model's name."""
     match = IN_A_NAME.fullmatch(folder_name(source))
     if match is None:
         raise UserError(f"{source}: does not say which languages it translates; give them, such as pair=en-de")

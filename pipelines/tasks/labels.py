@@ -44,11 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 def train_rank(config: Config, ranks: Ranks, run: Run) -> Progress:
-    """Trains on this rank until the run is over, from the run's newest checkpoint.
-
-    Raises:
-        UserError: the shards, the model or the run directory do not fit each other.
-    """
+    """Trains on this rank until the run is over, from the run's newest checkpoint."""
     tokenizers = label_tokenizers(config)
     network = fresh_network(config, tokenizers)
     loader = make_loader(config, labels_of(tokenizers), ranks.rank, ranks.world)
@@ -56,11 +52,7 @@ def train_rank(config: Config, ranks: Ranks, run: Run) -> Progress:
 
 
 def make_loader(config: Config, labels: LabelTokenizer, rank: int = 0, world: int = 1) -> LabelledLoader:
-    """Returns the training split.
-
-    Raises:
-        UserError: settings of the section `loader` do not fit the texts or the ranks.
-    """
+    """Returns the training split."""
     reader = open_reader(config.shard_dir, "train", config.loader.reader)
     return LabelledLoader(reader, labels, config.loader, config.seed, rank, world)
 

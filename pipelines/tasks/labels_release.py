@@ -47,22 +47,14 @@ def label_tokenizers(config: Config) -> TokenizerPair:
 
 
 def labels_of(tokenizers: TokenizerPair) -> LabelTokenizer:
-    """Returns the labels of labelled shards.
-
-    Raises:
-        UserError: the shards have none.
-    """
+    """Returns the labels of labelled shards."""
     if not isinstance(tokenizers.target, LabelTokenizer):
         raise UserError("paths.shards: the shards have no labels; corpus=labelled makes some that have")
     return tokenizers.target
 
 
 def fresh_network(config: Config, tokenizers: TokenizerPair) -> Head:
-    """Returns the untrained network of the configuration; every rank draws the same weights from the seed.
-
-    Raises:
-        UserError: the head does not fit the labels of the shards, or the initial weights do not fit.
-    """
+    """Returns the untrained network of the configuration; every rank draws the same weights from the seed."""
     labels = labels_of(tokenizers)
     torch.manual_seed(config.seed)
     network = any_network(model_config(config.model), tokenizers.source.vocabulary, labels.vocabulary)
@@ -140,11 +132,7 @@ def judge(
     shards: Path,
     _sets: EvaluateVectors,
 ) -> Comparison:
-    """Compares the candidate with the champion by their labels of a held-out split of `shards`.
-
-    Raises:
-        UserError: a metric of other models, no such split, the test set, or versions that cannot be compared.
-    """
+    """Compares the candidate with the champion by their labels of a held-out split of `shards`."""
     if config.metric not in METRICS:
         raise UserError(
             f"promote.metric={config.metric}: models that label are compared by accuracy, of numbers by the mean "
@@ -160,7 +148,7 @@ def judge(
         found.candidate,
         found.baseline,
         found.p_value,
-        found.texts,
+        found.items,
         "texts",
         lower_is_better=found.lower_is_better,
         digits=4,

@@ -21,11 +21,9 @@ from dragoman.model.text.tokenizer import SPECIAL, Tokenizer, TokenizerPair
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
-from dragoman.pipelines.loaders.blocks import OF_WINDOWS, WindowLoader
-from dragoman.pipelines.loaders.masked import OF_MASKED, MaskedLoader, held_out_masked
-from dragoman.pipelines.loaders.masking import masking
+from dragoman.pipelines.loaders.masked import OF_MASKED, MaskedLoader, held_out_masked, masking
 from dragoman.pipelines.loaders.prefetch import Lanes
-from dragoman.pipelines.loaders.streams import OF_STREAMS, StreamLoader, rows_of
+from dragoman.pipelines.loaders.streams import OF_STREAMS, OF_WINDOWS, StreamLoader, WindowLoader, rows_of
 from dragoman.pipelines.loaders.text import SplitText
 from dragoman.pipelines.tasks import warm_start
 from dragoman.pipelines.tasks.base import Plan, Task
@@ -54,11 +52,7 @@ logger = logging.getLogger(__name__)
 
 
 def train_rank(config: Config, ranks: Ranks, run: Run) -> Progress:
-    """Trains on this rank until the run is over, from the run's newest checkpoint.
-
-    Raises:
-        UserError: the shards, the model or the run directory do not fit each other.
-    """
+    """Trains on this rank until the run is over, from the run's newest checkpoint."""
     tokenizer = text_tokenizer(config)
     network = fresh_network(config, tokenizer)
     loader = make_loader(config, network, tokenizer, ranks.rank, ranks.world)
@@ -74,11 +68,7 @@ def carries(network: Network) -> bool:
 def make_loader(
     config: Config, network: Network, tokenizer: Tokenizer, rank: int = 0, world: int = 1
 ) -> Lanes[TextBatch]:
-    """Returns the training split in the form that the network reads.
-
-    Raises:
-        UserError: settings of the section `loader` do not fit the text, the network or the ranks.
-    """
+    """Returns the training split in the form that the network reads."""
     settings = config.loader
     text = SplitText(config.shard_dir, "train", settings.side, settings.reader)
     if carries(network):
@@ -157,11 +147,7 @@ def validate(config: Config) -> None:
 
 
 def refuse_shared_statistics(config: Config, processes: int) -> None:
-    """Refuses BatchNorm where its running statistics, which are no weights, would not be those of the whole run.
-
-    Raises:
-        UserError: several processes, each of which would have its own, or a moving average of the weights alone.
-    """
+    """Refuses BatchNorm where its running statistics, which are no weights, would not be those of the whole run."""
     if config.model.get("norm_kind") != "batch":
         return
     if processes > 1:

@@ -122,11 +122,7 @@ def judge(
     shards: Path,
     _sets: EvaluateVectors,
 ) -> Comparison:
-    """Compares the candidate with the champion by the likelihood of a held-out split of `shards`.
-
-    Raises:
-        UserError: a metric of other models, no such split, the test set, or versions that cannot be compared.
-    """
+    """Compares the candidate with the champion by the likelihood of a held-out split of `shards`."""
     if config.metric not in METRICS:
         raise UserError(
             f"promote.metric={config.metric}: language models are compared by the likelihood of a text. "
@@ -141,7 +137,7 @@ def judge(
         found.candidate,
         found.baseline,
         found.p_value,
-        found.records,
+        found.items,
         "records",
         lower_is_better=True,
         digits=4,

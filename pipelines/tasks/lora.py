@@ -26,9 +26,6 @@ def adapt(config: Config, network: nn.Module) -> None:
     """Gives the products of `network` low-rank factors and freezes the rest, if `train.lora.rank` asks for it.
 
     The factors depend on the seed alone: every rank draws the same.
-
-    Raises:
-        UserError: settings that contradict each other or do not fit the network.
     """
     settings, train = config.train.lora, config.train
     if not settings.rank:
@@ -62,11 +59,7 @@ def adapt(config: Config, network: nn.Module) -> None:
 
 
 def products(config: Config, network: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
-    """Yields (name, layer) of each product that gets factors.
-
-    Raises:
-        UserError: unknown names, or a part that is trained whole too.
-    """
+    """Yields (name, layer) of each product that gets factors."""
     settings, ours = config.train.lora, config.model["architecture"]
     stacks = [part for part in ("encoder", "decoder") if part in PARTS[ours]]
     for part in settings.parts:

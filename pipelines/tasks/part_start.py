@@ -61,12 +61,7 @@ def told_of(config: Config, part: str, reference: str) -> str:
 
 
 def take(config: Config, tokenizers: TokenizerPair) -> dict[str, Taken]:
-    """Returns part -> what it begins with.
-
-    Raises:
-        UserError: a model that does not exist or has no such part, was trained with other settings, or has another
-            vocabulary.
-    """
+    """Returns part -> what it begins with."""
     opened: dict[str, Any] = {}
     found: dict[str, Taken] = {}
     for part, reference in references(config).items():
@@ -138,11 +133,7 @@ def named(tensors: Mapping[str, Tensor], ours: Mapping[str, str]) -> dict[str, T
 def fit_rows(
     config: Config, part: str, tensors: Mapping[str, Tensor], theirs: TokenizerPair, ours: TokenizerPair, told: str
 ) -> tuple[dict[str, Tensor], dict[str, dict[str, int]]]:
-    """Returns the rows of tables or of the output layer by our names, and kept, new and dropped rows by table.
-
-    Raises:
-        UserError: another vocabulary, or with `join` one without a common piece.
-    """
+    """Returns the rows of tables or of the output layer by our names, and kept, new and dropped rows by table."""
     prefixes = PARTS[config.model["architecture"]][part]
     if part == "output" and "head" in config.model:  # its rows are labels
         return named(tensors, prefixes), {}
@@ -207,11 +198,7 @@ def other_vocabulary(config: Config, told: str) -> str:
 
 
 def fill_parts(config: Config, network: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Gives the parts of `network` these weights.
-
-    Raises:
-        UserError: a tensor of a part is missing, is too much, or has another shape; both shapes are named.
-    """
+    """Gives the parts of `network` these weights."""
     state = network.state_dict()
     for part, reference in references(config).items():
         told, prefixes = told_of(config, part, reference), tuple(PARTS[config.model["architecture"]][part])

@@ -8,11 +8,7 @@ from dragoman.pipelines.config import Config
 
 
 def freeze(config: Config, network: nn.Module) -> None:
-    """Stops the training of the parts that `train.freeze` names, and checks those of `train.lr_scale`.
-
-    Raises:
-        UserError: the network has no such part, or nothing is left to train.
-    """
+    """Stops the training of the parts that `train.freeze` names, and checks those of `train.lr_scale`."""
     wanted, ours = config.train.freeze, config.model["architecture"]
     for part in wanted:
         for _, parameter in parameters(network, check_part("train.freeze", part, ours)):
@@ -35,11 +31,7 @@ def counted(network: nn.Module) -> str:
 
 
 def rates(config: Config, network: nn.Module) -> dict[nn.Parameter, float]:
-    """Returns the parameters whose learning rate is scaled, with the factor.
-
-    Raises:
-        UserError: the network has no such part, it is frozen, or a table that two parts share has two factors.
-    """
+    """Returns the parameters whose learning rate is scaled, with the factor."""
     found: dict[nn.Parameter, float] = {}
     for part, factor in config.train.lr_scale.changed.items():
         key = f"train.lr_scale.{part}"

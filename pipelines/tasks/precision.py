@@ -27,9 +27,6 @@ def settle_precision(config: Config, network: nn.Module, ranks: Ranks, tracked: 
     """Returns the section `train` with one precision for all ranks; every rank calls it, `tracked` is rank 0's record.
 
     If the machines differ, the ranks use bf16 only if it pays on each of them.
-
-    Raises:
-        UserError: the requested precision, or the one that the run began in, does not run here.
     """
     decision = ranks.from_first(begun_in(config) if ranks.first else None)
     if decision is None:
@@ -65,11 +62,7 @@ def read_precision(run: Path) -> str | None:
 
 
 def refuse_unrunnable(config: Config, network: nn.Module) -> None:
-    """Reports, before any worker starts, what this machine cannot run, if this machine trains.
-
-    Raises:
-        UserError: layers of the network have no kernel for `train.precision`.
-    """
+    """Reports, before any worker starts, what this machine cannot run, if this machine trains."""
     elsewhere = config.cluster.address is not None or (
         config.cluster.device == "cuda" and not torch.cuda.is_available()
     )

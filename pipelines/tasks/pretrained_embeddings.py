@@ -48,11 +48,7 @@ class FoundRows:
 
 
 def initialise(config: Config, network: TranslationNetwork, tokenizers: TokenizerPair) -> None:
-    """Sets the tables of `network` to the vectors that the section names, and freezes them if requested.
-
-    Raises:
-        UserError: an unknown reference, vectors of another width or without a common word, or that are all equal.
-    """
+    """Sets the tables of `network` to the vectors that the section names, and freezes them if requested."""
     settings = config.embeddings
     if settings.freeze and not settings.references:
         raise UserError("embeddings.freeze=true: needs embeddings.source or embeddings.target")
@@ -75,11 +71,7 @@ def initial_spread(table: nn.Embedding) -> float:
 
 
 def fill_rows(table: nn.Embedding, found: FoundRows, spread: float, key: str) -> None:
-    """Copies the vectors into their rows of `table` (V, D), with the standard deviation `spread`.
-
-    Raises:
-        UserError: another width, or vectors without spread; `key` begins the message.
-    """
+    """Copies the vectors into their rows of `table` (V, D), with the standard deviation `spread`."""
     width = found.vectors.shape[1]
     if width != table.embedding_dim:
         raise UserError(
@@ -95,11 +87,7 @@ def fill_rows(table: nn.Embedding, found: FoundRows, spread: float, key: str) ->
 
 
 def find_rows(config: Config, side: Side, tokenizers: TokenizerPair) -> FoundRows:
-    """Returns the rows of one side, from the bundle that the section names.
-
-    Raises:
-        UserError: no such bundle, not one of word vectors, sparse ones, or no piece is one of its words.
-    """
+    """Returns the rows of one side, from the bundle that the section names."""
     reference = config.embeddings.references[side]
     key = f"embeddings.{side}"
     directory = config.bundle_dir(reference, key)
@@ -158,11 +146,7 @@ def spelling(piece: str, kind: str) -> str:
 
 
 def keep(config: Config) -> None:
-    """Finds the rows of a new run and stores them in its directory; logs their number.
-
-    Raises:
-        UserError: as `initialise`.
-    """
+    """Finds the rows of a new run and stores them in its directory; logs their number."""
     settings = config.embeddings
     if not settings.references or kept_rows(config):
         return

@@ -12,11 +12,7 @@ from dragoman.pipelines.config import Config
 
 
 def adapt(config: Config, network: Network) -> None:
-    """Lets `network` compute in int8 if `train.quantize` asks for it.
-
-    Raises:
-        UserError: a network without an int8 export, or with low-rank factors.
-    """
+    """Lets `network` compute in int8 if `train.quantize` asks for it."""
     wanted = config.train.quantize
     if wanted == "none":
         return

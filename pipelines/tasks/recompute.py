@@ -45,11 +45,7 @@ NEVER = 10**9
 
 
 def check_recomputed(config: Config, record: Mapping[str, Any], wanted: str) -> Check:
-    """Trains the intervals that `wanted` names again: LAST, ALL or a number of random ones.
-
-    Raises:
-        UserError: `wanted` is none of these, or the run is of word vectors.
-    """
+    """Trains the intervals that `wanted` names again: LAST, ALL or a number of random ones."""
     chosen = choose(intervals(config.run_dir), wanted)
     if "train" not in record:
         raise UserError(f"verify.recompute={wanted}: word vectors have no interval that one process trains again")

@@ -50,11 +50,7 @@ BATCH_TOKENS = 4096
 
 
 def check(config: Config) -> None:
-    """Refuses teachers that cannot teach this run, and pairs that differ from those that they rated.
-
-    Raises:
-        UserError: names the setting, both values and what may be done.
-    """
+    """Refuses teachers that cannot teach this run, and pairs that differ from those that they rated."""
     wanted = config.train.teachers
     if not wanted or kept_record(config):
         return

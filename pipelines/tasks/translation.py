@@ -57,11 +57,7 @@ VALIDATION_SENTENCES = 500  # decoded for BLEU during a training; the final eval
 
 
 def train_rank(config: Config, ranks: Ranks, run: Run) -> Progress:
-    """Trains on this rank until the run is over, from the run's newest checkpoint.
-
-    Raises:
-        UserError: the shards, the model or the run directory do not fit each other.
-    """
+    """Trains on this rank until the run is over, from the run's newest checkpoint."""
     reader = open_reader(config.shard_dir, "train", config.loader.reader)
     tokenizers = load_pair(config.shard_dir, reader.manifest.tokenizer)
     network = fresh_network(config, tokenizers)
@@ -101,11 +97,7 @@ def denoises(config: Config) -> bool:
 
 
 def make_loader(reader: ShardReader, config: Config, rank: int = 0, world: int = 1) -> LaneLoader:
-    """Returns the training split.
-
-    Raises:
-        UserError: settings of the section `loader` do not fit the shards or the ranks.
-    """
+    """Returns the training split."""
     kind = DenoisingLoader if denoises(config) else LaneLoader
     return kind(reader, config.loader, config.seed, rank, world)
 
@@ -153,10 +145,12 @@ def validate(config: Config) -> None:
             f"corpus.train.source=FILE corpus.train.target=FILE; then train with loader.side=source"
         )
     if manifest.kind != "parallel":
+        labels = "model=classifier_transformer registry=labels (or tagger_transformer, regressor_transformer), "
         raise UserError(
             f"model={config.model.get('name')}: a translation model needs pairs of sentences, and the shards in "
-            f"{config.shard_dir} are {manifest.kind} ({'-'.join(manifest.languages)}). Word vectors and language "
-            f"models can be trained on them: model=skipgram registry=vectors, model=rnnlm_lstm registry=language"
+            f"{config.shard_dir} are {manifest.kind} ({'-'.join(manifest.languages)}). What learns from them: "
+            f"{labels if manifest.kind == 'labelled' else ''}model=skipgram registry=vectors, "
+            f"model=rnnlm_lstm registry=language"
         )
     check_shards(config)
     for split in ("valid", config.evaluate.split):

@@ -24,11 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 def validate(config: Config) -> None:
-    """Reports all mistakes that can be known before any worker starts.
-
-    Raises:
-        UserError: shards are missing, of other languages, or have too few words, or settings cannot be used.
-    """
+    """Reports all mistakes that can be known before any worker starts."""
     settings, model = config.vectors, model_config(config.model)
     settings.check()
     if rank := config.train.lora.rank:
@@ -57,11 +53,7 @@ def validate(config: Config) -> None:
 
 
 def plan(config: Config) -> Plan | None:
-    """Counts what must be counted first, on one rank of a machine; models that are only counted need no ranks.
-
-    Raises:
-        UserError: there are more workers than segments, so some would never train.
-    """
+    """Counts what must be counted first, on one rank of a machine; models that are only counted need no ranks."""
     if not is_learned(config):
         return None
     config = replace(config, cluster=with_device(config))

@@ -84,9 +84,6 @@ def judge(
     """Compares the candidate with the champion on half of the sets of `vectors.evaluate`, over their common words.
 
     The other half is their test set: its score is reported and decides nothing.
-
-    Raises:
-        UserError: a metric of translations, no sets, or vectors without common words.
     """
     if config.metric not in METRICS:
         raise unknown("promote.metric", config.metric, METRICS)

@@ -27,11 +27,7 @@ from dragoman.pipelines.word_vectors.synchronous import SynchronousWord2Vec
 
 
 def train_rank(config: Config, ranks: Ranks, run: Run) -> Progress:
-    """Trains on this rank until the run is finished; resumes from the run's newest checkpoint.
-
-    Raises:
-        UserError: the shards, the model or the run directory do not fit each other, or the learning rate is too high.
-    """
+    """Trains on this rank until the run is finished; resumes from the run's newest checkpoint."""
     settings, model = config.vectors, model_config(config.model)
     vocabulary, _ = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
     feed = make_feed(config, vocabulary)
@@ -99,11 +95,7 @@ def make_learner(config: Config, vocabulary: Vocabulary, ranks: Ranks) -> Learne
 
 
 def check_method(config: Config, words: int) -> None:
-    """Refuses settings and backends that the method lacks, before making any table.
-
-    Raises:
-        UserError: names the key, its value and the choices.
-    """
+    """Refuses settings and backends that the method lacks, before making any table."""
     model, backend = model_config(config.model), config.vectors.backend
     if model.architecture == "word2vec":
         check(model, words)

@@ -31,9 +31,6 @@ def initialise(config: Config, network: Network, tokenizers: TokenizerPair) -> N
     """Gives `network` the weights that the configuration asks for, and sets what is trained, and how.
 
     Without any it keeps its random ones.
-
-    Raises:
-        UserError: nothing has that name, the bundle has another network or vocabulary, or word vectors are set too.
     """
     if by_parts := part_start.references(config):
         weights = load_file(config.run_dir / FILE) if kept_record(config) else part_start.weights(config, tokenizers)
@@ -54,11 +51,7 @@ def refuse_embeddings(config: Config, brings: bool, told: str) -> None:
 
 
 def whole(config: Config, tokenizers: TokenizerPair) -> tuple[Mapping[str, Any], str]:
-    """Returns the weights of a whole network, and where they come from.
-
-    Raises:
-        UserError: nothing has that name, or the bundle has another network or vocabulary.
-    """
+    """Returns the weights of a whole network, and where they come from."""
     if kept_record(config):
         return load_file(config.run_dir / FILE), str(config.run_dir / FILE)
     told = f"{KEY}={config.train.init_from}"
@@ -70,11 +63,7 @@ def whole(config: Config, tokenizers: TokenizerPair) -> tuple[Mapping[str, Any],
 
 
 def check_fit(config: Config, facts: Mapping[str, Any], tokenizers: TokenizerPair, told: str) -> None:
-    """Refuses a bundle whose weights mean something else in this run's network; `told` begins the message.
-
-    Raises:
-        UserError: names the setting, both values and what may be done.
-    """
+    """Refuses a bundle whose weights mean something else in this run's network; `told` begins the message."""
     ours, theirs = vars(model_config(config.model)), facts["model"]
     for key in ours:
         if key not in MAY_DIFFER and key in theirs and theirs[key] != ours[key]:

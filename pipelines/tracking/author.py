@@ -1,9 +1,18 @@
-"""The author in records: the job's owner in the job service, else the system's user."""
+"""The author in records: the job's owner in the job service, else the system's user.
+
+The owner of a registered model: a tag that is written with the model and compared before a job writes to it.
+
+The job service passes the owner of a job's model in a variable. A plain command line has no such variable: there
+MLflow's own permissions decide, and a new model's tag is the system's user.
+"""
 
 import getpass
 import os
 import re
 import socket
+from collections.abc import Mapping
+
+from dragoman.model.errors import UserError
 
 JOB, OWNER = "DRAGOMAN_JOB", "DRAGOMAN_OWNER"  # variables that the job service gives its jobs
 NAME = re.compile(r"[\w.+-]{1,160}")
@@ -28,3 +37,27 @@ def user() -> str:
 def user_and_machine() -> str:
     """Returns `user@machine`."""
     return f"{user()}@{socket.gethostname()}"
+
+
+OWNER_TAG = "dragoman.owner"
+MODEL_OWNER = "DRAGOMAN_MODEL_OWNER"  # owner of the job's model; empty: nobody
+
+
+def expected_owner() -> str:
+    """Returns the service's owner of this job's model; empty outside a service or without an owner."""
+    return os.environ.get(MODEL_OWNER, "") if in_job() else ""
+
+
+def new_owner() -> str:
+    """Returns the owner of a model that this process makes."""
+    return expected_owner() or user()
+
+
+def check_owner(name: str, tags: Mapping[str, str], expected: str) -> None:
+    """Refuses a registered model whose tag names another owner than the service does."""
+    if expected and tags.get(OWNER_TAG) != expected:
+        whose = "another owner" if tags.get(OWNER_TAG) else "nobody"
+        raise UserError(
+            f"registry.name={name}: the model belongs to {whose} in the registry; an admin gives it to an owner with: "
+            f"dragoman owner {name} OWNER"
+        )

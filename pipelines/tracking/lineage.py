@@ -3,6 +3,10 @@
 model version --run id--> training run --shard_run_id, manifest_hash--> sharding run --> sources, drop counts
                                 |                                            |
                             config.yaml                              manifest.json, pictures
+
+Selects the configuration values that become a run's parameters: identifying ones, and those that differ from conf/.
+
+The whole configuration is the run's artifact `config.yaml`; 150 defaults among the parameters would hide the settings.
 """
 
 import os
@@ -15,6 +19,7 @@ from typing import Any
 
 import yaml
 
+from dragoman.conf.groups import choices, merge_choice, written_defaults
 from dragoman.model.addresses import mask_credentials
 from dragoman.model.bundles.ancestry import ancestry, tokenizer_facts
 from dragoman.model.bundles.directory import bundle_hash
@@ -22,14 +27,97 @@ from dragoman.model.confinement import make_folder, read_grant
 from dragoman.model.names import check_name
 from dragoman.model.runs.spool import Spool
 from dragoman.model.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
-from dragoman.pipelines.tracking import plots
+from dragoman.pipelines.tracking import names, plots
 from dragoman.pipelines.tracking.author import user
-from dragoman.pipelines.tracking.changed_values import shown_values
-from dragoman.pipelines.tracking.commit import git_commit
 from dragoman.pipelines.tracking.descriptions import NOTE, describe_run, job_line, job_tags, without_markup
 from dragoman.pipelines.tracking.hypotheses import file_name
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig
+
+HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+def git_commit(start: Path = Path(__file__)) -> str | None:
+    """Returns the hash of HEAD in the repository around `start`.
+
+    None outside a repository (an installed package), or if this process may not read it."""
+    try:
+        return _find_commit(start)
+    except PermissionError:
+        return None
+
+
+def _find_commit(start: Path) -> str | None:
+    for folder in start.resolve().parents:
+        marker = folder / ".git"
+        if marker.is_dir():
+            return _head(marker, marker)
+        if marker.is_file():  # a worktree or submodule: the file names the folder
+            place = folder / marker.read_text(encoding="utf-8").partition(":")[2].strip()
+            common = place / "commondir"
+            return _head(place, place / common.read_text(encoding="utf-8").strip() if common.exists() else place)
+    return None
+
+
+def _head(folder: Path, common: Path) -> str | None:
+    head = folder / "HEAD"
+    content = head.read_text(encoding="utf-8").strip() if head.exists() else ""
+    if not content.startswith("ref:"):
+        return _hash(content)
+    name = content.partition(":")[2].strip()
+    for place in (folder, common):
+        if (place / name).is_file():
+            return _hash((place / name).read_text(encoding="utf-8"))
+    packed = common / "packed-refs"
+    lines = packed.read_text(encoding="utf-8").splitlines() if packed.exists() else []
+    return next((_hash(line.partition(" ")[0]) for line in lines if line.endswith(f" {name}")), None)
+
+
+def _hash(text: str) -> str | None:
+    return text.strip() if HASH.fullmatch(text.strip()) else None
+
+
+KNOWN_BY = (  # shown for every run, to compare runs
+    *(
+        "name",
+        "pair",
+        "seed",
+        "corpus.name",
+        "tokenizer.name",
+        "tokenizer.vocabulary",
+        "model.name",
+        "model.architecture",
+    ),
+    *("train.max_steps", "train.optimizer.lr", "train.precision", "loader.batch_tokens", "loader.lanes"),
+)
+
+
+def shown_values(config: Mapping[str, Any]) -> dict[str, str]:
+    """Returns dotted key -> value of what is worth a parameter, in the order of the configuration."""
+    defaults = _defaults(config)
+    given = names.flat_texts(config)
+    return {key: text for key, text in given.items() if key in KNOWN_BY or not _same(text, defaults.get(key))}
+
+
+def _defaults(config: Mapping[str, Any]) -> dict[str, str]:
+    """Returns dotted key -> the files' values, with those of the choices that the sections are named after."""
+    found = {key: str(value) for key, value in written_defaults().items()}
+    for section, values in config.items():
+        choice = values.get("name") if isinstance(values, Mapping) else None
+        if choice in choices(section):
+            found |= names.flat_texts({section: merge_choice(section, str(choice))})
+    return found
+
+
+def _same(text: str, default: str | None) -> bool:
+    """Returns True if a value is the default: 1e-9 is 1e-09, and a value made of other keys counts as one."""
+    if default is None or text == default or "${" in default:
+        return default is not None
+    try:
+        return float(text) == float(default)
+    except ValueError:
+        return False
+
 
 PACKAGES = ("torch", "ray", "mlflow", "sentencepiece", "ctranslate2", "sacrebleu", "numba")
 SECRET = re.compile(r"password|secret|token$|api_key", re.IGNORECASE)

@@ -50,11 +50,7 @@ def flat_texts(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def artifact_path(to: str) -> str:
-    """Returns a path inside a run's artifacts ("" is their root).
-
-    Raises:
-        UserError: it is absolute or leads out.
-    """
+    """Returns a path inside a run's artifacts ("" is their root)."""
     path = PurePosixPath(to)
     if path.is_absolute() or ".." in path.parts:
         raise UserError(f"artifact path {to!r}: must be relative and without '..'")

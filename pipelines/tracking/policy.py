@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from dragoman.conf import again
 from dragoman.model.errors import UserError
 from dragoman.model.ranges import Range, Whole, check_ranges
-from dragoman.pipelines.tracking.owner import OWNER_TAG, new_owner
+from dragoman.pipelines.tracking.author import OWNER_TAG, new_owner
 
 TAG = "policy"
 FLAG = "--policy"
@@ -35,11 +35,7 @@ class Policy:
         check_ranges("promote.policy", self)
 
     def refuse_wider(self, p_value: float) -> None:
-        """Refuses a p-value above the policy's.
-
-        Raises:
-            UserError: it is above; names the ways out.
-        """
+        """Refuses a p-value above the policy's."""
         if p_value > self.p_value:
             change = again.command("promote", FLAG, f"promote.policy.p_value={p_value}", keep=_is_no_p_value)
             raise UserError(
@@ -71,11 +67,7 @@ def read_policy(client: Any, name: str) -> Policy:
 
 
 def write_policy(client: Any, name: str, policy: Policy) -> None:
-    """Sets the policy of a registered model.
-
-    Raises:
-        UserError: the model belongs to another owner, or a value is out of range.
-    """
+    """Sets the policy of a registered model."""
     policy.check()
     owner = dict(client.get_registered_model(name).tags).get(OWNER_TAG)
     if owner and owner != new_owner():

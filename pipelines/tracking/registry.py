@@ -14,13 +14,20 @@ from dragoman.model.addresses import mask_address, mask_secrets
 from dragoman.model.bundles.directory import bundle_hash
 from dragoman.model.errors import UserError, reason
 from dragoman.model.mlflow_client import all_versions, download
+from dragoman.pipelines.tracking.author import check_owner, expected_owner
 from dragoman.pipelines.tracking.cards import BUNDLE_TAG
-from dragoman.pipelines.tracking.owner import check_owner, expected_owner
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.sender import find_registration
 from dragoman.pipelines.tracking.server import TrackingConfig, Verdict, connect, resolve_paths, verdict
 
 logger = logging.getLogger(__name__)
+# a model of each kind that has a registry of its own
+MODELS = {
+    "labels": "classifier_transformer",
+    "language": "rnnlm_lstm",
+    "masked": "bert_tiny",
+    "vectors": "skipgram",
+}
 
 
 @dataclass
@@ -128,18 +135,16 @@ class Registry:
         """
         every = self.versions()
         if not every:
+            kind = self.config.name.rpartition("-")[2]  # as the choices of `registry` name them
+            model = [f"model={MODELS[kind]}"] if kind in MODELS and not again.gives("model") else []
             raise UserError(
                 f"registry.name: {self.config.name!r} has no versions yet; a training registers one: "
-                f"{again.command('train')}"
+                f"{again.command('train', *model)}"
             )
         return every[0]
 
     def check_owner(self) -> None:
-        """Refuses a job whose model belongs to another owner.
-
-        Raises:
-            UserError: it does.
-        """
+        """Refuses a job whose model belongs to another owner."""
         expected = expected_owner()
         if expected and self.versions():
             check_owner(self.config.name, self.client.get_registered_model(self.config.name).tags, expected)

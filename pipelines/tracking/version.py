@@ -10,14 +10,27 @@ from typing import Any
 
 from dragoman.model.bundles.ancestry import ancestry, ancestry_lines, training_lines, training_texts
 from dragoman.model.bundles.directory import CONFIG, bundle_hash
+from dragoman.model.inference.kinds import KINDS
 from dragoman.model.mlflow_pages import run_page
 from dragoman.model.untrusted import read_json
 from dragoman.pipelines.tracking import names
+from dragoman.pipelines.tracking.author import OWNER_TAG, check_owner
 from dragoman.pipelines.tracking.cards import BUNDLE_TAG, KIND_TAG, Card, card_of
 from dragoman.pipelines.tracking.descriptions import JOB_TAG, PAGE_TAG, job_line, without_markup
-from dragoman.pipelines.tracking.owner import OWNER_TAG, check_owner
-from dragoman.pipelines.tracking.parameters import parameters
 from dragoman.pipelines.tracking.server import Verdict, verdict
+
+
+def parameters(config: Mapping[str, Any]) -> Any:
+    """Returns MLflow's `ParamSchema` for a bundle with this `config.json`; None if it has no settings."""
+    from mlflow.types import DataType, ParamSchema, ParamSpec
+
+    types = {int: DataType.long, float: DataType.double}
+    kind = KINDS.get(str(config.get("kind", "translation")))
+    values = kind.settings(config) if kind else {}
+    return (
+        ParamSchema([ParamSpec(name, types[type(value)], value) for name, value in values.items()]) if values else None
+    )
+
 
 USER, AUTHOR_TAG = "mlflow.user", "author"  # tags of a run, of a version
 MODEL_PACKAGE = Path(__file__).resolve().parents[2] / "model"  # without links, in a checkout too
@@ -36,9 +49,6 @@ def create_version(
     Args:
         owner: the owner of a new registered model.
         expected: the required owner of an existing one; empty: any.
-
-    Raises:
-        UserError: the model has another owner than `expected`.
     """
     digest = bundle_hash(bundle)
     check_owner(name, ensure_model(client, name, owner), expected)

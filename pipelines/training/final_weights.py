@@ -45,11 +45,7 @@ def keep_last(run: Path, step: int) -> None:
 
 
 def chosen_weights(run: Path, config: TrainConfig) -> dict[int, Path]:
-    """Returns step -> kept weights, of which the final ones are the mean.
-
-    Raises:
-        UserError: the run has kept none, or not the best ones.
-    """
+    """Returns step -> kept weights, of which the final ones are the mean."""
     kept = checkpoints.weights_by_step(run)
     if not kept:
         newest = checkpoints.newest_step(run)

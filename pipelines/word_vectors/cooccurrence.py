@@ -8,17 +8,23 @@ FOLDER/run-*.cells         sorted counts of a part of the text; the name gives w
 FOLDER/entries, .json      all runs merged: (i, j, X_ij), with i <= j if symmetric; replaced by the segments
 FOLDER/segment-*.entries   the entries in random order, both (i, j) and (j, i)
 FOLDER/cooccurrences.json  written last: the segments' sizes
+
+Shuffles a file of records into files of about equal size, with bounded memory.
+
+Two passes (Rao 1961, Sandelius 1962): every record is dealt to a random file, then each file is shuffled by itself. The
+result depends only on the records and the seed.
 """
 
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_open, exclusive, remove_parts
@@ -26,12 +32,14 @@ from dragoman.model.word_vectors.glove import Cooccurrences
 from dragoman.model.word_vectors.learner import Text
 from dragoman.pipelines.corpus.read.scratch import read_json, write_json
 from dragoman.pipelines.loaders.window import philox_order
-from dragoman.pipelines.word_vectors.merging import Cells, merge_runs, write_run
 from dragoman.pipelines.word_vectors.pair_table import PairTable, drop_left_out, unit
-from dragoman.pipelines.word_vectors.shuffling import Records, finish, shuffle
 
 ENTRY = np.dtype([("i", "<i4"), ("j", "<i4"), ("x", "<f4")])
 SUMMARY, MARKER, ENTRIES = "cooccurrences.json", "made-for.json", "entries"
+CELL = 16  # bytes
+Cells = NDArray[np.int64]  # (n, 2) cell and its count, cells ascending, each once
+Records = NDArray[np.void]
+AT_ONCE = 1 << 18  # records dealt at a time; it affects the draws, so it is no setting
 SAVE_SECONDS = 300.0  # longest time between two runs, so that a kill loses no more
 SEGMENT_ENTRIES = 1 << 20  # most entries, 12 MB
 
@@ -205,11 +213,7 @@ def run_paths(folder: Path) -> list[Path]:
 
 
 def open_folder(folder: Path, made_for: dict[str, Any]) -> bool:
-    """Returns True if the pass is finished. Deletes files of another text or window, and half-written ones.
-
-    Raises:
-        UserError: the folder holds files and no pass has ever begun there.
-    """
+    """Returns True if the pass is finished. Deletes files of another text or window, and half-written ones."""
     marker, found = folder / MARKER, read_json(folder / MARKER)
     if found != made_for:
         foreign = [path.name for path in folder.iterdir() if not path.name.startswith(MARKER)]
@@ -228,11 +232,7 @@ def open_folder(folder: Path, made_for: dict[str, Any]) -> bool:
 
 @contextlib.contextmanager
 def claim_folder(folder: Path) -> Iterator[None]:
-    """Makes the folder if needed, and locks it against a second pass during the block.
-
-    Raises:
-        UserError: it cannot be made, or another process counts there.
-    """
+    """Makes the folder if needed, and locks it against a second pass during the block."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError, PermissionError) as problem:
@@ -241,3 +241,99 @@ def claim_folder(folder: Path) -> Iterator[None]:
         if not held:
             raise UserError(f"{folder}: another process counts co-occurrences there")
         yield
+
+
+def write_run(path: Path, blocks: Iterable[Cells]) -> None:
+    """Writes one run atomically."""
+    with atomic_open(path, durable=False) as file:
+        for block in blocks:
+            file.write(np.ascontiguousarray(block, "<i8").data)
+
+
+def merge_runs(runs: Sequence[Path], at_once: int) -> Iterator[Cells]:
+    """Merges all runs, summing equal cells; holds about `at_once` cells.
+
+    Each step takes from every run the cells up to the least of the pieces' last cells, so that equal cells meet in the
+    same step.
+    """
+    piece = max(1, at_once // max(1, len(runs)))
+    heads = [np.empty((0, 2), np.int64) for _ in runs]
+    places, sizes = [0] * len(runs), [path.stat().st_size // CELL for path in runs]  # read so far, and in total
+    while True:
+        for number, path in enumerate(runs):
+            if not len(heads[number]) and places[number] < sizes[number]:
+                heads[number] = np.fromfile(path, "<i8", 2 * piece, offset=CELL * places[number]).reshape(-1, 2)
+                places[number] += len(heads[number])
+        ends = [int(heads[number][-1, 0]) for number in range(len(runs)) if places[number] < sizes[number]]
+        lowest = min(ends, default=np.iinfo(np.int64).max)
+        stops = [int(np.searchsorted(head[:, 0], lowest, side="right")) for head in heads]
+        taken = [head[:stop] for head, stop in zip(heads, stops, strict=True) if stop]
+        if not taken:
+            return
+        heads = [head[stop:] for head, stop in zip(heads, stops, strict=True)]
+        yield sum_cells(np.concatenate(taken)) if len(taken) > 1 else taken[0]
+
+
+def sum_cells(cells: Cells) -> Cells:
+    """Turns (n, 2) in any order into ascending cells, each once."""
+    cells = cells[np.argsort(cells[:, 0], kind="stable")]
+    first = np.flatnonzero(np.diff(cells[:, 0], prepend=cells[0, 0] - 1))
+    return np.stack([cells[first, 0], np.add.reduceat(cells[:, 1], first)], axis=1)
+
+
+def shuffle(
+    source: Path,
+    dtype: np.dtype[Any],
+    files: int,
+    name: Callable[[int], Path],
+    seed: int,
+    expand: Callable[[Records], Records],
+) -> list[int]:
+    """Deals the records of `source`, each block first through `expand`, to `name(0)`, ...; returns the files' sizes.
+
+    Resumes after an interruption; deletes `source` as soon as it is no longer needed.
+    """
+    folder = source.with_name(f"{source.name}.dealt")
+    done = source.with_name(f"{source.name}.dealt.json")
+    if read_json(done) is None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for number, block in enumerate(read_blocks(source, dtype)):
+            deal(expand(block), folder, files, np.random.default_rng([seed, 0, number]))
+        write_json(done, files)
+    source.unlink(missing_ok=True)
+    sizes = []
+    for number in range(files):
+        dealt, final = folder / f"{number:06d}", name(number)
+        if not final.exists():
+            records = np.fromfile(dealt, dtype) if dealt.exists() else np.empty(0, dtype)
+            with atomic_open(final, durable=False) as file:
+                records.take(np.random.default_rng([seed, 1, number]).permutation(len(records))).tofile(file)
+        dealt.unlink(missing_ok=True)
+        sizes.append(final.stat().st_size // dtype.itemsize)
+    return sizes
+
+
+def finish(source: Path) -> None:
+    """Deletes the state of `shuffle` once its result is recorded."""
+    shutil.rmtree(source.with_name(f"{source.name}.dealt"), ignore_errors=True)
+    source.with_name(f"{source.name}.dealt.json").unlink(missing_ok=True)
+
+
+def deal(records: Records, folder: Path, files: int, rng: np.random.Generator) -> None:
+    """Appends each record to one of the files 0, ..., `files` - 1 in `folder`."""
+    chosen = rng.integers(files, size=len(records), dtype=np.uint16 if files <= 1 << 16 else np.uint32)
+    order = np.argsort(chosen, kind="stable")
+    ends = np.cumsum(np.bincount(chosen, minlength=files))
+    ordered = records.take(order)  # four times as fast as records[order]
+    for number, (first, last) in enumerate(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)):
+        if last > first:
+            with (folder / f"{number:06d}").open("ab") as file:
+                ordered[first:last].tofile(file)
+
+
+def read_blocks(path: Path, dtype: np.dtype[Any]) -> Iterator[Records]:
+    """Yields the records of a file, AT_ONCE at a time."""
+    with path.open("rb") as file:
+        while len(block := np.fromfile(file, dtype, AT_ONCE)):
+            yield block

@@ -192,11 +192,7 @@ def replay_segments(feed: Feed) -> Generator[tuple[int, int]]:
 
 
 def end_epoch(progress: Progress) -> float:
-    """Starts the next epoch; returns the mean loss of the finished one.
-
-    Raises:
-        UserError: it had nothing to predict.
-    """
+    """Starts the next epoch; returns the mean loss of the finished one."""
     mean = progress.trained.mean
     if mean is None:
         raise UserError(
@@ -225,11 +221,7 @@ def save(
     rate: float,
     journal: Journal | None = None,
 ) -> None:
-    """Writes a checkpoint of the tables, which are equal on all ranks, and of the position in the text. Rank 0 writes.
-
-    Raises:
-        UserError: a table holds a number that is not finite; no file is written.
-    """
+    """Writes a checkpoint of the tables, equal on all ranks, and of the position in the text. Rank 0 writes."""
     if not ranks.from_first(finite(learner.tables) if ranks.first else None):
         raise overflow(progress.step, "the tables hold numbers that are not finite", rate)
     if ranks.first:
@@ -248,11 +240,7 @@ def save(
 
 
 def resume(learner: Learner, feed: Feed, run: Path, ranks: Ranks) -> Progress:
-    """Loads the newest checkpoint that rank 0 sees into the tables; returns its progress.
-
-    Raises:
-        UserError: it has other tables or another text.
-    """
+    """Loads the newest checkpoint that rank 0 sees into the tables; returns its progress."""
     found = ranks.from_first(checkpoints.newest(run) if ranks.first else None)
     if found is None:
         return Progress()

@@ -1,6 +1,6 @@
 """`dragoman neighbours WORD query.in=TEXT`: the uses nearest to a word's use in a text, among those of other texts.
 
-`query.picture` draws the uses of that word (model/inference/uses_picture.py).
+`query.picture` draws the uses of that word (model/inference/words_in_context.py).
 """
 
 import itertools
@@ -14,8 +14,7 @@ import numpy as np
 from dragoman.model.bundles.directory import CONFIG, bundle_kind
 from dragoman.model.errors import UserError
 from dragoman.model.inference.sentence_vectors import Floats, NetworkVectors, load_any_bundle, network_vectors
-from dragoman.model.inference.uses_picture import SUFFIXES, group_uses, uses_picture
-from dragoman.model.inference.words_in_context import Use, Uses, use_of, uses_in
+from dragoman.model.inference.words_in_context import SUFFIXES, Use, Uses, group_uses, use_of, uses_in, uses_picture
 from dragoman.model.runs.bundles import bundles
 from dragoman.model.shards.manifest import has_manifest
 from dragoman.model.shards.reader import ShardReader

@@ -27,11 +27,7 @@ Failed = npt.NDArray[np.uint16]
 
 
 def chosen_rules(config: CleanConfig, key: str = "corpus.clean") -> tuple[str, ...]:
-    """Returns the rules that `key`.rules names, one preset or rules, and `low_score` if there is a least score.
-
-    Raises:
-        UserError: a name that is neither; with the choices.
-    """
+    """Returns the rules that `key`.rules names, one preset or rules, and `low_score` if there is a least score."""
     given = [config.rules] if isinstance(config.rules, str) else config.rules
     scored = (SCORED,) if config.min_score > 0 else ()
     if len(given) == 1 and given[0] in PRESETS:

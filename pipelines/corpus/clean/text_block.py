@@ -36,11 +36,7 @@ class TextCleaningTask:
 
 
 def clean_text_block(task: TextCleaningTask) -> int:
-    """Cleans one block unless that was done before; returns the block's number.
-
-    Raises:
-        UserError: `on_error` is raise and a line fits no encoding; names file, member and line.
-    """
+    """Cleans one block unless that was done before; returns the block's number."""
     path = block_path(task.folder, task.block.number)
     if path.exists():
         return task.block.number

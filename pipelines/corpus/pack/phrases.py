@@ -53,11 +53,7 @@ class JoiningTask:
 
 
 def check_phrases(config: PhrasesConfig) -> None:
-    """Refuses invalid numbers.
-
-    Raises:
-        UserError: a negative number of passes, or a threshold or fall that is not above 0.
-    """
+    """Refuses invalid numbers."""
     if config.passes < 0:
         raise UserError(f"corpus.phrases.passes={config.passes}: expected 0 (no phrases) or more")
     for name in ("threshold", "fall", "most"):

@@ -36,9 +36,6 @@ def make_text_plan(blocks: Sequence[Block], clean: Path, scratch: Path, config: 
     Held-out records come from the given files or from runs drawn by the seed. A training record that is also held out
     is dropped (`leaked`) unless it is too short to prove a leak; repeated training records are dropped under
     `corpus.clean.duplicates`.
-
-    Raises:
-        UserError: too few runs to cut the splits from.
     """
     return make_plan_by(blocks, clean, scratch, lambda: _decide(blocks, clean, scratch, config, seed))
 

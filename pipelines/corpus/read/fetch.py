@@ -59,11 +59,7 @@ def _fetch_one(entry: FetchFile, root: Path, key: str) -> None:
 
 
 def _place(file: str, root: Path, key: str) -> Path:
-    """Returns the file's path, which stays inside `root` after all links are followed.
-
-    Raises:
-        UserError: it leads outside, or is no file name.
-    """
+    """Returns the file's path, which stays inside `root` after all links are followed."""
     name = Path(file)
     if name.is_absolute() or ".." in name.parts or not name.name or "\0" in file:
         raise UserError(f"{key}.file: {file!r} must be a name inside of corpus.root")

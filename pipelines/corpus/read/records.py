@@ -30,11 +30,7 @@ class Records:
 
 
 def read_records(block: Block, on_error: OnError, encodings: Sequence[str] = ("utf-8",)) -> Records:
-    """Reads the block's lines as text.
-
-    Raises:
-        UserError: `on_error` is raise and a line fits no encoding or is a malformed row; names file and line.
-    """
+    """Reads the block's lines as text."""
     sides = []
     bad: dict[int, str] = {}
     counts: Counter[str] = Counter()
@@ -100,11 +96,7 @@ def decoded_lines(
     counts: Counter[str],
     place: Callable[[int], str],
 ) -> list[str]:
-    """Returns lines without their ends (LF or CRLF); those that no encoding fits are empty and listed in `bad`.
-
-    Raises:
-        UserError: `on_error` is raise and there is such a line; `place` turns its number into a position.
-    """
+    """Returns lines without their ends (LF or CRLF); those that no encoding fits are empty and listed in `bad`."""
     if data.endswith(b"\n"):
         data = data[:-1]
     if block.first_line == 0 and data.startswith(b"\xef\xbb\xbf"):
@@ -212,11 +204,7 @@ def row_parser(source: Source) -> Callable[[str], tuple[str, str]]:
 
 
 def _refuse_number_columns(records: Records, block: Block) -> None:
-    """Refuses a TSV whose first rows have only numbers on one side: `corpus.columns` takes ids for a text.
-
-    Raises:
-        UserError: names the column and its first numbers.
-    """
+    """Refuses a TSV whose first rows have only numbers on one side: `corpus.columns` takes ids for a text."""
     rows = [pair for pair in zip(records.source, records.target, strict=True) if all(pair)][:ID_ROWS]
     if len(rows) < FEWEST_ID_ROWS:
         return

@@ -104,11 +104,7 @@ def _rows(config: CorpusConfig, pair: str, name: str, split: Split, path: Path) 
 
 
 def _refuse_names_of_columns(path: Path, view: View, pair: str, places: tuple[str, ...], header: bool) -> None:
-    """Refuses a TSV whose first line is the names of its columns, unless `header` says so.
-
-    Raises:
-        UserError: it is; says what to do.
-    """
+    """Refuses a TSV whose first line is the names of its columns, unless `header` says so."""
     if header:
         return
     with open_lines(path, view) as file:

@@ -63,11 +63,7 @@ def staging_tasks(sources: Sequence[Source], scratch: Path) -> list[StagingTask]
 
 
 def stage(task: StagingTask) -> str:
-    """Unpacks (if needed) and indexes one file, unless that was done before; returns the task's name.
-
-    Raises:
-        UserError: the file is truncated, damaged or of an unknown kind; named.
-    """
+    """Unpacks (if needed) and indexes one file, unless that was done before; returns the task's name."""
     index = task.scratch / f"{task.name}.json"
     if index.exists():
         return task.name
@@ -84,11 +80,7 @@ def stage(task: StagingTask) -> str:
 
 
 def load_staged(source: Source, scratch: Path) -> list[Staged]:
-    """Returns the staged files of a source (two for a Moses pair, else one), checked to agree.
-
-    Raises:
-        UserError: an empty file, or two sides with different numbers of lines.
-    """
+    """Returns the staged files of a source (two for a Moses pair, else one), checked to agree."""
     sides = []
     for side, file in enumerate(source.files):
         values = read_json(scratch / "plain" / f"{source.name}-{side}.json")

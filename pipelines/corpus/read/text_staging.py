@@ -46,11 +46,7 @@ def text_staging_tasks(
 
 
 def stage_text(task: TextStagingTask) -> str:
-    """Unpacks (if needed) and indexes one file, unless that was done before; returns the source's name.
-
-    Raises:
-        UserError: a truncated or damaged compressed file or archive, named.
-    """
+    """Unpacks (if needed) and indexes one file, unless that was done before; returns the source's name."""
     name, file = task.source.name, task.source.files[0]
     if index_path(task.scratch, name).exists():
         return name

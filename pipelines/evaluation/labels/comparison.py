@@ -6,33 +6,12 @@ tags      paired bootstrap resampling over texts of the share of wrong tags, bec
 numbers   the same of the mean absolute error
 """
 
-from dataclasses import dataclass
-
 from dragoman.model.errors import UserError
 from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation
-from dragoman.pipelines.evaluation.language.comparison import paired
+from dragoman.pipelines.evaluation.significance import Significance, mcnemar, paired
 
 
-@dataclass(frozen=True)
-class LabelSignificance:
-    """The difference of two models on the same texts."""
-
-    metric: str
-    baseline: float
-    candidate: float
-    p_value: float  # probability of such a difference by chance, two-sided; 1.0 if there is none
-    texts: int
-    lower_is_better: bool
-    test: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.metric} {self.candidate:.4f} against {self.baseline:.4f}: {self.candidate - self.baseline:+.4f} "
-            f"on {self.texts:,} texts ({self.test}, p = {self.p_value:.4f})"
-        )
-
-
-def compare(baseline: LabelEvaluation, candidate: LabelEvaluation, samples: int = 1000) -> LabelSignificance:
+def compare(baseline: LabelEvaluation, candidate: LabelEvaluation, samples: int = 1000) -> Significance:
     """Returns the difference and its probability by chance.
 
     Raises:
@@ -42,22 +21,8 @@ def compare(baseline: LabelEvaluation, candidate: LabelEvaluation, samples: int 
         raise UserError(f"a model of {candidate.task} and a model of {baseline.task} cannot be compared")
     if baseline.texts != candidate.texts or baseline.gold != candidate.gold:
         raise UserError("the two models were evaluated on other texts")
-    count = len(candidate.texts)
     if candidate.task == "classes":
-        ours, theirs = candidate.wrong == 0, baseline.wrong == 0
-        p_value, told = mcnemar(int((ours & ~theirs).sum()), int((theirs & ~ours).sum()))
-        return LabelSignificance("accuracy", float(theirs.mean()), float(ours.mean()), p_value, count, False, told)
-    found = paired(baseline.wrong, candidate.wrong, candidate.sizes, "errors", samples)
-    told = f"{samples:,} resampled sets"
-    if candidate.task == "numbers":
-        return LabelSignificance("mean error", found.baseline, found.candidate, found.p_value, count, True, told)
-    right = 1.0 - found.baseline, 1.0 - found.candidate
-    return LabelSignificance("accuracy", *right, found.p_value, count, False, told)
-
-
-def mcnemar(gained: int, lost: int) -> tuple[float, str]:
-    """Returns the exact two-sided p-value, and the counts as text: texts that only one of two models has right."""
-    from scipy.stats import binomtest
-
-    told = f"McNemar, {gained:,} gained and {lost:,} lost"
-    return (float(binomtest(gained, gained + lost, 0.5).pvalue) if gained != lost else 1.0), told
+        return mcnemar(baseline.wrong == 0, candidate.wrong == 0)
+    metric = "mean error" if candidate.task == "numbers" else "accuracy"
+    found = paired(baseline.wrong, candidate.wrong, candidate.sizes, metric, samples, "texts")
+    return found if metric == "mean error" else found.turned()

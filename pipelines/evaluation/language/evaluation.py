@@ -11,29 +11,106 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from dragoman.model.bundles.language import TextBundle
 from dragoman.model.decoding.fill_mask import decode_masked
 from dragoman.model.errors import UserError
+from dragoman.model.layers.losses import CHUNK_ROWS
+from dragoman.model.networks.network import Network
 from dragoman.model.plural import plural
 from dragoman.model.runs.record import write_evaluation
 from dragoman.model.shards.manifest import manifest_hash
 from dragoman.model.text.excerpt import excerpt
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import EOS, PAD, UNK, Tokenizer
 from dragoman.pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
-from dragoman.pipelines.evaluation.language.likelihood import stream_nll, token_losses
-from dragoman.pipelines.evaluation.language.lines import Lines
 from dragoman.pipelines.evaluation.language.samples import TextSample, continuations, pick_evenly
-from dragoman.pipelines.evaluation.language.spelling import described_text
+from dragoman.pipelines.evaluation.language.spelling import described_text, spelling_nats
 from dragoman.pipelines.evaluation.translation import held_out_lines
-from dragoman.pipelines.loaders.masked import MaskedWindow, held_out_bits, sorted_batches
-from dragoman.pipelines.loaders.masking import Masking, masking
+from dragoman.pipelines.loaders.masked import MaskedWindow, Masking, held_out_bits, masking, sorted_batches
+
+
+class TokenLosses(NamedTuple):
+    """The losses of the scored tokens, in the order of the batch."""
+
+    rows: NDArray[np.int64]  # (n,) row of each
+    columns: NDArray[np.int64]  # (n,)
+    nll: NDArray[np.float64]  # (n,) nats
+    predictions: NDArray[np.int64]  # (n,) the likeliest token
+
+
+def token_losses(network: Network, batch: TextBatch) -> TokenLosses:
+    """Scores every target of the batch that is not PAD, in evaluation mode. Pass a stream's batches in order."""
+    device = next(network.parameters()).device
+    batch = batch.to(device)
+    with torch.inference_mode():
+        states = network(batch)  # (B, T, D)
+        rows, columns = (batch.targets != PAD).nonzero(as_tuple=True)  # (n,)
+        wanted = batch.targets[rows, columns]
+        states = states[rows, columns]  # (n, D)
+        nll, predictions = [], []
+        for part, target in zip(torch.split(states, CHUNK_ROWS), torch.split(wanted, CHUNK_ROWS), strict=True):
+            logits = network.logits(part).float()  # (c, V)
+            nll.append(nn.functional.cross_entropy(logits, target, reduction="none").double())
+            predictions.append(logits.argmax(1))
+    return TokenLosses(
+        rows.cpu().numpy(), columns.cpu().numpy(), torch.cat(nll).cpu().numpy(), torch.cat(predictions).cpu().numpy()
+    )
+
+
+def stream_nll(network: Network, batches: Iterable[TextBatch], tokens: int) -> NDArray[np.float64]:
+    """Returns (N,) nats of each token of a text, from batches that score each token once; their `ids` are positions."""
+    found = np.full(tokens, np.nan)
+    for batch in batches:
+        one = token_losses(network, batch)
+        found[batch.ids[one.rows] + one.columns] = one.nll
+    return found
+
+
+class Lines:
+    """Records, one line each, as one row of tokens; every record ends with EOS for the line's end."""
+
+    def __init__(self, texts: Sequence[str], tokenizer: Tokenizer) -> None:
+        if not texts:
+            raise UserError("evaluate.split: no texts to evaluate on")
+        self.texts = list(texts)
+        self.tokenizer = tokenizer
+        self._encoded = encoded = tokenizer.encode(self.texts)
+        self.lengths = np.array([len(ids) + 1 for ids in encoded], dtype=np.int64)  # (records,)
+        self.starts = np.cumsum(self.lengths) - self.lengths
+        self.tokens = int(self.lengths.sum())  # N
+        self.row = np.full(self.tokens, EOS, dtype=np.int64)
+        inside = np.ones(self.tokens, dtype=np.bool_)
+        inside[self.starts + self.lengths - 1] = False
+        self.row[inside] = np.concatenate(encoded)
+        self.unknown = int(np.count_nonzero(self.row == UNK))
+        self.characters = np.array([len(text) + 1 for text in self.texts], dtype=np.int64)  # (records,) with the end
+        self.bytes = np.array([len(text.encode()) + 1 for text in self.texts], dtype=np.int64)
+        self.words = np.array([len(text.split()) + 1 for text in self.texts], dtype=np.int64)
+
+    @cached_property
+    def spelling(self) -> NDArray[np.float64]:
+        """Returns (records,) nats that describe what the tokens omit: unknown words, odd spaces."""
+        return spelling_nats(self.tokenizer, self.texts, self._encoded)
+
+    def rows(self, starts: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+        """Returns (B, count): the tokens from each of the positions (B,) on, wrapping around at both ends."""
+        return np.take(self.row, starts[:, None] + np.arange(count), mode="wrap")
+
+    def by_record(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """values (N,) of tokens -> their sums (records,)."""
+        return np.add.reduceat(values, self.starts)
+
 
 STEP = 256  # tokens that a recurrent network reads at a time
 BATCH_TOKENS = 8192  # for networks with a bounded context

@@ -154,11 +154,7 @@ def make_estimator(width: int, hparams: dict[str, Any]) -> nn.Sequential:
 
 
 def read_hparams(folder: Path) -> dict[str, Any]:
-    """Returns the settings of the checkpoint that the scores depend on.
-
-    Raises:
-        UserError: the file is missing, or another kind of model or setting; with the choices.
-    """
+    """Returns the settings of the checkpoint that the scores depend on."""
     path = folder / HPARAMS
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))

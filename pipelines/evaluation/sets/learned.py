@@ -27,11 +27,7 @@ class MetricFolder:
 
 
 def open_folder(key: str, path: Path, model_type: str, **options: Any) -> MetricFolder:
-    """Opens the folder that the setting `key` names; `options` are the network's. No code of the folder is run.
-
-    Raises:
-        UserError: transformers is missing, a file is missing, damaged or a pickle, or the network is of another type.
-    """
+    """Opens the folder that the setting `key` names; `options` are the network's. No code of the folder is run."""
     try:
         from transformers import AutoConfig, AutoModel, AutoTokenizer
     except ImportError:
@@ -62,11 +58,7 @@ def open_folder(key: str, path: Path, model_type: str, **options: Any) -> Metric
 
 
 def load_weights(network: nn.Module, weights: Mapping[str, Tensor], where: str, may_lack: Collection[str] = ()) -> None:
-    """Gives a network its weights.
-
-    Raises:
-        UserError: a tensor of another shape, too many or too few; `where` begins the message.
-    """
+    """Gives a network its weights."""
     try:
         missing, left = network.load_state_dict(weights, strict=False)
     except RuntimeError as problem:

@@ -95,11 +95,7 @@ class MetricX:
 
 
 def head_row(weights: dict[str, Tensor], token: int, folder: Folder) -> Tensor:
-    """Returns the row (D,) of the output layer that gives a token's logit; removes that layer from the weights.
-
-    Raises:
-        UserError: there is none, and config.json does not say that the embeddings are used instead.
-    """
+    """Returns the row (D,) of the output layer that gives a token's logit; removes that layer from the weights."""
     head = weights.pop("lm_head.weight", None)
     if head is None and folder.setting("tie_word_embeddings", bool, True) and "shared.weight" in weights:
         head = weights["shared.weight"] * folder.setting("d_model", int) ** -0.5

@@ -39,11 +39,7 @@ class AnalogyScore:
 
 
 def read_analogies(path: Path) -> dict[str, list[Question]]:
-    """Reads section -> questions, in the word2vec tool's form (`: section`, then four words per line) or MSR's .csv.
-
-    Raises:
-        UserError: a missing file, or a line that is no question (named).
-    """
+    """Reads section -> questions, in the word2vec tool's form (`: section`, then four words per line) or MSR's .csv."""
     sections = _read_msr(path) if plain_name(path).suffix == ".csv" else _read_google(path)
     if not any(sections.values()):
         raise UserError(f"{path}: holds no questions")

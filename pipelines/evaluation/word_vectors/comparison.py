@@ -8,7 +8,7 @@ import numpy as np
 
 from dragoman.model.errors import UserError
 from dragoman.model.word_vectors.embeddings import Embeddings
-from dragoman.pipelines.evaluation.metrics import Significance
+from dragoman.pipelines.evaluation.significance import Significance
 from dragoman.pipelines.evaluation.word_vectors.analogies import right_answers
 from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets, evaluate_embeddings
 from dragoman.pipelines.evaluation.word_vectors.retrieval import Records
@@ -73,9 +73,6 @@ def restrict_to_shared_words(every: Sequence[Embeddings]) -> list[Embeddings]:
     """Returns the same embeddings over the words that all of them have, in the order of the first.
 
     So all get the same pairs, questions and wrong candidates, and a restriction means the same words.
-
-    Raises:
-        UserError: they have no word in common.
     """
     words = [word for word in every[0].words if all(one.row(word) is not None for one in every[1:])]
     if not words:

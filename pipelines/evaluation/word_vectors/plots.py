@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from dragoman.model.word_vectors.embeddings import Embeddings
-from dragoman.model.word_vectors.labels import bare, place_labels, settle
-from dragoman.model.word_vectors.projection import Projection, project
+from dragoman.model.word_vectors.labels import Projection, bare, place_labels, project, settle
 from dragoman.pipelines.evaluation.word_vectors.analogies import Question
 from dragoman.pipelines.evaluation.word_vectors.evaluation import TOTALS, Sets, VectorsEvaluation
 from dragoman.pipelines.evaluation.word_vectors.projections import directions, drawn_words, groups, parallelograms

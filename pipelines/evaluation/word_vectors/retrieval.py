@@ -63,11 +63,7 @@ class RetrievalScores:
 
 
 def retrieval(embeddings: Embeddings, records: Records) -> RetrievalScores:
-    """Searches for the second half of every record by its first. Skips records of one word.
-
-    Raises:
-        UserError: fewer than two records qualify.
-    """
+    """Searches for the second half of every record by its first. Skips records of one word."""
     halved = [(words[: len(words) // 2], words[len(words) // 2 :]) for words in records if len(words) > 1]
     firsts, seconds = [first for first, _ in halved], [second for _, second in halved]
     asked = np.array(

@@ -45,9 +45,6 @@ def read_similarity(path: Path) -> SimilaritySet:
     """Reads a set in the common form: a pair per line, word, word, rating, separated by tabs, commas (.csv) or spaces.
 
     Skips blank lines, lines that begin with #, and a first line without a number (a title).
-
-    Raises:
-        UserError: a missing file, or a malformed line (named).
     """
     pairs: list[tuple[str, str]] = []
     marks: list[float] = []

@@ -2,7 +2,7 @@
 
 A name belongs to the project of the first accepted job that registers it, or to the owner of that job. The ledger knows
 the owner; MLflow's registered model has the same name in a tag, which the job's own process compares before it writes
-(pipelines/tracking/owner.py). A name that MLflow had before the ledger belongs to the owner in that tag, else to the
+(pipelines/tracking/author.py). A name that MLflow had before the ledger belongs to the owner in that tag, else to the
 project or the owner of the job that made its first version, else to nobody: then an admin assigns it.
 """
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from dragoman.model.decoding.sampling import candidates, draw
+from dragoman.model.decoding.generation import candidates, draw
 
 SHARES = torch.tensor([[0.1, 0.4, 0.05, 0.25, 0.2]])
 LOGITS = SHARES.log()

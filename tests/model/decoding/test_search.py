@@ -122,7 +122,7 @@ def close(one: Sequence[Sequence[Hypothesis]], other: Sequence[Sequence[Hypothes
 
 def test_beam_of_one_equals_greedy(network: TranslationNetwork) -> None:
     from dragoman.model.decoding.beam import beam_search
-    from dragoman.model.decoding.greedy import greedy_search
+    from dragoman.model.decoding.search import greedy_search
 
     config = DecodeConfig(beam=1, length_penalty=0.6)
     source = pad(sources())

@@ -11,8 +11,7 @@ import torch
 
 from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.errors import UserError
-from dragoman.model.huggingface.folder import Folder
-from dragoman.model.huggingface.options import Imported, ImportOptions
+from dragoman.model.huggingface.folder import Folder, Imported, ImportOptions
 from dragoman.model.huggingface.read import read_model, save_imported
 from dragoman.model.huggingface.vocabulary import NONE, our_order
 from dragoman.model.inference.translator import open_translator

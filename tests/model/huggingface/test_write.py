@@ -9,8 +9,7 @@ import torch
 from dragoman.model.bundles.language import load_text_bundle, save_text_bundle
 from dragoman.model.bundles.translation import TranslationBundle, load_bundle, save_bundle
 from dragoman.model.errors import UserError
-from dragoman.model.huggingface.folder import Folder
-from dragoman.model.huggingface.options import ImportOptions
+from dragoman.model.huggingface.folder import Folder, ImportOptions
 from dragoman.model.huggingface.read import read_model
 from dragoman.model.huggingface.write import write_huggingface
 from dragoman.model.inference.translator import open_translator

@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from dragoman.model.layers.linear_attention import LinearAttention, feature, linear_attention
-from dragoman.model.layers.past_attention import PastAttention
 from dragoman.model.layers.state_space import StateSpace, scan
+from dragoman.model.networks.rnnlm import PastAttention
 
 MAKERS = {
     "linear": lambda: LinearAttention(8, 2, 0.0),

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman.model.bundles.imported_vectors import save_read
-from dragoman.model.bundles.vectors import load_vectors
+from dragoman.model.bundles.vectors import load_vectors, save_read
 from dragoman.model.errors import UserError
 from dragoman.model.word_vectors.readers import read_vectors
 from dragoman.services.cli import main

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dragoman.model.word_vectors.learner import Text
-from dragoman.model.word_vectors.threads import ThreadPool, shares
+from dragoman.model.word_vectors.word2vec import ThreadPool, shares
 
 
 def text(*lengths: int) -> Text:

@@ -1,28 +1,9 @@
 import pytest
 import torch
 
+from bench.lengths import kept_bytes, layer_costs
 from dragoman.model.layers.attention import SelfAttention
 from dragoman.model.layers.recurrent import Recurrent
-from dragoman.pipelines.comparison.costs import LayerCost, crossing, kept_bytes, layer_costs, theory
-
-
-def made(label: str, recurrent: bool, seconds: list[float]) -> LayerCost:
-    return LayerCost(label, recurrent, [16, 32, 64], seconds, seconds)
-
-
-def test_theory_finds_the_laws_it_is_given() -> None:
-    recurrent = made("r", True, [16 * 0.5, 32 * 0.5, 64 * 0.5])
-    assert theory(recurrent, recurrent.seconds) == pytest.approx(recurrent.seconds)
-    attention = made("a", False, [0.3 * n + 0.01 * n * n for n in (16, 32, 64)])
-    assert theory(attention, attention.seconds) == pytest.approx(attention.seconds)
-
-
-def test_the_crossing_lies_where_the_lines_meet() -> None:
-    recurrent = made("r", True, [16.0, 32.0, 64.0])
-    attention = made("a", False, [n * n / 40.0 for n in (16, 32, 64)])
-    assert crossing(attention, recurrent) == pytest.approx(40.0)
-    assert crossing(recurrent, attention) is None
-    assert crossing(attention, made("r", True, [1.0, 1.0, 1.0])) is None
 
 
 def test_attention_keeps_the_square_of_the_length() -> None:
@@ -42,7 +23,7 @@ def test_a_recurrent_layer_keeps_as_much_a_step() -> None:
 @pytest.mark.parametrize("label", ["linear attention", "state space"])
 def test_a_fixed_state_keeps_as_much_per_token_at_any_length(label: str) -> None:
     """Where softmax attention keeps four times as much per token at four times the length."""
-    every = {one.label: one for one in layer_costs(8, [256, 1024], torch.device("cpu"))}
+    every = {one.label: one for one in layer_costs(8, [256, 1024], torch.device("cpu"), heads=4)}
     short, long = (kept / n for kept, n in zip(every[label].kept, every[label].lengths, strict=True))
     assert long / short == pytest.approx(1.0, rel=0.05)
     softmax = [kept / n for kept, n in zip(every["self-attention"].kept, [256, 1024], strict=True)]
@@ -50,6 +31,5 @@ def test_a_fixed_state_keeps_as_much_per_token_at_any_length(label: str) -> None
 
 
 def test_every_layer_is_measured_at_every_length() -> None:
-    every = layer_costs(8, [8, 4], torch.device("cpu"))
-    assert [one.recurrent for one in every] == [True, True, True, True, False]
+    every = layer_costs(8, [8, 4], torch.device("cpu"), heads=4)
     assert all(one.lengths == [4, 8] and min(one.seconds + one.kept) > 0 for one in every)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.pipelines import entries
-from dragoman.pipelines.comparison.speed import training_record
+from dragoman.pipelines.comparison.measures import training_record
 from tests.pipelines.processes import finish
 from tests.warm import Command
 
@@ -17,8 +17,7 @@ SETTINGS = [
     "loader.batch_tokens=256", "loader.context_length=32", "loader.lanes=1", "train.precision=fp32",
     "train.evaluate_every=5", "train.checkpoint_every=10", "train.average_last=1", "train.loss.label_smoothing=0",
     "evaluate.sentences=12", "evaluate.bootstrap=20", "tracking.offline=true", "tracking.system_metrics=false",
-    "cluster.backend=local", "compare.name=texts", "compare.max_tokens=2560", "compare.cost_width=8",
-    "compare.cost_lengths=[8,16]",
+    "cluster.backend=local", "compare.name=texts", "compare.max_tokens=2560",
 ]  # fmt: skip
 SIZES = [
     "+compare.model.width=8", "+compare.model.embedding=8", "+compare.model.heads=2", "+compare.model.feed_forward=8",
@@ -49,11 +48,10 @@ def test_all_are_on_one_page_after_equal_tokens(home: Path) -> None:
     text = page(home)
     assert all(f"{label}</th>" in text or f"{label}<small>" in text for label in LABELS)
     assert "5 of the networks were trained for this page on the same text, each for at most 2,560 target tokens" in text
-    assert all(f'id="{name}"' in text for name in ("scores", "learning", "cost", "texts"))
+    assert all(f'id="{name}"' in text for name in ("scores", "learning", "texts"))
     assert {path.stem for path in (home / "runs" / "texts" / "pictures").glob("*.png")} == {
         "scores",
         "learning",
-        "cost",
     }
     for label in LABELS:
         record = training_record(home / "runs" / f"texts-{label}")
@@ -74,12 +72,7 @@ def test_the_figures_are_those_of_the_runs_own_evaluation(home: Path) -> None:
 
 def test_seeds_are_averaged_and_bundles_are_taken_as_they_stand(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO"):
-        assert (
-            compare(
-                home, "rnnlm_tanh,texts-gpt_modern", *SIZES[:2], SIZES[4], "compare.seeds=2", "compare.cost_width=0"
-            )
-            == 0
-        )
+        assert compare(home, "rnnlm_tanh,texts-gpt_modern", *SIZES[:2], SIZES[4], "compare.seeds=2") == 0
     assert "rnnlm_tanh: measured before" in caplog.text
     text = page(home)
     assert "rnnlm_tanh<small>2 seeds" in text and "texts-gpt_modern<small>as it stands" in text

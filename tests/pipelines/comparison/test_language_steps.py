@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dragoman.pipelines.comparison.language_steps import Bits, resample_bits, steps_of
+from dragoman.pipelines.comparison.language import Bits, resample_bits, steps_of
 
 RECORDS = 60
 RNG = np.random.default_rng(5)

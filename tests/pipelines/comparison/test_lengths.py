@@ -1,7 +1,7 @@
 import pytest
 
-from dragoman.pipelines.comparison.intervals import interval
-from dragoman.pipelines.comparison.lengths import length_buckets, scores_by_length
+from dragoman.pipelines.comparison.measures import length_buckets, scores_by_length
+from dragoman.pipelines.evaluation.significance import interval
 
 
 def test_a_bucket_spans_five_lengths_and_small_ones_are_joined() -> None:

@@ -5,18 +5,12 @@ import pytest
 
 from dragoman.model.alignment.attention_map import AttentionMap
 from dragoman.pipelines.comparison.alignments import SentenceMaps, sharpness
-from dragoman.pipelines.comparison.costs import LayerCost
-from dragoman.pipelines.comparison.gradients import GradientCurve
-from dragoman.pipelines.comparison.intervals import Interval
-from dragoman.pipelines.comparison.lengths import LengthScore
-from dragoman.pipelines.comparison.measures import Measures
+from dragoman.pipelines.comparison.measures import LengthScore, Measures, TrainingRecord
 from dragoman.pipelines.comparison.page import Report, Sample, best_of, render
-from dragoman.pipelines.comparison.pictures import cost, gradient, length, scores, states
-from dragoman.pipelines.comparison.pictures.style import Picture, clip_labels
+from dragoman.pipelines.comparison.pictures import Picture, describe_length, describe_scores
 from dragoman.pipelines.comparison.samples import samples
-from dragoman.pipelines.comparison.speed import TrainingRecord
-from dragoman.pipelines.comparison.states import StateMap
 from dragoman.pipelines.comparison.table import amount, rows, table_of
+from dragoman.pipelines.evaluation.significance import Interval
 
 REFERENCES = ["der hund sieht einen baum", "ein mann geht durch die stadt", "die frau liest"]
 ONE = Measures(
@@ -111,10 +105,6 @@ def test_amounts(number: int, text: str) -> None:
     assert amount(number) == text
 
 
-def test_long_labels_are_clipped() -> None:
-    assert clip_labels(["word", "e" * 30], 10) == ["word", "e" * 9 + "…"]
-
-
 def test_samples_go_from_short_to_long() -> None:
     sources = ["a b c", "a", "", "a b c d e", "a b"]
     found = samples(sources, sources, {"x": [text.upper() for text in sources]}, count=3)
@@ -123,23 +113,13 @@ def test_samples_go_from_short_to_long() -> None:
 
 
 def test_pictures_say_what_they_show() -> None:
-    assert scores.caption([ONE]) == "a<b BLEU 20.0 (18.5 to 21.5), chrF 40.0 (39.0 to 41.0)"
+    assert describe_scores([ONE]) == "a<b BLEU 20.0 (18.5 to 21.5), chrF 40.0 (39.0 to 41.0)"
     lengths = [
         LengthScore(1, 5, 20, 4.0, Interval(30.0, 29, 31), 0.5),
         LengthScore(20, 25, 20, 22.0, Interval(10.0, 9, 11), 0.75),
     ]
-    assert length.caption({"n": lengths}) == (
+    assert describe_length({"n": lengths}) == (
         "From sources of 1-5 words to those of 20-25: n 30.0 to 10.0 BLEU (-20.0), 0.50 to 0.75 nats."
-    )
-    assert gradient.caption([GradientCurve("x", [0, 1, 2], [2.0, 1.0, 0.5])]) == "x 0.25 at k = 2"
-    lstm = LayerCost("LSTM", True, [16, 32, 64], [16.0, 32.0, 64.0], [1.0, 2.0, 4.0])
-    attention = LayerCost("self-attention", False, [16, 32, 64], [6.4, 25.6, 102.4], [2.0, 8.0, 32.0])
-    said = cost.caption([lstm, attention], 32)
-    assert "more time than the LSTM from n = 40 on" in said
-    assert "at 64 self-attention takes 8 times" in said
-    state = StateMap("mean", np.zeros((2, 2)), 0.5, 0.25)
-    assert states.caption({"n": state}) == (
-        "n (mean): 50% of the variance in the plane, 25% of the sentences next to one that means the same."
     )
     assert sharpness(np.eye(3, dtype=np.float32)) == pytest.approx(1.0)
     assert sharpness(np.full((2, 4), 0.25, np.float32)) == pytest.approx(0.0)

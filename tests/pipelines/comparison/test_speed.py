@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.pipelines.comparison.speed import speed, training_record
+from dragoman.pipelines.comparison.measures import speed, training_record
 
 
 def line(step: int, tokens: int, seconds: float) -> dict[str, float]:

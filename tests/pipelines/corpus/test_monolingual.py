@@ -39,7 +39,7 @@ from tests.pipelines.killed_sharding import kill_sharding, shard_over_ray
 WORDS = ["the", "house", "of", "green", "rivers", "Runs", "über", "naïve", "猫", "new", "york", "old", "tree", "it's"]
 SMALL = {
     "dragoman.pipelines.corpus.read.text_staging.BLOCK_BYTES": 4000,
-    "dragoman.pipelines.corpus.pack.vocabulary.TASK_BLOCKS": 3,
+    "dragoman.pipelines.corpus.monolingual.TASK_BLOCKS": 3,
 }
 VOCABULARY = TokenizerConfig(
     name="vocabulary", type="words", vocabulary=1000, lowercase=True, punctuation=False, train_lines=0
@@ -156,7 +156,7 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make) -> None:
         ("dragoman.pipelines.corpus.clean.text_block.save_block", 5),
         ("dragoman.pipelines.corpus.pack.counting.write_run", 4),  # of pairs
         ("dragoman.pipelines.corpus.pack.phrases.save_block", 20),
-        ("dragoman.pipelines.corpus.pack.vocabulary.count_units", 7),
+        ("dragoman.pipelines.corpus.monolingual.count_units", 7),
         ("dragoman.model.shards.writer.canonical_json", 3),
     ):
         kill_sharding(config, where, call, SMALL)

@@ -13,7 +13,8 @@ from dragoman.model.errors import UserError
 from dragoman.model.inference import bleu
 from dragoman.model.inference.bleu import tokeniser
 from dragoman.pipelines.corpus.read.built_in import phrasebook
-from dragoman.pipelines.evaluation.metrics import moses_lines, paired_bootstrap, quick_bleu, sample_table, score
+from dragoman.pipelines.evaluation.metrics import moses_lines, quick_bleu, sample_table, score
+from dragoman.pipelines.evaluation.significance import paired_bootstrap
 
 REFERENCES = [
     "Ein Hund läuft über die Wiese.",

@@ -13,11 +13,9 @@ from dragoman.model.errors import UserError
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import EOS, MASK, PAD
 from dragoman.pipelines.evaluation.language.held_out import Span, parts, span_batches, views
-from dragoman.pipelines.loaders.blocks import WindowLoader
-from dragoman.pipelines.loaders.masked import MaskedLoader, held_out_masked, pieces_of
-from dragoman.pipelines.loaders.masking import Masking
+from dragoman.pipelines.loaders.masked import MaskedLoader, Masking, held_out_masked, pieces_of
 from dragoman.pipelines.loaders.prefetch import Lanes
-from dragoman.pipelines.loaders.streams import StreamLoader
+from dragoman.pipelines.loaders.streams import StreamLoader, WindowLoader
 from dragoman.pipelines.loaders.text import SplitText
 from dragoman.pipelines.settings import LoaderConfig
 from dragoman.pipelines.training.loop import merge_lanes

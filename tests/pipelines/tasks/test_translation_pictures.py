@@ -12,7 +12,7 @@ from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.pipelines.evaluation.metrics import Sample
-from dragoman.pipelines.tasks.translation_pictures import samples_picture, save_pictures
+from dragoman.pipelines.tasks.translation_release import samples_picture, save_pictures
 
 LINES = ["the dog sees the man .", "a house is old .", "der hund sieht den mann .", "ja , gut !"]
 SAMPLES = [

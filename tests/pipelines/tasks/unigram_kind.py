@@ -23,7 +23,8 @@ from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.tokenizer import SPECIAL, TokenizerPair
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.evaluation.metrics import paired_bootstrap, quick_bleu
+from dragoman.pipelines.evaluation.metrics import quick_bleu
+from dragoman.pipelines.evaluation.significance import paired_bootstrap
 from dragoman.pipelines.evaluation.translation import gate_split, held_out
 from dragoman.pipelines.tasks.base import Measured, Task
 from dragoman.pipelines.tasks.identity import check_shards

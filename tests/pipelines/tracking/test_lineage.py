@@ -10,10 +10,15 @@ from dragoman.conf import compose
 from dragoman.model.runs.spool import Spool
 from dragoman.model.shards.manifest import LENGTH_BOUNDS, Manifest, Split, manifest_hash, write_manifest
 from dragoman.pipelines.tracking.author import user
-from dragoman.pipelines.tracking.changed_values import shown_values
-from dragoman.pipelines.tracking.commit import git_commit
 from dragoman.pipelines.tracking.descriptions import with_lines
-from dragoman.pipelines.tracking.lineage import log_sharding, log_training, record_sharding, without_secrets
+from dragoman.pipelines.tracking.lineage import (
+    git_commit,
+    log_sharding,
+    log_training,
+    record_sharding,
+    shown_values,
+    without_secrets,
+)
 from dragoman.pipelines.tracking.plots import curves
 from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun

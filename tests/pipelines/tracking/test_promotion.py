@@ -11,10 +11,9 @@ import pytest
 
 from dragoman.model.errors import UserError
 from dragoman.pipelines.tracking import gate, history
-from dragoman.pipelines.tracking.author import user
+from dragoman.pipelines.tracking.author import OWNER_TAG, expected_owner, new_owner, user
 from dragoman.pipelines.tracking.gate import Question
 from dragoman.pipelines.tracking.history import Event, former_champions
-from dragoman.pipelines.tracking.owner import OWNER_TAG, expected_owner, new_owner
 from dragoman.pipelines.tracking.promotion import (
     Compare,
     Comparison,

@@ -12,8 +12,7 @@ import pytest
 from dragoman.model.errors import UserError
 from dragoman.model.runs.spool import Mark, Spool
 from dragoman.pipelines.tracking import plots, server
-from dragoman.pipelines.tracking.background import BackgroundSender
-from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.tracking.run import BackgroundSender, TrackedRun
 from dragoman.pipelines.tracking.sender import Sender
 from dragoman.pipelines.tracking.server import TrackingConfig, connect
 from tests.warm import CONTEXT

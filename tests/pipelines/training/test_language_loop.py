@@ -19,12 +19,10 @@ from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.labels import DIGITS, FIRST, GAP, LabelTokenizer
 from dragoman.model.text.tokenizer import SPECIAL_PIECES, Ids
 from dragoman.pipelines.cluster.ranks import Ranks
-from dragoman.pipelines.loaders.blocks import WindowLoader
 from dragoman.pipelines.loaders.labelled import LabelledLoader
-from dragoman.pipelines.loaders.masked import MaskedLoader
-from dragoman.pipelines.loaders.masking import Masking
+from dragoman.pipelines.loaders.masked import MaskedLoader, Masking
 from dragoman.pipelines.loaders.prefetch import Lanes
-from dragoman.pipelines.loaders.streams import StreamLoader
+from dragoman.pipelines.loaders.streams import StreamLoader, WindowLoader
 from dragoman.pipelines.loaders.text import SplitText
 from dragoman.pipelines.settings import LoaderConfig, OptimizerConfig, TrainConfig
 from dragoman.pipelines.training import checkpoint

@@ -10,8 +10,7 @@ from torch import nn
 
 from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.pipelines.settings import OptimizerConfig
-from dragoman.pipelines.training.muon import ADAMS_LENGTH, MOMENTUM, Muon, orthogonal
-from dragoman.pipelines.training.optimizer import make_optimizer
+from dragoman.pipelines.training.optimizer import ADAMS_LENGTH, MOMENTUM, Muon, make_optimizer, orthogonal
 from tests.pipelines.training.test_loop import CONFIG, NETWORKS, nothing, shards, steps, train, weights
 
 __all__ = ["shards"]

@@ -14,8 +14,13 @@ from dragoman.model.errors import UserError
 from dragoman.model.word_vectors.glove import Glove, GloveConfig
 from dragoman.model.word_vectors.learner import Text
 from dragoman.pipelines.word_vectors import cooccurrence
-from dragoman.pipelines.word_vectors.cooccurrence import CooccurrenceFeed, Counting, count_cooccurrences
-from dragoman.pipelines.word_vectors.merging import merge_runs, write_run
+from dragoman.pipelines.word_vectors.cooccurrence import (
+    CooccurrenceFeed,
+    Counting,
+    count_cooccurrences,
+    merge_runs,
+    write_run,
+)
 from dragoman.pipelines.word_vectors.pair_table import PairTable, dense_stops, drop_left_out, unit, units
 
 LARGE, TINY = 64 << 20, 1

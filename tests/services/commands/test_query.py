@@ -12,8 +12,7 @@ import pytest
 from dragoman.conf.options import positional
 from dragoman.model.errors import UserError
 from dragoman.model.inference.sentence_vectors import load_any_bundle, network_vectors
-from dragoman.model.inference.uses_picture import uses_picture
-from dragoman.model.inference.words_in_context import uses_in
+from dragoman.model.inference.words_in_context import uses_in, uses_picture
 from dragoman.services.commands import context
 from dragoman.services.commands.query import main, query
 from dragoman.services.commands.query_settings import QueryConfig

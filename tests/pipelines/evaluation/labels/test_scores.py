@@ -4,18 +4,20 @@ import numpy as np
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.pipelines.evaluation.labels.comparison import compare, mcnemar
-from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation, report
-from dragoman.pipelines.evaluation.labels.plots import pictures
-from dragoman.pipelines.evaluation.labels.scores import (
+from dragoman.pipelines.evaluation.labels.comparison import compare
+from dragoman.pipelines.evaluation.labels.evaluation import (
+    LabelEvaluation,
     are_spans,
     calibration,
     calibration_error,
     class_scores,
     number_scores,
+    report,
     span_scores,
     spans_of,
 )
+from dragoman.pipelines.evaluation.labels.plots import pictures
+from dragoman.pipelines.evaluation.significance import mcnemar
 
 
 def test_macro_f1_is_the_mean_over_labels() -> None:
@@ -67,8 +69,9 @@ def evaluation(guessed: str, task: str = "classes", gold: str = "aaaabbbb") -> L
 
 
 def test_mcnemar_counts_only_texts_that_one_model_has_right() -> None:
-    assert mcnemar(6, 0)[0] == pytest.approx(2 * 0.5**6)
-    assert mcnemar(3, 3)[0] == 1.0
+    six, none = np.repeat([True, False], [6, 2]), np.zeros(8, bool)
+    assert mcnemar(none, six).p_value == pytest.approx(2 * 0.5**6)
+    assert mcnemar(np.arange(8) < 3, np.arange(8) > 4).p_value == 1.0
     found = compare(evaluation("aaabbbbb"), evaluation("aaaabbbb"))
     assert (found.baseline, found.candidate, found.p_value) == (0.875, 1.0, 1.0)
 

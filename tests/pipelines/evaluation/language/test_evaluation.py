@@ -15,10 +15,10 @@ from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
 from dragoman.model.shards.manifest import Manifest, write_manifest
 from dragoman.model.text.tokenizer import EOS, MASK, Tokenizer, TokenizerConfig
 from dragoman.model.text.tokenizers import train
-from dragoman.pipelines.evaluation.language.comparison import compare, paired
-from dragoman.pipelines.evaluation.language.evaluation import evaluate_text_bundle, report, write_text_evaluation
-from dragoman.pipelines.evaluation.language.lines import Lines
+from dragoman.pipelines.evaluation.language.comparison import compare
+from dragoman.pipelines.evaluation.language.evaluation import Lines, evaluate_text_bundle, report, write_text_evaluation
 from dragoman.pipelines.evaluation.language.plots import curves, surprise_by_line
+from dragoman.pipelines.evaluation.significance import paired
 
 TEXT = [
     "the cat sat on the mat and looked at the dog",

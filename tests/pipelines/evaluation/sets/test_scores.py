@@ -2,9 +2,10 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.ter import TER
 
-from dragoman.pipelines.evaluation.metrics import paired_bootstrap, score
+from dragoman.pipelines.evaluation.metrics import score
 from dragoman.pipelines.evaluation.sets.read import HeldOutSet
 from dragoman.pipelines.evaluation.sets.scores import score_set, tables
+from dragoman.pipelines.evaluation.significance import paired_bootstrap
 
 SOURCES = ["a", "b", "c", "d"]
 FIRST = ["der Hund sieht einen Baum", "ein Mann geht durch die Stadt", "die Frau liest das Buch", "ja"]

@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from scipy.sparse import eye
 
 from dragoman.model.word_vectors.embeddings import Embeddings
-from dragoman.model.word_vectors.labels import place_labels
-from dragoman.model.word_vectors.projection import project
+from dragoman.model.word_vectors.labels import place_labels, project
 from dragoman.pipelines.evaluation.word_vectors.analogies import AnalogyScore
 from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets, VectorsEvaluation
 from dragoman.pipelines.evaluation.word_vectors.plots import (

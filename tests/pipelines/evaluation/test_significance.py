@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from dragoman.pipelines.evaluation.metrics import paired_bootstrap, quick_bleu, quick_chrf
-from dragoman.pipelines.evaluation.resampling import draw_seeds, holm, score_resampled, welch_p
+from dragoman.pipelines.evaluation.metrics import quick_bleu, quick_chrf
+from dragoman.pipelines.evaluation.significance import draw_seeds, holm, paired_bootstrap, score_resampled, welch_p
 
 WORDS = ["a", "dog", "cat", "man", "runs", "sees", "the", "big", "small", "red", "house", "tree"]
 

@@ -1,0 +1,201 @@
+"""Pictures of a comparison, each drawn and described; one colour per network, the same in all of them."""
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dragoman.model.alignment.attention_map import AttentionMap
+from dragoman.model.durations import duration
+from dragoman.pipelines.comparison.alignments import SentenceMaps, sharpness
+from dragoman.pipelines.comparison.measures import LengthScore, Measures, TrainingRecord
+from dragoman.pipelines.comparison.table import amount
+from dragoman.pipelines.evaluation.significance import Interval
+from dragoman.pipelines.evaluation.word_vectors.plots import PALETTE
+from dragoman.pipelines.tracking.plots import Axes, Figure, clean, empty, panels
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture as it appears on the page."""
+
+    name: str  # of its file, without .png
+    title: str
+    text: str  # how to read it, and what it shows here
+    alt: str  # alternative text: what the picture shows
+    png: bytes
+    section: str  # of the page
+
+
+def colours(labels: Sequence[str]) -> dict[str, str]:
+    """Returns a colour for each label, in their order."""
+    return {label: PALETTE[place % len(PALETTE)] for place, label in enumerate(labels)}
+
+
+def markers(labels: Sequence[str]) -> dict[str, str]:
+    """Returns a marker for each label, since not everyone can tell lines apart by colour."""
+    return {label: MARKERS[place % len(MARKERS)] for place, label in enumerate(labels)}
+
+
+def png(figure: Figure) -> bytes:
+    """Returns the figure as the bytes of a PNG file; the same figure gives the same bytes."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def thousands(axis: Axes, which: str = "x") -> None:
+    """Formats numbers with separators."""
+    for name in which:
+        (axis.xaxis if name == "x" else axis.yaxis).set_major_formatter(lambda value, _: f"{value:,.0f}")
+
+
+def describe_alignment(every: Mapping[str, AttentionMap]) -> str:
+    """Describes the heaviest link of each target word."""
+    parts = []
+    for label, one in every.items():
+        pairs = ", ".join(f"{one.target_tokens[t]} at {one.source_tokens[s]}" for s, t in one.pairs[:20])
+        parts.append(f"{label}: {pairs or 'no word'}")
+    return "Looked at most, " + "; ".join(parts) + "."
+
+
+def describe_heads(maps: SentenceMaps) -> str:
+    """Describes the sharpest and the most even head."""
+    heads = {
+        f"l{layer}h{head}": sharpness(weights)
+        for layer, row in enumerate(maps.heads)
+        for head, weights in enumerate(row)
+    }
+    sharp, even = max(heads, key=lambda name: heads[name]), min(heads, key=lambda name: heads[name])
+    return (
+        f"Sharpest: {sharp} ({heads[sharp]:.2f}); most even: {even} ({heads[even]:.2f}), where 0 is an even spread and "
+        f"1 each row on one word alone."
+    )
+
+
+def draw_learning(records: Mapping[str, TrainingRecord], labels: list[str]) -> Figure:
+    """Draws the same curves by token and by minute. `labels`: of the whole comparison."""
+    figure, axes = panels(1, 2, (10.0, 4.2), "Learning")
+    colour, mark = colours(labels), markers(labels)
+    for axis, unit, place in zip(axes, ("million target tokens", "minutes of training"), (0, 1), strict=True):
+        for label, record in records.items():
+            points = [(point[place] / (1e6 if place == 0 else 1.0), point[2]) for point in record.validation]
+            if points:
+                xs, ys = zip(*points, strict=True)
+                axis.plot(xs, ys, color=colour[label], marker=mark[label], markersize=3.5, linewidth=1.5, label=label)
+        axis.set_xlabel(unit, fontsize=9)
+        axis.set_ylabel("validation loss, nats per token", fontsize=9)
+        clean(axis)
+        if not axis.lines:
+            empty(axis, "no run's journal lies beside these bundles")
+    if axes[0].lines:
+        if max(record.minutes for record in records.values()) > 20:
+            thousands(axes[1], "x")
+        axes[0].legend(frameon=False, fontsize=8)
+    return figure
+
+
+def describe_learning(records: Mapping[str, TrainingRecord]) -> str:
+    """Describes the picture."""
+    last = {label: record for label, record in records.items() if record.validation}
+    return "; ".join(
+        f"{label} ends at {record.validation[-1][2]:.2f} nats per token after {amount(record.tokens)} tokens "
+        f"in {duration(60 * record.minutes)}"
+        for label, record in last.items()
+    )
+
+
+def draw_length(every: Mapping[str, Sequence[LengthScore]]) -> Figure:
+    """Draws BLEU on the left, one line per network with its 95 % band, and the reference's surprise on the right."""
+    figure, (axis, costs) = panels(1, 2, (12.0, 4.8), "Quality against the length of the source")
+    labels = list(every)
+    colour, mark = colours(labels), markers(labels)
+    for label, scores in every.items():
+        xs = [one.mean for one in scores]
+        axis.fill_between(
+            xs, [one.bleu.low for one in scores], [one.bleu.high for one in scores],
+            color=colour[label], alpha=0.08, linewidth=0,
+        )  # fmt: skip
+        axis.plot(
+            xs, [one.bleu.score for one in scores], color=colour[label], marker=mark[label], markersize=5,
+            linewidth=1.7, label=label,
+        )  # fmt: skip
+        costs.plot(
+            xs, [one.surprise for one in scores], color=colour[label], marker=mark[label], markersize=5,
+            linewidth=1.7, label=label,
+        )  # fmt: skip
+    first = next(iter(every.values()))
+    for panel, unit in ((axis, "BLEU"), (costs, "surprise by the reference, nats per character")):
+        panel.set_xticks(
+            [one.mean for one in first],
+            [f"{span(one)}\n{one.sentences:,}" for one in first],
+        )
+        panel.set_xlabel("words of the source; sentences of that length below", fontsize=9)
+        panel.set_ylabel(unit, fontsize=9)
+        clean(panel)
+    axis.set_ylim(bottom=0)
+    axis.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def span(one: LengthScore) -> str:
+    """`6-10`."""
+    return f"{one.low}" if one.low == one.high else f"{one.low}-{one.high}"
+
+
+def describe_length(every: Mapping[str, Sequence[LengthScore]]) -> str:
+    """Describes how each network changes from the shortest sentences to the longest."""
+    parts = []
+    for label, scores in every.items():
+        first, last = scores[0], scores[-1]
+        if first is last:
+            parts.append(f"{label} {first.bleu.score:.1f} BLEU, {first.surprise:.2f} nats at {span(first)} words")
+        else:
+            change = last.bleu.score - first.bleu.score
+            parts.append(
+                f"{label} {first.bleu.score:.1f} to {last.bleu.score:.1f} BLEU ({change:+.1f}), "
+                f"{first.surprise:.2f} to {last.surprise:.2f} nats"
+            )
+    first, last = next(iter(every.values()))[0], next(iter(every.values()))[-1]
+    return f"From sources of {span(first)} words to those of {span(last)}: " + "; ".join(parts) + "."
+
+
+def draw_scores(
+    labels: Sequence[str],
+    scores: Mapping[str, Sequence[Interval]],
+    digits: int = 1,
+    title: str = "Quality, with 95 % intervals",
+) -> Figure:
+    """Draws a panel for each unit of `scores`, with one row per network in the order of the comparison."""
+    figure, axes = panels(1, len(scores), (10.0, 1.5 + 0.36 * len(labels)), title)
+    for axis, (unit, found) in zip(axes, scores.items(), strict=True):
+        for place, (one, colour) in enumerate(zip(found, colours(labels).values(), strict=True)):
+            axis.plot([one.low, one.high], [place, place], color=colour, linewidth=2.2, solid_capstyle="butt")
+            axis.plot(one.score, place, "o", color=colour, markersize=6)
+            axis.annotate(
+                f"{one.score:.{digits}f}",
+                (one.score, place),
+                (0, 6),
+                textcoords="offset points",
+                ha="center",
+                fontsize=8,
+            )
+        axis.set_yticks(range(len(labels)), labels if axis is axes[0] else [""] * len(labels))
+        axis.set_ylim(len(labels) - 0.5, -0.6)
+        axis.set_xlabel(unit, fontsize=9)
+        clean(axis)
+        axis.grid(axis="x", color="#e6e8eb", linewidth=0.8)
+        axis.grid(axis="y", visible=False)
+        axis.margins(x=0.08)
+    return figure
+
+
+def describe_scores(every: Sequence[Measures]) -> str:
+    """Describes the picture."""
+    return "; ".join(f"{one.label} BLEU {format_interval(one.bleu)}, chrF {format_interval(one.chrf)}" for one in every)
+
+
+def format_interval(one: Interval) -> str:
+    """`31.2 (30.1 to 32.3)`."""
+    return f"{one.score:.1f} ({one.low:.1f} to {one.high:.1f})"

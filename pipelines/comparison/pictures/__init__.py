@@ -1,1 +1,0 @@
-"""The comparison's pictures, one file each; drawing needs no display."""
