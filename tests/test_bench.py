@@ -43,7 +43,7 @@ def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.Capture
 def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nonsense"]) == 2
     assert (
-        "Choices: backup, clean, decode, drill, endpoint, endpoint_limits, forecasts, heads, hour, jobs, lengths, "
+        "Choices: backup, clean, decode, drill, endpoint, endpoint_limits, first_start, forecasts, heads, hour, jobs, lengths, "
         "lm_minutes, memory, minutes, modifiers, multilingual, networks, nodes, norms, pages, quality, read, scale, "
         "scheduling, senses, shard, start, storage, student, swaps, train, transfer, word2vec"
         in capsys.readouterr().err
@@ -120,6 +120,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "lm_minutes",
         "loss_curve",
         "endpoint_limits",
+        "first_start",
         "memory",
         "modifiers",
         "multilingual",
@@ -142,6 +143,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "clean",
         "drill",
         "endpoint_limits",
+        "first_start",
         "forecasts",
         "hour",
         "jobs",

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from dragoman.model.languages import nearest
 from dragoman.services.endpoint.key_store import SETTING, KeyStore, Tables
 from dragoman.services.store.database import answering
+from dragoman.services.texts.glossary import MOST_TERMS
 
 MOST = 1000  # glossaries of one owner
 
@@ -25,7 +26,7 @@ class GlossaryNotFoundError(Exception):
 
 
 class TooManyGlossariesError(Exception):
-    """The owner has the most glossaries already, or the server stores none."""
+    """The owner has the most glossaries or terms already, or the server stores none."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,7 @@ class Glossaries:
 
         Raises:
             GlossaryNotFoundError: the owner has none with this id.
+            TooManyGlossariesError: a dictionary would have too many terms.
         """
         with self._write() as session:
             glossary = _glossary(session, owner, id_)
@@ -143,6 +145,8 @@ class Glossaries:
                 else:
                     stored.terms = dict(one.terms) if one in put else {**stored.terms, **one.terms}
                     stored.entries = len(stored.terms)
+                    if stored.entries > MOST_TERMS:
+                        raise TooManyGlossariesError(f"A dictionary has at most {MOST_TERMS:,} terms")
             return glossary
 
     def delete(self, owner: str, id_: str) -> None:

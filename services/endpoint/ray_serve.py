@@ -26,6 +26,7 @@ from dragoman.model.ports import free_ports
 from dragoman.model.settings import DecodeConfig
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.opening import open_endpoint, print_address
+from dragoman.services.http.proxies import Proxies, networks
 from dragoman.services.settings import ServeConfig
 
 NAME = "dragoman"  # of the application in Ray Serve
@@ -56,7 +57,9 @@ class Plan:
         stack = contextlib.ExitStack()
         opened = open_endpoint(self.config, self.decode, self.overrides, self.alignment)
         endpoint, documents = stack.enter_context(opened)
-        return Lasting(create_app(endpoint, documents), stack.close)
+        app = create_app(endpoint, documents)
+        proxies = networks("serve.proxies", self.config.proxies)
+        return Lasting(Proxies(app, proxies) if proxies else app, stack.close)
 
 
 @dataclass
@@ -94,7 +97,8 @@ def deploy(
     with connected(config.cluster or "auto"), handled_by(lambda *_: ended.set(), signal.SIGTERM):
         quiet = {"enable_access_log": False}  # Ray's lines hold paths, and so words that a user sent
         http = {"host": config.host, "port": port, "location": "EveryNode"}
-        serve.start(http_options=http, logging_config=quiet)
+        alone = {"runtime_env": {"env_vars": {"FORWARDED_ALLOW_IPS": ""}}}  # uvicorn's: serve.proxies alone says it
+        serve.start(http_options=http, logging_config=quiet, controller_options=alone)
         application = _application(serve, plan, quiet)
         try:
             serve.run(application, name=NAME, route_prefix="/")

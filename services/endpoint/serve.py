@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import logging
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -20,6 +21,9 @@ from dragoman.services.http.proxies import networks
 from dragoman.services.settings import ServeConfig
 from dragoman.services.telemetry.traceparent import check_address
 
+# Seconds until a thread that prepares a long text lets the event loop go on; Python's own 5 ms, a few times in a
+# request, would be most of what a neighbour waits.
+SWITCH = 0.0005
 logger = logging.getLogger(__name__)
 
 
@@ -39,6 +43,7 @@ def serve(
         deploy: Callable[..., int] = importlib.import_module("dragoman.services.endpoint.ray_serve").deploy
         return deploy(config, decode, overrides, alignment)
     read_keys(config.keys)
+    sys.setswitchinterval(SWITCH)
     with contextlib.closing(bind(config.host, config.port)) as listening:
         reserve_descriptors(config.connections)
         with open_endpoint(config, decode, overrides, alignment) as (endpoint, documents):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dragoman.conf.again import key_of
 
 # Options that a preset keeps; the others name the service, or are no part of a submission.
-KEPT = ("priority", "project", "after", "tags", "notify", "retries", "max_hours", "by")
+KEPT = ("priority", "project", "after", "retries", "max_hours", "by", "tags", "notify")
 MOST_RUNS = 100  # jobs of an array
 OPTION = re.compile(rf"jobs\.({'|'.join(KEPT)})=(.*)", re.DOTALL)
 

@@ -9,9 +9,9 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import Connection, Engine, Select, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, ProgrammingError
 from sqlalchemy.orm import Session
 
@@ -24,6 +24,7 @@ CONNECTIONS = 45  # kept open; more are opened and closed
 CACHE = 512
 UPGRADING = 7_100_114  # advisory lock for changing the tables
 DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+T = TypeVar("T")
 
 
 class Database:
@@ -45,6 +46,21 @@ class Database:
         """Yields a transaction that sees one state of the database and changes nothing."""
         with Session(self.engine, expire_on_commit=False) as session:
             yield session
+
+    def all(self, query: Select[tuple[T]]) -> list[T]:
+        """Returns what a query finds."""
+        with self.read() as session:
+            return list(session.scalars(query))
+
+    def first(self, query: Select[tuple[T]]) -> T | None:
+        """Returns the first that a query finds; None if it finds nothing."""
+        with self.read() as session:
+            return session.scalars(query).first()
+
+    def get(self, kind: type[T], key: object) -> T | None:
+        """Returns a row by its primary key; None if there is none."""
+        with self.read() as session:
+            return session.get(kind, key)
 
     @contextlib.contextmanager
     def write(self, lasting: bool = True) -> Iterator[Session]:

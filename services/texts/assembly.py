@@ -1,13 +1,12 @@
 """A run's translation from its parts: masks in their places, tags around the words that became theirs."""
 
-import itertools
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dragoman.services.texts.parts import Part, RunState
 from dragoman.services.texts.protected import has_letter
-from dragoman.services.texts.runs import Mask, Place, Span, Tag
+from dragoman.services.texts.runs import Mask, Place, Span, Tag, nest
 from dragoman.services.texts.targets import MARKS, Target
 
 
@@ -19,10 +18,10 @@ class Assembly:
     places: list[Place]
     pieces: list[tuple[Span, Span, Target | None]]  # (in the run, in the text, None: copied)
 
-    def inside(self, start: int, end: int) -> Iterator[tuple[Span, Span, Target | None]]:
-        """Yields the pieces of a part of the run."""
+    def inside(self, start: int, end: int) -> Sequence[tuple[Span, Span, Target | None]]:
+        """Returns the pieces of a part of the run."""
         first = bisect_left(self.pieces, start, key=lambda piece: piece[0][1])
-        return itertools.takewhile(lambda piece: piece[0][0] <= end, itertools.islice(self.pieces, first, None))
+        return self.pieces[first : bisect_right(self.pieces, end, key=lambda piece: piece[0][0])]
 
 
 def assemble(state: RunState, chosen: "dict[Part, Target] | None" = None) -> Assembly:
@@ -95,16 +94,8 @@ def point(target: Target, start: int, end: int, glued: bool = False) -> int:
 
 def place_tags(state: RunState, found: Assembly) -> list[Place]:
     """Returns the tags of a run around their words in the translation, each once and properly nested."""
-    roots: list[Place] = []
-    open_tags: list[tuple[int, Place]] = []
-    everything: list[Place] = []
-    for tag in state.run.tags:
-        place = _range(state, found, tag)
-        while open_tags and open_tags[-1][0] >= tag.depth:
-            open_tags.pop()
-        (open_tags[-1][1].inner if open_tags else roots).append(place)
-        open_tags.append((tag.depth, place))
-        everything.append(place)
+    everything = [_range(state, found, tag) for tag in state.run.tags]
+    roots = nest(everything)
     for place in reversed(everything):  # inner ones first: an outer tag holds them
         full = [one for one in place.inner if one.start < one.end]
         full += [place] if place.start < place.end else []
@@ -119,12 +110,13 @@ def place_tags(state: RunState, found: Assembly) -> list[Place]:
 def _part(siblings: list[Place], start: int, end: int) -> None:
     """Makes siblings lie inside of their outer tag and apart from each other."""
     siblings.sort(key=lambda one: (one.start, one.end))
+    starts = [one.start for one in siblings]
     place = start
-    for number, one in enumerate(siblings):
-        later = itertools.islice(siblings, number + 1, None)
-        following = next((other.start for other in later if other.start > one.start), end)
+    for one in siblings:
+        following = bisect_right(starts, one.start)
+        limit = starts[following] if following < len(starts) else end
         one.start = min(max(one.start, place), end)
-        one.end = max(one.start, min(one.end, end, max(following, one.start)))
+        one.end = max(one.start, min(one.end, end, limit))
         place = one.end
 
 

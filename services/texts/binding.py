@@ -15,7 +15,7 @@ import regex
 from dragoman.model.text.units import UNITS
 from dragoman.services.texts import icu
 from dragoman.services.texts.protected import find_masks, has_letter, is_ordinary
-from dragoman.services.texts.runs import Mask, Node, Run, Span, Tag, nested
+from dragoman.services.texts.runs import Mask, Node, Run, Span, Tag, ordered
 
 RAISED = frozenset(("sup", "sub"))
 COPIED = frozenset(("sup", "sub", "kbd"))  # what touches a word in them is copied with it
@@ -66,7 +66,7 @@ def _feeds(run: Run) -> Iterator[Mask]:
     for edge in itertools.pairwise(sorted(edges)) if _FEED.search(run.text) else ():
         for blanks in _BLANKS.finditer(run.text, *edge):
             if _FEED.search(blanks.group()):
-                yield Mask(*blanks.span(), "soft", blanks.group(), anchor=True)
+                yield Mask(blanks.start(), blanks.end(), "soft", blanks.group(), anchor=True)
 
 
 def _merge(run: Run, found: Iterable[Mask]) -> None:
@@ -111,7 +111,7 @@ def _fill(run: Run, message: Mask, masks: Sequence[Mask]) -> list[Tag]:
         if translatable and has_letter(text):
             within_branch = [replace(mask, start=mask.start - place, end=mask.end - place) for mask in inner]
             around = [replace(tag, start=tag.start - place, end=tag.end - place) for tag in own]
-            nodes.append(bind(Run(text, within_branch, nested(around), run.form, run.split_lines), counts=True))
+            nodes.append(bind(Run(text, within_branch, ordered(around), run.form, run.split_lines), counts=True))
         else:
             nodes.append(within.source(place, end, own))
         place = end
@@ -159,7 +159,9 @@ def _borders(run: Run) -> list[int]:
         if mask.raw.startswith("<input") and _WORD.search(text[mask.start - 1 : mask.start])
     }
     for place in starts.keys() | ends.keys():
-        if _divides(text[max(0, place - 2) : place], text[place : place + 2], ends[place], starts[place]):
+        counted = text[place : place + 1].isdigit() and not starts[place] and not ends[place] & RAISED
+        counted = counted and _NATURAL.search(text, max(0, place - 12), place) is not None  # <b>Total</b>5
+        if counted or _divides(text[max(0, place - 2) : place], text[place : place + 2], ends[place], starts[place]):
             found.add(place)
     return sorted(found - {0, len(text)})
 
@@ -194,11 +196,11 @@ def _glue(run: Run) -> None:
     for tag in run.tags:
         at[tag.start].append(tag)
         at[tag.end].append(tag)
-    ordered, gone, masks = sorted(edges), set[int](), set[int]()
+    places, gone, masks = sorted(edges), set[int](), set[int]()
     glued: list[Mask] = []
     for start, end, inside in _words(run):
-        first = bisect_right(ordered, start)
-        tags = {id(tag): tag for place in itertools.takewhile(end.__gt__, ordered[first:]) for tag in at[place]}
+        within = places[bisect_right(places, start) : bisect_left(places, end)]
+        tags = {id(tag): tag for place in within for tag in at[place]}
         keys = len(inside) > 1 or any(_is_key(mask) and (mask.start, mask.end) != (start, end) for mask in inside)
         if not tags and not keys:
             continue
@@ -206,16 +208,16 @@ def _glue(run: Run) -> None:
         copied = keys or (bool(inner) and (bool(inside) or any(map(str.isdigit, run.text[start:end]))))
         if copied or len(inner) > MOST_INSIDE or any(tag.name in COPIED for tag in inner.values()):
             held = run.inside(start, end)
-            units = [mask for mask in held if _holds_none(ordered, mask.start, mask.end)]
-            within = [tag for tag in run.tags_inside(start, end) if id(tag) in inner]
-            glued.append(Mask(start, end, "glued", Run(run.text, units, form=run.form).source(start, end, within)))
+            units = [mask for mask in held if _holds_none(places, mask.start, mask.end)]
+            whole = [tag for tag in run.tags_inside(start, end) if id(tag) in inner]
+            glued.append(Mask(start, end, "glued", Run(run.text, units, form=run.form).source(start, end, whole)))
             gone |= inner.keys()
             masks |= set(map(id, held))
         for key, tag in tags.items():
             if key not in gone and (tag.start, tag.end) != (start, start + 1):  # a first letter stays one
                 tag.start = start if start < tag.start < end else tag.start
                 tag.end = end if start < tag.end < end else tag.end
-    run.tags = nested(tag for tag in run.tags if id(tag) not in gone)
+    run.tags = ordered(tag for tag in run.tags if id(tag) not in gone)
     kept = (mask for mask in run.masks if id(mask) not in masks)
     run.masks = list(kept)
     run.add_masks(glued)

@@ -23,14 +23,19 @@ def is_shouted(text: str) -> bool:
     return text.isupper() and sum(sign.isupper() for sign in text) > 1
 
 
-def calm(text: str, language: str) -> str:
-    """Returns a text of capitals as a sentence, in the same length."""
-    first = next((at + 1 for at, sign in enumerate(text) if sign.isalpha()), 0)
+def small_letters(text: str, language: str) -> str:
+    """Returns a text in small letters, in the same length."""
     small = fold_case(text, language)  # whole: a final sigma is another letter
     if len(small) != len(text):
         folded = (fold_case(sign, language) for sign in text)
         small = "".join(low if len(low) == 1 else sign for sign, low in zip(text, folded, strict=True))
-    return text[:first] + small[first:]
+    return small
+
+
+def calm(text: str, language: str) -> str:
+    """Returns a text of capitals as a sentence, in the same length."""
+    first = next((at + 1 for at, sign in enumerate(text) if sign.isalpha()), 0)
+    return text[:first] + small_letters(text, language)[first:]
 
 
 def starts_small(text: str) -> bool:

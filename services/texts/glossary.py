@@ -2,23 +2,28 @@
 
 import csv
 import io
+from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import regex
 
 from dragoman.model.errors import UserError
 from dragoman.model.languages import base_language
-from dragoman.model.text.letters import capitalise, fold_case, is_blankless, upper_case, words_of
+from dragoman.model.text.letters import capitalise, is_blankless, upper_case, words_of
+from dragoman.services.texts.casing import small_letters
 from dragoman.services.texts.lemmas import lemma
 from dragoman.services.texts.tbx import read_tbx
 
 MOST_TERMS = 10_000
 MOST_WORDS = 12  # of a term that is found in other forms
+SAME = 16  # terms that differ only in capitals, endings or what stands before the first word
+LONGEST = 1024  # characters of a term
+Key = TypeVar("Key")
 WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 ARTICLES = {
     "de": "der die das den dem des ein eine einen einem einer eines",
@@ -74,60 +79,32 @@ class Glossary:
 
     def find(self, text: str, language: str, target: str = "") -> Iterator[Found]:
         """Yields the places of terms in a text of this language, apart from each other, and what they become there."""
-        index = _index(self, language)
-        words = list(_words(text))
+        index, small, words = _index(self, language), small_letters(text, language), list(_words(text))
         ends = {end for _, end, _ in words} | {match.start() for match in _PARTICLE.finditer(text)}
         place = 0
-        for number, (start, _, word) in enumerate(words):
+        for number, (start, _, _) in enumerate(words):
             if start < place:
                 continue
-            following = words[number : number + MOST_WORDS]
-            terms = index.get(_key(word, language), ())
-            spans = (self._exact(term, text, start, place, ends, language) for term in terms)
-            found = next(filter(None, spans), None)
-            found = found or next(filter(None, (self._form(term, text, following, language) for term in terms)), None)
+            found = index.exact(text, small, start, place, ends) or index.form(text, words, number)
             if found:
                 term, start, end, exact = found
                 yield Found(start, end, _in_case(self.terms[term], term, text[start:end], target), exact)
                 place = end
-
-    def _exact(self, term: str, text: str, at: int, place: int, ends: Container[int], language: str) -> Spot | None:
-        """Returns the term's place if it is there as it is written; a word in capitals is one in capitals alone."""
-        first = WORD.search(term)
-        start = at - (first.start() if first else 0)
-        end = start + len(term)
-        found = text[start:end]
-        if start < place or not (end in ends or WORD.match(found[-1:]) is None):
-            return None
-        if fold_case(found, language) != fold_case(term, language):
-            return None
-        capitals = all(word.group() == found[slice(*word.span())] for word in ACRONYM.finditer(term))
-        return Spot(term, start, end, True) if capitals else None
-
-    def _form(self, term: str, text: str, words: Sequence[Word], language: str) -> Spot | None:
-        """Returns the term's place if it is there with other endings."""
-        wanted = WORD.findall(term)
-        given = words[: len(wanted)]
-        if len(given) < len(wanted) or _by_sign(wanted[0]) or _JOINT.sub("", WORD.sub("", term)):
-            return None
-        if not all(_JOINT.fullmatch(text[before.end : after.start]) for before, after in pairwise(given)):
-            return None
-        if all(_is_form(word.text, form, language) for word, form in zip(given, wanted, strict=True)):
-            return Spot(term, given[0].start, given[-1].end, False)
-        return None
 
     @classmethod
     def of(cls, rows: Iterable[tuple[str, str]], where: str) -> "Glossary":
         """Returns the glossary of (source term, target term); `where` opens the messages.
 
         Raises:
-            UserError: an empty term, two translations of one term, or too many terms.
+            UserError: an empty term or one that is too long, two translations of one term, or too many terms.
         """
         terms: dict[str, str] = {}
         for number, (source, target) in enumerate(rows, 1):
             source, target = source.strip(), target.strip()
             if not source or not target:
                 raise UserError(f"{where}, entry {number}: a term is empty")
+            if len(source) > LONGEST:
+                raise UserError(f"{where}, entry {number}: a term of {len(source):,} characters; at most {LONGEST:,}")
             if terms.setdefault(source, target) != target:
                 raise UserError(f"{where}, entry {number}: {source!r} has two translations")
         if len(terms) > MOST_TERMS:
@@ -158,27 +135,88 @@ def _by_sign(word: str) -> bool:
     return is_blankless(word[0]) or _HANGUL.match(word) is not None
 
 
-def _key(word: str, language: str) -> str:
-    """Returns what the terms are indexed by: the base form of a word, or its first sign."""
-    return word[0] if _by_sign(word) else lemma(word, language)
+def _is_form(word: str, wanted: str) -> bool:
+    """Returns True if a word with the base form of the word `wanted` may stand for it: an acronym is one in capitals
+    alone."""
+    return not ACRONYM.fullmatch(wanted) or word in (wanted, f"{wanted}s")
 
 
-def _is_form(word: str, wanted: str, language: str) -> bool:
-    """Returns True if a word is an inflected form of the word `wanted` of a term."""
-    if ACRONYM.fullmatch(wanted):
-        return word in (wanted, f"{wanted}s")
-    return lemma(word, language) == lemma(wanted, language)
+class Index:
+    """The terms of a glossary as a language looks them up: a place in a text costs the same for any number of terms.
+
+    Terms that differ only in capitals and in what stands before their first word, or only in endings, are looked at
+    one after the other, and only so many of them (SAME).
+    """
+
+    def __init__(self, terms: Iterable[str], language: str) -> None:
+        self.language = language
+        self._tails: dict[str, list[str]] = {}  # terms by their small letters from the first word on
+        self._forms: dict[tuple[str, ...], list[str]] = {}  # terms by the base forms of their words
+        self._sizes: dict[str, list[int]] = {}  # numbers of words, the largest first, by the first one's base form
+        for term in sorted(terms, key=len, reverse=True):
+            if not (first := WORD.search(term)):
+                continue
+            _add(self._tails, small_letters(term, language)[first.start() :], term)
+            wanted = WORD.findall(term)
+            if len(wanted) <= MOST_WORDS and not _by_sign(wanted[0]) and not _JOINT.sub("", WORD.sub("", term)):
+                bases = tuple(lemma(word, language) for word in wanted)
+                _add(self._forms, bases, term)
+                if len(wanted) not in (sizes := self._sizes.setdefault(bases[0], [])):
+                    sizes.append(len(wanted))
+        for sizes in self._sizes.values():
+            sizes.sort(reverse=True)
+        self._sorted = sorted(self._tails)
+        self._longest = max(map(len, self._sorted), default=0)
+        self._inside: list[int] = []  # by tail: the longest other one that it begins with; -1: none
+        open_ones: list[int] = []
+        for number, tail in enumerate(self._sorted):
+            while open_ones and not tail.startswith(self._sorted[open_ones[-1]]):
+                open_ones.pop()
+            self._inside.append(open_ones[-1] if open_ones else -1)
+            open_ones.append(number)
+
+    def exact(self, text: str, small: str, at: int, place: int, ends: Container[int]) -> Spot | None:
+        """Returns the longest term that is there as it is written; a word in capitals is one in capitals alone."""
+        # what the text begins with here is the last tail that does not sort after it, or one inside of that
+        number = bisect_right(self._sorted, small[at : at + self._longest]) - 1
+        while number >= 0:
+            tail = self._sorted[number]
+            end = at + len(tail)
+            if small.startswith(tail, at) and (end in ends or not WORD.match(tail[-1])):
+                for term in self._tails[tail]:
+                    start = end - len(term)
+                    if start < place or small_letters(term, self.language)[: at - start] != small[start:at]:
+                        continue
+                    if all(word.group() == text[start:end][slice(*word.span())] for word in ACRONYM.finditer(term)):
+                        return Spot(term, start, end, True)
+            number = self._inside[number]
+        return None
+
+    def form(self, text: str, words: Sequence[Word], at: int) -> Spot | None:
+        """Returns the longest term whose words are there with other endings."""
+        first = words[at].text
+        for size in () if _by_sign(first) else self._sizes.get(lemma(first, self.language), ()):
+            given = words[at : at + size]
+            terms = self._forms.get(tuple(lemma(word.text, self.language) for word in given), ())
+            if not all(_JOINT.fullmatch(text[before.end : after.start]) for before, after in pairwise(given)):
+                continue
+            for term in terms:
+                if all(_is_form(word.text, form) for word, form in zip(given, WORD.findall(term), strict=True)):
+                    return Spot(term, given[0].start, given[-1].end, False)
+        return None
 
 
-@lru_cache(64)
-def _index(glossary: Glossary, language: str) -> Mapping[str, Sequence[str]]:
-    """Returns the terms by the key of their first word, the longest first."""
-    found: dict[str, list[str]] = {}
-    for term in sorted(glossary.terms, key=len, reverse=True):
-        if word := WORD.search(term):
-            key = _key(next(_words(word.group())).text, language)
-            found.setdefault(key, []).append(term)
-    return found
+def _add(found: dict[Key, list[str]], key: Key, term: str) -> None:
+    if len(same := found.setdefault(key, [])) < SAME:
+        same.append(term)
+
+
+@lru_cache(16)
+def _index(glossary: Glossary, language: str) -> Index:
+    return _index_of(tuple(glossary.terms), language)
+
+
+_index_of = lru_cache(16)(Index)  # by the terms: each request that names a stored glossary reads it anew
 
 
 def read_glossary(path: str, key: str, source: str, target: str) -> Glossary:

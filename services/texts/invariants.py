@@ -103,7 +103,7 @@ def _read_tree(root: Element) -> Iterable[Event]:
             yield "open" if one.closing else "unit", _key(one)
         elif isinstance(one, Text):
             yield "text", one.text
-        else:
+        elif isinstance(one, str):
             yield "close", one
 
 

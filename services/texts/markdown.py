@@ -31,6 +31,8 @@ _MODULE = re.compile(  # of MDX
     r"|export\s(?:default|const|let|var|function|class|async)\s[^\n]*)(?:\n(?=import\s|export\s)[^\n]*+)*+"
 )
 _BOX = re.compile(r"(?:!!!|\?\?\?\+?|===!?\+?)(?: ++[\w-]++)*+(?: +\"(?P<title>[^\"\n]*)\")? *")  # of MkDocs
+# What a block begins with that is no text: alerts of GitHub, fences of containers.
+_ALERT = re.compile(r"(?:\[![A-Za-z]++\][+-]?|:{3,}+[ \t]*+[\w-]*+(?:[ \t]*+\{[^{}\n]*+\})?)[ \t]*+\n?")
 MOST_TOKENS = 200_000  # of blocks: a paragraph or a cell is three
 
 
@@ -56,6 +58,9 @@ def read_markdown(text: str, options: TextOptions) -> list[Node]:
                 place = end
         if token.type != "inline" or not token.map or not token.content or _MODULE.fullmatch(token.content):
             continue
+        if alert := _ALERT.match(token.content):
+            token.content = token.content[alert.end() :]
+            token.children = read_inline(token.content, references)
         first, last = token.map
         if row != first:
             row, column = first, 0

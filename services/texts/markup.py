@@ -116,7 +116,7 @@ class Reader:
         raw = raw or "".join(map(source_of, children))
         run = Run("", form=self.form, split_lines=not self.html, raw=raw, parsed=parsed)
         text: list[str] = []
-        self._add(children, run, text, 0, 0)
+        self._add(children, run, text)
         run.text = "".join(text)
         if not has_letter(run.text) and not any(unit.inner for unit in run.units):
             return raw
@@ -127,7 +127,7 @@ class Reader:
                 mask.kind, mask.anchor = "code", False
         return bind(run)
 
-    def _add(self, children: Sequence[Child], run: Run, text: list[str], length: int, depth: int) -> int:
+    def _add(self, children: Sequence[Child], run: Run, text: list[str], length: int = 0) -> int:
         """Adds parts of a tree to a run and its text; returns the text's length."""
         for child in children:
             if isinstance(child, Text):
@@ -135,9 +135,9 @@ class Reader:
                 length += len(child.text)
                 continue
             if isinstance(child, Element) and not self._is_unit(child):
-                tag = Tag(length, length, child.opening, child.closing, depth + 1, self._translated(child))
+                tag = Tag(length, length, child.opening, child.closing, self._translated(child))
                 run.tags.append(tag)
-                tag.end = length = self._add(child.children, run, text, length, depth + 1)
+                tag.end = length = self._add(child.children, run, text, length)
                 continue
             mask = self._unit(child) if isinstance(child, Element) else child
             shown = {"soft": "\n", "border": "\u2029"}.get(mask.kind, mask.raw if mask.raw.isalnum() else "\ufffc")

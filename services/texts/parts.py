@@ -11,6 +11,7 @@ import regex
 from dragoman.model.inference.translator import Translation
 from dragoman.model.languages import base_language
 from dragoman.model.text.loops import collapse
+from dragoman.model.text.sentences import split
 from dragoman.services.texts import casing, lines, quotes, short
 from dragoman.services.texts.lines import Line
 from dragoman.services.texts.options import TextOptions
@@ -22,6 +23,7 @@ from dragoman.services.texts.targets import Target, read_translation
 
 TURNS = 1  # other stand-ins are tried so often before a sentence is cut
 MOST_TRIES = 8  # a part is asked so often at most; the last time without what was lost
+SHORTEST = 16  # characters of a sentence that is cut at the model's limit
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+(?:[-'’.][\p{L}\p{M}\p{N}_]+)*")
 
 
@@ -211,20 +213,12 @@ class RunState:
         """Cuts a part that is too long for the model in two, at a clause or a blank near its middle."""
         start, end = part.span
         shade = shadow(self.run)
-        masks = self.masks(part.span)
-        places = [
-            match.end()
-            for pattern in (r"[,;:–—]\s+", r"\s+", r"(?<=\p{L})(?=\p{Han}|\p{Hiragana}|\p{Katakana})")
-            for match in regex.finditer(pattern, shade, pos=start + 1, endpos=end - 1)
-            if not any(mask.start < match.end() < mask.end for mask in masks)
-        ]
-        middle = (start + end) // 2
-        near = [place for place in places if abs(place - middle) <= (end - start) / 4] or places
-        if not near:
-            if end - start < 16 or any(mask.start < middle < mask.end for mask in masks):
-                return False
-            near = [middle]
-        cut = near[0] if len(near) < 3 else min(near, key=lambda place: abs(place - middle))
+        first, *more = split(
+            shade[start:end].replace("\n", " "), (end - start) * 2 // 3, self.language, sentences=False
+        )
+        cut = start + len(first.text + first.after)
+        if not more or end - start < SHORTEST or any(mask.start < cut < mask.end for mask in self.masks(part.span)):
+            return False
         self.limited.append(self.run.text[start:end])
         spans = [trim(self.run, shade, *span) for span in ((start, cut), (cut, end))]
         self._replace(part, [span for span in spans if span is not None])

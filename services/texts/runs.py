@@ -5,13 +5,12 @@ closes around words. Offsets count characters of `Run.text`, where a mask has at
 is its text with a `Place` for each unit; `Writer` writes both.
 """
 
-import itertools
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 Span = tuple[int, int]
 
@@ -42,7 +41,6 @@ class Tag:
     end: int
     opening: str
     closing: str
-    depth: int = 0
     inner: "Sequence[str | Run]" = ()  # instead of `opening`: its attributes that are translated
     kind: str = "tag"
 
@@ -58,6 +56,7 @@ class Tag:
 
 
 Unit = Mask | Tag
+AnyUnit = TypeVar("AnyUnit", Mask, Tag)
 
 
 @dataclass(eq=False)
@@ -111,9 +110,7 @@ class Run:
 
     def inside(self, start: int, end: int) -> list[Mask]:
         """Returns the masks that lie in a part of the text."""
-        first = bisect_left(self.masks, start, key=lambda mask: mask.start)
-        masks = itertools.takewhile(lambda mask: mask.start <= end, itertools.islice(self.masks, first, None))
-        return [mask for mask in masks if mask.end <= end]
+        return _inside(self.masks, start, end)
 
     def outside(self, start: int, end: int) -> list[str]:
         """Returns a part of the text without its masks, in the pieces that they leave."""
@@ -125,9 +122,7 @@ class Run:
 
     def tags_inside(self, start: int, end: int) -> list[Tag]:
         """Returns the tags that lie in a part of the text."""
-        first = bisect_left(self.tags, start, key=lambda tag: tag.start)
-        tags = itertools.takewhile(lambda tag: tag.start <= end, itertools.islice(self.tags, first, None))
-        return [tag for tag in tags if tag.end <= end]
+        return _inside(self.tags, start, end)
 
     def add_masks(self, masks: Iterable[Mask]) -> None:
         """Adds masks where none is."""
@@ -141,18 +136,17 @@ class Run:
     def source(self, start: int, end: int, tags: Iterable[Tag]) -> str:
         """Returns a part as its document has it, with these of the tags in it."""
         masks = [Place(mask.start, mask.end, mask) for mask in self.inside(start, end)]
-        roots: list[Place] = []
-        waiting: list[Place] = []
-        for tag in tags:
-            while waiting and waiting[-1].end <= tag.start:  # none is empty
-                waiting.pop()
-            place = Place(tag.start, tag.end, tag)
-            (waiting[-1].inner if waiting else roots).append(place)
-            waiting.append(place)
+        roots = nest([Place(tag.start, tag.end, tag) for tag in tags])
         return Writer(self.form, self.text, masks).write(roots, start, end)
 
 
 Node = str | Run
+
+
+def _inside(units: Sequence[AnyUnit], start: int, end: int) -> list[AnyUnit]:
+    first = bisect_left(units, start, key=lambda unit: unit.start)
+    last = bisect_right(units, end, lo=first, key=lambda unit: unit.start)
+    return [unit for unit in units[first:last] if unit.end <= end]
 
 
 class Writer:
@@ -221,13 +215,18 @@ class Writer:
             self._add(self.form.write(self.text[start:end]))
 
 
-def nested(tags: Iterable[Tag]) -> list[Tag]:
-    """Returns the tags, outer ones before inner ones, with their depths."""
-    ordered = sorted(tags, key=lambda tag: (tag.start, -tag.end))
-    waiting: list[Tag] = []
-    for tag in ordered:
-        while waiting and waiting[-1].end <= tag.start and waiting[-1].end < tag.end:
+def ordered(tags: Iterable[Tag]) -> list[Tag]:
+    """Returns the tags, outer ones before inner ones."""
+    return sorted(tags, key=lambda tag: (tag.start, -tag.end))
+
+
+def nest(places: Sequence[Place]) -> list[Place]:
+    """Puts the places of tags, which are in order, into those around them in the run; returns the outermost."""
+    roots: list[Place] = []
+    waiting: list[Place] = []
+    for place in places:
+        while waiting and waiting[-1].unit.end <= place.unit.start:  # no tag is empty
             waiting.pop()
-        tag.depth = len(waiting) + 1
-        waiting.append(tag)
-    return ordered
+        (waiting[-1].inner if waiting else roots).append(place)
+        waiting.append(place)
+    return roots

@@ -28,6 +28,7 @@ from dragoman.services.endpoint.glossaries import (
     TooManyGlossariesError,
 )
 from dragoman.services.endpoint.keys import Key
+from dragoman.services.endpoint.long_texts import aside
 from dragoman.services.endpoint.requests import Language, Parameters, Stored, Text, validate
 from dragoman.services.http.answers import as_json
 
@@ -91,11 +92,12 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
         except TooManyGlossariesError as problem:
             raise HTTPException(400, str(problem)) from None
 
-    def dictionary(values: Mapping[str, Any]) -> Dictionary:
+    async def dictionary(values: Mapping[str, Any]) -> Dictionary:
         asked = validate(DictionaryRequest, values, WORDING)
         check_pair(asked)
+        command = asked.entries, asked.entries_format, asked.source_lang, asked.target_lang
         try:
-            terms = read_entries(asked.entries, asked.entries_format, asked.source_lang, asked.target_lang)
+            terms = await aside([asked.entries], lambda: read_entries(*command))
         except ValueError as problem:
             raise HTTPException(400, f"Invalid glossary entries provided: {problem}") from None
         return Dictionary(base_language(asked.source_lang), base_language(asked.target_lang), terms)
@@ -114,7 +116,7 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
     async def create_v2(call: Call) -> Response:
         values = call.parameters
         name = validate(NamedRequest, values, WORDING).name
-        return as_json(record_v2(await store(call.key, "create", name, [dictionary(values)])), 201)
+        return as_json(record_v2(await store(call.key, "create", name, [await dictionary(values)])), 201)
 
     async def list_v2(call: Call) -> Response:
         found = [record_v2(one) for one in await store(call.key, "list") if len(one.dictionaries) == 1]
@@ -141,7 +143,7 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
 
     async def create_v3(call: Call) -> Response:
         asked = validate(GlossaryRequest, with_list(call.parameters), WORDING)
-        given = [dictionary(one) for one in asked.dictionaries]
+        given = [await dictionary(one) for one in asked.dictionaries]
         return as_json(record_v3(await store(call.key, "create", asked.name, given)), 201)
 
     async def list_v3(call: Call) -> Response:
@@ -158,11 +160,11 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
 
     async def change_v3(call: Call) -> Response:
         asked = validate(ChangeRequest, with_list(call.parameters), WORDING)
-        given = [dictionary(one) for one in asked.dictionaries]
+        given = [await dictionary(one) for one in asked.dictionaries]
         return as_json(record_v3(await store(call.key, "change", glossary_id(call), name=asked.name, add=given)))
 
     async def put_v3(call: Call) -> Response:
-        given = dictionary(call.parameters)
+        given = await dictionary(call.parameters)
         found: Glossary = await store(call.key, "change", glossary_id(call), put=[given])
         return as_json(dictionary_record(found.find(given.source, given.target)))
 

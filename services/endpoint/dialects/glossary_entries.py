@@ -3,13 +3,15 @@
 import csv
 import io
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dragoman.model.errors import UserError
+from dragoman.services.texts.glossary import LONGEST, MOST_TERMS
 from dragoman.services.texts.tbx import read_tbx
 
+MOST_LINES = 2 * MOST_TERMS
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 COLUMNS = (2, 4)  # source, target; CSV: also the languages of both
 IN_FORM = re.compile(r"dictionaries\[(?P<number>[0-9]{1,3})\]\.(?P<field>\w+)")  # as deepl-node sends them
 
@@ -18,10 +20,12 @@ def read_entries(text: str, form: str, source_language: str, target_language: st
     """Returns the terms, in the order of the lines; empty lines are left out. Of TBX those of the languages are read.
 
     Raises:
-        ValueError: a line is no pair of terms, a term is empty, has a control character or is there twice, or there is
-            no line.
+        ValueError: a line is no pair of terms, a term is empty, too long, has a control character or is there twice,
+            there are too many, or none.
     """
     terms: dict[str, str] = {}
+    if form != "tbx" and text.count("\n") > MOST_LINES:  # before millions of empty ones are looked at
+        raise ValueError(f"there are more than {MOST_LINES:,} lines")
     if form == "csv":
         rows = _read_csv(text)
     elif form == "tbx":
@@ -37,11 +41,15 @@ def read_entries(text: str, form: str, source_language: str, target_language: st
         source, target = cells[:2]
         if not source or not target:
             raise ValueError(f"line {number} has an empty term")
-        if any(unicodedata.category(letter) == "Cc" for letter in source + target):
+        if len(source) > LONGEST:
+            raise ValueError(f"line {number} has a term of {len(source):,} characters; at most {LONGEST:,} are allowed")
+        if CONTROL.search(source + target):
             raise ValueError(f"line {number} has a control character")
         if source in terms:
             raise ValueError(f"line {number} repeats the source term of an earlier line")
         terms[source] = target
+        if len(terms) > MOST_TERMS:
+            raise ValueError(f"there are more than {MOST_TERMS:,} terms")
     if not terms:
         raise ValueError("there are no entries")
     return terms

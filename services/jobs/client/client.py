@@ -149,7 +149,7 @@ class Wanted(TypedDict, total=False):
 
 
 class Options(TypedDict, total=False):
-    """How a job is queued, as the REST interface has it."""
+    """The options of a submission, as the REST interface has them."""
 
     priority: str
     project: str | None  # None: the client's own

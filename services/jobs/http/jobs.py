@@ -1,4 +1,4 @@
-"""What is handed in and what becomes of it: plans, jobs, their logs, streams of changes, presets, schedules."""
+"""The routes of submissions and jobs: plans, jobs, their logs, streams of changes, presets, schedules."""
 
 from typing import Annotated, Any
 
@@ -231,19 +231,19 @@ def add_schedule(here: Here, person: Submitter, body: schemas.ScheduleRequest) -
     here.loop.intake.plan(
         person.owner, body.verb, first, here.loop.capacity, deadline=None, admin=False, project=body.project
     )
-    return schemas.ScheduleView.of(here.loop.schedules.add(person.owner, *command))
+    return schemas.ScheduleView.of(here.loop.schedules.add(person, *command))
 
 
 @router.post("/schedules/{id}/pause", status_code=204)
 def pause(here: Here, person: Submitter, one: OwnSchedule) -> None:
     """Submits nothing until it is resumed."""
-    here.loop.schedules.set_active(one, False, person.owner)
+    here.loop.schedules.set_active(one, False, person)
 
 
 @router.post("/schedules/{id}/resume", status_code=204)
 def resume(here: Here, person: Submitter, one: OwnSchedule) -> None:
     """Goes on from its next time."""
-    here.loop.schedules.set_active(one, True, person.owner)
+    here.loop.schedules.set_active(one, True, person)
 
 
 @router.delete("/schedules/{id}", status_code=204)

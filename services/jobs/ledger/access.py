@@ -97,8 +97,7 @@ class Access:
         query = select(func.count()).where(
             Token.revoked.is_(None), Token.kind == ISSUED, Token.role.in_(roles or ROLES)
         )
-        with self.ledger.database.read() as session:
-            return session.scalar(query) or 0
+        return self.ledger.database.first(query) or 0
 
     def _ever(self) -> bool:
         """Returns True if administrators have issued a token, even if it is revoked."""
@@ -186,8 +185,7 @@ class Access:
 
     def tokens(self) -> list[Token]:
         """Returns all issued tokens' rows, which do not reveal the tokens."""
-        with self.ledger.database.read() as session:
-            return list(session.scalars(select(Token).order_by(Token.created)))
+        return self.ledger.database.all(select(Token).order_by(Token.created))
 
     def person(self, token: str) -> Person | None:
         """Returns the user of a token; None if it is unknown or revoked.

@@ -88,8 +88,7 @@ class Audit:
         query = select(AuditRow).where(*wanted.conditions()).order_by(AuditRow.id.desc()).limit(limit)
         if before is not None:
             query = query.where(AuditRow.id < before)
-        with self.ledger.database.read() as session:
-            return session.scalars(query).all()
+        return self.ledger.database.all(query)
 
     def forget(self, until: float, most: int) -> int:
         """Deletes at most so many rows from before `until`, oldest first; returns their number."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import secrets
+from collections.abc import Iterator
 
 from sqlalchemy import Connection, bindparam, select, text, update
 from sqlalchemy.orm import Session
@@ -43,10 +44,12 @@ class Database(store.Database):
                 self.prefix: str = session.scalars(select(Meta.value).where(Meta.key == "prefix")).one()
             stack.pop_all()
 
-    def write(self, lasting: bool | None = None) -> contextlib.AbstractContextManager[Session]:
-        """Returns a transaction as the store's own. In a request only the last one lasts, and with it those before: the
+    @contextlib.contextmanager
+    def write(self, lasting: bool | None = None) -> Iterator[Session]:
+        """Yields a transaction as the store's own. In a request only the last one lasts, and with it those before: the
         row of the audit, which is written before the answer is sent."""
-        return super().write(ASKED.get() is None if lasting is None else lasting)
+        with super().write(ASKED.get() is None if lasting is None else lasting) as session:
+            yield session
 
     def alone(self, session: Session, lock: int) -> bool:
         """Returns True if no other process holds `lock` until this transaction ends; on sqlite `write` ensures it."""

@@ -261,8 +261,7 @@ class Ledger:
             query = query.where(Job.seq.in_(oldest(states, each)))
         if not plans:
             query = query.options(*SHORT)
-        with self.database.read() as session:
-            return list(session.scalars(select_jobs(query, states, owner, before)))
+        return self.database.all(select_jobs(query, states, owner, before))
 
     def rows(
         self, columns: Sequence[str], wanted: Filter, cursor: int | None = None, limit: int | None = None
@@ -297,17 +296,14 @@ class Ledger:
     def following(self) -> list[Job]:
         """Returns waiting jobs that come after others."""
         query = select(Job).options(*SHORT).where(Job.state == State.WAITING, Job.follows)
-        with self.database.read() as session:
-            return list(session.scalars(query))
+        return self.database.all(query)
 
     def attempts(self, name: str) -> list[Attempt]:
-        with self.database.read() as session:
-            return list(session.scalars(select(Attempt).where(Attempt.job == name).order_by(Attempt.number)))
+        return self.database.all(select(Attempt).where(Attempt.job == name).order_by(Attempt.number))
 
     def notices(self, name: str) -> list[Notice]:
         """Returns what was told of a job, oldest first."""
-        with self.database.read() as session:
-            return list(session.scalars(select(Notice).where(Notice.job == name).order_by(Notice.created, Notice.id)))
+        return self.database.all(select(Notice).where(Notice.job == name).order_by(Notice.created, Notice.id))
 
     def changes(
         self,
@@ -326,13 +322,11 @@ class Ledger:
             query = query.where(
                 or_(Change.owner == owner, Change.job.in_(shared)) if projects else Change.owner == owner
             )
-        with self.database.read() as session:
-            return list(session.scalars(query))
+        return self.database.all(query)
 
     def newest_change(self) -> int:
         """Returns the id of the last row of the audit trail; 0 if it is empty."""
-        with self.database.read() as session:
-            return session.scalar(NEWEST) or 0
+        return self.database.first(NEWEST) or 0
 
     def note(self, actor: str, action: str, reason: str, owner: str | None = None, job: str | None = None) -> None:
         """Adds a row to the audit trail that is no change of a job."""

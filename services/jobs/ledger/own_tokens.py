@@ -6,7 +6,7 @@ end with the token that they were made with.
 
 import secrets
 
-from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, or_, select, update
 
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.names import check_name
@@ -78,8 +78,7 @@ class OwnTokens:
     def of(self, owner: str) -> list[Token]:
         """Returns an owner's tokens that are valid or expired, newest first; not those of administrators."""
         query = select(Token).where(Token.owner == owner, Token.kind != ISSUED, Token.revoked.is_(None))
-        with self.ledger.database.read() as session:
-            return list(session.scalars(query.order_by(Token.created.desc(), Token.name)))
+        return self.ledger.database.all(query.order_by(Token.created.desc(), Token.name))
 
     def revoke(self, owner: str, name: str, actor: str) -> None:
         """Ends a token and its sessions at once. Raises UserError if the owner has no such token."""
@@ -128,7 +127,7 @@ def full_name(owner: str, name: str) -> str:
 
 
 class Rights:
-    """The rights of a ledger's jobs."""
+    """The rights of a ledger's jobs and schedules: those of the token that submitted them, as long as it is valid."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -147,12 +146,27 @@ class Rights:
         """Returns True if a job was submitted with an admin's rights and what lent them still gives them."""
         if not job.admin:
             return False
-        if job.token == ISSUER:  # the proxy said so; the ledger does not know for how long
+        if not job.token:  # submitted when everybody was an admin
+            return not self._ever()
+        return job.token == ISSUER or self._holds(Token.digest == job.token, Token.role == "admin")
+
+    def lasts(self, token: str, owner: str) -> bool:
+        """Returns True if `token` may still lend its rights to a schedule of this owner.
+
+        One that was made without a token goes on as long as its owner has any, or nobody is asked for one.
+        """
+        if token == ISSUER:  # the proxy said so; the ledger does not know for how long
             return True
+        return self._holds(Token.digest == token if token else Token.owner == owner) or not (token or self._ever())
+
+    def _holds(self, *conditions: ColumnElement[bool]) -> bool:
+        """Returns True if a token of these conditions is valid."""
+        ends = or_(Token.expires.is_(None), Token.expires > self.ledger.now())
+        query = select(Token.digest).where(Token.revoked.is_(None), ends, *conditions).limit(1)
         with self.ledger.database.read() as session:
-            if not job.token:  # submitted when everybody was an admin
-                return session.scalar(select(Token.digest).limit(1)) is None
-            token = session.get(Token, job.token)
-        if token is None or token.revoked is not None:
-            return False
-        return token.role == "admin" and (token.expires is None or self.ledger.now() < token.expires)
+            return session.scalar(query) is not None
+
+    def _ever(self) -> bool:
+        """Returns True if there was a token, even if it has ended."""
+        with self.ledger.database.read() as session:
+            return session.scalar(select(Token.digest).limit(1)) is not None

@@ -143,13 +143,11 @@ class Models:
 
     def owner(self, name: str) -> str | None:
         """Returns the owner of a name; None if it has none."""
-        with self.ledger.database.read() as session:
-            return session.scalar(select(Model.owner).where(Model.name == name))
+        return self.ledger.database.first(select(Model.owner).where(Model.name == name))
 
     def all(self) -> list[Model]:
         """Returns all names that have an owner, in order."""
-        with self.ledger.database.read() as session:
-            return list(session.scalars(select(Model).order_by(Model.name)))
+        return self.ledger.database.all(select(Model).order_by(Model.name))
 
     def claim(self, name: str, owner: str, actor: str | None = None) -> str:
         """Enters the owner of a name without one, and returns its owner afterwards; `actor`: if it is a project."""

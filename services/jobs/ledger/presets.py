@@ -22,13 +22,11 @@ class Presets:
     def all(self, owner: str) -> list[Saved]:
         """Returns an owner's presets by name."""
         query = select(Saved).where(Saved.owner == owner, Saved.kind == KIND).order_by(Saved.name)
-        with self.ledger.database.read() as session:
-            return list(session.scalars(query))
+        return self.ledger.database.all(query)
 
     def get(self, owner: str, name: str) -> Saved:
         """Returns a preset. Raises UserError if the owner has none of that name; names the choices."""
-        with self.ledger.database.read() as session:
-            preset = session.get(Saved, (owner, KIND, name))
+        preset = self.ledger.database.get(Saved, (owner, KIND, name))
         if preset is None:
             names = ", ".join(other.name for other in self.all(owner)) or "none"
             raise UserError(f"preset {name!r}: there is none of that name; {owner} has: {names}")

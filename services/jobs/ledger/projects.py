@@ -30,18 +30,15 @@ class Projects:
 
     def all(self) -> Sequence[Project]:
         """Returns the projects by name."""
-        with self.ledger.database.read() as session:
-            return session.scalars(select(Project).order_by(Project.name)).all()
+        return self.ledger.database.all(select(Project).order_by(Project.name))
 
     def get(self, name: str) -> Project | None:
         """Returns a project; None if there is none of that name."""
-        with self.ledger.database.read() as session:
-            return session.get(Project, name)
+        return self.ledger.database.get(Project, name)
 
     def members(self, name: str) -> Sequence[Member]:
         """Returns a project's members, by name."""
-        with self.ledger.database.read() as session:
-            return session.scalars(select(Member).where(Member.project == name).order_by(Member.owner)).all()
+        return self.ledger.database.all(select(Member).where(Member.project == name).order_by(Member.owner))
 
     def create(self, name: str, group: str, actor: str) -> None:
         """Makes a project without members; people of the proxy's `group` become members when they come.

@@ -335,7 +335,8 @@ def _refuse(table: str, actions: str) -> None:
     trigger = f"{table}_refuse BEFORE {actions} ON {table} FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuse()"
     made += [("postgresql", f"CREATE OR REPLACE FUNCTION {function}"), ("postgresql", f"CREATE TRIGGER {trigger}")]
     for dialect, statement in made:
-        event.listen(Base.metadata.tables[table], "after_create", DDL(statement).execute_if(dialect=dialect))
+        ddl = DDL(statement)  # type: ignore[no-untyped-call]
+        event.listen(Base.metadata.tables[table], "after_create", ddl.execute_if(dialect=dialect))
 
 
 _refuse("changes", "UPDATE OR DELETE OR TRUNCATE")

@@ -283,8 +283,7 @@ def _sharding_run(site: Site, job: Job) -> Path | None:
     if job.state != State.SUCCEEDED:
         return None
     query = select(Job).where(Job.verb == "shard", Job.run == job.run, Job.state == State.SUCCEEDED)
-    with site.operations.ledger.database.read() as session:
-        newest = session.scalars(query.order_by(Job.seq.desc()).limit(1)).first()
+    newest = site.operations.ledger.database.first(query.order_by(Job.seq.desc()).limit(1))
     if newest is not None and (newest.plan or {}).get("shape") != (job.plan or {}).get("shape"):
         return None
     return sharding_run(job)

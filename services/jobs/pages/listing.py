@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
-from pydantic import ValidationError
 from sqlalchemy import ColumnElement, String, cast, func, or_, select
 
 from dragoman.model.errors import UserError, unknown
@@ -21,7 +20,7 @@ from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import live
 from dragoman.services.jobs.pages.jobpage import PARENT, title
-from dragoman.services.jobs.pages.site import HEADERS, Site, part
+from dragoman.services.jobs.pages.site import HEADERS, Site, part, validated
 from dragoman.services.jobs.pages.words import iso, priority
 from dragoman.services.jobs.service.forecaster import Forecast
 from dragoman.services.jobs.service.schemas import JobQuery
@@ -43,11 +42,7 @@ class Search:
         """Returns the conditions of the fields."""
         if not self.fields:
             return []
-        try:
-            query = JobQuery.model_validate(self.fields)
-        except ValidationError as problem:
-            first = problem.errors()[0]
-            raise UserError(f"{first['loc'][0]}:{self.fields[str(first['loc'][0])]}: {first['msg']}") from None
+        query = validated(JobQuery, self.fields, ":")
         return query.filter(query.owner, now).conditions()
 
 
@@ -194,8 +189,7 @@ def _jobs(ledger: Ledger, asked: Filter, person: Person, state: ColumnElement[bo
     query = select(Job).order_by(Job.seq.desc()).limit(most).where(*wanted_jobs(asked, person), state)
     if asked.before is not None:
         query = query.where(Job.seq < asked.before)
-    with ledger.database.read() as session:
-        return list(session.scalars(query))
+    return ledger.database.all(query)
 
 
 def older(site: Site, person: Person, asked: Filter, before: int | None, most: int) -> list[Job]:

@@ -306,7 +306,6 @@ def _moves(router: APIRouter, site: Site) -> None:
             "button": button,
             "what": what,
             "action": f"{page}/{action}",
-            "leave": back,
             "title": f"{name} {chosen.number}" if action == "promote" else name,
             "about": f"{now}.",
             "above": [("/models", "Models"), (back, name)],

@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, HTTPException, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
-from pydantic import ValidationError
 from starlette.datastructures import FormData
 
 from dragoman.model.errors import UserError
@@ -15,7 +14,7 @@ from dragoman.services.jobs.ledger.access import Person, TokenExpiredError
 from dragoman.services.jobs.ledger.own_tokens import LENDABLE, OwnTokens
 from dragoman.services.jobs.ledger.projects import RANKS
 from dragoman.services.jobs.pages.listing import csv_lines
-from dragoman.services.jobs.pages.site import COOKIE, HEADERS, Site, Visitor
+from dragoman.services.jobs.pages.site import COOKIE, HEADERS, Site, Visitor, validated
 from dragoman.services.jobs.pages.words import iso
 from dragoman.services.jobs.service import schemas
 
@@ -154,7 +153,6 @@ def add_projects(router: APIRouter, site: Site) -> None:
             "title": name,
             "about": "It needs to have no unfinished jobs and no models.",
             "what": "Its members and its quota go; its jobs stay with their owners.",
-            "leave": "/projects",
         }
         return site.page(request, visitor, "ask.html", action=f"/projects/{name}/remove", **more)
 
@@ -169,7 +167,6 @@ def add_projects(router: APIRouter, site: Site) -> None:
         person, owner = visitor.person, str(sent.get("owner", "")).strip()
         does: dict[str, Callable[[], object]] = {
             "enter": lambda: sharing.enter(person, name, owner, str(sent.get("role", ""))),
-            "leave": lambda: sharing.leave(person, name, owner),
             "quota": lambda: sharing.set_quota(person, name, _quota(sent)),
             "remove": lambda: sharing.projects.remove(sharing.get(person, name).name, person.owner),
         }
@@ -187,22 +184,14 @@ def add_projects(router: APIRouter, site: Site) -> None:
 
 def _create(site: Site, person: Person, sent: FormData) -> None:
     given = {key: str(sent.get(key, "")).strip() for key in ("name", "group")}
-    try:
-        body = schemas.ProjectRequest.model_validate(given)
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        raise UserError(f"{first['loc'][0]}: {first['msg']}") from None
+    body = validated(schemas.ProjectRequest, given)
     site.sharing.projects.create(body.name, body.group, person.owner)
 
 
 def _quota(sent: FormData) -> schemas.QuotaRequest:
     """Returns the form's limits; an empty field is none. Raises UserError for a value that is no number."""
     given = {key: str(sent.get(key, "")).strip() or None for key in ("cpus", "gpus", "jobs")}
-    try:
-        return schemas.QuotaRequest.model_validate(given)
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        raise UserError(f"{first['loc'][0]}={given[str(first['loc'][0])]}: {first['msg']}") from None
+    return validated(schemas.QuotaRequest, given, "=")
 
 
 ROWS, AT_ONCE = 50, 500  # of a page; of a query for a file
@@ -242,12 +231,7 @@ def add_audit(router: APIRouter, site: Site) -> None:
 
 def read(given: dict[str, str], before: str) -> schemas.AuditQuery:
     """Returns what an address asks for. Raises UserError for a value that its field does not take."""
-    wanted = {key: value for key, value in given.items() if value}
-    try:
-        return schemas.AuditQuery.model_validate({**wanted, "cursor": before or None})
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        raise UserError(f"{first['loc'][0]}: {first['msg']}") from None
+    return validated(schemas.AuditQuery, {key: value for key, value in {**given, "cursor": before}.items() if value})
 
 
 def _csv(site: Site, person: Person, asked: schemas.AuditQuery) -> Iterator[str]:

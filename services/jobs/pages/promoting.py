@@ -11,8 +11,7 @@ from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job, account_of
 from dragoman.services.jobs.pages.jobpage import log_end
-from dragoman.services.jobs.pages.site import Site
-from dragoman.services.jobs.pages.submitting import validated
+from dragoman.services.jobs.pages.site import Site, validated
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.shard_folders import Folder
 from dragoman.services.jobs.service.tracking import Model, Version
@@ -57,8 +56,7 @@ def owner_of(site: Site, model: Model) -> str:
 def asked(site: Site, person: Person, model: str) -> list[Asked]:
     """Returns the newest jobs about the alias of a model that the user may see."""
     query = select(Job).where(Job.verb.in_(("promote", "rollback")), Job.model == model, *person.jobs())
-    with site.operations.ledger.database.read() as session:
-        jobs = list(session.scalars(query.order_by(Job.seq.desc()).limit(SHOWN)))
+    jobs = site.operations.ledger.database.all(query.order_by(Job.seq.desc()).limit(SHOWN))
     return [Asked(job, _said(site, job)) for job in jobs]
 
 
@@ -103,7 +101,7 @@ def _submit(site: Site, person: Person, model: Model, verb: str, words: Sequence
     plan, project = {"model": model.name, "verb": verb}, _project(person, owner_of(site, model))
     account = account_of(person.owner, project)
     site.operations.loop.intake.ownership.check(plan, person.owner, person.may("admin"), account)
-    asked_for = validated(schemas.Submission, verb=verb, overrides=list(words), project=project)
+    asked_for = validated(schemas.Submission, {"verb": verb, "overrides": list(words), "project": project})
     return site.operations.submit(person, asked_for)
 
 

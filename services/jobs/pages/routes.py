@@ -75,7 +75,6 @@ def add_schedules(router: APIRouter, site: Site) -> None:
             "title": " ".join([one.verb, *one.words]),
             "about": f"at {one.every} (UTC), of {one.owner}",
             "what": "It submits nothing more; the jobs that it has submitted stay.",
-            "leave": "/schedules",
         }
         return site.page(request, visitor, "ask.html", action=f"/schedules/{number}/remove", **more)
 
@@ -88,7 +87,7 @@ def add_schedules(router: APIRouter, site: Site) -> None:
             one = own(person, number)
             match action:
                 case "pause" | "resume":
-                    kept.set_active(one, action == "resume", person.owner)
+                    kept.set_active(one, action == "resume", person)
                 case "remove":
                     kept.remove(one, person.owner)
                 case _:
@@ -223,7 +222,7 @@ def _actions(router: APIRouter, site: Site) -> None:
         found = site.operations.job(visitor.person, id)
         question, button, what = asks[action]
         more: Context = {"title": jobpage.title(found), "question": question, "what": what, "button": button}
-        more |= {"about": f"{found.verb} of {found.owner}, is {found.state}.", "leave": f"/jobs/{id}"}
+        more |= {"about": f"{found.verb} of {found.owner}, is {found.state}."}
         more |= {"above": [("/", "Jobs"), (f"/jobs/{id}", id)], "action": f"/jobs/{id}/{action}"}
         return site.page(request, visitor, "ask.html", **more)
 

@@ -61,8 +61,7 @@ def _makers(site: Site, person: Person, folders: list[Folder]) -> dict[str, Job]
     """Returns name -> the newest job that wrote the folder, of those that the user may see."""
     names = {f"{MADE}{one.path}": one.name for one in folders}
     newest = select(func.max(Job.seq)).where(Job.verb == "shard", Job.run.in_(names)).group_by(Job.run)
-    with site.operations.ledger.database.read() as session:
-        found = session.scalars(select(Job).where(Job.seq.in_(newest))).all()
+    found = site.operations.ledger.database.all(select(Job).where(Job.seq.in_(newest)))
     return {names[job.run]: job for job in found if person.sees_job(job)}
 
 
@@ -114,8 +113,7 @@ def _users(site: Site, person: Person, folder: Folder) -> list[Job]:
     place = json.dumps(str(folder.path))  # as the plan's JSON has it
     query = select(Job).where(Job.verb.in_(USE), cast(Job.plan, String).contains(place, autoescape=True))
     query = query.where(Job.seq > select(func.max(Job.seq)).scalar_subquery() - LOOKED_AT, *person.jobs())
-    with site.operations.ledger.database.read() as session:
-        return list(session.scalars(query.order_by(Job.seq.desc()).limit(USERS)))
+    return site.operations.ledger.database.all(query.order_by(Job.seq.desc()).limit(USERS))
 
 
 def _models(site: Site, digest: str) -> tuple[list[Version], str]:

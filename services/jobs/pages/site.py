@@ -7,10 +7,10 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from fastapi import HTTPException, Request, Response
@@ -20,9 +20,10 @@ from fastapi.routing import APIRoute
 from itsdangerous import BadSignature, URLSafeSerializer
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from pydantic import BaseModel, ValidationError
 from starlette.datastructures import FormData
 
-from dragoman.model.errors import reason
+from dragoman.model.errors import UserError, reason
 from dragoman.model.files import secret_file
 from dragoman.model.text.excerpt import for_markup
 from dragoman.services.http.static_files import versioned
@@ -169,6 +170,7 @@ HEADERS = {
 }
 KNOWN: tuple[type[Exception], ...] = (*STATUS, RequestValidationError, HTTPException)
 TITLES = {403: "Not allowed", 404: "Not found", 409: "Not now", 429: "Too many requests", 503: "No answer"}
+Body = TypeVar("Body", bound=BaseModel)
 BREAKS = re.compile(r"([/_.=,-]+)")
 
 
@@ -294,6 +296,18 @@ def part(name: str, text: str) -> dict[str, str]:
     """Returns a part of a page with a hash of its content; running times do not count as a change."""
     steady = re.sub(r"(<time data-since[^>]*>)[^<]*", r"\1", text)
     return {"id": name, "html": text, "mark": hashlib.sha256(steady.encode()).hexdigest()[:16]}
+
+
+def validated(kind: type[Body], values: Mapping[str, Any], sign: str = "") -> Body:
+    """Returns a body of the REST interface. Raises UserError for a field that is out of its bounds; with a `sign` after
+    its name its value is told too."""
+    try:
+        return kind.model_validate(dict(values))
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        place, *_ = first["loc"]
+        key = f"{place}{sign}{values.get(str(place))}" if sign else ".".join(map(str, first["loc"]))
+        raise UserError(f"{key}: {first['msg']}") from None
 
 
 def refusal_of(problem: Exception) -> Refusal:

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
 from sqlalchemy import select
 from starlette.datastructures import FormData, QueryParams
 
@@ -20,7 +19,7 @@ from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.filters import Filter
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.options import KEPT, OPTION, is_option
-from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.pages.site import Site, validated
 from dragoman.services.jobs.planning.refusals import ELASTIC, MOST_WORDS, VERBS, WORD
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.states import PRIORITY_NAMES, UNENDED, State
@@ -30,7 +29,6 @@ BASE = "base."  # prefix of the name of a choice that the form was made with
 GROUPS = ("experiment", "corpus", "tokenizer", "model", "train", "cluster", "registry")
 RESUMES = "train"  # the command that resumes the run of its name
 LISTS = ("after", "tags", "notify")  # of these several, with blanks between them
-Body = TypeVar("Body", bound=BaseModel)
 OFFERED = 100  # jobs to come after
 
 
@@ -109,7 +107,9 @@ def change_preset(site: Site, person: Person, what: str, name: str, filled: Fill
         if value and (key, value) != ("priority", "normal"):
             items = ",".join(json.dumps(item) for item in _items(key, value))
             options.append(f"jobs.{key}=[{items}]" if key in LISTS else f"jobs.{key}={value}")
-    site.operations.keep(person, name, validated(schemas.PresetRequest, verb=filled.verb, words=[*words, *options]))
+    site.operations.keep(
+        person, name, validated(schemas.PresetRequest, {"verb": filled.verb, "words": [*words, *options]})
+    )
 
 
 def choices(site: Site, person: Person) -> list[tuple[str, str]]:
@@ -209,16 +209,7 @@ def submission(site: Site, person: Person, filled: Filled, words: Sequence[str])
             values[key] = float(text) if key == "max_hours" else int(float(text))
     if how.get("by"):
         values["by"] = moment(how["by"])
-    return validated(schemas.Submission, **values)
-
-
-def validated(kind: type[Body], **values: Any) -> Body:
-    """Returns a body of the REST interface. Raises UserError for a field that is out of its bounds."""
-    try:
-        return kind.model_validate(values)
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        raise UserError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    return validated(schemas.Submission, values)
 
 
 def _is_number(text: str) -> bool:

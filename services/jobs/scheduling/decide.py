@@ -56,19 +56,7 @@ def decide(
     jobs: Iterable[Entry], quotas: Mapping[str, Quota], capacity: Capacity, now: float, rules: Rules = NO_RULES
 ) -> Outcome:
     """Returns the jobs to start, to ask to yield and to stop, and why each of the rest waits."""
-    queue = Queue(jobs)
-    one = _Pass(queue, quotas, capacity, now, rules)
-    walk = queue.walk(one.shares.of, one.allowances.open)
-    first = one.overdue_wait()
-    if first is not None:
-        one.give_turn(first)
-    while (job := walk.next()) is not None:
-        if first is None or job.id != first.id:
-            one.give_turn(job)
-    for job in queue.jobs.values():
-        if job.blocked and job.state == State.WAITING:
-            one.give_turn(job)
-    return one.outcome()
+    return decide_queue(Queue(jobs), quotas, capacity, now, rules, every=True)
 
 
 def decide_queue(
@@ -78,8 +66,12 @@ def decide_queue(
     now: float,
     rules: Rules = NO_RULES,
     asked: Entry | None = None,
+    every: bool = False,
 ) -> Outcome:
-    """Decides the same without visiting every job. Gives reasons to wait for some jobs, and surely for `asked`."""
+    """Decides the same without visiting every job. Gives reasons to wait for some jobs, and surely for `asked`.
+
+    With `every` all are visited and get a reason.
+    """
     one = _Pass(queue, quotas, capacity, now, rules)
     walk = queue.walk(one.shares.of, one.allowances.open)
     first = one.overdue_wait()
@@ -94,7 +86,7 @@ def decide_queue(
             if job.id != told.id:  # it was skipped
                 one.give_turn(told)
         wait = one.give_turn(job)
-        if wait is None or wait.kind == "run":
+        if every or wait is None or wait.kind == "run":
             continue
         if wait.kind == "drivers":
             break
@@ -108,8 +100,9 @@ def decide_queue(
                 walk.close(group)
             if wait.kind != "quota":
                 walk.close(job.needs)
-    if asked is not None:
-        one.give_turn(asked)
+    blocked = [job for job in queue.jobs.values() if job.blocked and job.state == State.WAITING] if every else []
+    for job in [*blocked, *([asked] if asked is not None else [])]:
+        one.give_turn(job)
     return one.outcome()
 
 

@@ -202,8 +202,7 @@ class Observer:
             .where(Change.job == job, Change.after == State.WAITING, Change.id < change.id)
             .order_by(Change.id.desc())
         )
-        with self.ledger.database.read() as session:
-            since = session.scalars(query.limit(1)).first()
+        since = self.ledger.database.first(query.limit(1))
         if since is not None:
             self.metrics.waited.observe(max(0.0, change.at - since))
 
@@ -248,5 +247,4 @@ class Observer:
         tell(tracer, "attempt", place, parent, began, attempt.ended or began, failed, facts)
 
     def _attempt(self, job: str, number: int) -> Attempt | None:
-        with self.ledger.database.read() as session:
-            return session.get(Attempt, (job, number))
+        return self.ledger.database.get(Attempt, (job, number))

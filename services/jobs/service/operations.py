@@ -17,6 +17,7 @@ from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.audit import Audit
 from dragoman.services.jobs.ledger.filters import Filter
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
+from dragoman.services.jobs.ledger.ledger import Options as Columns
 from dragoman.services.jobs.ledger.presets import Presets
 from dragoman.services.jobs.ledger.tables import Attempt, AuditRow, Job, Saved
 from dragoman.services.jobs.options import KEPT, OPTION, is_option, merge_words
@@ -111,20 +112,16 @@ class Operations:
             self.job(person, other)
         if body.project:
             self.loop.intake.projects.check_member(body.project, person.owner, person.may("admin"))
+        options: Columns = {
+            **body.columns(),
+            "deadline": body.by,
+            "trace": trace,
+            "admin": person.may("admin"),
+            "token": self.loop.intake.rights.lender(person),
+        }
+        command, most = (person.owner, body.verb, body.overrides), self.config.waiting
         try:
-            return self.ledger.submit(
-                person.owner,
-                body.verb,
-                body.overrides,
-                after=body.after,
-                key=body.key,
-                most=self.config.waiting,
-                deadline=body.by,
-                trace=trace,
-                admin=person.may("admin"),
-                token=self.loop.intake.rights.lender(person),
-                **body.columns(),
-            )
+            return self.ledger.submit(*command, after=body.after, key=body.key, most=most, **options)
         except TooManyError:
             words = f"{self.config.waiting} of your jobs have not ended"
             raise HTTPException(429, words, {"Retry-After": "60"}) from None

@@ -1,7 +1,8 @@
 """Submits commands at the times of a cron expression.
 
 The key of a scheduled job names its schedule and its time, so that a service that is killed between the submission and
-the note of it, or a second service, makes no second job. Times that passed while no service ran bring one job.
+the note of it, or a second service, makes no second job. Times that passed while no service ran bring one job. A
+schedule whose token was revoked or has ended is paused; who resumes it lends it theirs.
 """
 
 import logging
@@ -12,7 +13,9 @@ from cronsim import CronSim, CronSimError
 from sqlalchemy import func, select, update
 
 from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.ledger import Ledger, TooManyError
+from dragoman.services.jobs.ledger.own_tokens import Rights
 from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.ledger.tables import Schedule
 from dragoman.services.jobs.planning.refusals import check_words
@@ -24,6 +27,7 @@ from dragoman.services.jobs.states import ENDED
 TIME = "@time"  # in a word: 20300131T0800, the time of the submission
 MOST = 100  # schedules of an owner
 AT_ONCE = 100  # schedules of one look
+ENDED_TOKEN = "the token that it was made with was revoked or has ended: it is paused; resume it with a valid one"
 logger = logging.getLogger(__name__)
 
 
@@ -50,7 +54,7 @@ class Schedules:
     """The schedules of a ledger."""
 
     def __init__(self, ledger: Ledger, config: ServiceConfig) -> None:
-        self.ledger, self.config = ledger, config
+        self.ledger, self.config, self.rights = ledger, config, Rights(ledger)
 
     def check(self, every: str, verb: str, words: list[str], options: dict[str, Any]) -> list[str]:
         """Returns the words of the first job.
@@ -69,9 +73,9 @@ class Schedules:
             )
         return first
 
-    def add(self, owner: str, every: str, verb: str, words: list[str], options: dict[str, Any]) -> Schedule:
+    def add(self, person: Person, every: str, verb: str, words: list[str], options: dict[str, Any]) -> Schedule:
         """Enters a schedule that was checked. Raises UserError if the owner has too many."""
-        now = self.ledger.now()
+        now, owner, options = self.ledger.now(), person.owner, options | {"token": self.rights.lender(person)}
         one = Schedule(owner=owner, every=every, verb=verb, words=words, options=options, created=now, trouble="")
         one.due = next_time(every, now)
         with self.ledger.database.write() as session:
@@ -84,20 +88,21 @@ class Schedules:
     def all(self, owner: str | None = None) -> list[Schedule]:
         """Returns the schedules, of one owner or of all, oldest first."""
         query = select(Schedule).order_by(Schedule.id)
-        with self.ledger.database.read() as session:
-            return list(session.scalars(query if owner is None else query.where(Schedule.owner == owner)))
+        return self.ledger.database.all(query if owner is None else query.where(Schedule.owner == owner))
 
     def get(self, number: int) -> Schedule | None:
         """Returns a schedule; None if there is none."""
-        with self.ledger.database.read() as session:
-            return session.get(Schedule, number)
+        return self.ledger.database.get(Schedule, number)
 
-    def set_active(self, one: Schedule, active: bool, actor: str) -> None:
-        """Pauses a schedule, or lets it go on from its next time."""
-        due = (one.due or next_time(one.every, self.ledger.now())) if active else None
+    def set_active(self, one: Schedule, active: bool, person: Person) -> None:
+        """Pauses a schedule, or lets it go on from its next time, with the token of who resumes it."""
+        values: dict[str, Any] = {"due": None}
+        if active:
+            options = one.options | {"token": self.rights.lender(person)}
+            values = {"due": one.due or next_time(one.every, self.ledger.now()), "options": options, "trouble": ""}
         with self.ledger.database.write() as session:
-            session.execute(update(Schedule).where(Schedule.id == one.id).values(due=due))
-        self.ledger.note(actor, "schedule", f"schedule {one.id}: {'resumed' if active else 'paused'}", one.owner)
+            session.execute(update(Schedule).where(Schedule.id == one.id).values(**values))
+        self.ledger.note(person.owner, "schedule", f"schedule {one.id}: {'resumed' if active else 'paused'}", one.owner)
 
     def remove(self, one: Schedule, actor: str) -> None:
         """Removes a schedule; its jobs stay."""
@@ -110,12 +115,14 @@ class Schedules:
         """Submits the jobs that are due."""
         now = self.ledger.now()
         query = select(Schedule).where(Schedule.due <= now).order_by(Schedule.due).limit(AT_ONCE)
-        with self.ledger.database.read() as session:
-            found = list(session.scalars(query))
+        found = self.ledger.database.all(query)
         for one in found:
             values: dict[str, Any] = {"due": next_time(one.every, now), "trouble": ""}
             try:
-                values["job"] = self._submit(one, one.due or now)
+                if self.rights.lasts(one.options.get("token", ""), one.owner):
+                    values["job"] = self._submit(one, one.due or now)
+                else:
+                    values = {"due": None, "trouble": ENDED_TOKEN}
             except (UserError, TooManyError) as problem:
                 values["trouble"] = str(problem) or f"{self.config.waiting} of its owner's jobs have not ended"
                 logger.warning("schedule %s brought no job: %s", one.id, values["trouble"])
@@ -128,7 +135,7 @@ class Schedules:
         key = f"schedule-{one.id}-{at:.0f}"
         if one.job and self.ledger.states([one.job]).get(one.job, "succeeded") not in ENDED:
             raise UserError(f"its last job {one.job} had not ended")
-        options = schemas.Options.model_validate(one.options)
+        options = schemas.Options.model_validate({key: one.options[key] for key in one.options.keys() - {"token"}})
         if options.project:
             Projects(self.ledger).check_member(options.project, one.owner, admin=False)
         words, most = fill(one.words, at), self.config.waiting

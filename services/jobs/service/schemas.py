@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from sqlalchemy import ColumnElement
 
-from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.access import OTHERS, Person, Role
 from dragoman.services.jobs.ledger.audit import STATUS, AuditFilter
 from dragoman.services.jobs.ledger.filters import NEWEST_FIRST, SORT, Filter, moment_of
@@ -37,12 +36,6 @@ Moment = Annotated[str, Field(max_length=40)]  # an age such as 2d, or a date
 def is_saved_name(text: str) -> bool:
     """Returns True if a kept item may have this name."""
     return len(text) <= 64 and re.match(NAME, text) is not None
-
-
-def check_saved_name(text: str) -> None:
-    """Raises UserError if a kept item may not have this name."""
-    if not is_saved_name(text):
-        raise UserError(f"{text!r}: a name has letters, digits and . + - _, at most 64")
 
 
 class Strict(BaseModel):

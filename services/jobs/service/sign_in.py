@@ -1,4 +1,4 @@
-"""How people come in: by an authenticating proxy, or from a command line whose code they type on a page."""
+"""Sign-ins: of people whom an authenticating proxy lets in, and of command lines whose code they type on a page."""
 
 import hmac
 import secrets

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -52,6 +53,36 @@ def test_a_node_without_the_folder_of_the_command_is_told_so(tmp_path: Path) -> 
     plan = Plan(ServeConfig(), DecodeConfig(), (), AlignmentConfig(), str(tmp_path / "nowhere"))
     with pytest.raises(UserError, match="nowhere: every node of the cluster needs this folder"):
         plan.build()
+
+
+def wrong_key(number: int) -> dict[str, Any]:
+    """A request with a wrong key, which says that it comes from an address of its own."""
+    asked = {"q": "dog", "source": "en", "target": "de", "api_key": f"wrong {number}"}
+    return {"json": asked, "headers": {"X-Forwarded-For": f"10.0.0.{number}"}, "timeout": PATIENCE}
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    (tmp_path / "keys").write_text("right\n")
+    (tmp_path / "keys").chmod(0o600)
+    return tmp_path / "keys"
+
+
+@pytest.mark.parametrize("proxies", [[], ["127.0.0.1"]])
+def test_a_replica_believes_the_proxies_of_the_settings(bundle: Path, keys: Path, proxies: list[str]) -> None:
+    config = ServeConfig(bundle=str(bundle), keys=str(keys), proxies=proxies, database=None, documents=None, threads=1)
+    app = Plan(config, DecodeConfig(), (), AlignmentConfig(), str(keys.parent)).build()
+    assert isinstance(app, Lasting)
+
+    async def guess() -> list[int]:
+        transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return [(await client.post("/translate", **wrong_key(number))).status_code for number in range(70)]
+
+    try:
+        assert (429 in asyncio.run(guess())) is not bool(proxies)
+    finally:
+        app.end()
 
 
 @pytest.fixture
@@ -111,3 +142,13 @@ def test_replicas_on_a_cluster_answer_as_the_process_does(cluster: str, bundle: 
     refused = pytest.raises(AssertionError, match=r"serve\.cluster=.*: nowhere: not a bundle")
     with refused, serving("serve.bundle=nowhere", *on_ray):
         pass
+
+
+@pytest.mark.long
+def test_rays_proxies_believe_no_forged_address(cluster: str, bundle: Path, keys: Path) -> None:
+    """Ray's proxies are uvicorn's servers, which believe whoever comes from their own machine."""
+    with serving(f"serve.bundle={bundle}", f"serve.cluster={cluster}", "serve.replicas=1", f"serve.keys={keys}") as (
+        address,
+        _,
+    ):
+        assert 429 in [httpx.post(f"{address}/translate", **wrong_key(number)).status_code for number in range(70)]

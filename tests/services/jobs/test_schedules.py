@@ -8,8 +8,9 @@ import pytest
 from sqlalchemy import update
 
 from dragoman.model.errors import UserError
-from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.own_tokens import OwnTokens
 from dragoman.services.jobs.ledger.tables import Schedule
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.schedules import MOST, Schedules, next_time
@@ -25,6 +26,7 @@ pytestmark = [
 OPTIONS: dict[str, Any] = {"priority": "high", "tags": ["nightly"], "notify": [], "retries": 2, "max_hours": 1.5}
 START = datetime(2030, 1, 31, 2, 59, 30, tzinfo=UTC).timestamp()
 DAY = 86_400.0
+ANNA, BERT = Person("anna", "submitter"), Person("bert", "submitter")
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def end(ledger: Ledger) -> None:
 def test_a_due_schedule_brings_one_job_with_its_options_and_time(
     ledger: Ledger, now: list[float], schedules: Schedules
 ) -> None:
-    schedules.add("anna", "0 3 * * *", "train", ["name=n-@time"], OPTIONS)
+    schedules.add(ANNA, "0 3 * * *", "train", ["name=n-@time"], OPTIONS)
     schedules.look()
     assert ledger.jobs() == []
     now[0] += 31
@@ -64,7 +66,7 @@ def test_a_due_schedule_brings_one_job_with_its_options_and_time(
 def test_times_that_passed_without_a_service_bring_one_job(
     ledger: Ledger, now: list[float], schedules: Schedules
 ) -> None:
-    schedules.add("anna", "0 3 * * *", "shard", [], OPTIONS)
+    schedules.add(ANNA, "0 3 * * *", "shard", [], OPTIONS)
     now[0] += 10 * DAY
     schedules.look()
     schedules.look()
@@ -75,7 +77,7 @@ def test_times_that_passed_without_a_service_bring_one_job(
 def test_a_service_that_dies_after_the_submission_makes_no_second_job(
     ledger: Ledger, now: list[float], schedules: Schedules
 ) -> None:
-    due = schedules.add("anna", "0 3 * * *", "shard", [], OPTIONS).due
+    due = schedules.add(ANNA, "0 3 * * *", "shard", [], OPTIONS).due
     now[0] += 60
     schedules.look()
     with ledger.database.write() as session:  # as if it had not been noted
@@ -88,7 +90,7 @@ def test_a_service_that_dies_after_the_submission_makes_no_second_job(
 def test_a_time_is_left_out_while_the_last_job_runs_or_the_owner_has_too_many(
     ledger: Ledger, now: list[float], schedules: Schedules
 ) -> None:
-    schedules.add("anna", "* * * * *", "shard", [], OPTIONS)
+    schedules.add(ANNA, "* * * * *", "shard", [], OPTIONS)
     for _ in range(2):
         now[0] += 60
         schedules.look()
@@ -109,20 +111,56 @@ def test_a_time_is_left_out_while_the_last_job_runs_or_the_owner_has_too_many(
 def test_a_paused_schedule_brings_nothing_and_goes_on_from_its_next_time(
     ledger: Ledger, now: list[float], schedules: Schedules
 ) -> None:
-    one = schedules.add("anna", "0 3 * * *", "shard", [], OPTIONS)
-    schedules.set_active(one, False, "anna")
+    one = schedules.add(ANNA, "0 3 * * *", "shard", [], OPTIONS)
+    schedules.set_active(one, False, ANNA)
     now[0] += 2 * DAY
     schedules.look()
     paused = schedules.get(one.id)
     assert paused is not None and paused.due is None
-    schedules.set_active(paused, True, "anna")
+    schedules.set_active(paused, True, ANNA)
     schedules.look()
     assert ledger.jobs() == []
     assert schedules.all()[0].due == START + 30 + 2 * DAY
     schedules.remove(one, "anna")
     assert schedules.all() == []
-    again = schedules.add("anna", "0 3 * * *", "shard", [], OPTIONS)
+    again = schedules.add(ANNA, "0 3 * * *", "shard", [], OPTIONS)
     assert again.id > one.id  # its jobs' keys are new
+
+
+def test_a_schedule_ends_with_the_token_that_made_it(ledger: Ledger, now: list[float], schedules: Schedules) -> None:
+    access = Access(ledger)
+    before = schedules.add(BERT, "* * * * *", "shard", [], OPTIONS)  # nobody needed a token
+    access.issue("root", "root", "admin", "up")
+    person = access.person(access.issue("anna", "anna", "submitter", "root"))
+    assert person is not None
+    brief = access.person(OwnTokens(access).make(person, "ci", "submitter", "1d"))
+    assert brief is not None
+    made = [schedules.add(one, "* * * * *", "shard", [], OPTIONS) for one in (person, brief)]
+    now[0] += 60
+    schedules.look()
+    assert [one.owner for one in ledger.jobs()] == ["anna", "anna"]  # bert has no token
+    end(ledger)
+    now[0] += 2 * DAY
+    schedules.look()
+    assert [bool(one.job) for one in schedules.all()] == [False, True, True]
+    assert len(ledger.jobs()) == 3
+    end(ledger)
+    access.revoke("anna", "root")
+    now[0] += 60
+    schedules.look()
+    assert len(ledger.jobs()) == 3
+    for one in schedules.all():
+        assert one.due is None and "resume it with a valid one" in one.trouble
+    access.issue("bert", "bert", "submitter", "root")
+    again = access.person(access.issue("anna2", "anna", "submitter", "root"))
+    assert again is not None
+    for one in (before, made[0]):
+        paused = schedules.get(one.id)
+        assert paused is not None
+        schedules.set_active(paused, True, again)
+    now[0] += 60
+    schedules.look()
+    assert len(ledger.jobs()) == 5
 
 
 @pytest.mark.parametrize(
@@ -138,10 +176,10 @@ def test_trainings_of_one_name_and_too_many_schedules_are_refused(schedules: Sch
     with pytest.raises(UserError, match="put @time into it"):
         schedules.check("0 3 * * *", "train", ["name=a"], OPTIONS)
     for _ in range(MOST):
-        schedules.add("anna", "0 3 * * *", "shard", [], OPTIONS)
+        schedules.add(ANNA, "0 3 * * *", "shard", [], OPTIONS)
     with pytest.raises(UserError, match=f"{MOST} schedules"):
-        schedules.add("anna", "0 3 * * *", "shard", [], OPTIONS)
-    schedules.add("bert", "0 3 * * *", "shard", [], OPTIONS)
+        schedules.add(ANNA, "0 3 * * *", "shard", [], OPTIONS)
+    schedules.add(BERT, "0 3 * * *", "shard", [], OPTIONS)
 
 
 def test_schedules_are_their_owners(loop: Loop) -> None:

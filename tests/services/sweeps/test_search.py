@@ -6,13 +6,14 @@ from typing import Any
 
 import optuna
 import pytest
+from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.http.parts import Parts
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.up.app import create_app
-from dragoman.services.sweeps.pictures import draw, importance
+from dragoman.services.sweeps.pictures import comparable, draw
 from dragoman.services.sweeps.search import Search
 from dragoman.services.sweeps.settings import SweepConfig
 from dragoman.services.sweeps.space import Space, read_space
@@ -158,7 +159,9 @@ def test_where_most_were_pruned_importance_compares_what_all_came_to(tmp_path: P
             for step in range(1, 3 if number else 7):  # the first goes on, the others end after two validations
                 trial.report(trial.params["x"] + 1 / step, step)
             study.tell(trial, trial.params["x"] if number == 0 else None, COMPLETE if number == 0 else PRUNED)
-        weights, after = importance(study)
+        compared, after = comparable(study)
+        assert compared is not None
+        weights = get_param_importances(compared, evaluator=FanovaImportanceEvaluator(seed=1))
         pictures = draw(study, "valid_loss", tmp_path)
     assert after == 2 and weights["x"] > 0.9 > 0.1 > weights["y"]
     assert "importance.png" in {path.name for path in pictures}

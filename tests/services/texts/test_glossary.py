@@ -1,5 +1,6 @@
 """Glossaries from files of three kinds, and terms in other forms than the glossary's."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,37 @@ def test_a_text_in_capitals_is_calmed_in_the_letters_of_its_language() -> None:
     assert calm("Ο ΔΡΟΜΟΣ ΜΟΥ", "el") == "Ο δρομος μου"
     assert calm("DIE STRAẞE", "de") == "Die straße"
     assert (small_first("IJs", "nl"), small_first("Işık", "tr")) == ("ijs", "ışık")
+
+
+def calls(terms: list[str], text: str) -> int:
+    """Returns the number of calls that looking for the terms takes, once they are indexed."""
+    glossary, found = Glossary(dict.fromkeys(terms, "x")), 0
+    list(glossary.find("none", "en"))
+
+    def count(*_: object) -> None:
+        nonlocal found
+        found += 1
+
+    sys.setprofile(count)
+    try:
+        list(glossary.find(text, "en"))
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def test_a_place_costs_the_same_for_any_number_of_terms() -> None:
+    few, many = ([f"dog {number:x}" for number in range(count)] for count in (20, 4000))
+    assert calls(many, "dog x " * 20) < 1.2 * calls(few, "dog x " * 20)
+    capitals = [
+        "".join(sign.upper() if number >> place & 1 else sign for place, sign in enumerate("abcdefghijk"))
+        for number in range(2048)
+    ]
+    assert calls([f"US {term}" for term in capitals], "us abcdefghijk " * 20) < 20_000
+
+
+def test_the_longest_of_terms_that_begin_alike_is_found_and_a_term_has_a_length() -> None:
+    terms = Glossary({"dog": "1", "dog house": "2", "dog house door": "3", "(dog": "4"})
+    assert [one.target for one in terms.find("A dog house window, dog houses, a (dog", "en")] == ["2", "1", "4"]
+    with pytest.raises(UserError, match="x, entry 1: a term of 2,000 characters; at most 1,024"):
+        Glossary.of([("a" * 2000, "b")], "x")

@@ -429,6 +429,12 @@ def test_a_known_translation_is_checked_too(kind: str, text: str, translation: s
         ),
         ("xml", "dog<s>2</s>; <b>H<s>2</s><b><c>Ctrl</c>+<c>C</c>? </b></b>", None),
         ("markdown", "Another\\'s dog\\... in snake\\_case.", "A~nother's d~og... i~n snake\\_case."),
+        ("html", "<td><b>Total</b>5</td>", "<td><b>T~otal</b>5</td>"),
+        (
+            "markdown",
+            "> [!NOTE]\n> The dog\n\n::: tip {.x}\nA man\n:::\n",
+            "> [!NOTE]\n> T~he d~og\n\n::: tip {.x}\nA~ m~an\n:::\n",
+        ),
         ("markdown", "2020\\. A dog", "2020\\. A~ d~og"),
         ("text", "A {n, plural, one {<i><i><y/> </i> dog </i>, m<b>2</b> %s } other {x}}", None),
         ("markdown", "The [dog](<a b> 'x').", "T~he [d~og](<a b> 'x')."),

@@ -62,6 +62,9 @@ def test_tbx_gives_the_terms_of_the_languages(stage: Stage) -> None:
         ("\n\n", "tsv", "there are no entries"),
         ("do\x07g\tHund", "tsv", "line 1 has a control character"),
         ('"dog,Hund', "csv", "not CSV"),
+        ("\n" * 20_001, "tsv", "more than 20,000 lines"),
+        ("".join(f"{n}\tx\n" for n in range(10_001)), "tsv", "more than 10,000 terms"),
+        (f"{'a' * 2000}\tx", "tsv", "line 1 has a term of 2,000 characters"),
     ],
 )
 def test_wrong_entries_are_named(stage: Stage, entries: str, form: str, message: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.audit import Audit
 from dragoman.services.jobs.ledger.presets import Presets
 from dragoman.services.jobs.ledger.tables import Job, Notice
@@ -70,8 +71,8 @@ def jobs(world: World) -> dict[str, Job]:
         world.job(f"search-{number:03d}", State.SUCCEEDED if number else State.RUNNING, words=words)
     options = {"priority": "normal", "tags": [], "notify": [], "retries": 0, "max_hours": None}
     for words in (["name=nightly-@time"], [f"name={LONG}-@time"]):
-        one = world.loop.schedules.add("anna", "*/5 3,4 * * 1-5", "train", words, options)
-    world.loop.schedules.set_active(one, False, "anna")
+        one = world.loop.schedules.add(Person("anna", "submitter"), "*/5 3,4 * * 1-5", "train", words, options)
+    world.loop.schedules.set_active(one, False, Person("anna", "submitter"))
     preset = {"verb": "shard", "words": ["seed=3", "jobs.priority=high", "jobs.tags=[a,b]"]}
     Presets(world.ledger).put(getpass.getuser(), "nightly", preset)
     world.loop.scheduler.access.set_quota("anna", 4, 0, "root")

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job, Notice
 from dragoman.services.jobs.pages.listing import Search, read_search
 from dragoman.services.jobs.states import State
@@ -109,7 +110,9 @@ def test_the_form_is_kept_as_a_preset_and_filled_by_it(world: World, browser: ht
 
 def test_schedules_are_listed_paused_resumed_and_removed_after_a_question(world: World, browser: httpx.Client) -> None:
     assert "Nothing is submitted again and again" in browser.get("/schedules").text
-    one = world.loop.schedules.add("anna", "0 3 * * *", "shard", ["seed=1"], {**OPTIONS, "project": "vision"})
+    one = world.loop.schedules.add(
+        Person("anna", "submitter"), "0 3 * * *", "shard", ["seed=1"], {**OPTIONS, "project": "vision"}
+    )
     page = browser.get("/schedules").text
     assert 'href="/?q=project:vision"' in page
     assert "shard seed=1" in re.sub("<wbr>", "", page) and "0 3 * * *" in page and "none yet" in page
@@ -176,7 +179,7 @@ def test_nobody_sees_or_names_what_is_another_owners(tmp_path: Path) -> None:
     access.issue("r", "root", "admin", "up")
     token = access.issue("b", "ben", "submitter", "root")
     annas, bens = world.job("annas"), world.job("bens", owner="ben")
-    schedule = world.loop.schedules.add("anna", "0 3 * * *", "shard", ["seed=1"], OPTIONS)
+    schedule = world.loop.schedules.add(Person("anna", "submitter"), "0 3 * * *", "shard", ["seed=1"], OPTIONS)
     world.start(keys=True)
     try:
         with httpx.Client(base_url=world.address, follow_redirects=True, timeout=120) as client:
