@@ -43,9 +43,10 @@ def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.Capture
 def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nonsense"]) == 2
     assert (
-        "Choices: backup, clean, decode, drill, endpoint, endpoint_limits, first_start, forecasts, heads, hour, jobs, "
-        "lengths, lm_minutes, memory, minutes, modifiers, multilingual, networks, nodes, norms, pages, quality, read, "
-        "scale, scheduling, senses, shard, start, storage, student, swaps, train, transfer, word2vec"
+        "Choices: backup, clean, decode, drill, endpoint, endpoint_limits, first_start, forecasts, heads, hour, "
+        "jobs, lengths, lm_minutes, memory, minutes, modifiers, multilingual, networks, nodes, norms, pages, quality, "
+        "read, scale, "
+        "scheduling, senses, shard, start, storage, student, swaps, train, transfer, word2vec"
         in capsys.readouterr().err
     )
 

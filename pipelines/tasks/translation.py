@@ -145,10 +145,12 @@ def validate(config: Config) -> None:
             f"corpus.train.source=FILE corpus.train.target=FILE; then train with loader.side=source"
         )
     if manifest.kind != "parallel":
+        labels = "model=classifier_transformer registry=labels (or tagger_transformer, regressor_transformer), "
         raise UserError(
             f"model={config.model.get('name')}: a translation model needs pairs of sentences, and the shards in "
-            f"{config.shard_dir} are {manifest.kind} ({'-'.join(manifest.languages)}). Word vectors and language "
-            f"models can be trained on them: model=skipgram registry=vectors, model=rnnlm_lstm registry=language"
+            f"{config.shard_dir} are {manifest.kind} ({'-'.join(manifest.languages)}). What learns from them: "
+            f"{labels if manifest.kind == 'labelled' else ''}model=skipgram registry=vectors, "
+            f"model=rnnlm_lstm registry=language"
         )
     check_shards(config)
     for split in ("valid", config.evaluate.split):

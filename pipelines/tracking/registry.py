@@ -21,6 +21,13 @@ from dragoman.pipelines.tracking.sender import find_registration
 from dragoman.pipelines.tracking.server import TrackingConfig, Verdict, connect, resolve_paths, verdict
 
 logger = logging.getLogger(__name__)
+# a model of each kind that has a registry of its own
+MODELS = {
+    "labels": "classifier_transformer",
+    "language": "rnnlm_lstm",
+    "masked": "bert_tiny",
+    "vectors": "skipgram",
+}
 
 
 @dataclass
@@ -128,9 +135,11 @@ class Registry:
         """
         every = self.versions()
         if not every:
+            kind = self.config.name.rpartition("-")[2]  # as the choices of `registry` name them
+            model = [f"model={MODELS[kind]}"] if kind in MODELS and not again.gives("model") else []
             raise UserError(
                 f"registry.name: {self.config.name!r} has no versions yet; a training registers one: "
-                f"{again.command('train')}"
+                f"{again.command('train', *model)}"
             )
         return every[0]
 
