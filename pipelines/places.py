@@ -51,7 +51,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("tokenizer.name", "model.*", "model.name", "vectors.evaluate.words"), Kind.PLAIN),
     **dict.fromkeys(("alignment.head", "evaluate.split", "evaluate.tokenize", "compare.name"), Kind.PLAIN),
     **dict.fromkeys(("compare.recipes.*.*", "compare.networks.*.*", "compare.model.*"), Kind.PLAIN),
-    **dict.fromkeys(("compare.maps", "compare.states", "tracking.experiment", "tracking.parent"), Kind.PLAIN),
+    **dict.fromkeys(("compare.maps", "tracking.experiment", "tracking.parent"), Kind.PLAIN),
     **dict.fromkeys(("registry.name", "registry.alias", "promote.version", "promote.split"), Kind.PLAIN),
     **dict.fromkeys(("promote.reason", "cluster.workers", "unpack.split", "train.freeze"), Kind.PLAIN),
     "loader.modifiers.glossary.*": Kind.PLAIN,

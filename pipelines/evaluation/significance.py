@@ -1,4 +1,4 @@
-"""Whether a difference is more than chance: intervals, paired resampling, McNemar's test, several seeds, Holm.
+"""Tests whether a difference is more than chance: intervals, paired resampling, McNemar's test, seeds, Holm.
 
 Resampled test sets are the same for every system, also for systems trained several times.
 
