@@ -131,12 +131,14 @@ def test_negatives_of_a_pairs_own_run_in_the_same_loop(home: Path, undisturbed: 
 
 def test_a_run_from_before_a_key_of_the_model_goes_on(undisturbed: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = undisturbed / "run.json"
-    told = json.loads(path.read_text())
+    stored = path.read_text()
+    told = json.loads(stored)
     assert told["model"].pop("shared_negatives") is True
     path.write_text(json.dumps(told))
     caplog.set_level(logging.INFO)
     here("train", *SETTINGS, "name=undisturbed")
     assert "is trained to its end" in caplog.text
+    path.write_text(stored)
 
 
 def test_a_finished_run_is_released_once(undisturbed: Path, caplog: pytest.LogCaptureFixture) -> None:
