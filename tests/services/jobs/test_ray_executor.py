@@ -169,6 +169,7 @@ def end_tree(process: "subprocess.Popen[bytes]", folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.long
 def test_a_job_runs_on_a_real_head_with_token_authentication(
     head: Head, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,7 +129,13 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("width", "scheme"), [("wide", "light"), ("laptop", "dark"), ("tablet", "light"), ("phone", "dark")]
+    ("width", "scheme"),
+    [
+        ("wide", "light"),
+        ("phone", "dark"),
+        pytest.param("laptop", "dark", marks=pytest.mark.long),
+        pytest.param("tablet", "light", marks=pytest.mark.long),
+    ],
 )
 def test_every_page_fits_its_window_and_keeps_nobody_out(
     world: World, chromium: Any, jobs: dict[str, Job], width: str, scheme: str
