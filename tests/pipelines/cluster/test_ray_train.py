@@ -75,6 +75,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {**found, "log": done.stderr}
 
 
+@pytest.mark.long
 def test_a_mistake_that_one_rank_meets_ends_the_others_at_once(outcome: dict[str, Any]) -> None:
     assert outcome["damaged"] == "shard-00001.tar: damaged"
     starts = outcome["starts"]  # of each rank once: another start would meet the same mistake
@@ -82,12 +83,14 @@ def test_a_mistake_that_one_rank_meets_ends_the_others_at_once(outcome: dict[str
     assert starts.count("0") <= 1  # it may be ended before it comes that far
 
 
+@pytest.mark.long
 def test_workers_wait_for_room_only_so_long(outcome: dict[str, Any]) -> None:
     room = f"room for 2 workers with 1 CPU each; free in the cluster: 1 of {outcome['cpus']:g} CPUs"
     assert outcome["busy"].startswith(f"cluster.start_timeout=12: in so many seconds there was no {room}. Wait for ")
     assert f"waiting for {room}" in outcome["log"]
 
 
+@pytest.mark.long
 def test_every_socket_of_a_training_is_on_the_loopback_interface(outcome: dict[str, Any]) -> None:
     """Those of Ray, and those at which the workers meet and exchange gradients."""
     sockets = outcome["sockets"]
