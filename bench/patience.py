@@ -138,7 +138,10 @@ def strike(seconds: float, children: Children, rng: random.Random) -> Counter[st
     while time.monotonic() < until:
         time.sleep(rng.uniform(2, 10))
         victims = targets(children)
-        kind = rng.choice([kind for kind, found in victims.items() if found])
+        kinds = [kind for kind, found in victims.items() if found]
+        if not kinds:  # all of them are being started again
+            continue
+        kind = rng.choice(kinds)
         way = rng.choice(list(WAYS))
         hits[f"{kind} {way}"] += 1
         WAYS[way](victims[kind] if kind != "planner" else [rng.choice(victims[kind])], rng)

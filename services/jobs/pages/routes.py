@@ -286,6 +286,7 @@ def _submit(router: APIRouter, site: Site) -> None:
             filled = submitting.fill_preset(site.operations.presets.get(visitor.person.owner, preset).content)
         else:
             filled = submitting.read_form(request.query_params)
+            filled.queuing["project"] = visitor.person.project(request.query_params.get("project"))
         return show(request, visitor, filled, kept=preset)
 
     @router.post("/submit")

@@ -124,7 +124,7 @@ def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_
             assert browser.post("/login", data={"token": token, "next": "/models"}).status_code == 303
             assert "before" in browser.get("/models").text  # the pages have a login too
         with JobClient(where["jobs"], token) as client:
-            client.give_model("before", "anna")
+            client.give("before", "anna")
             assert client.models()[0]["owner"] == "anna"
             assert "anna" in httpx.get(f"{where['jobs']}/models/mine", cookies=browser.cookies, timeout=60).text
         for secret in (tmp_path / "service").glob("mlflow_*credentials"):
