@@ -31,7 +31,7 @@ def quota(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def owner(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Lists the owners of models, or gives one, shards or a run away: MODEL|shards/NAME|runs/NAME OWNER|project=NAME."""
+    """Lists the owners of models, or gives a model, shards or a run away."""
     names, values = split("owner", words, ("project",))
     match names:
         case [name] if values:
@@ -41,9 +41,7 @@ def owner(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         case [] if not values:
             pass
         case _:
-            raise UserError(
-                "say what and whose it becomes: dragoman owner MODEL|shards/NAME|runs/NAME OWNER|project=NAME"
-            )
+            raise UserError("say what and whose: dragoman owner MODEL|shards/NAME|runs/NAME OWNER|project=NAME")
     return table.show(service.models(), {"MODEL": "name", "OWNER": "owner", "SINCE": table.at("since")})
 
 

@@ -179,7 +179,7 @@ class Attempts:
             self._by_executor(job, seen)
 
     def _settled(self, job: Job) -> bool:
-        """Returns True if a failed attempt can be judged: whoever stops it knows why, and a cluster's end shows late."""
+        """Returns True if a failed attempt can be judged; a stop's reason is known, a cluster's end shows late."""
         since = self._failed.setdefault(f"{job.id}-a{job.attempt}", time.monotonic())
         return job.state == State.STOPPING or time.monotonic() - since >= self.settling
 
