@@ -232,7 +232,7 @@ def run_groups(group: Callable[[int], bool], max_failures: int) -> None:
                     raise UserError(str(cause)) from None
             failures += 1
             if failures > max_failures:
-                outside = any(cause is not None and is_infrastructure(cause) for cause in problem.causes)
+                outside = any(isinstance(cause, Exception) and is_infrastructure(cause) for cause in problem.causes)
                 failed = ServiceError if outside else RuntimeError
                 raise failed(f"training failed on the workers: {problem}") from problem
             logger.info(f"the workers have failed and are started again ({failures} of {max_failures} times)")

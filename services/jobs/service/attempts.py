@@ -280,7 +280,7 @@ class Attempts:
     def _end(self, job: Job, verdict: Verdict, code: int | None = None) -> None:
         run = self.accounts.close(job, verdict, code)
         for kept in (self._asked, self._failed, self.pending):
-            kept.pop(f"{job.id}-a{job.attempt}", None)  # type: ignore[attr-defined]  # of values of any type
+            kept.pop(f"{job.id}-a{job.attempt}", None)
         if self.executor.queues:  # otherwise it would make another attempt of its own
             self.executor.kill(describe_attempt(job))
         if verdict.state == State.SUCCEEDED:

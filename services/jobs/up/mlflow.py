@@ -74,8 +74,12 @@ def server_variables(folder: Path, admin: Login, service: str, config: ServiceCo
     """Writes MLflow's login settings to `folder` and returns the variables of its server; `service` is our address."""
     settings = folder / "mlflow_auth.ini"
     # hashing a password is slow on purpose, and a registration makes over a hundred requests: cached for a minute
-    lines = ("[mlflow]", "default_permission = READ", "auth_cache_ttl_seconds = 60")
-    lines += (f"authorization_function = {__name__}:authenticate",)
+    lines = (
+        "[mlflow]",
+        "default_permission = READ",
+        "auth_cache_ttl_seconds = 60",
+        f"authorization_function = {__name__}:authenticate",
+    )
     _write(settings, "\n".join([*lines, f"database_uri = sqlite:///{folder}/{LOGINS}", ""]))
     proxy = config.proxy
     passed = (proxy.header, proxy.secret_header, proxy.groups_header) if proxy.header else ()
