@@ -21,9 +21,6 @@ RAISED = frozenset(("sup", "sub"))
 COPIED = frozenset(("sup", "sub", "kbd"))  # what touches a word in them is copied with it
 RUBY = frozenset(("rt", "rp"))  # a word's sound is no part of the word
 APART = frozenset(("a", "label", "button", "option"))  # two of them side by side are two texts
-LOOKS = frozenset(
-    ("b", "i", "em", "strong", "u", "mark", "*", "**", "_", "__")
-)  # of letters in a word: <b>Java</b>Script
 KEYS = frozenset(("code", "kbd", "samp", "var"))
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}\p{N}]+)*")
 _REFERENCE = regex.compile(r"[\[(](?:\p{N}{1,3}|\p{Ll}{1,4})[\])]|\p{N}{1,3}|[*†‡§]{1,3}")
@@ -150,7 +147,8 @@ def _borders(run: Run) -> list[int]:
     starts, ends = defaultdict[int, set[str]](set), defaultdict[int, set[str]](set)
     text = run.text
     for tag in run.tags:
-        name = "" if tag.name in LOOKS and text.find(" ", tag.start, tag.end) < 0 else tag.name
+        inside_a_word = tag.name not in APART and text.find(" ", tag.start, tag.end) < 0  # <b>Java</b>Script
+        name = "" if inside_a_word else tag.name
         starts[tag.start].add(name)
         ends[tag.end].add(name)
     found = {

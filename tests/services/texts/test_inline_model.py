@@ -421,6 +421,9 @@ def test_a_known_translation_is_checked_too(kind: str, text: str, translation: s
     [
         ("markdown", "Java**Script** sleeps.", "**J~avaScript** s~leeps."),
         ("html", "<p>An i<em>Phone</em> sleeps.</p>", "<p>A~n <em>i~Phone</em> s~leeps.</p>"),
+        ("html", "<p>Java<span>Script</span> sleeps.</p>", "<p><span>J~avaScript</span> s~leeps.</p>"),
+        ("html", "<p><q>Git</q>Hub sleeps.</p>", "<p><q>G~itHub</q> s~leeps.</p>"),
+        ("html", "<li><a>Home</a>About</li>", "<li><a>H~ome</a>A~bout</li>"),
         ("html", "<h1>The dog<small>The man</small></h1>", "<h1>T~he d~og<small>T~he m~an</small></h1>"),
         (
             "html",
