@@ -14,7 +14,7 @@ from dragoman.services.texts.runs import Mask, Place, Span
 
 MARKS = ".,;:!?…\"'”’»)]"
 _MANY_STOPS, _MANY_STOPS_END = regex.compile(r"[.!?…]*[.!?]{2}|…"), regex.compile(r"[.!?…]+$")
-_PIECE = regex.compile(r"[^/\\|+:–—-]+")
+_PIECE = regex.compile(r"[\[(]*[^/\\|+:–—\[(-]+")
 MOST_ENDING = 3  # letters of an ending
 
 
