@@ -30,6 +30,11 @@ FITTING = {  # key: values that EsmModel has
     "norm_kind": ("layer",),
     "activation": ("gelu",),
     "positions": ("learned", "sinusoidal", "rotary"),
+    "norm_epsilon": (None, 1e-5),
+    "scale_table": (True,),
+    "embedding_norm": (False,),
+    "rotary_base": (10000.0,),
+    "prefix": ([],),
 }
 POOLINGS = {"mean": "mean", "first": "cls"}
 

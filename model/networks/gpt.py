@@ -33,6 +33,7 @@ class DecoderOnlyConfig(StackConfig):
     architecture: Literal["gpt"] = "gpt"
     name: str = "gpt_small"
     max_positions: Count = 1024  # tokens that the network sees at a time
+    output_bias: bool = False  # a bias for each token of the vocabulary
 
 
 class DecoderOnly(LanguageNetwork):
@@ -47,7 +48,7 @@ class DecoderOnly(LanguageNetwork):
         check_layers(config)
         self.config = config
         self.max_positions = config.max_positions
-        self.output = table(nn.Linear(config.width, vocabulary, bias=False))
+        self.output = table(nn.Linear(config.width, vocabulary, bias=config.output_bias))
         self.embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
         self.positions = Positions(config)
         self.dropout = Dropout(config.dropout)
