@@ -17,8 +17,9 @@ from dragoman.model.bundles.language import TextBundle
 from dragoman.model.bundles.tokenizer_json import tokenizer_json, tokenizer_settings
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
-from dragoman.model.huggingface.bart import ACTIVATIONS, correspondence, interleaved, permuted
+from dragoman.model.huggingface.bart import correspondence, interleaved, permuted
 from dragoman.model.huggingface.folder import CONFIG, WEIGHTS
+from dragoman.model.huggingface.stacks import ACTIVATIONS, ROWS, written_tensors
 from dragoman.model.networks.gpt import DecoderOnly, DecoderOnlyConfig
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.text.subwords import SubwordTokenizer
@@ -78,8 +79,8 @@ def marian(network: Transformer, bundle: TranslationBundle) -> tuple[dict[str, A
     config: TransformerConfig = network.config
     needed: Needed = {
         "norm": ("post",), "norm_kind": ("layer",), "positions": ("sinusoidal",), "tie": ("all", "target"),
-        "activation": ("relu", "gelu", "silu"), "kv_heads": (0, config.heads), "source_prefix": ([],),
-        "target_prefix": ([],),
+        "activation": ("relu", "gelu", "gelu_tanh", "silu"), "kv_heads": (0, config.heads), "source_prefix": ([],),
+        "target_prefix": ([],), "embedding_norm": (False,), "norm_epsilon": (None, 1e-5),
     }  # fmt: skip
     check(config, needed, "MarianMTModel")
     source, target = subwords(bundle.tokenizers.source), subwords(bundle.tokenizers.target)
@@ -101,15 +102,14 @@ def marian(network: Transformer, bundle: TranslationBundle) -> tuple[dict[str, A
     for ours, theirs, way in correspondence(config):
         parts = torch.split(permuted(state[ours], way, back), [shape[0] for _, shape in theirs])
         weights |= {name: part for (name, _), part in zip(theirs, parts, strict=True)}
-    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
     settings = {
         "architectures": ["MarianMTModel"], "model_type": "marian", "vocab_size": source.vocabulary,
         "decoder_vocab_size": target.vocabulary, "share_encoder_decoder_embeddings": shared, "d_model": config.width,
         "encoder_layers": config.encoder_layers, "decoder_layers": config.decoder_layers,
         "encoder_attention_heads": config.heads, "decoder_attention_heads": config.heads,
         "encoder_ffn_dim": config.feed_forward, "decoder_ffn_dim": config.feed_forward,
-        "activation_function": activation, "max_position_embeddings": config.max_positions,
-        "scale_embedding": True, "tie_word_embeddings": True, "is_encoder_decoder": True,
+        "activation_function": activation_of(config), "max_position_embeddings": config.max_positions,
+        "scale_embedding": config.scale_table, "tie_word_embeddings": True, "is_encoder_decoder": True,
         "decoder_start_token_id": BOS, "forced_eos_token_id": None, **SPECIAL_IDS,
         **dropouts(config),
     }  # fmt: skip
@@ -137,98 +137,55 @@ def marian(network: Transformer, bundle: TranslationBundle) -> tuple[dict[str, A
 def causal(network: DecoderOnly, bundle: TextBundle) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Returns the files and the weights of a GPT2LMHeadModel or, with rotary positions, a LlamaForCausalLM."""
     config: DecoderOnlyConfig = network.config
-    write = llama if config.positions == "rotary" else gpt2
-    settings, weights = write(network, config)
-    # Ours reads an end of sentence before the first token; tables are scaled, so the output is a matrix of its own.
+    kind, settings = llama(config) if config.positions == "rotary" else gpt2(config)
+    weights = written_tensors(ROWS[kind], network)
+    # Ours reads an end of sentence before the first token.
     common = {**SPECIAL_IDS, "bos_token_id": EOS, "vocab_size": bundle.vocabulary, "tie_word_embeddings": False}
     tokenizer = {**tokenizer_settings(config.max_positions), "bos_token": "</s>"}
+    suppressed = {"suppress_tokens": config.absent} if config.absent else {}
     files = {
         CONFIG: {**settings, **common},
-        "generation_config.json": {**SPECIAL_IDS, "bos_token_id": EOS},
+        "generation_config.json": {**SPECIAL_IDS, "bos_token_id": EOS, **suppressed},
         "tokenizer.json": tokenizer_json(bundle.tokenizer, bundle.normalisation, before=(EOS,), after=()).encode(),
         "tokenizer_config.json": tokenizer,
     }
     return files, weights
 
 
-Written = tuple[dict[str, Any], dict[str, Tensor]]
-
-
-def gpt2(network: DecoderOnly, config: DecoderOnlyConfig) -> Written:
-    """Returns config.json and the weights of a GPT2LMHeadModel, whose products are stored transposed."""
+def gpt2(config: DecoderOnlyConfig) -> tuple[str, dict[str, Any]]:
+    """Returns model_type and the settings of a GPT2LMHeadModel."""
     needed: Needed = {
-        "norm": ("pre",), "norm_kind": ("layer",), "positions": ("learned",), "activation": ("gelu", "relu", "silu"),
-        "kv_heads": (0, config.heads),
+        "norm": ("pre",), "norm_kind": ("layer",), "positions": ("learned",), "embedding_norm": (False,),
+        "activation": ("gelu", "gelu_tanh", "relu", "silu"), "kv_heads": (0, config.heads),
     }  # fmt: skip
     check(config, needed, "GPT2LMHeadModel")
-    state, to = network.state_dict(), "transformer"
-    weights = {
-        f"{to}.wte.weight": state["embedding.weight"] * config.width**0.5,
-        f"{to}.wpe.weight": state["positions.table"],
-        "lm_head.weight": network.output.weight,
-    }
-    products = {
-        "self_attention.qkv": "attn.c_attn", "self_attention.out": "attn.c_proj", "feed_forward.inner": "mlp.c_fc",
-        "feed_forward.outer": "mlp.c_proj", "self_sublayer.norm": "ln_1", "feed_forward_sublayer.norm": "ln_2",
-    }  # fmt: skip
-    for layer in range(config.layers):
-        for ours, theirs in products.items():
-            weight = state[f"layers.{layer}.{ours}.weight"]
-            weights[f"{to}.h.{layer}.{theirs}.weight"] = weight.t() if weight.dim() == 2 else weight
-            weights[f"{to}.h.{layer}.{theirs}.bias"] = state[f"layers.{layer}.{ours}.bias"]
-    weights |= {f"{to}.ln_f.{kind}": state[f"norm.{kind}"] for kind in ("weight", "bias")}
-    settings = {
+    return "gpt2", {
         "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": config.width, "n_head": config.heads,
         "n_layer": config.layers, "n_inner": config.feed_forward, "n_positions": config.max_positions,
-        "activation_function": config.activation, "resid_pdrop": config.dropout, "embd_pdrop": config.dropout,
-        "attn_pdrop": dropouts(config)["attention_dropout"],
+        "activation_function": activation_of(config), "resid_pdrop": config.dropout, "embd_pdrop": config.dropout,
+        "attn_pdrop": dropouts(config)["attention_dropout"], "layer_norm_epsilon": config.norm_epsilon or 1e-5,
     }  # fmt: skip
-    return settings, weights
 
 
-def llama(network: DecoderOnly, config: DecoderOnlyConfig) -> Written:
-    """Returns config.json and the weights of a LlamaForCausalLM.
-
-    It rotates number i of a head with number i + K/2; ours are neighbours, so rows of queries and keys move.
-    """
-    needed: Needed = {"norm": ("pre",), "norm_kind": ("rms",), "activation": ("swiglu",)}
+def llama(config: DecoderOnlyConfig) -> tuple[str, dict[str, Any]]:
+    """Returns model_type and the settings of a LlamaForCausalLM."""
+    needed: Needed = {
+        "norm": ("pre",), "norm_kind": ("rms",), "activation": ("swiglu",), "embedding_norm": (False,)
+    }  # fmt: skip
     check(config, needed, "LlamaForCausalLM")
-    state, groups = network.state_dict(), config.kv_heads or config.heads
-    head = config.width // config.heads
-    weights = {
-        "model.embed_tokens.weight": state["embedding.weight"] * config.width**0.5,
-        "model.norm.weight": state["norm.weight"],
-        "lm_head.weight": network.output.weight,
-    }
-    for layer in range(config.layers):
-        ours, theirs = f"layers.{layer}", f"model.layers.{layer}"
-        weights[f"{theirs}.input_layernorm.weight"] = state[f"{ours}.self_sublayer.norm.weight"]
-        weights[f"{theirs}.post_attention_layernorm.weight"] = state[f"{ours}.feed_forward_sublayer.norm.weight"]
-        for kind in ("weight", "bias"):
-            q, k, v = torch.split(
-                state[f"{ours}.self_attention.qkv.{kind}"], [config.width, head * groups, head * groups]
-            )
-            gate, up = state[f"{ours}.feed_forward.inner.{kind}"].chunk(2)
-            parts = {
-                "self_attn.q_proj": halves(q, config.heads), "self_attn.k_proj": halves(k, groups),
-                "self_attn.v_proj": v, "self_attn.o_proj": state[f"{ours}.self_attention.out.{kind}"],
-                "mlp.gate_proj": gate, "mlp.up_proj": up, "mlp.down_proj": state[f"{ours}.feed_forward.outer.{kind}"],
-            }  # fmt: skip
-            weights |= {f"{theirs}.{name}.{kind}": part for name, part in parts.items()}
-    settings = {
+    return "llama", {
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": config.width,
-        "num_attention_heads": config.heads, "num_key_value_heads": groups, "num_hidden_layers": config.layers,
-        "intermediate_size": config.feed_forward, "max_position_embeddings": config.max_positions,
-        "hidden_act": "silu", "rms_norm_eps": 1e-6, "attention_bias": True, "mlp_bias": True,
-        "rope_theta": 10000.0, "attention_dropout": dropouts(config)["attention_dropout"],
+        "num_attention_heads": config.heads, "num_key_value_heads": config.kv_heads or config.heads,
+        "num_hidden_layers": config.layers, "intermediate_size": config.feed_forward,
+        "max_position_embeddings": config.max_positions, "hidden_act": "silu",
+        "rms_norm_eps": config.norm_epsilon or 1e-6, "attention_bias": True, "mlp_bias": True,
+        "rope_theta": config.rotary_base, "attention_dropout": dropouts(config)["attention_dropout"],
     }  # fmt: skip
-    return settings, weights
 
 
-def halves(rows: Tensor, heads: int) -> Tensor:
-    """rows (heads x K, ...): of each head first the even numbers, then the odd ones."""
-    pairs = rows.view(heads, -1, 2, *rows.shape[1:])
-    return pairs.transpose(1, 2).flatten(0, 2)
+def activation_of(config: Any) -> str:
+    """Returns the name that transformers has for the activation."""
+    return next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
 
 
 def dropouts(config: Any) -> dict[str, float]:

@@ -4,7 +4,7 @@ import contextlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,7 @@ class Network(nn.Module):
     """A trainable network: one output layer of width D turns its states into logits over a vocabulary V."""
 
     output: nn.Linear  # (V, D)
+    config: Any  # its architecture's dataclass
 
     def logits(self, states: Tensor) -> Tensor:
         """(..., D) -> (..., V)."""

@@ -278,7 +278,7 @@ BROKEN: list[tuple[Callable[[Path], object], str]] = [
     (lambda model: (model / "model.safetensors").write_bytes(b"no"), r"model.safetensors: not readable as safetensors"),
     (lambda model: (model / "model.safetensors").rename(model / "pytorch_model.bin"), r"pytorch_model.bin is a pickle"),
     (lambda model: (model / "model.safetensors").unlink(), r"model.safetensors is missing"),
-    (lambda model: change(model, model_type="bert"), r"model_type: 'bert'.* Choices: .*marian"),
+    (lambda model: change(model, model_type="albert"), r"model_type: 'albert'.* Choices: .*marian"),
     (lambda model: change(model, d_model=64), r"tensor '.*' has shape .*, config.json asks for"),
     (lambda model: change(model, d_model="big"), r"d_model='big': must be of the type int"),
     (lambda model: change(model, decoder_layers=4), r"no tensor 'model.decoder.layers.3"),
