@@ -83,7 +83,7 @@ def read_bart(folder: Folder, _options: ImportOptions) -> Imported:
     tokenizer = our_tokenizer(folder, content, names, order)
     before = [order.ours(special["bos"])]
     config = shape(folder, "post", "learned", source_prefix=before, target_prefix=before)
-    config.embedding_norm, config.max_positions = True, config.max_positions + len(before)
+    config.embedding_norm = True
     tensors = folder.tensors()
     tied = folder.setting("tie_word_embeddings", bool, True)
     tables = tensors.tables("model.", (size, size), config.width, shared=True, tied=tied)
@@ -91,7 +91,7 @@ def read_bart(folder: Folder, _options: ImportOptions) -> Imported:
     network = Transformer(config, len(order), len(order))
     bias = tensors.take("final_logits_bias", 1, size)[0]
     for side, positions in (("encoder", network.source_positions), ("decoder", network.target_positions)):
-        rows = tensors.take(f"model.{side}.embed_positions.weight", config.max_positions - 1 + OFFSET, config.width)
+        rows = tensors.take(f"model.{side}.embed_positions.weight", config.max_positions + OFFSET, config.width)
         with torch.no_grad():
             positions.table.copy_(rows[OFFSET:])
     fill_stacks(network, tensors, [order, order], tables, bias, torch.arange(config.width))
