@@ -145,12 +145,12 @@ class Folder:
         kept = (".json", ".safetensors", ".spm", ".model")
         return {one.name: file_sha256(one) for one in sorted(self.path.iterdir()) if one.name.endswith(kept)}
 
-    def license(self) -> str | None:
-        """Returns the license that README.md names in its front matter; None if it names none."""
+    def front_matter(self, key: str) -> str | None:
+        """Returns what README.md says of a key, such as the license, in its front matter; None if it does not."""
         path = self.path / "README.md"
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
         front = re.match(r"---\n(.*?)\n---", text, re.DOTALL)
-        found = re.search(r"^license:\s*(\S.*?)\s*$", front.group(1), re.MULTILINE) if front else None
+        found = re.search(rf"^{key}:\s*(\S.*?)\s*$", front.group(1), re.MULTILINE) if front else None
         return found.group(1) if found else None
 
 

@@ -59,7 +59,7 @@ def save_imported(directory: Path, imported: Imported, folder: Folder, pair: str
         "imported": {
             **origin,
             "model_type": folder.config["model_type"],
-            "license": folder.license(),
+            "license": folder.front_matter("license"),
             "files": folder.hashes(),
             **imported.notes,
         },

@@ -98,7 +98,9 @@ class HuggingFaceTokenizer(Tokenizer):
             UNKNOWN_SURFACE * len(list(run)) if unknown else self.library.decode(list(run), skip_special_tokens=False)
             for unknown, run in groupby(kept, UNK.__eq__)
         ]
-        text = (" " if self.written_as == "words" else "").join(parts)
+        if self.written_as == "words":
+            return " ".join(part.removeprefix(WITHIN) for part in parts)
+        text = "".join(parts)
         return text.removeprefix(" ") if self.written_as == "bytes" else text
 
     @cached_property

@@ -98,7 +98,7 @@ def check_config(config: TokenizerConfig) -> None:
         UserError: a vocabulary without room, a coverage that SentencePiece refuses, rules for words where there are
             none, a segmenter that is not installed.
     """
-    if config.type == "huggingface":
+    if config.type == "huggingface" and config.same_as is None:
         raise UserError("tokenizer.type=huggingface: is not trained; name the model that has it: tokenizer.same_as=RUN")
     if config.vocabulary <= len(SPECIAL):
         raise UserError(f"tokenizer.vocabulary={config.vocabulary}: the special ids alone need {len(SPECIAL)}")
