@@ -200,6 +200,10 @@ def bart(folder: Path, **changes: Any) -> Any:
     from transformers import BartConfig, BartForConditionalGeneration
 
     size = words(folder, "roberta")
-    made = randomise(BartForConditionalGeneration(BartConfig(**{**SIZES, "vocab_size": size + 3, **changes})))
+    made = randomise(
+        BartForConditionalGeneration(
+            BartConfig(**{**SIZES, "vocab_size": size + 3, "forced_eos_token_id": None, **changes})
+        )
+    )
     made.save_pretrained(folder)
     return made

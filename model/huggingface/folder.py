@@ -46,7 +46,7 @@ class Imported:
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = re.compile(r".*\.(bin|pt|pth|ckpt|pkl|pickle|h5|msgpack)")
 NOT_WEIGHTS = re.compile(  # computed anew, the same again, or for other tasks
-    r".*(embed_positions\.weights?|position_ids|inv_freq|attn\.(masked_)?bias)|(cls\.predictions|lm_head)\.decoder\.bias|"
+    r".*(embed_positions\.weights?|position_ids|inv_freq|attn\.(masked_)?bias)|"
     r"(pooler|cls\.seq_relationship)\..*"
 )
 

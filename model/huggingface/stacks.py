@@ -312,7 +312,9 @@ def read_tensor(
     ours, parts = network.get_parameter(name), parts_of(row, network, name)
     first = parts[0].name if parts else ""
     if name == "output.bias":
-        return order.bias(tensors.take(first, max(order.theirs) + 1) if first in tensors else None)
+        used = f"{row.output.removesuffix('weight')}bias"  # where the tables are two, the other is not
+        held = [tensors.take(bias, max(order.theirs) + 1) for bias in (used, first) if bias in tensors]
+        return order.bias(held[0] if held else None)
     if name.startswith(OF_HEAD) and first not in tensors:
         notes["head"] = "not in the folder"  # the stack was saved alone
         return ours.detach()
@@ -338,10 +340,12 @@ def written_tensors(row: Row, network: Network) -> dict[str, Tensor]:
     """Returns our network's tensors by their names; tables have the scale that a stack there reads."""
     found = {}
     for name, tensor in network.state_dict().items():
-        if name.startswith("output"):
-            found |= {row.output: tensor} if name == OUTPUT else {}
+        if name == OUTPUT:
+            found[row.output] = tensor
             continue
-        parts = parts_of(row, network, name)
+        parts = parts_of(row, network, name)  # none for the bias of absent tokens
+        if not parts:
+            continue
         for part, own in zip(parts, torch.split(tensor, [part.rows for part in parts]), strict=True):
             turned = halves(own, part.heads) if part.heads else own.t() if part.transposed else own
             found[f"{'' if name.startswith(OF_HEAD) else row.base}{part.name}"] = turned

@@ -50,9 +50,10 @@ def read_content(folder: Folder) -> dict[str, Any]:
         folder.file(TOKENIZER)  # names the files that there are
     lines = folder.file("merges.txt").read_text(encoding="utf-8").splitlines()
     merges = [line for line in lines if line and not line.startswith("#version")]
-    bytes_ = {"type": "ByteLevel", "add_prefix_space": settings.get("add_prefix_space", False), "use_regex": True}
+    before = bool(settings.get("add_prefix_space", False))
+    bytes_ = {"type": "ByteLevel", "add_prefix_space": before, "trim_offsets": True, "use_regex": True}
     model = {"type": "BPE", "vocab": folder.json("vocab.json"), "merges": merges}
-    return {"normalizer": None, "pre_tokenizer": bytes_, "decoder": {**bytes_, "trim_offsets": True}, "model": model}
+    return {"normalizer": None, "pre_tokenizer": bytes_, "decoder": bytes_, "model": model}
 
 
 def names_of(folder: Folder, content: Mapping[str, Any]) -> dict[int, str]:

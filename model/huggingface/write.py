@@ -19,13 +19,16 @@ from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
 from dragoman.model.huggingface.bart import correspondence, interleaved, permuted
 from dragoman.model.huggingface.folder import CONFIG, WEIGHTS
-from dragoman.model.huggingface.stacks import ACTIVATIONS, ROWS, written_tensors
-from dragoman.model.networks.gpt import DecoderOnly, DecoderOnlyConfig
+from dragoman.model.huggingface.stacks import ACTIVATIONS, ROWS, Row, written_tensors
+from dragoman.model.networks.bert import EncoderOnly
+from dragoman.model.networks.gpt import DecoderOnly
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.text.subwords import SubwordTokenizer
 from dragoman.model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, UNK, Tokenizer
 
 SPECIAL_IDS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
+CLASSES = {"bert": "BertForMaskedLM", "gpt2": "GPT2LMHeadModel", "llama": "LlamaForCausalLM"}
+FREE = ("scale_table", "dropout", "activation_dropout")  # of a row, which do not change what is computed
 Needed = Mapping[str, tuple[Any, ...]]  # setting of the network -> the values that the class has
 
 
@@ -37,12 +40,12 @@ def write_huggingface(folder: Path, bundle: Bundle) -> None:
     """
     if isinstance(bundle, TranslationBundle) and isinstance(bundle.network, Transformer):
         files, weights = marian(bundle.network, bundle)
-    elif isinstance(bundle, TextBundle) and isinstance(bundle.network, DecoderOnly):
-        files, weights = causal(bundle.network, bundle)
+    elif isinstance(bundle, TextBundle) and isinstance(bundle.network, DecoderOnly | EncoderOnly):
+        files, weights = stack(bundle.network, bundle)
     else:
         raise UserError(
             f"export: {bundle.config.architecture} has no class in transformers. Choices: bundles of the "
-            "architectures transformer (MarianMTModel) and gpt (GPT2LMHeadModel, LlamaForCausalLM)"
+            "architectures transformer (MarianMTModel), gpt (GPT2LMHeadModel, LlamaForCausalLM), bert (BertForMaskedLM)"
         )
     save(folder, {**files, "README.md": card(bundle).encode()}, weights)
 
@@ -102,13 +105,14 @@ def marian(network: Transformer, bundle: TranslationBundle) -> tuple[dict[str, A
     for ours, theirs, way in correspondence(config):
         parts = torch.split(permuted(state[ours], way, back), [shape[0] for _, shape in theirs])
         weights |= {name: part for (name, _), part in zip(theirs, parts, strict=True)}
+    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
     settings = {
         "architectures": ["MarianMTModel"], "model_type": "marian", "vocab_size": source.vocabulary,
         "decoder_vocab_size": target.vocabulary, "share_encoder_decoder_embeddings": shared, "d_model": config.width,
         "encoder_layers": config.encoder_layers, "decoder_layers": config.decoder_layers,
         "encoder_attention_heads": config.heads, "decoder_attention_heads": config.heads,
         "encoder_ffn_dim": config.feed_forward, "decoder_ffn_dim": config.feed_forward,
-        "activation_function": activation_of(config), "max_position_embeddings": config.max_positions,
+        "activation_function": activation, "max_position_embeddings": config.max_positions,
         "scale_embedding": config.scale_table, "tie_word_embeddings": True, "is_encoder_decoder": True,
         "decoder_start_token_id": BOS, "forced_eos_token_id": None, **SPECIAL_IDS,
         **dropouts(config),
@@ -134,58 +138,56 @@ def marian(network: Transformer, bundle: TranslationBundle) -> tuple[dict[str, A
     return files, weights
 
 
-def causal(network: DecoderOnly, bundle: TextBundle) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Returns the files and the weights of a GPT2LMHeadModel or, with rotary positions, a LlamaForCausalLM."""
-    config: DecoderOnlyConfig = network.config
-    kind, settings = llama(config) if config.positions == "rotary" else gpt2(config)
-    weights = written_tensors(ROWS[kind], network)
-    # Ours reads an end of sentence before the first token.
-    common = {**SPECIAL_IDS, "bos_token_id": EOS, "vocab_size": bundle.vocabulary, "tie_word_embeddings": False}
-    tokenizer = {**tokenizer_settings(config.max_positions), "bos_token": "</s>"}
-    suppressed = {"suppress_tokens": config.absent} if config.absent else {}
+def stack(network: DecoderOnly | EncoderOnly, bundle: TextBundle) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Returns the files and the weights of a BertForMaskedLM, GPT2LMHeadModel or, if rotary, LlamaForCausalLM."""
+    config = network.config
+    masked = isinstance(network, EncoderOnly)
+    kind = "bert" if masked else "llama" if config.positions == "rotary" else "gpt2"
+    row, name = ROWS[kind], CLASSES[kind]
+    check(config, needed(row), name)
+    tied = row.tied and config.tie and not config.scale_table
+    # Ours reads an end of sentence before the first token of a language model.
+    special = {**SPECIAL_IDS, "bos_token_id": BOS if masked else EOS}
+    weights = written_tensors(row, network)
+    if row.types is not None:
+        weights[f"{row.base}{row.types}"] = torch.zeros(1, config.width)
+    if tied:
+        del weights[row.output]
+    settings = {
+        "architectures": [name], "model_type": kind, "vocab_size": bundle.vocabulary, "tie_word_embeddings": tied,
+        **{theirs: values[0] for theirs, values in row.needs.items()}, **written_settings(row, config), **special,
+        **({"rope_theta": config.rotary_base, "attention_bias": True, "mlp_bias": True} if row.halves else {}),
+        **({"type_vocab_size": 1} if row.types else {"embd_pdrop": config.dropout}),
+    }  # fmt: skip
+    before, after = ((BOS,), (EOS,)) if masked else ((EOS,), ())
     files = {
-        CONFIG: {**settings, **common},
-        "generation_config.json": {**SPECIAL_IDS, "bos_token_id": EOS, **suppressed},
-        "tokenizer.json": tokenizer_json(bundle.tokenizer, bundle.normalisation, before=(EOS,), after=()).encode(),
-        "tokenizer_config.json": tokenizer,
-    }
+        CONFIG: settings,
+        "tokenizer.json": tokenizer_json(bundle.tokenizer, bundle.normalisation, before=before, after=after).encode(),
+        "tokenizer_config.json": {
+            **tokenizer_settings(config.max_positions), "bos_token": "<s>" if masked else "</s>",
+            **({"cls_token": "<s>", "sep_token": "</s>"} if masked else {}),
+        },
+    }  # fmt: skip
+    if not masked:
+        suppressed = {"suppress_tokens": config.absent} if config.absent else {}
+        files["generation_config.json"] = {**special, **suppressed}
     return files, weights
 
 
-def gpt2(config: DecoderOnlyConfig) -> tuple[str, dict[str, Any]]:
-    """Returns model_type and the settings of a GPT2LMHeadModel."""
-    needed: Needed = {
-        "norm": ("pre",), "norm_kind": ("layer",), "positions": ("learned",), "embedding_norm": (False,),
-        "activation": ("gelu", "gelu_tanh", "relu", "silu"), "kv_heads": (0, config.heads),
-    }  # fmt: skip
-    check(config, needed, "GPT2LMHeadModel")
-    return "gpt2", {
-        "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": config.width, "n_head": config.heads,
-        "n_layer": config.layers, "n_inner": config.feed_forward, "n_positions": config.max_positions,
-        "activation_function": activation_of(config), "resid_pdrop": config.dropout, "embd_pdrop": config.dropout,
-        "attn_pdrop": dropouts(config)["attention_dropout"], "layer_norm_epsilon": config.norm_epsilon or 1e-5,
-    }  # fmt: skip
+def needed(row: Row) -> Needed:
+    """Returns the values that a class has of the switches that its settings do not say."""
+    values = {key: (getattr(row.config, key),) for key in ("norm_kind", "embedding_norm", "kv_heads")}
+    values |= {key: (value,) for key, value in row.fixed.items() if key not in FREE}
+    values["activation"] = (row.fixed["activation"],) if "activation" in row.fixed else tuple(ACTIVATIONS.values())
+    return {key: values[key] for key in values if key == "activation" or key not in row.settings}
 
 
-def llama(config: DecoderOnlyConfig) -> tuple[str, dict[str, Any]]:
-    """Returns model_type and the settings of a LlamaForCausalLM."""
-    needed: Needed = {
-        "norm": ("pre",), "norm_kind": ("rms",), "activation": ("swiglu",), "embedding_norm": (False,)
-    }  # fmt: skip
-    check(config, needed, "LlamaForCausalLM")
-    return "llama", {
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": config.width,
-        "num_attention_heads": config.heads, "num_key_value_heads": config.kv_heads or config.heads,
-        "num_hidden_layers": config.layers, "intermediate_size": config.feed_forward,
-        "max_position_embeddings": config.max_positions, "hidden_act": "silu",
-        "rms_norm_eps": config.norm_epsilon or 1e-6, "attention_bias": True, "mlp_bias": True,
-        "rope_theta": config.rotary_base, "attention_dropout": dropouts(config)["attention_dropout"],
-    }  # fmt: skip
-
-
-def activation_of(config: Any) -> str:
-    """Returns the name that transformers has for the activation."""
-    return next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
+def written_settings(row: Row, config: Any) -> dict[str, Any]:
+    """Returns the sizes and switches of a network by their names there."""
+    found = {**vars(config), **dropouts(config), "kv_heads": config.kv_heads or config.heads}
+    found["activation"] = {ours: theirs for theirs, ours in ACTIVATIONS.items()}.get(config.activation)
+    found["norm_epsilon"] = config.norm_epsilon or (1e-6 if config.norm_kind == "rms" else 1e-5)
+    return {theirs: found[ours] for ours, (theirs, _) in row.settings.items()}
 
 
 def dropouts(config: Any) -> dict[str, float]:

@@ -32,6 +32,8 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "m2m": (folders.m2m, {}),
     "m2m of three tables": (folders.m2m, {"tie_word_embeddings": False}),
     "nllb": (folders.nllb, {}),
+    "bart": (folders.bart, {}),
+    "bart with scale": (folders.bart, {"scale_embedding": True, "activation_function": "relu"}),
     "t5": (folders.t5, {}),
     "t5 1.1": (folders.t5, {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
     "t5 of three tables": (folders.t5, {"tie_word_embeddings": False}),
@@ -49,9 +51,9 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, Imported,
 def their_places(imported: Imported, theirs: Any, folder: Path) -> list[int]:
     """Returns our id of each of their ids."""
     size, config = theirs.config.vocab_size, theirs.config
-    unk = {"marian": 1, "m2m_100": 3, "t5": 2}[config.model_type]
+    unk = {"marian": 1, "m2m_100": 3, "bart": 3, "t5": 2}[config.model_type]
     nllb = config.model_type == "m2m_100" and not (folder / "vocab.json").is_file()
-    mask = size - 1 if nllb else NONE
+    mask = size - 1 if nllb else size - 4 if config.model_type == "bart" else NONE
     order = our_order(
         size, pad=config.pad_token_id, unk=unk, eos=config.eos_token_id, start=config.decoder_start_token_id, mask=mask
     )
