@@ -45,9 +45,9 @@ def train(*overrides: str, config: Path | None = None, **settings: Any) -> Run:
         KeyboardInterrupt: a signal or `dragoman yield` stopped it; the message says what was saved.
     """
     with one_exception():
-        from dragoman.pipelines.begun_from import as_known
         from dragoman.pipelines.config import Config
         from dragoman.pipelines.entries import refuse_without_shards
+        from dragoman.pipelines.tasks.begun_from import as_known
         from dragoman.pipelines.tasks.launch import train as launch
 
         words = words_of(overrides, config, settings)

@@ -17,11 +17,11 @@ from dragoman.model.errors import UserError
 from dragoman.model.ranges import Range, all_ranges
 from dragoman.model.runs import paths
 from dragoman.model.shards.manifest import has_manifest, read_manifest
-from dragoman.pipelines.begun_from import as_known, begun_words
 from dragoman.pipelines.cluster.embedded_ray import begin_ray
 from dragoman.pipelines.config import Config, SynthesizeRoot, VerifyRoot
 from dragoman.pipelines.corpus.read.built_in import check_built_in, is_built_in
 from dragoman.pipelines.corpus.sharded import cutting, shard_command
+from dragoman.pipelines.tasks.begun_from import as_known, begun_words
 from dragoman.pipelines.tracking.policy import policy_words
 
 READERS = {"train", "compare"}  # commands that need shards

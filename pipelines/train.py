@@ -3,8 +3,8 @@
 import sys
 
 from dragoman.conf import compose
-from dragoman.pipelines.begun_from import as_known
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.tasks.begun_from import as_known
 from dragoman.pipelines.tasks.launch import check, train
 
 

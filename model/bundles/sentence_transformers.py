@@ -25,7 +25,7 @@ from dragoman.model.layers.transformer_layers import EncoderLayer
 from dragoman.model.networks.bert import TokenEncoder
 from dragoman.model.text.tokenizer import MASK, PAD
 
-FITTING = {  # key: values that EsmModel has
+FITTING: dict[str, tuple[Any, ...]] = {  # key: values that EsmModel has
     "norm": ("pre",),
     "norm_kind": ("layer",),
     "activation": ("gelu",),

@@ -160,7 +160,7 @@ def stack(network: DecoderOnly | EncoderOnly, bundle: TextBundle) -> tuple[dict[
         **({"type_vocab_size": 1} if row.types else {"embd_pdrop": config.dropout}),
     }  # fmt: skip
     before, after = ((BOS,), (EOS,)) if masked else ((EOS,), ())
-    files = {
+    files: dict[str, Any] = {
         CONFIG: settings,
         "tokenizer.json": tokenizer_json(bundle.tokenizer, bundle.normalisation, before=before, after=after).encode(),
         "tokenizer_config.json": {
@@ -176,7 +176,9 @@ def stack(network: DecoderOnly | EncoderOnly, bundle: TextBundle) -> tuple[dict[
 
 def needed(row: Row) -> Needed:
     """Returns the values that a class has of the switches that its settings do not say."""
-    values = {key: (getattr(row.config, key),) for key in ("norm_kind", "embedding_norm", "kv_heads")}
+    values: dict[str, tuple[Any, ...]] = {
+        key: (getattr(row.config, key),) for key in ("norm_kind", "embedding_norm", "kv_heads")
+    }
     values |= {key: (value,) for key, value in row.fixed.items() if key not in FREE}
     values["activation"] = (row.fixed["activation"],) if "activation" in row.fixed else tuple(ACTIVATIONS.values())
     return {key: values[key] for key in values if key == "activation" or key not in row.settings}

@@ -34,7 +34,7 @@ from dragoman.model.text.tokenizer import PAD
 
 @dataclass
 class EncoderConfig(StackConfig):
-    """What all encoders have."""
+    """Settings that all encoders have."""
 
     prefix: list[Whole] = field(default_factory=list)  # ids before every text, such as BERT's [CLS]
 

@@ -106,7 +106,7 @@ class HuggingFaceTokenizer(Tokenizer):
     @cached_property
     def _written(self) -> list[str]:
         """Returns each id's piece as other tokenizers here write theirs: the sign for a space where a word begins."""
-        names = [self.library.id_to_token(number) for number in range(self.vocabulary)]
+        names = [str(self.library.id_to_token(number)) for number in range(self.vocabulary)]
         if self.written_as == "bytes":
             return list(map(characters, names))
         if self.written_as == "words":

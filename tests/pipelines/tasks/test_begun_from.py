@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.conf import compose
 from dragoman.model.bundles.directory import read_facts
-from dragoman.pipelines.begun_from import as_known
+from dragoman.pipelines.tasks.begun_from import as_known
 from dragoman.services.cli import main
 from tests import huggingface_folders as folders
 
