@@ -80,8 +80,8 @@ pipelines/comparison/page.py: pipelines/comparison/test_page.py pipelines/compar
 title=escape(report.title) => title=report.title
 services/texts/glossary.py: services/texts/test_glossary.py
 _in_case(self.terms[term], term, => _in_case(term, self.terms[term],
-services/texts/assembly.py: services/texts/test_documents.py services/texts/test_texts.py
-self._add(self.escape(self.text[start:end])) => self._add(self.text[start:end])
+services/texts/runs.py: services/texts/test_documents.py services/texts/test_texts.py
+self._add(self.form.write(self.text[start:end])) => self._add(self.text[start:end])
 services/endpoint/keys.py: services/endpoint/test_keys.py
 [1] >= key.requests: => [1] > key.requests:
 services/endpoint/fair_queue.py: services/endpoint/test_fair_queue.py

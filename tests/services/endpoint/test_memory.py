@@ -121,6 +121,8 @@ def test_a_suggestion_answers_from_then_on(stage: Stage, store: MemoryStore) -> 
     assert client.get("/frontend/settings").json()["suggestions"] is True
     answer = ask(stage, q=HELLO.text).json()
     assert (answer["translatedText"], answer["memory"]["origin"]) == ("Moin!", "suggestion")
+    page = client.post("/", data={"q": HELLO.text, "source": "en", "target": "de"}, headers={"X-Part": "answer"}).text
+    assert "suggestion, 100 % alike" in page
     assert client.post("/suggest", json={**body, "s": "x" * 201}).status_code == 400
 
 
