@@ -4,7 +4,7 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -46,15 +46,20 @@ class Reading:
             return int(_read(self.pool.ask(question, owner), "count"))
 
     async def translate(
-        self, name: str, content: bytes, terms: Mapping[str, str] | None, language: str, owner: str, reply: Reply
+        self, name: str, content: bytes, terms: dict[str, str] | None, language: str, owner: str, reply: Reply
     ) -> Translated:
         """Returns a document in another language; `reply` answers what its process asks for (`translating.py`).
 
         Raises:
             DocumentError, ServiceError: as `count`; and as `reply`.
         """
-        question = {"do": "translate", "name": name, "content": base64.b64encode(content).decode()}
-        question |= {"terms": terms and dict(terms), "language": language}
+        question = {
+            "do": "translate",
+            "name": name,
+            "content": base64.b64encode(content).decode(),
+            "terms": terms,
+            "language": language,
+        }
         async with self._session(owner) as ask:
             with _limits_named():
                 line = await ask(question)
@@ -72,7 +77,7 @@ class Reading:
 
 
 @contextlib.contextmanager
-def _limits_named() -> Any:
+def _limits_named() -> Iterator[None]:
     try:
         yield
     except TooLongError as limit:

@@ -150,7 +150,7 @@ class DocumentWorker:
 
 @dataclass
 class _Replies:
-    """What the process that prepares a document asks for."""
+    """Answers what the process that prepares a document asks for."""
 
     worker: DocumentWorker
     identity: str
