@@ -33,9 +33,6 @@ RESERVED = "\u2585"  # the library's own sign for what is unknown: it trains on 
 def train_subwords(config: TokenizerConfig, lines: Sequence[str], tags: Sequence[str] = ()) -> SubwordTokenizer:
     """Train BPE or unigram on `lines`; the vocabulary is at most `config.vocabulary`. Each of `tags` becomes one piece,
     and each marker of capitals if the config has them.
-
-    Raises:
-        UserError: the characters alone need a larger vocabulary.
     """
     if config.case_markers:
         lines, tags = list(map(mark, lines)), [*MARKERS, *tags]

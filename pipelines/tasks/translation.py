@@ -68,12 +68,7 @@ def train_rank(config: Config, ranks: Ranks, run: Run) -> Progress:
 
 
 def fresh_network(config: Config, tokenizers: TokenizerPair) -> TranslationNetwork:
-    """Returns the untrained network of the configuration; every rank draws the same weights from the seed.
-
-    Raises:
-        UserError: one table for two vocabularies, or vectors (the section `embeddings`) or weights (`train.init_from`)
-        that do not fit.
-    """
+    """Returns the untrained network of the configuration; every rank draws the same weights from the seed."""
     torch.manual_seed(config.seed)
     network = build_network(model_config(config.model), tokenizers.source.vocabulary, tokenizers.target.vocabulary)
     network.check_vocabularies(tokenizers.one_vocabulary)

@@ -61,12 +61,7 @@ class Deadline:
 
 @contextlib.contextmanager
 def open_url(url: str, deadline: Deadline) -> Iterator[Any]:
-    """Yields the answer to a GET of `url`: `read(bytes)` and `headers`.
-
-    Raises:
-        urllib.error.URLError: an error status, or a redirect to another scheme, except from http to https.
-        OSError, http.client.HTTPException, ValueError: the answer is no HTTP.
-    """
+    """Yields the answer to a GET of `url`: `read(bytes)` and `headers`."""
     parts = urlsplit(url)
     login, _, host = parts.netloc.rpartition("@")
     request = urllib.request.Request(parts._replace(netloc=host).geturl())
@@ -134,11 +129,7 @@ class _Secure(_Watched, http.client.HTTPSConnection):
 
 
 def content_length(headers: Message) -> int | None:
-    """Returns the number of bytes in the body, from the server; None if it gives none.
-
-    Raises:
-        ValueError: its value is no number.
-    """
+    """Returns the number of bytes in the body, from the server; None if it gives none."""
     value = headers.get("Content-Length")
     if value is None:
         return None
