@@ -57,8 +57,6 @@ INSIDE = {
     "services.commands.query": "torch, which words in a text need and words alone need not",
     "services.commands.inspect": "torch, which only a network's parameters need",
     "model.text.batch": "numba; NumPy does it where there is none",
-    "model.text.subwords": "numba; a dictionary does it where there is none, or little to encode",
-    "model.text.subword_training": "numba; a dictionary does it where there is none, or little to train on",
     "model.inference.reranking": "numba, compiled when it is first needed",
     "model.word_vectors.word2vec": "numba, which a machine that trains on its GPU alone needs not",
     "model.word_vectors.glove": "numba, as for word2vec",
