@@ -65,7 +65,6 @@ INSIDE = {
     "pipelines.tasks.launch": "Ray Train, which the ends of a bridge between machines load",
     "pipelines.corpus.clean.scores": "torch, which only corpora that models score need",
     "pipelines.corpus.clean.judging": "numba and langcodes, which only corpora with rules need",
-    "pipelines.word_vectors.pair_table": "numba, as for word2vec",
     "pipelines.tracking.sender": "imports much of MLflow, which only registering needs",
     **dict.fromkeys(
         (
