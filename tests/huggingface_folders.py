@@ -59,7 +59,8 @@ def marian(folder: Path, languages: tuple[str, ...] = (), **changes: Any) -> Any
     ]
     texts = sorted(dict.fromkeys(pieces[3:]) - {"<unk>": 0, "<s>": 0, "</s>": 0}.keys())
     vocabulary = ["</s>", "<unk>", *(f">>{one}<<" for one in languages), *texts, "<pad>"]
-    write(folder / "vocab.json", {piece: number for number, piece in enumerate(vocabulary)})
+    for name in ("vocab.json", "target_vocab.json"):  # the second counts without share_encoder_decoder_embeddings
+        write(folder / name, {piece: number for number, piece in enumerate(vocabulary)})
     write(folder / "tokenizer_config.json", {"source_lang": "en", "target_lang": "de"})
     pad = len(vocabulary) - 1
     config = MarianConfig(
@@ -104,9 +105,9 @@ def save_m2m(folder: Path, size: int, **changes: Any) -> Any:
     return network
 
 
-def t5(folder: Path, **changes: Any) -> Any:
-    """Saves a T5ForConditionalGeneration with spiece.model; returns the network."""
-    from transformers import T5Config, T5ForConditionalGeneration
+def t5(folder: Path, kind: str = "T5", output: bool = False, **changes: Any) -> Any:
+    """Saves a network of T5's family with spiece.model; returns it. `output`: with a matrix of its own there."""
+    import transformers
 
     folder.mkdir(parents=True)
     pieces = sentencepiece_model(folder / "spiece.model", LINES, "unigram", 90, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
@@ -114,7 +115,10 @@ def t5(folder: Path, **changes: Any) -> Any:
         "d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 48, "num_layers": 2, "num_decoder_layers": 3,
         "vocab_size": len(pieces) + 12, "decoder_start_token_id": 0,
     }  # fmt: skip
-    network = randomise(T5ForConditionalGeneration(T5Config(**{**sizes, **changes})))
+    config = getattr(transformers, f"{kind}Config")(**{**sizes, **changes})
+    network = randomise(getattr(transformers, f"{kind}ForConditionalGeneration")(config))
+    if output:
+        network.lm_head.weight = torch.nn.Parameter(network.shared.weight.detach().flip(0))
     network.save_pretrained(folder)
     return network
 

@@ -44,7 +44,7 @@ def call(work: Callable[[], None], mark: str | None = None) -> None:
 
 @pytest.mark.parametrize("work", [compute, in_a_child, in_a_child_of_the_fork_server])
 def test_processor_time_beyond_the_limit_fails(work: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_limit, "LIMIT", SECONDS / 8)
+    monkeypatch.setattr(cpu_limit, "LIMIT", SECONDS / 20)
     monkeypatch.setattr(cpu_limit, "slowness", lambda: 1.0)
     with pytest.raises(pytest.fail.Exception, match=r"took 0\.\d CPU seconds of 0\.\d"):
         call(work)

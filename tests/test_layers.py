@@ -114,7 +114,7 @@ DOORS = {
         "pipelines/corpus/plan/near_duplicates.py",
         "services/texts/known.py",
     ],
-    "simplemma": ["services/texts/lemmas.py"],
+    "simplemma": ["services/texts/casing.py"],
     "sqlalchemy": ["services/store", "services/endpoint", "services/jobs"],
     "opentelemetry": ["services/telemetry"],
 }

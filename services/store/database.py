@@ -66,13 +66,12 @@ class Database:
     def write(self, lasting: bool = True) -> Iterator[Session]:
         """Yields a transaction that is committed if the block ends well, and rolled back otherwise.
 
-        One that is not `lasting` does not wait for the disk: it outlives the process at once, and a loss of power from
-        the next lasting one on, which the disk gets after it.
+        On sqlite one that is not `lasting` does not wait for the disk: it outlives the process at once, and a loss of
+        power from the next lasting one on, which the disk gets after it. PostgreSQL always waits: its server may end
+        between the two, and what this process takes for written would be lost.
         """
         engine = self.writing if lasting else self.writing.execution_options(synced=False)
         with self._writer, Session(engine, expire_on_commit=False) as session, session.begin():
-            if not (lasting or self.is_sqlite):
-                session.execute(text("SET LOCAL synchronous_commit TO off"))
             yield session
 
     @contextlib.contextmanager

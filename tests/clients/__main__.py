@@ -1,12 +1,14 @@
 """Asks a server with every unmodified client of other services that is installed, and prints what came of it.
 
     python -m tests.clients [URL] [--key FILE] [--node FOLDER] [--only NAME]... [--source CODE] [--target CODE]
+                            [--text TEXT]...
 
 Exit code 1: a client failed; 2: a mistake in the command, or the server does not answer.
 """
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +26,11 @@ from tests.clients.python_clients import CLIENTS, ask_python_clients
 PATIENCE = 30.0  # seconds for one request
 WIDEST = 90  # characters of an answer in the table
 HEAD = ("CLIENT", "VERSION", "ASKED", "STATE", "ANSWER")
+TEXTS = (
+    "The dog sees the man.",
+    "The cat costs 5 % \u2013 \u201ccheap\u201d, isn't it? Naïve café & 3 < 4; 犬 🐕!",
+    "The dog sleeps. Two men, who are old, see it.",
+)
 
 
 @dataclass
@@ -34,7 +41,7 @@ class Question:
     key: str | None = None  # a file with an API key of the server in its first line; None: it needs none
     node: str = "."  # the folder in which npm installed clients (it has node_modules)
     only: list[str] = field(default_factory=list)  # clients by their names; []: all
-    text: str = "The dog sees the man."
+    texts: list[str] = field(default_factory=list)  # that each client asks for; []: TEXTS
     source: str | None = None  # languages; None: the first pair that the server has
     target: str | None = None
 
@@ -46,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     for name in ("key", "source", "target"):
         parser.add_argument(f"--{name}")
     parser.add_argument("--node", default=Question.node)
-    parser.add_argument("--text", default=Question.text)
+    parser.add_argument("--text", dest="texts", metavar="TEXT", action="append", default=[])
     parser.add_argument("--only", action="append", default=[])
     try:
         return show(Question(**vars(parser.parse_args(argv))))
@@ -66,9 +73,10 @@ def show(config: Question) -> int:
     for name in config.only:
         if name not in known:
             raise UserError(f"--only {name}: is none of the clients {', '.join(known)}")
-    found = list(ask_all(find_server(config), config))
+    found = [one for text in config.texts or TEXTS for one in ask_all(find_server(config, text), config)]
+    found = list(dict.fromkeys(found))  # a client that is not installed is one line
     print("\n".join(columns([HEAD, *map(row, found)])))
-    counts = {state: sum(one.state == state for one in found) for state in ("ok", "failed", "not installed")}
+    counts = Counter(one.state for one in found)
     states: dict[tuple[str, str], set[str]] = {}  # two registries may have clients of one name
     for one in found:
         states.setdefault((one.client, one.version), set()).add(one.state)
@@ -98,7 +106,7 @@ def row(one: Outcome) -> tuple[str, ...]:
     )
 
 
-def find_server(config: Question) -> Server:
+def find_server(config: Question, text: str = TEXTS[0]) -> Server:
     """Returns the server, with its own answer to the text.
 
     Raises:
@@ -116,7 +124,7 @@ def find_server(config: Question) -> Server:
         if not fitting:
             raise UserError(f"{url} translates {', '.join(map('-'.join, pairs)) or 'nothing'}")
         source, target = fitting[0]
-        asked = {"q": config.text, "source": source, "target": target, "api_key": key}
+        asked = {"q": text, "source": source, "target": target, "api_key": key}
         pair = [one for one in get(http, "GET", "/models") if (one["source"], one["target"]) == (source, target)]
         versions = [one["reference"] for one in pair] or [None]  # None: over a language in the middle
         every = [get(http, "POST", "/translate", asked | {"version": one})["translatedText"] for one in versions]
@@ -127,7 +135,7 @@ def find_server(config: Question) -> Server:
             (kind["model"]["name"] for kind in map(status.get, ("encoder", "vectors")) if kind and kind["model"]), ""
         )
         documents = bool(get(http, "GET", "/frontend/settings")["filesTranslation"])
-    return Server(url, key, source, target, config.text, expected, models, named, documents)
+    return Server(url, key, source, target, text, expected, models, named, documents)
 
 
 def fits(asked: str | None, code: str) -> bool:

@@ -37,7 +37,7 @@ def test_a_server_of_many_pairs_and_of_versions_by_weight_is_asked_as_any(url: s
     models = [served("de>en"), served("en>de", "1", 50), served("en>de", "2", 50)]
     models[2].reference = "canary"
     stage.endpoint.models = Catalogue(models)
-    server = find_server(Question(url=url, source="en", text="The dog sees the man."))
+    server = find_server(Question(url=url, source="en"), "The dog sees the man.")
     assert server.expected == ["De1 The dog sees the man.", "De2 The dog sees the man."]
     for name in ("libretranslatepy", "mlflow"):
         found = [one for _ in range(3) for one in ask_python_clients(server, [name])]
@@ -70,7 +70,7 @@ def test_the_table_counts_and_the_exit_code_tells(
     assert "npm install deepl-node" in "\n".join(lines)
     assert code == 0
     config.only = ["libretranslatepy"]
-    config.text = "Go !bad now"
+    config.texts = ["Go !bad now"]
     with pytest.raises(ServiceError, match="500"):
         show(config)
 
@@ -86,7 +86,7 @@ def test_clients_of_one_name_in_two_registries_are_two(
         Outcome("translate", "", "", "not installed", "pip install translate"),
     ]
     monkeypatch.setattr(clients, "ask_all", lambda _server, _config: iter(found))
-    monkeypatch.setattr(clients, "find_server", lambda _config: None)
+    monkeypatch.setattr(clients, "find_server", lambda _config, _text: None)
     assert show(Question()) == 1
     assert capsys.readouterr().out.splitlines()[-1] == (
         "2 clients work; 3 questions answered, 1 failed; 1 clients are not installed"

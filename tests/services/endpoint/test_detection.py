@@ -48,3 +48,12 @@ def test_confidences_are_percents_most_probable_first() -> None:
 
 def test_nothing_is_said_against_a_language_that_the_library_does_not_know() -> None:
     assert DETECTOR.detect("Le chien dort sur le canapé.", ["tlh", "en"]).language == "en"
+
+
+def test_a_word_of_a_living_language_is_not_latin_where_all_are_served() -> None:
+    every = sorted(DETECTOR.known([label for label, _ in DETECTOR.load().rank("")]))
+    assert "la" in every
+    for word in ("Protonenstrahl", "protonenstrahl"):
+        assert DETECTOR.detect(word, every).language == "de"
+    assert DETECTOR.detect("Gallia est omnis divisa in partes tres, quarum unam incolunt Belgae.", every).language == "la"
+    assert DETECTOR.detect("Quo usque tandem abutere patientia nostra?", ["en", "de"]).language == "la"
