@@ -9,7 +9,7 @@ a text before the noise: typos are in the source alone, so that the network lear
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ class DenoisingLoader(LaneLoader):
         UserError: as `LaneLoader`, settings of the noise that do not fit, or two vocabularies.
     """
 
-    of = (*LaneLoader.of, *OF_NOISE)
+    of: ClassVar[tuple[str, ...]] = (*LaneLoader.of, *OF_NOISE)
 
     def __init__(self, reader: ShardReader, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
         self.noise, self.tags = noise_for(reader, config), tag_ids(reader)

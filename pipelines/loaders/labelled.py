@@ -1,6 +1,7 @@
 """Batches of labelled texts, ordered and dealt to lanes as sentence pairs are (`pipelines/loaders/pairs.py`)."""
 
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -61,7 +62,7 @@ class LabelledLoader(ChunkLanes[TextBatch]):
         UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
     """
 
-    of = ("lanes", "batch_tokens", "window_chunks", "max_length")
+    of: ClassVar[tuple[str, ...]] = ("lanes", "batch_tokens", "window_chunks", "max_length")
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ replacement is drawn separately. Special ids are never chosen or drawn.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -154,7 +155,15 @@ class MaskedLoader(ChunkLanes[TextBatch]):
         UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
     """
 
-    of = ("lanes", "batch_tokens", "window_chunks", "max_length", "mlm_probability", "whole_words", "side")
+    of: ClassVar[tuple[str, ...]] = (
+        "lanes",
+        "batch_tokens",
+        "window_chunks",
+        "max_length",
+        "mlm_probability",
+        "whole_words",
+        "side",
+    )
 
     def __init__(
         self, text: SplitText, config: LoaderConfig, masking: Masking, seed: int = 1, rank: int = 0, world: int = 1

@@ -11,6 +11,7 @@ All random orders are the argsort of raw Philox numbers (Salmon et al. 2011), th
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ class LaneLoader(ChunkLanes[TranslationBatch]):
         UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
     """
 
-    of = (
+    of: ClassVar[tuple[str, ...]] = (
         *("lanes", "batch_tokens", "window_chunks", "max_length", "sampling", "both_directions", "shares", "mix"),
         "modifiers",
     )

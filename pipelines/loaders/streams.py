@@ -17,6 +17,8 @@ which it begins, and may end in the next. Chunks are shuffled and dealt to the l
 before the offset and after the last window, and only one group's chunks are read at a time, whatever the corpus size.
 """
 
+from typing import ClassVar
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -38,7 +40,7 @@ class WindowLoader(ChunkLanes[TextBatch]):
             a text shorter than a window.
     """
 
-    of = ("lanes", "batch_tokens", "window_chunks", "context_length", "side")
+    of: ClassVar[tuple[str, ...]] = ("lanes", "batch_tokens", "window_chunks", "context_length", "side")
 
     def __init__(self, text: SplitText, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
         super().__init__(text.reader, config, seed, rank, world)
@@ -75,7 +77,7 @@ class StreamLoader(Lanes[TextBatch]):
         UserError: lanes that the world size does not divide, rows that do not fit the budget, or a text too short.
     """
 
-    of = ("lanes", "batch_tokens", "context_length", "side")
+    of: ClassVar[tuple[str, ...]] = ("lanes", "batch_tokens", "context_length", "side")
 
     def __init__(self, text: SplitText, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
         super().__init__(text.reader, config, seed, rank, world)
