@@ -15,8 +15,9 @@ from dragoman.services.lines.entries import main
 LINE = """
 vars:
   words: [model=transformer_tiny, model.width=32, model.heads=2, model.encoder_layers=1, model.decoder_layers=1,
-          train.max_steps=90, train.checkpoint_every=15, train.evaluate_every=45, train.precision=fp32,
-          train.optimizer.lr=0.01, train.optimizer.warmup_steps=20, model.norm=pre, model.dropout=0,
+          train.max_steps=20, train.checkpoint_every=5, train.evaluate_every=20, train.precision=fp32,
+          train.optimizer.lr=0.01, train.optimizer.warmup_steps=5, decode.length_penalty=1.0,
+          evaluate.samples=0, model.norm=pre, model.dropout=0,
           cluster.backend=local, loader.batch_tokens=256, registry.register=false, evaluate.sentences=20]
 steps:
   shards:
