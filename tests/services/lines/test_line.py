@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.services import cli
+from dragoman.services.lines import running
 from dragoman.services.lines.entries import main
 
 LINE = """
@@ -49,10 +51,12 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def home(line: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home in which the line was run without a disturbance."""
+    """A home in which the line was run without a disturbance; its steps in this process, which has imported all."""
     home = tmp_path_factory.mktemp("home")
-    found = subprocess.run(command(line, home), capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stderr + found.stdout
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRAGOMAN_HOME", str(home))
+        patch.setattr(running, "_run", lambda command, *_: cli.main(command[3:]))
+        assert main([str(line), f"paths.root={home}", "line.where=here"]) == 0
     return home
 
 
