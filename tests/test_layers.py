@@ -99,6 +99,7 @@ DOORS = {
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
     "huggingface_hub": ["model/huggingface/hub.py"],
+    "tokenizers": ["model/text/huggingface_tokenizer.py"],
     "transformers": ["pipelines/evaluation/sets/learned.py"],
     "fsspec": ["model/storage/remote.py"],
     "fastapi": [
@@ -117,7 +118,7 @@ DOORS = {
         "pipelines/corpus/plan/near_duplicates.py",
         "services/texts/known.py",
     ],
-    "simplemma": ["services/texts/lemmas.py"],
+    "simplemma": ["services/texts/casing.py"],
     "sqlalchemy": ["services/store", "services/endpoint", "services/jobs"],
     "opentelemetry": ["services/telemetry"],
 }

@@ -140,7 +140,7 @@ def _range(state: RunState, found: Assembly, tag: Tag) -> Place:
             lead = len(before) if found.text[target[0] : target[1]].startswith(before) else 0
             spans.append((target[0] + lead, target[1] - shift))
             continue
-        words, others = _sides(translated, start, end)
+        words, others = _sides(translated, state.run.text, start, end)
         first = next((right for right, left in translated.links if left[0] == start), None)
         if end - start == 1 and first and state.run.text[start].isalpha() and state.run.text[end : end + 1].isalpha():
             words, others = [(first[0], first[0] + 1)], []  # the first letter of a word
@@ -159,11 +159,12 @@ def _range(state: RunState, found: Assembly, tag: Tag) -> Place:
     return Place(min(start for start, _ in full), max(end for _, end in full), tag, how)
 
 
-def _sides(target: Target, start: int, end: int) -> tuple[list[Span], list[Span]]:
+def _sides(target: Target, source: str, start: int, end: int) -> tuple[list[Span], list[Span]]:
     """Returns the words that come from a part of the run, without marks beyond it, and all others."""
     words, others = [], []
     for right, left in target.links:
-        if not start <= (left[0] + left[1] - 1) / 2 < end:
+        word, most = source[left[0] : left[1]], left[1] - left[0]
+        if not start <= (left[0] + _marks(word, most) + left[1] - _marks(word[::-1], most) - 1) / 2 < end:
             others.append(right)
             continue
         text = target.text[right[0] : right[1]]

@@ -15,8 +15,7 @@ import regex
 from dragoman.model.errors import UserError
 from dragoman.model.languages import base_language
 from dragoman.model.text.letters import capitalise, is_blankless, upper_case, words_of
-from dragoman.services.texts.casing import small_letters
-from dragoman.services.texts.lemmas import lemma
+from dragoman.services.texts.casing import lemma, small_letters
 from dragoman.services.texts.tbx import read_tbx
 
 MOST_TERMS = 10_000

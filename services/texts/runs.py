@@ -103,7 +103,6 @@ class Run:
     tags: list[Tag] = field(default_factory=list)  # properly nested, an outer one before its inner ones
     form: Form = Form()
     split_lines: bool = True  # False: a line feed is a blank, as in HTML
-    name: str = ""  # where it stands in the document: "alt", "title" ...
     raw: str = ""  # as it was written; "": as `source` writes it
     parsed: Any = None  # of Markdown: its tokens, the document's references, what stands between its lines
     borders: Sequence[int] = ()  # places that no sentence goes over

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.services.texts.casing import calm, small_first
+from dragoman.services.texts.casing import calm, lemma, small_first
 from dragoman.services.texts.glossary import Glossary, read_glossary
-from dragoman.services.texts.lemmas import lemma
 from dragoman.services.texts.tbx import read_tbx
 from tests.services.texts.test_texts import translate
 

@@ -258,6 +258,8 @@ def check_documents(count: int, kind: str) -> None:
         ("markdown", "Press <kbd>A</kbd>+<kbd>B</kbd> now.", "P~ress <kbd>A</kbd>+<kbd>B</kbd> n~ow."),
         ("markdown", "It costs $**5**.00 today.", "I~t c~osts $**5**.00 t~oday."),
         ("html", "<p><span>T</span>he dog sleeps.</p>", "<p><span>T</span>~he d~og s~leeps.</p>"),
+        ("html", 'She says "<b>I</b> sleep".', 'S~he s~ays "<b>~I</b> s~leep".'),
+        ("html", "She is <b>ok</b>... now.", "S~he i~s <b>o~k</b>... n~ow."),
         ("html", "<a href=1>Home</a><a href=2>About us</a>", "<a href=1>H~ome</a><a href=2>A~bout u~s</a>"),
         ("markdown", "[Home](a)[about us](b)", "[H~ome](a)[a~bout u~s](b)"),
         ("html", "<a href=x>The dog</a><span>5</span>", "<a href=x>T~he d~og</a><span>5</span>"),
@@ -421,6 +423,9 @@ def test_a_known_translation_is_checked_too(kind: str, text: str, translation: s
     [
         ("markdown", "Java**Script** sleeps.", "**J~avaScript** s~leeps."),
         ("html", "<p>An i<em>Phone</em> sleeps.</p>", "<p>A~n <em>i~Phone</em> s~leeps.</p>"),
+        ("html", "<p>Java<span>Script</span> sleeps.</p>", "<p><span>J~avaScript</span> s~leeps.</p>"),
+        ("html", "<p><q>Git</q>Hub sleeps.</p>", "<p><q>G~itHub</q> s~leeps.</p>"),
+        ("html", "<li><a>Home</a>About</li>", "<li><a>H~ome</a>A~bout</li>"),
         ("html", "<h1>The dog<small>The man</small></h1>", "<h1>T~he d~og<small>T~he m~an</small></h1>"),
         (
             "html",
@@ -436,6 +441,7 @@ def test_a_known_translation_is_checked_too(kind: str, text: str, translation: s
             "> [!NOTE]\n> T~he d~og\n\n::: tip {.x}\nA~ m~an\n:::\n",
         ),
         ("markdown", "2020\\. A dog", "2020\\. A~ d~og"),
+        ("text", "The <?php x() ?> dog in <% y %>.", "T~he <?php x() ?> d~og i~n <% y %>."),
         ("text", "A {n, plural, one {<i><i><y/> </i> dog </i>, m<b>2</b> %s } other {x}}", None),
         ("markdown", "The [dog](<a b> 'x').", "T~he [d~og](<a b> 'x')."),
         ("markdown", "A [man][m].\n\n[m]: x\n", "A~ [m~an][m].\n\n[m]: x\n"),
