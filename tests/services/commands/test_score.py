@@ -1,7 +1,9 @@
 """Pairs in, log-probabilities out."""
 
 import gzip
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
