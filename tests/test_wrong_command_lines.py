@@ -274,21 +274,6 @@ def test_a_run_that_fails_does_not_keep_the_others_from_running(capsys: pytest.C
     assert done == ["b"]
 
 
-def test_a_folder_of_ones_own_files_is_searched_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = tmp_path / "my settings" / "experiment"
-    own.mkdir(parents=True)
-    (own / "mine.yaml").write_text("# @package _global_\nseed: 77\n")
-    monkeypatch.setenv("DRAGOMAN_CONF", str(own.parent))
-    words = ["experiment=mine", "--cfg", "job", "-p", "seed"]
-    assert compose.run(lambda _: 1, Config, words, "x") == 0
-    assert capsys.readouterr().out == "# @package seed\n77\n"
-    (own / "mine.yaml").write_text("# @package _global_\nseed: [\n")
-    assert compose.run(lambda _: 1, Config, words, "x") == 2
-    assert "mine.yaml" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("number", "name", "code", "said"),
     [

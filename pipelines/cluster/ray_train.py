@@ -35,12 +35,7 @@ logger = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def connect_ray(config: ClusterConfig) -> Iterator[None]:
-    """Connects to Ray, embedded or at `config.address`, within the block; an existing connection stays.
-
-    Raises:
-        UserError: nothing answers at `cluster.address`, or it has fewer CPUs or GPUs than asked for.
-        StartError: an embedded Ray did not start.
-    """
+    """Connects to Ray, embedded or at `config.address`, within the block; an existing connection stays."""
     embedded_ray.quiet_environment()
     if is_connected() and not embedded_ray.is_begun():
         check_capacity(config)
@@ -216,10 +211,7 @@ def run_groups(group: Callable[[int], bool], max_failures: int) -> None:
     """Runs `group` with 0, 1, ... until it returns that no other must follow; after a failed one another follows.
 
     Each is a Ray run of its own, because it may have another size, and waits for room as the first did.
-
-    Raises:
-        UserError: a worker met a mistake of the user, which the next group would meet too.
-        RuntimeError: more than `max_failures` failed; ServiceError if a disk or a server failed the last one.
+    Raises RuntimeError after `max_failures`, ServiceError if a disk or a server failed the last one.
     """
     failures = 0
     for attempt in itertools.count():

@@ -15,8 +15,7 @@ import regex
 from dragoman.model.errors import UserError
 from dragoman.model.languages import base_language
 from dragoman.model.text.letters import capitalise, is_blankless, upper_case, words_of
-from dragoman.services.texts.casing import small_letters
-from dragoman.services.texts.lemmas import lemma
+from dragoman.services.texts.casing import lemma, small_letters
 from dragoman.services.texts.tbx import read_tbx
 
 MOST_TERMS = 10_000
@@ -183,7 +182,7 @@ class Index:
             tail = self._sorted[number]
             end = at + len(tail)
             if small.startswith(tail, at) and (end in ends or not WORD.match(tail[-1])):
-                for term in self._tails[tail]:
+                for term in sorted(self._tails[tail], key=lambda term: term != text[end - len(term) : end]):
                     start = end - len(term)
                     if start < place or small_letters(term, self.language)[: at - start] != small[start:at]:
                         continue

@@ -187,7 +187,7 @@ def _make_run(token: Token, glue: Sequence[str], raw: str, reader: Reader, refer
             mask = Mask(0, 0, "image", written(as_written), anchor=True)
             if has_letter(child.content) and "\n" not in as_written:
                 end = as_written[2 + len(child.content) :]
-                mask.inner = ["![", bind(Run(child.content, name="alt")), _closing(end, child.content)]
+                mask.inner = ["![", bind(Run(child.content)), _closing(end, child.content)]
             grower.add(mask)
         elif child.type in ("softbreak", "hardbreak"):
             soft = child.type == "softbreak"

@@ -200,7 +200,7 @@ class Reader:
         place = 0
         for name, begin, end, value in find_attributes(raw):
             if self._is_text(child, name) and has_letter(value) and raw[begin - 1] in "\"'":
-                text = bind(Run(value, form=Form("attribute"), split_lines=False, name=name))
+                text = bind(Run(value, form=Form("attribute"), split_lines=False))
                 nodes += [raw[place:begin], text]
                 place = end
         return [*nodes, raw[place:]]

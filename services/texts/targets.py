@@ -8,13 +8,12 @@ import regex
 from dragoman.model.inference.translator import Translation
 from dragoman.model.text.letters import capitalise, upper_case
 from dragoman.services.texts import casing
-from dragoman.services.texts.lemmas import lemma
 from dragoman.services.texts.lines import PLAIN_SCRIPT, Line
 from dragoman.services.texts.runs import Mask, Place, Span
 
 MARKS = ".,;:!?…\"'”’»)]"
 _MANY_STOPS, _MANY_STOPS_END = regex.compile(r"[.!?…]*[.!?]{2}|…"), regex.compile(r"[.!?…]+$")
-_PIECE = regex.compile(r"[^/\\|+:–—-]+")
+_PIECE = regex.compile(r"[\[(]*[^/\\|+:–—\[(-]+")
 MOST_ENDING = 3  # letters of an ending
 
 
@@ -153,7 +152,9 @@ def _place_term(found: Target, line: Line, mask: Mask, pairs: Sequence[tuple[Spa
     for begin, end in words if " " not in term else ():
         core = found.text[begin:end].rstrip(MARKS)
         longer = len(term) > 3 and core.casefold().startswith(term) and len(core) <= len(term) + MOST_ENDING
-        if longer or ((begin, end) in hits and found.aligned and lemma(core, language) == lemma(term, language)):
+        if longer or (
+            (begin, end) in hits and found.aligned and casing.lemma(core, language) == casing.lemma(term, language)
+        ):
             found.places.append(Place(begin, begin + len(core), mask, "inflected", core))
             return
     hits = [span for span in hits if any(sign.isalnum() for sign in found.text[span[0] : span[1]])]
