@@ -35,7 +35,7 @@ def options(config: JobsConfig, service: JobClient) -> Options:
 def _job_of(service: JobClient, name: str) -> str:
     """Returns the id of the job that an id, or the name of its run, means."""
     try:
-        return service.job(name)["id"]
+        return str(service.job(name)["id"])
     except UserError:
         found = service.jobs(limit=1, name=name)["jobs"]
         if not found:

@@ -344,7 +344,7 @@ def change_many(site: Site, person: Person, names: Sequence[str], sent: Mapping[
                 case "retry":
                     operations.retry(person, name)
                 case "priority":
-                    operations.set_priority(person, name, PRIORITIES.get(sent.get("priority"), 0))  # type: ignore[call-overload]  # any word
+                    operations.set_priority(person, name, PRIORITIES.get(sent.get("priority", "normal"), 0))
                 case _:
                     operations.add_tag(person, name, tag)
             done += 1

@@ -453,7 +453,7 @@ def test_what_waits_is_listed_in_the_queues_order_below_what_runs(tmp_path: Path
             found = client.get("/", params={"state": "waiting", "q": "normal-5"}).text
             assert names(found) == [f"normal-5{number}" for number in range(10)]
             everything = client.get("/").text
-            assert names(everything)[:5] == ["runs-1", "runs-0", "urgent", "normal-00", "normal-01"]  # what runs, then what is next
+            assert names(everything)[:5] == ["runs-1", "runs-0", "urgent", "normal-00", "normal-01"]
             assert names(everything)[7] == "low"  # and then the newest
             older = re.search(r'href="(/[^"]*)">Older', everything)
             assert older is not None
