@@ -82,7 +82,7 @@ def end(verb: str, problem: BaseException, hint: str = "") -> int:
     if isinstance(problem, UserError):
         return _say(verb, str(problem), USER_MISTAKE)
     if isinstance(problem, ServiceError):
-        return _say(verb, str(problem), UNAVAILABLE)
+        return _say(verb, str(problem), UNAVAILABLE if is_infrastructure(problem) else FAILED)
     if isinstance(problem, BrokenPipeError) and _reader_has_gone():
         raise problem
     if isinstance(problem, OSError):

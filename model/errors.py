@@ -19,6 +19,10 @@ class ServiceError(Exception):
     Its message names what failed and what to do. A command ends with exit code 69 on it, without a traceback."""
 
 
+class FailedError(ServiceError):
+    """A command that this one has started, or a job that it waits for, has failed: it ends with exit code 1."""
+
+
 # A full disk or table, a lost disk, server or network: what a machine may get over, whatever was asked of it.
 NAMES = "ENOSPC EDQUOT EROFS EIO ESTALE ENOMEM EMFILE ENFILE EAGAIN EHOSTUNREACH ENETUNREACH ENETDOWN ETIMEDOUT"
 PASSING = {getattr(errno, name) for name in f"{NAMES} ECONNREFUSED ECONNRESET ECONNABORTED EPIPE".split()}
@@ -27,7 +31,7 @@ PASSING = {getattr(errno, name) for name in f"{NAMES} ECONNREFUSED ECONNRESET EC
 def is_infrastructure(problem: BaseException) -> bool:
     """Returns True if the machine, the cluster or a server has failed: what was asked is right, and is tried again."""
     passing = isinstance(problem, OSError) and (problem.errno in PASSING or isinstance(problem, TimeoutError))
-    return passing or isinstance(problem, ServiceError)
+    return passing or (isinstance(problem, ServiceError) and not isinstance(problem, FailedError))
 
 
 def unknown(what: str, value: object, choices: Iterable[object]) -> UserError:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dragoman.conf.interrupts import end_with_parent
-from dragoman.model.errors import ServiceError
+from dragoman.model.errors import FailedError
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.states import ACTIVE, ENDED, State
@@ -33,7 +33,7 @@ def run_here(steps: Sequence[Step], board: Board, home: Path, logs: Path, held: 
         code = _run([sys.executable, "-m", "dragoman", step.verb, *step.words], home, log, held)
         if code:
             board.set(step, "failed")
-            raise ServiceError(
+            raise FailedError(
                 f"step {step.name}: dragoman {step.verb} ended with exit code {code}: {_last(log)} ({log})"
             )
         made(step, "")
@@ -102,7 +102,7 @@ def run_queued(client: JobClient, config: JobsConfig, steps: Sequence[Step], boa
                 left.remove(step)
             elif state in ENDED:
                 board.set(step, "stopped" if state == State.STOPPED else "failed", f"{job['id']}: {job['reason']}")
-                raise ServiceError(
+                raise FailedError(
                     f"step {step.name}: job {job['id']} {state}: {job['reason']} (dragoman logs {job['id']}). The same "
                     f"command goes on"
                 )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import optuna
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.errors import FailedError, ServiceError, UserError
 from dragoman.model.plural import plural
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.states import ENDED
@@ -162,7 +162,7 @@ def _wait(client: JobClient, name: str, patience: float) -> None:
             raise ServiceError(f"job {name} has not ended; follow it with: dragoman job {name}")
         time.sleep(TICK)
     if job["state"] != "succeeded":
-        raise ServiceError(f"job {name}: {job['state']}: {job['reason']} (dragoman logs {name})")
+        raise FailedError(f"job {name}: {job['state']}: {job['reason']} (dragoman logs {name})")
 
 
 def _settings(trial: Trial | FrozenTrial) -> str:

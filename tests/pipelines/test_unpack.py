@@ -63,7 +63,7 @@ def test_a_file_is_whole_or_as_it_was(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("dragoman.pipelines.unpack.unpack_split", full)
-    assert main([f"paths.shards={directory}", f"unpack.output={out}"]) == 1
+    assert main([f"paths.shards={directory}", f"unpack.output={out}"]) == 69
     assert [(path.name, path.read_text()) for path in out.iterdir()] == [("train.de.txt", "before")]
     assert "disk is full" in capsys.readouterr().err
 

@@ -19,6 +19,7 @@ from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.scheduling.entries import Capacity
+from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.operations import Operations
@@ -340,3 +341,60 @@ def test_lost_steps_are_billed_once_and_an_attempt_without_a_step_is_start_up_al
     assert (first.lost_tokens, first.lost_seconds) == (20, 4.0)
     assert first.startup == pytest.approx(22.0, abs=0.5)
     assert (second.lost_tokens, second.lost_seconds, second.startup) == (0, 0.0, 7.0)
+
+
+def begin(loop: Loop, job: Job) -> Job:
+    with loop.ledger.database.write() as session:
+        loop.ledger.begin(session, loop.ledger.job(job.id), 1, "scheduler", "")
+    return loop.ledger.job(job.id)
+
+
+def end_with(home: Path, job: Job, code: int) -> None:
+    """What a runner leaves whose command has ended."""
+    attempt = attempt_of(home, job.id, job.attempt)
+    descriptor = attempt.hold()
+    assert descriptor is not None
+    os.close(descriptor)
+    attempt.write(code=code)
+
+
+def test_trouble_of_the_machine_ends_no_job_and_the_next_attempt_waits_a_while(
+    loop: Loop, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that met a full disk ends with 69: its job waits, and begins again after a pause that grows."""
+    now, handed = [time.time()], list[Any]()
+    monkeypatch.setattr(loop.ledger, "now", lambda: now[0])
+    monkeypatch.setattr(loop.executor, "submit", handed.append)
+    job = submit(loop, home, "run", steps=1)
+    loop._take()
+    for number, pause in ((1, 0.0), (2, 1.0), (3, 5.0)):
+        begun = begin(loop, job)
+        loop.attempts.hand_over(begun)
+        if pause:
+            assert len(handed) == number - 1 and "met a full disk" in loop.attempts.pending[f"{job.id}-a{number}"]
+            now[0] += pause
+            loop.attempts.hand_over(begun)
+        assert len(handed) == number
+        end_with(home, begun, 69)
+        loop.attempts.settle(begun, None)
+        assert state(loop, job) == State.WAITING
+    assert {one.cause for one in loop.ledger.attempts(job.id)} == {"trouble"}
+
+
+def test_a_failure_is_judged_when_the_end_of_the_cluster_can_have_shown(loop: Loop, home: Path) -> None:
+    """A command fails because its cluster goes away, some moments before the cluster itself does not answer."""
+    loop.attempts.settling = 60.0
+    job = submit(loop, home, "run", steps=1)
+    loop._take()
+    begun = begin(loop, job)
+    loop.attempts.hand_over(begun)
+    executor(loop).kill(describe_attempt(begun))
+    for path in (home / "jobs" / job.id).glob("a1.*"):
+        path.unlink()
+    end_with(home, begun, 2)
+    loop.attempts.settle(begun, None)
+    assert state(loop, job) == State.STARTING
+    executor(loop).away = True
+    loop.attempts.settling = 0.0
+    loop.attempts.settle(begun, None)
+    assert (state(loop, job), loop.ledger.attempts(job.id)[0].cause) == (State.WAITING, "cluster")

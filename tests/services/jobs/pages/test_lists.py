@@ -205,3 +205,52 @@ def test_nobody_sees_or_names_what_is_another_owners(tmp_path: Path) -> None:
             assert client.get(f"/jobs/{annas.id}/log.txt").status_code == 404
     finally:
         world.close()
+
+
+def test_many_jobs_are_changed_at_once_and_what_cannot_be_is_said(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    waits, done = world.job("waits-for-more"), world.job("is-done", State.SUCCEEDED)
+    world.start()
+    try:
+        with httpx.Client(base_url=world.address, follow_redirects=True, timeout=60) as client:
+            token = csrf(client.get("/").text)
+
+            def change(do: str, **more: str) -> str:
+                sent = {"csrf": token, "do": do, "job": [waits.id, done.id], "back": "?state=waiting", **more}
+                answer = client.post("/jobs", data=sent)
+                assert answer.url.query == b"state=waiting"
+                return answer.text
+
+            assert "2 jobs tagged." in change("tag", tag="paper")
+            assert "1 job given another priority; not" in change("priority", priority="high")
+            assert "1 job asked to stop; not" in change("stop")
+            found = {job.id: job for job in world.ledger.jobs()}
+            assert [one.tags for one in found.values()] == [["paper"], ["paper"]]
+            assert (found[waits.id].priority, found[waits.id].state) == (10, State.STOPPED)
+            assert "2 jobs queued again." in change("retry")
+            for mistake in ({"do": "eat"}, {"do": "tag", "tag": "two words"}):
+                assert client.post("/jobs", data={"csrf": token, "job": waits.id, **mistake}).status_code == 400
+            assert client.post("/jobs", data={"csrf": "x", "do": "stop", "job": waits.id}).status_code == 403
+    finally:
+        world.close()
+
+
+def test_jobs_are_sorted_by_their_score_and_a_curve_stands_beside_another(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    found = [world.job(f"run-{number}", State.SUCCEEDED) for number in range(3)]
+    for job, score in zip(found, (31.5, None, 40.25), strict=True):
+        world.ledger.change(job, State.SUBMITTED, "anna", "again", score=score, metric="BLEU" if score else "")
+    world.start()
+    try:
+        with httpx.Client(base_url=world.address, timeout=60) as client:
+            assert names(client.get("/?sort=-score").text) == ["run-2", "run-0", "run-1"]
+            assert names(client.get("/?sort=score").text) == ["run-0", "run-2", "run-1"]
+            listed = client.get("/v1/jobs", params={"sort": "-score"}).json()["jobs"]
+            assert [one["score"] for one in listed] == [40.25, 31.5, None]
+            first, _, last = found
+            assert "run-2 (" not in client.get(f"/jobs/{first.id}").text
+            beside = client.get(f"/jobs/{first.id}", params={"beside": last.id}).text
+            assert f"run-2 ({last.id})" in beside.replace("<wbr>", "")
+            assert "run-9 (" not in client.get(f"/jobs/{first.id}", params={"beside": "run-9"}).text
+    finally:
+        world.close()
