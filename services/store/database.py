@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from dragoman.model.errors import ServiceError, UserError, reason
 
+URGENT = 4  # turns, of which one at least is no urgent one
 BUSY = 30.0  # seconds that a writer waits for another
 CONNECTIONS = 45  # kept open; more are opened and closed
 # KiB of the file that each sqlite connection caches. The default of 2,000 came to 80 MiB in 40 connections that read
@@ -37,9 +38,7 @@ class Database:
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         self.writing = self.engine.execution_options(writes=True)
         # sqlite has one writer, and a busy one makes others sleep longer and longer: our threads take turns here
-        self._writer: contextlib.AbstractContextManager[object] = (
-            Turns() if self.is_sqlite else contextlib.nullcontext()
-        )
+        self._turns = Turns() if self.is_sqlite else None
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Session]:
@@ -63,15 +62,16 @@ class Database:
             return session.get(kind, key)
 
     @contextlib.contextmanager
-    def write(self, lasting: bool = True) -> Iterator[Session]:
+    def write(self, lasting: bool = True, urgent: bool = False) -> Iterator[Session]:
         """Yields a transaction that is committed if the block ends well, and rolled back otherwise.
 
         On sqlite one that is not `lasting` does not wait for the disk: it outlives the process at once, and a loss of
         power from the next lasting one on, which the disk gets after it. PostgreSQL always waits: its server may end
-        between the two, and what this process takes for written would be lost.
+        between the two, and what this process takes for written would be lost. `urgent`: somebody waits for it.
         """
         engine = self.writing if lasting else self.writing.execution_options(synced=False)
-        with self._writer, Session(engine, expire_on_commit=False) as session, session.begin():
+        turn = self._turns.take(urgent) if self._turns else contextlib.nullcontext()
+        with turn, Session(engine, expire_on_commit=False) as session, session.begin():
             yield session
 
     @contextlib.contextmanager
@@ -87,28 +87,39 @@ class Database:
 
 
 class Turns:
-    """A lock that threads get in the order in which they came; a plain one goes to whoever has just freed it."""
+    """A lock that threads get in the order in which they came; a plain one goes to whoever has just freed it.
+
+    Urgent ones come first, but of URGENT turns one is another's, if any waits.
+    """
 
     def __init__(self) -> None:
-        self._guard, self._held = threading.Lock(), False
-        self._waiting: deque[threading.Lock] = deque()
+        self._guard, self._held, self._count = threading.Lock(), False, 0
+        self._urgent: deque[threading.Lock] = deque()
+        self._others: deque[threading.Lock] = deque()
 
-    def __enter__(self) -> None:
+    @contextlib.contextmanager
+    def take(self, urgent: bool) -> Iterator[None]:
+        """Holds the lock."""
+        mine = threading.Lock()
+        mine.acquire()
         with self._guard:
-            if not self._held:
-                self._held = True
-                return
-            mine = threading.Lock()
-            mine.acquire()
-            self._waiting.append(mine)
-        mine.acquire()  # until the thread before hands it over
-
-    def __exit__(self, *_: object) -> None:
-        with self._guard:
-            if self._waiting:
-                self._waiting.popleft().release()
+            if self._held:
+                (self._urgent if urgent else self._others).append(mine)
             else:
-                self._held = False
+                self._held = True
+                mine.release()
+        mine.acquire()  # until the thread before hands it over
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._count += 1
+                first, second = self._urgent, self._others
+                waiting = second if second and (not first or self._count % URGENT == 0) else first
+                if waiting:
+                    waiting.popleft().release()
+                else:
+                    self._held = False
 
 
 @contextlib.contextmanager

@@ -48,7 +48,8 @@ class Database(store.Database):
     def write(self, lasting: bool | None = None) -> Iterator[Session]:
         """Yields a transaction as the store's own. In a request only the last one lasts, and with it those before: the
         row of the audit, which is written before the answer is sent."""
-        with super().write(ASKED.get() is None if lasting is None else lasting) as session:
+        asked = ASKED.get() is not None  # the asker waits; the loop comes between
+        with super().write(not asked if lasting is None else lasting, asked) as session:
             yield session
 
     def alone(self, session: Session, lock: int) -> bool:

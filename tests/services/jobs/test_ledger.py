@@ -1,6 +1,7 @@
 """The ledger on both databases: compare-and-set, an audit trail that cannot be altered, tokens that cannot be read."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -18,6 +19,7 @@ from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
 from dragoman.services.jobs.ledger.tables import Base, Change, Job, Token
 from dragoman.services.jobs.states import ENDED, MOVES, State
+from dragoman.services.store.database import Turns
 
 
 def waiting(ledger: Ledger, **values: Any) -> Job:
@@ -255,3 +257,23 @@ def test_quotas_are_replaced_not_added(access: Access) -> None:
 def test_a_url_that_names_no_database_is_refused_by_its_key(url: str, words: str) -> None:
     with pytest.raises(UserError, match=f"service.ledger: .*{words}"):
         Database(url)
+
+
+def test_who_waits_for_an_answer_writes_before_the_loop_which_still_gets_its_turns() -> None:
+    turns, order = Turns(), list[str]()
+
+    def write(name: str, urgent: bool) -> None:
+        with turns.take(urgent):
+            order.append(name)
+
+    threads = [threading.Thread(target=write, args=(f"loop-{number}", False)) for number in range(3)]
+    threads += [threading.Thread(target=write, args=(f"request-{number}", True)) for number in range(6)]
+    with turns.take(False):
+        for thread in threads:
+            thread.start()
+            while len(turns._others) + len(turns._urgent) <= threads.index(thread):
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    first = ["request-0", "request-1", "request-2", "loop-0", "request-3", "request-4", "request-5", "loop-1", "loop-2"]
+    assert order == first
