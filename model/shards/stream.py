@@ -27,6 +27,7 @@ from dragoman.model.shards.layout import (
 from dragoman.model.shards.manifest import Manifest, ShardEntry, read_manifest
 from dragoman.model.shards.reader import Chunk, ShardReader, check_rows
 from dragoman.model.shards.remote import checked_name
+from dragoman.model.shards.samples import read_members
 from dragoman.model.storage.remote import read_range
 
 RANGES = 8  # chunks read ahead in parallel
@@ -114,7 +115,6 @@ def open_reader(directory: Path, split: str, reader: str) -> ShardReader:
 
 def _samples(path: Path, file: BinaryIO, extensions: set[str]) -> Iterator[dict[str, Any]]:
     """Yields the library's samples {"__key__", extension: bytes} of a shard, or of some of its chunks."""
-    from webdataset.tariterators import group_by_keys, tar_file_expander
 
     def allowed(name: str) -> bool:
         extension = name.partition(".")[2]
@@ -123,7 +123,7 @@ def _samples(path: Path, file: BinaryIO, extensions: set[str]) -> Iterator[dict[
         return True
 
     try:
-        yield from group_by_keys(tar_file_expander([{"url": str(path), "stream": file}], select_files=allowed))
+        yield from read_members(path, file, allowed)
     except (tarfile.TarError, EOFError, ValueError) as problem:
         raise UserError(f"{path}: cut off or damaged ({problem.args[0]}); shard again") from None
 
