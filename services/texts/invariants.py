@@ -9,6 +9,7 @@ from markdown_it.token import Token
 from dragoman.model.errors import UserError
 from dragoman.services.texts.markdown import SPECIAL, read_inline
 from dragoman.services.texts.markup import ATTRIBUTES
+from dragoman.services.texts.protected import find_masks
 from dragoman.services.texts.runs import Node, Run
 from dragoman.services.texts.trees import Element, Text, read_html_tree, read_xml_tree, walk
 
@@ -102,7 +103,9 @@ def _read_tree(root: Element) -> Iterable[Event]:
         if isinstance(one, Element):
             yield "open" if one.closing else "unit", _key(one)
         elif isinstance(one, Text):
-            yield "text", one.text
+            tags = [mask for mask in find_masks(one.text) if mask.kind == "tag"] if "<" in one.text else []
+            yield from (("unit", mask.raw) for mask in tags)
+            yield "text", "".join(Run(one.text, tags).outside(0, len(one.text)))
         elif isinstance(one, str):
             yield "close", one
 
