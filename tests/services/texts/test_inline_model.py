@@ -432,6 +432,7 @@ def test_a_known_translation_is_checked_too(kind: str, text: str, translation: s
             "<p>A <ruby>dog<rp>(</rp><rt>woof</rt><rp>)</rp></ruby>.</p>",
             "<p>A~ <ruby>d~og<rp>(</rp><rt>w~oof</rt><rp>)</rp></ruby>.</p>",
         ),
+        ("html", "The <b>speed=multi30k</b> dog", "T~he <b>s~peed=multi30k</b> d~og"),
         ("html", "<s>$10</s><b>$5</b> now", "<s>$10</s><b>$5</b> n~ow"),
         ("html", "The &lt;b&gt; tag, &amp;nbsp; too", "T~he &lt;b&gt; t~ag, &amp;nbsp; t~oo"),
         ("xml", "The &lt;b&gt;dog&lt;br/&gt;A <x/>man&lt;/b&gt;", "T~he &lt;b&gt;d~og&lt;br/&gt;A~ <x/>m~an&lt;/b&gt;"),
