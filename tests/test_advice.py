@@ -72,6 +72,9 @@ NO_SETTINGS = {  # what looks like one: words of other verbs, and of a file
         "d_kv",
         "feed_forward_proj",
         "tie_word_embeddings",
+        "head_dim",
+        "hidden_size",
+        "rope_type",
     ),  # of a config.json of transformers
     *("hidden_sizes", "layer"),  # of COMET's hparams.yaml
     *("ends", "role", "owner"),  # words of dragoman tokens and token

@@ -96,6 +96,7 @@ DOORS = {
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
     "huggingface_hub": ["model/huggingface/hub.py"],
+    "tokenizers": ["model/text/huggingface_tokenizer.py"],
     "transformers": ["pipelines/evaluation/sets/learned.py"],
     "fsspec": ["model/storage/remote.py"],
     "fastapi": [
