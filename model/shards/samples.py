@@ -18,8 +18,7 @@ _BLOCK = 1 << 20  # bytes
 def read_samples(path: Path, extensions: set[str]) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Yields (key, extension -> bytes) of every sample of a tar that has one of the `extensions`.
 
-    Raises:
-        UserError: the file is no tar, is truncated or damaged, or mixes two consecutive samples.
+    Raises UserError: the file is no tar, is truncated or damaged, or mixes two consecutive samples.
     """
     from webdataset.tariterators import group_by_keys, tar_file_expander
 

@@ -100,8 +100,7 @@ class LanguageMeasures:
 def language_report(config: Config, entries: Sequence[Entry]) -> Report:
     """Trains and measures language models; returns their page's content.
 
-    Raises:
-        UserError: two models whose tokens describe different texts.
+    Raises UserError: two models whose tokens describe different texts.
     """
     runs: dict[str, list[LanguageMeasures]] = {}
     records: dict[str, TrainingRecord] = {}

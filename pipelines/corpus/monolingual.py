@@ -98,8 +98,7 @@ CHARS_A_TOKEN = 5
 def make_monolingual(one: Sharding) -> Manifest:
     """Writes everything but the manifest, resuming existing work; returns the manifest.
 
-    Raises:
-        UserError: a file that cannot be read, no text left, or nothing to build a vocabulary from.
+    Raises UserError: a file that cannot be read, no text left, or nothing to build a vocabulary from.
     """
     config, scratch, corpus, language = one.config, one.scratch, one.config.corpus, one.languages[0]
     paragraphs, blank = corpus.records == "paragraph", corpus.blank == "keep"

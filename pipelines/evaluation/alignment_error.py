@@ -141,8 +141,7 @@ def evaluate_alignment(
 
     `config`: a head or reading named there is used instead of chosen; its threshold applies to all.
 
-    Raises:
-        UserError: a network without attention, an unknown head or split, or a corpus without a gold alignment.
+    Raises UserError: a network without attention, an unknown head or split, or a corpus without a gold alignment.
     """
     settings = config or AlignmentConfig()
     aligner = open_aligner(bundle, settings)

@@ -114,8 +114,7 @@ def paired_bootstrap(
     where sacreBLEU itself would call identical systems different. `more` are further references: lists as long as
     `references`, None where a line has no more.
 
-    Raises:
-        UserError: no sentences, unequal counts, or an unknown tokeniser.
+    Raises UserError: no sentences, unequal counts, or an unknown tokeniser.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF

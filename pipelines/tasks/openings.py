@@ -170,8 +170,7 @@ def open_split(
     Returns None for word vectors, which have their own test sets. `folder`: the run's, or the one that stores its
     evaluations. `tracked`: its open record.
 
-    Raises:
-        UserError: more than `evaluate.may_know` of its lines are training texts.
+    Raises UserError: more than `evaluate.may_know` of its lines are training texts.
     """
     settings = config.evaluate
     if kind == "vectors" or not has_manifest(config.shard_dir):

@@ -56,10 +56,8 @@ def is_database(uri: str) -> bool:
 def connect(config: TrackingConfig) -> Any:
     """Returns an `MlflowClient` with short timeouts. Creates a missing database, which takes seconds.
 
-    Raises:
-        UserError: an address of an unknown kind.
-        ImportError: MLflow is not installed here.
-        mlflow.exceptions.MlflowException: no answer.
+    Raises UserError: an address of an unknown kind. Raises ImportError: MLflow is not installed here. Raises
+    mlflow.exceptions.MlflowException: no answer.
     """
     check(config)
     if config.uri.startswith("sqlite:///"):
@@ -70,8 +68,7 @@ def connect(config: TrackingConfig) -> Any:
 def check(config: TrackingConfig) -> None:
     """Refuses an invalid address before a run starts.
 
-    Raises:
-        UserError: names `tracking.uri`, its value and the possible kinds.
+    Raises UserError: names `tracking.uri`, its value and the possible kinds.
     """
     scheme = config.uri.partition("://")[0].partition("+")[0]
     if "://" not in config.uri or scheme not in SCHEMES:

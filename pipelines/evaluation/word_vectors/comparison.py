@@ -118,8 +118,7 @@ def significance(
     as in `metrics.paired_bootstrap`: how often a resampled difference is further from their mean than the observed
     difference is from 0.
 
-    Raises:
-        UserError: no words in common, or no pairs and questions for the metric.
+    Raises UserError: no words in common, or no pairs and questions for the metric.
     """
     baseline, candidate = restrict_to_shared_words([baseline, candidate])
     found = tasks(baseline, candidate, sets, restrict)
@@ -172,8 +171,7 @@ def method_table(
 ) -> dict[str, dict[str, float | None]]:
     """Returns task -> name -> score over the words that all have: similarity, analogies, retrieval, and their means.
 
-    Raises:
-        UserError: no word in common.
+    Raises UserError: no word in common.
     """
     found = {
         name: evaluate_embeddings(embeddings, settings, sets, records).scores()
