@@ -97,9 +97,5 @@ def load_label_bundle(directory: Path) -> LabelBundle:
     if record["vocabulary"] != tokenizers.source.vocabulary or not isinstance(positions, int | None):
         raise UserError(f"{directory / CONFIG}: vocabulary and positions do not fit the tokenizer of the bundle")
     return LabelBundle(
-        **common,
-        architecture=config.architecture,
-        positions=positions,
-        tokenizer=tokenizers.source,
-        labels=labels,
+        **common, architecture=config.architecture, positions=positions, tokenizer=tokenizers.source, labels=labels
     )

@@ -133,10 +133,7 @@ KINDS: dict[str, Kind] = {
         sampling,
     ),
     "masked": Kind(
-        "a masked language model",
-        "turn texts into vectors with it (dragoman embed)",
-        text_bundle,
-        filled_texts,
+        "a masked language model", "turn texts into vectors with it (dragoman embed)", text_bundle, filled_texts
     ),
     "vectors": Kind(
         "word vectors",
@@ -145,10 +142,7 @@ KINDS: dict[str, Kind] = {
         word_vectors,
     ),
     "labels": Kind(
-        "a model that labels texts",
-        "serve it with serve.labels=... (POST /classify, /tag)",
-        label_bundle,
-        labels,
+        "a model that labels texts", "serve it with serve.labels=... (POST /classify, /tag)", label_bundle, labels
     ),
 }
 

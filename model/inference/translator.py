@@ -206,11 +206,7 @@ class Translator:
 
 
 def open_translator(
-    directory: Path | TranslationBundle,
-    engine: EngineName = "auto",
-    *,
-    device: str = "cpu",
-    threads: int | None = None,
+    directory: Path | TranslationBundle, engine: EngineName = "auto", *, device: str = "cpu", threads: int | None = None
 ) -> Translator:
     """Returns a translator of the bundle in `directory`.
 

@@ -57,11 +57,7 @@ class Recurrent(nn.Module):
                     (nn.init.orthogonal_ if name.startswith("weight_hh") else nn.init.xavier_uniform_)(gate)
 
     def forward(
-        self,
-        x: Tensor,
-        state: Tensor | None = None,
-        real: Tensor | None = None,
-        states: list[Tensor] | None = None,
+        self, x: Tensor, state: Tensor | None = None, real: Tensor | None = None, states: list[Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
         """x (B, T, I) -> the last layer's hidden states (B, T, NW) and every layer's last state (B, LN, P, W).
 

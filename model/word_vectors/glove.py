@@ -104,11 +104,7 @@ class Glove:
 
         def part(first: int, last: int) -> float:
             return self._fit(
-                segment.words[first:last],
-                segment.contexts[first:last],
-                logarithms[first:last],
-                weights[first:last],
-                lr,
+                segment.words[first:last], segment.contexts[first:last], logarithms[first:last], weights[first:last], lr
             )
 
         if len(bounds) == 2:

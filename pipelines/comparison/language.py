@@ -157,12 +157,7 @@ def measure(config: Config, one: Entry, bundle: TextBundle) -> LanguageMeasures:
         logger.info(f"{one.label}: measured before ({path})")
         return known
     evaluation = evaluate_text_bundle(
-        bundle,
-        config.shard_dir,
-        settings.split,
-        stride=settings.stride,
-        records=settings.sentences,
-        samples=SAMPLES,
+        bundle, config.shard_dir, settings.split, stride=settings.stride, records=settings.sentences, samples=SAMPLES
     )
     found = LanguageMeasures(
         label=one.label,

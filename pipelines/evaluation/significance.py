@@ -198,11 +198,7 @@ def mcnemar(baseline: NDArray[np.bool_], candidate: NDArray[np.bool_]) -> Signif
 
 
 def score_resampled(
-    systems: Sequence[Sequence[str]],
-    references: Sequence[str],
-    metric: Metric,
-    tokenize: str,
-    samples: int,
+    systems: Sequence[Sequence[str]], references: Sequence[str], metric: Metric, tokenize: str, samples: int
 ) -> tuple[Floats, Floats]:
     """Returns (systems,) scores of the whole set and (samples, systems) of sets drawn with replacement, by sacreBLEU.
 

@@ -180,12 +180,7 @@ def open_split(
 
 
 def open_held(
-    config: Config,
-    held: Held,
-    folder: Path,
-    run: str,
-    bundles: Sequence[Path],
-    tracked: TrackedRun | None = None,
+    config: Config, held: Held, folder: Path, run: str, bundles: Sequence[Path], tracked: TrackedRun | None = None
 ) -> Checked:
     """Does for any set what `open_split` does for a split."""
     way_on = f"{KEY}=1 scores it all the same"
@@ -194,12 +189,7 @@ def open_held(
 
 
 def note_opening(
-    places: PathsConfig,
-    tracking: TrackingConfig,
-    held: Held,
-    folder: Path,
-    run: str,
-    tracked: TrackedRun | None = None,
+    places: PathsConfig, tracking: TrackingConfig, held: Held, folder: Path, run: str, tracked: TrackedRun | None = None
 ) -> Opening:
     """Records that a run opened a set; returns the count with the earlier openings of the same sentences."""
     keys = held.keys

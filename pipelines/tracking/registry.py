@@ -22,12 +22,7 @@ from dragoman.pipelines.tracking.server import TrackingConfig, Verdict, connect,
 
 logger = logging.getLogger(__name__)
 # a model of each kind that has a registry of its own
-MODELS = {
-    "labels": "classifier_transformer",
-    "language": "rnnlm_lstm",
-    "masked": "bert_tiny",
-    "vectors": "skipgram",
-}
+MODELS = {"labels": "classifier_transformer", "language": "rnnlm_lstm", "masked": "bert_tiny", "vectors": "skipgram"}
 
 
 @dataclass

@@ -42,9 +42,7 @@ class Verdict(Enum):
 def resolve_paths(config: TrackingConfig) -> TrackingConfig:
     """Returns the settings with absolute local paths, so that processes in other folders use the same database."""
     return dataclasses.replace(
-        config,
-        uri=_absolute_uri(config.uri),
-        artifacts=_absolute_path(config.artifacts) if config.artifacts else None,
+        config, uri=_absolute_uri(config.uri), artifacts=_absolute_path(config.artifacts) if config.artifacts else None
     )
 
 

@@ -104,12 +104,7 @@ def tasks(baseline: Embeddings, candidate: Embeddings, sets: Sets, restrict: int
 
 
 def significance(
-    baseline: Embeddings,
-    candidate: Embeddings,
-    sets: Sets,
-    restrict: int,
-    metric: Metric = "auto",
-    samples: int = 1000,
+    baseline: Embeddings, candidate: Embeddings, sets: Sets, restrict: int, metric: Metric = "auto", samples: int = 1000
 ) -> Significance:
     """Tests whether the candidate is better, by paired bootstrap resampling (Koehn 2004) over the words both have.
 

@@ -127,7 +127,6 @@ def test_the_vocabulary_is_counted_over_every_line_however_small_the_table(
     counts = Counter(word for line in _lines(900, 1) for word in words.split(line.lower()))
     expected = sorted(counts, key=lambda word: (-counts[word], word))
     roomy = shard(make("roomy", tokenizer=VOCABULARY))
-    monkeypatch.setattr(counting, "TABLE_BYTES", 1_000)
     monkeypatch.setattr(counting, "MOST_RUNS", 2)
     tight = shard(make("tight", tokenizer=VOCABULARY))
     assert directory_bytes(roomy.directory) == directory_bytes(tight.directory)
