@@ -91,6 +91,7 @@ DOORS = {
         "model/mlflow_client.py",
         "pipelines/tracking",
         "services/models/registry.py",
+        "services/jobs/up/mlflow.py",  # in the process of MLflow itself
     ],
     "hydra": ["conf", "services/sweeps/space.py"],
     "omegaconf": ["conf"],
@@ -144,19 +145,10 @@ BY_STRING = {
 }
 TABLES = {"services.verbs", "services.entries", "pipelines.entries", "pipelines.tasks.base"}  # of commands and tasks
 # Names of libraries that begin with an underscore, and why they are used: an upgrade may take them away.
-PRIVATE = {
-    **dict.fromkeys(
-        (
-            ("pipelines.training.optimizer", "torch._foreach_add_"),
-            ("pipelines.training.optimizer", "torch._foreach_lerp"),
-            ("pipelines.training.optimizer", "torch._foreach_lerp_"),
-            ("pipelines.training.optimizer", "torch._foreach_mul_"),
-            ("pipelines.training.optimizer", "torch._foreach_lerp_"),
-            ("pipelines.training.optimizer", "torch._foreach_mul_"),
-        ),
-        "torch documents its operations on lists of tensors under these names, and has no others",
-    ),
-}
+PRIVATE = dict.fromkeys(
+    [("pipelines.training.optimizer", f"torch._foreach_{name}") for name in ("add_", "lerp", "lerp_", "mul_")],
+    "torch documents its operations on lists of tensors under these names, and has no others",
+)
 
 
 class Import(NamedTuple):

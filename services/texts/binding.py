@@ -160,8 +160,8 @@ def _borders(run: Run) -> list[int]:
     starts, ends = defaultdict[int, set[str]](set), defaultdict[int, set[str]](set)
     text = run.text
     for tag in run.tags:
-        inside_a_word = tag.name not in APART and text.find(" ", tag.start, tag.end) < 0  # <b>Java</b>Script
-        name = "" if inside_a_word else tag.name
+        named = tag.name in APART | RUBY | RAISED or text.find(" ", tag.start, tag.end) >= 0
+        name = tag.name if named else ""  # of letters in a word: <b>Java</b>Script
         starts[tag.start].add(name)
         ends[tag.end].add(name)
     found = set[int]()

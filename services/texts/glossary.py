@@ -182,7 +182,7 @@ class Index:
             tail = self._sorted[number]
             end = at + len(tail)
             if small.startswith(tail, at) and (end in ends or not WORD.match(tail[-1])):
-                for term in self._tails[tail]:
+                for term in sorted(self._tails[tail], key=lambda term: term != text[end - len(term) : end]):
                     start = end - len(term)
                     if start < place or small_letters(term, self.language)[: at - start] != small[start:at]:
                         continue

@@ -182,16 +182,13 @@ class RunState:
 
     def settle(self) -> None:
         """Makes what has no translation yet final: cut around what is lost, the rest untranslated."""
-        for part in list(self.parts):
-            if part.target is not None:
-                continue
-            if part.line is not None and part.translation is not None:
+        for part in self.parts:
+            if part.target is None and part.line is not None and part.translation is not None:
                 part.target = read_translation(part.line, part.translation, part.text, self.target)
-            else:
-                self.parts.remove(part)
+        self.parts = [part for part in self.parts if part.target is not None]
 
     def _replace(self, part: Part, spans: Sequence[Span]) -> list[Part]:
-        at = self.parts.index(part)
+        at = bisect_left(self.parts, part.span, key=lambda one: one.span)
         found = [Part(span, 0 if self.simple else part.tries, set(part.hidden)) for span in spans]
         self.parts[at : at + 1] = found
         return found
@@ -200,10 +197,10 @@ class RunState:
         """Cuts a part around masks, and at places; what is between them is translated by itself."""
         self.cut.update(around)
         spans, place = [], part.span[0]
-        shade = shadow(self.run)
+        shade = shadow(self.run, *part.span)
         cuts = sorted([(mask.start, mask.end) for mask in around] + [(place, place) for place in at])
         for start, end in [*cuts, (part.span[1], part.span[1])]:
-            span = trim(self.run, shade, place, start) if place < start else None
+            span = trim(self.run, shade, place, start, part.span[0]) if place < start else None
             if span is not None:
                 spans.append(span)
             place = max(place, end)
@@ -212,15 +209,13 @@ class RunState:
     def _halve(self, part: Part) -> bool:
         """Cuts a part that is too long for the model in two, at a clause or a blank near its middle."""
         start, end = part.span
-        shade = shadow(self.run)
-        first, *more = split(
-            shade[start:end].replace("\n", " "), (end - start) * 2 // 3, self.language, sentences=False
-        )
+        shade = shadow(self.run, start, end)
+        first, *more = split(shade.replace("\n", " "), (end - start) * 2 // 3, self.language, sentences=False)
         cut = start + len(first.text + first.after)
         if not more or end - start < SHORTEST or any(mask.start < cut < mask.end for mask in self.masks(part.span)):
             return False
         self.limited.append(self.run.text[start:end])
-        spans = [trim(self.run, shade, *span) for span in ((start, cut), (cut, end))]
+        spans = [trim(self.run, shade, *span, start) for span in ((start, cut), (cut, end))]
         self._replace(part, [span for span in spans if span is not None])
         return True
 
@@ -245,7 +240,7 @@ class RunState:
         if not spans:
             return False
         self._mask(sorted(spans - {(-1, -1)}))
-        span = trim(self.run, shadow(self.run), start, end)
+        span = trim(self.run, shadow(self.run, start, end), start, end, start)
         if span is None:
             self.parts.remove(part)
         else:
@@ -285,7 +280,8 @@ class RunState:
                 raw = self.run.text[start:end]
                 anchor = not any(map(str.isalnum, raw))
                 masks.append(Mask(start, end, "mark" if anchor else "word", self.run.form.write(raw), anchor))
-        self.run.add_masks(masks)
+        if masks:
+            self.run.add_masks(masks)
 
     def _whole_word(self, span: Span, within: Span) -> Span:
         for match in _WORD.finditer(self.run.text, *within):

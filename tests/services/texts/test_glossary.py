@@ -185,3 +185,7 @@ def test_the_longest_of_terms_that_begin_alike_is_found_and_a_term_has_a_length(
     assert [one.target for one in terms.find("A dog house window, dog houses, a (dog", "en")] == ["2", "1", "4"]
     with pytest.raises(UserError, match="x, entry 1: a term of 2,000 characters; at most 1,024"):
         Glossary.of([("a" * 2000, "b")], "x")
+
+
+def test_a_term_in_the_capitals_of_the_text_comes_before_another() -> None:
+    assert [one.target for one in Glossary({"us": "uns", "US": "USA"}).find("The US told us.", "en")] == ["USA", "uns"]
