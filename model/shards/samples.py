@@ -43,8 +43,7 @@ def read_members(path: Path, file: IO[bytes], wanted: Callable[[str], bool]) -> 
 def read_samples(path: Path, extensions: set[str]) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Yields (key, extension -> bytes) of every sample of a tar that has one of the `extensions`.
 
-    Raises:
-        UserError: the file is no tar, is truncated or damaged, or mixes two consecutive samples.
+    Raises UserError: the file is no tar, is truncated or damaged, or mixes two consecutive samples.
     """
 
     def wanted(name: str) -> bool:
