@@ -6,7 +6,7 @@ import torch
 
 from dragoman.conf import groups
 from dragoman.model.errors import UserError
-from dragoman.model.networks.architectures import any_network, architecture, build_network, model_config
+from dragoman.model.networks.architectures import any_network, model_config
 from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from dragoman.model.networks.language_network import language_loss
 from dragoman.model.networks.network import mean_of_real
@@ -132,9 +132,3 @@ def test_berts_base_has_its_number_of_parameters_without_segments_and_their_norm
     with torch.device("meta"):
         built = any_network(model_config(values), 30_522, 30_522)
     assert built.parameter_count() == 109_514_298 - 2 * 768 - 2 * 768
-
-
-def test_it_is_of_the_masked_family() -> None:
-    assert architecture("bert").kind == "masked"
-    with pytest.raises(UserError, match="'bert' is of the kind masked"):
-        build_network(EncoderOnlyConfig(**SIZES), 30, 30)  # type: ignore[arg-type]
