@@ -188,7 +188,8 @@ class Model:
         Raises:
             DragomanError: the model gives none.
         """
-        return self._labels("classify", texts)
+        labels: list[Label] | list[list[Label]] = self._labels("classify", texts)
+        return labels
 
     def tag(self, texts: str | Sequence[str]) -> "list[TaggedWord] | list[list[TaggedWord]]":
         """Returns a text's words with their tags, or those of each of several texts.
@@ -196,7 +197,8 @@ class Model:
         Raises:
             DragomanError: the model gives none.
         """
-        return self._labels("tag", texts)
+        words: list[TaggedWord] | list[list[TaggedWord]] = self._labels("tag", texts)
+        return words
 
     def _labels(self, method: str, texts: str | Sequence[str]) -> Any:
         with one_exception():

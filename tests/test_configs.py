@@ -120,7 +120,7 @@ def test_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert compose.run(lambda _: 1, Config, [], "x") == 1
     assert compose.run(lambda _: None, Config, ["train.max_stps=1"], "x") == 2
     assert compose.run(fails, Config, [], "x") == 1
-    assert compose.run(full, Config, [], "x") == 1
+    assert compose.run(full, Config, [], "x") == 69
     printed = capsys.readouterr().err
     assert "the disk is full at somewhere/file" in printed
     assert "RuntimeError: broken" in printed
