@@ -125,3 +125,89 @@ def t5(folder: Path, kind: str = "T5", output: bool = False, **changes: Any) -> 
 
 def write(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content))
+
+
+def words(folder: Path, kind: str, **settings: Any) -> int:
+    """Saves a tokenizer.json of WordPiece, of BPE of bytes, or of BPE as Llama's; returns its number of tokens."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+    folder.mkdir(parents=True, exist_ok=True)
+    special: dict[str, list[str]] = {
+        "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
+        "roberta": ["<s>", "<pad>", "</s>", "<unk>"],
+        "gpt2": ["<|endoftext|>"],
+        "llama": ["<unk>", "<s>", "</s>"],
+    }
+    trainer: Any
+    if kind == "wordpiece":
+        library = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        library.normalizer = normalizers.BertNormalizer(lowercase=True)
+        library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        library.decoder = decoders.WordPiece()
+        trainer = trainers.WordPieceTrainer(vocab_size=120, special_tokens=special[kind])
+    elif kind == "llama":
+        library = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+        library.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+        library.decoder = decoders.Sequence(
+            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        )
+        byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+        trainer = trainers.BpeTrainer(vocab_size=380, special_tokens=[*special[kind], *byte_tokens])
+    else:
+        library = Tokenizer(models.BPE())
+        library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        library.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(vocab_size=320, special_tokens=special[kind], initial_alphabet=alphabet)
+    library.train_from_iterator(LINES * 4, trainer)
+    if kind == "roberta":
+        library.add_special_tokens(["<mask>"])
+    content = json.loads(library.to_str())
+    content["added_tokens"] = [row for row in content["added_tokens"] if not row["content"].startswith("<0x")]
+    write(folder / "tokenizer.json", content)
+    return library.get_vocab_size()
+
+
+# model_type -> its tokenizer, its class in transformers, and settings of a small network
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+STACKS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "bert": ("wordpiece", "BertForMaskedLM", {**SMALL, "max_position_embeddings": 64}),
+    "distilbert": ("wordpiece", "DistilBertForMaskedLM", {
+        "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 64}),
+    "roberta": ("roberta", "RobertaForMaskedLM", {**SMALL, "max_position_embeddings": 66, "type_vocab_size": 1}),
+    "gpt2": ("gpt2", "GPT2LMHeadModel", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}),
+    "llama": ("llama", "LlamaForCausalLM", {
+        **SMALL, "num_key_value_heads": 2, "max_position_embeddings": 64, "rms_norm_eps": 1e-5}),
+    "mistral": ("llama", "MistralForCausalLM", {
+        **SMALL, "num_key_value_heads": 2, "max_position_embeddings": 64, "sliding_window": None}),
+    "qwen2": ("gpt2", "Qwen2ForCausalLM", {
+        **SMALL, "num_key_value_heads": 2, "max_position_embeddings": 64, "tie_word_embeddings": True}),
+}  # fmt: skip
+
+
+def stack(folder: Path, kind: str, **changes: Any) -> Any:
+    """Saves an encoder or a language model with its tokenizer; returns the network."""
+    import transformers
+
+    tokenizer, name, settings = STACKS[kind]
+    size = words(folder, tokenizer)
+    network = getattr(transformers, name)
+    special = {"gpt2": {"bos_token_id": 0, "eos_token_id": 0}}.get(tokenizer, {})
+    config = network.config_class(**{**settings, "vocab_size": size + 3, **special, **changes})
+    made = randomise(network(config))
+    made.save_pretrained(folder)
+    return made
+
+
+def bart(folder: Path, **changes: Any) -> Any:
+    """Saves a BartForConditionalGeneration with its tokenizer; returns the network."""
+    from transformers import BartConfig, BartForConditionalGeneration
+
+    size = words(folder, "roberta")
+    made = randomise(
+        BartForConditionalGeneration(
+            BartConfig(**{**SIZES, "vocab_size": size + 3, "forced_eos_token_id": None, **changes})
+        )
+    )
+    made.save_pretrained(folder)
+    return made

@@ -36,7 +36,7 @@ from dragoman.model.networks.bert import EncoderOnly
 from dragoman.model.networks.heads import TransformerHead, probabilities
 from dragoman.model.networks.network import mean_of_real
 from dragoman.model.networks.transformer import Transformer
-from dragoman.model.text.tokenizer import BOS, PAD, SPECIAL, UNK
+from dragoman.model.text.tokenizer import BOS, SPECIAL, UNK
 
 RECORD = "onnx.json"
 LIBRARIES = ("onnx", "onnxscript")
@@ -63,9 +63,9 @@ class MaskedGraph(nn.Module):
 
     def forward(self, input_ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """input_ids (B, T) -> (B, D), (B, T, D), (B, T, V)."""
-        states = self.network.encode(input_ids)
-        sentence = mean_of_real(states, input_ids != PAD)
-        return sentence, states, self.network.logits(self.network.guess(states))
+        whole, real = self.network.whole(input_ids)
+        states = whole[:, len(self.network.prefix) :]
+        return mean_of_real(whole, real), states, self.network.logits(self.network.guess(states))
 
 
 class HeadGraph(nn.Module):
@@ -114,8 +114,7 @@ class DecoderGraph(nn.Module):
 def write_onnx(folder: Path, bundle: object) -> None:
     """Writes the graphs of a bundle into `folder`.
 
-    Raises:
-        UserError: a library is missing, a network that is not exported, or a tokenizer without subwords.
+    Raises UserError: a library is missing, a network that is not exported, or a tokenizer without subwords.
     """
     missing = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
     if missing:

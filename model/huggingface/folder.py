@@ -15,8 +15,7 @@ from torch import Tensor
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import file_sha256
-from dragoman.model.networks.network import Tie
-from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.networks.network import Network, Tie
 from dragoman.model.text.tokenizer import TokenizerPair
 
 
@@ -35,25 +34,27 @@ class ImportOptions:
 class Imported:
     """A network with its weights, its tokenizers, and what there is to tell about it."""
 
-    network: Transformer
+    network: Network
     tokenizers: TokenizerPair
     notes: Mapping[str, object] = field(default_factory=dict)
 
     @property
-    def config(self) -> TransformerConfig:
+    def config(self) -> Any:
         return self.network.config
 
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = re.compile(r".*\.(bin|pt|pth|ckpt|pkl|pickle|h5|msgpack)")
-NOT_WEIGHTS = re.compile(r".*(embed_positions\.weights?|position_ids)")  # computed anew
+NOT_WEIGHTS = re.compile(  # computed anew, the same again, or for other tasks
+    r".*(embed_positions\.weights?|position_ids|inv_freq|attn\.(masked_)?bias)|"
+    r"(pooler|cls\.seq_relationship)\..*"
+)
 
 
 class Folder:
     """The files of a model's folder.
 
-    Raises (constructor):
-        UserError: no folder, no config.json, or one that is not JSON.
+    The constructor raises UserError: no folder, no config.json, or one that is not JSON.
     """
 
     def __init__(self, path: Path) -> None:
@@ -63,11 +64,7 @@ class Folder:
         self.config = self.json(CONFIG)
 
     def json(self, name: str) -> dict[str, Any]:
-        """Returns the object in the file `name`.
-
-        Raises:
-            UserError: no such file, or it holds no JSON object.
-        """
+        """Returns the object in the file `name`. Raises UserError: no such file, or it holds no JSON object."""
         try:
             found = json.loads(self.file(name).read_bytes())
         except ValueError as problem:
@@ -81,11 +78,7 @@ class Folder:
         return self.json(name) if (self.path / name).is_file() else {}
 
     def file(self, name: str) -> Path:
-        """Returns the path of the file `name`.
-
-        Raises:
-            UserError: there is none; lists those that there are.
-        """
+        """Returns the path of the file `name`. Raises UserError: there is none; lists those that there are."""
         path = self.path / name
         if not path.is_file():
             there = ", ".join(sorted(one.name for one in self.path.iterdir() if one.is_file())) or "none"
@@ -95,8 +88,7 @@ class Folder:
     def setting(self, key: str, kind: type, default: Any = None) -> Any:
         """Returns a value of config.json; `default` if it is missing or null.
 
-        Raises:
-            UserError: a value of another type, or none and no default.
+        Raises UserError: a value of another type, or none and no default.
         """
         value = self.config.get(key)
         value = default if value is None else value
@@ -108,8 +100,7 @@ class Folder:
     def weight_files(self) -> list[Path]:
         """Returns the safetensors of the weights.
 
-        Raises:
-            UserError: there are none; weights that are pickles are named.
+        Raises UserError: there are none; weights that are pickles are named.
         """
         if (self.path / INDEX).is_file():
             names = self.json(INDEX).get("weight_map")
@@ -122,11 +113,7 @@ class Folder:
         return [self.file(WEIGHTS)]
 
     def tensors(self) -> "Tensors":
-        """Returns the weights as float32.
-
-        Raises:
-            UserError: no safetensors, or files that cannot be read.
-        """
+        """Returns the weights as float32. Raises UserError: no safetensors, or files that cannot be read."""
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
@@ -143,12 +130,12 @@ class Folder:
         kept = (".json", ".safetensors", ".spm", ".model")
         return {one.name: file_sha256(one) for one in sorted(self.path.iterdir()) if one.name.endswith(kept)}
 
-    def license(self) -> str | None:
-        """Returns the license that README.md names in its front matter; None if it names none."""
+    def front_matter(self, key: str) -> str | None:
+        """Returns what README.md says of a key, such as the license, in its front matter; None if it does not."""
         path = self.path / "README.md"
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
         front = re.match(r"---\n(.*?)\n---", text, re.DOTALL)
-        found = re.search(r"^license:\s*(\S.*?)\s*$", front.group(1), re.MULTILINE) if front else None
+        found = re.search(rf"^{key}:\s*(\S.*?)\s*$", front.group(1), re.MULTILINE) if front else None
         return found.group(1) if found else None
 
 
@@ -173,8 +160,7 @@ class Tensors:
     def take(self, name: str, *shape: int) -> Tensor:
         """Returns the tensor `name` in float32 and removes it from those that are left.
 
-        Raises:
-            UserError: there is none, it has another shape, or it holds no finite numbers.
+        Raises UserError: there is none, it has another shape, or it holds no finite numbers.
         """
         if name not in self.left:
             raise UserError(f"{self.where}: the weights have no tensor {name!r}, which {CONFIG} asks for")
@@ -189,8 +175,7 @@ class Tensors:
     def tables(self, prefix: str, sizes: tuple[int, int], width: int, *, shared: bool, tied: bool) -> "Tables":
         """Takes the tables of both sides and of the output layer, of which the file has one or all under their names.
 
-        Raises:
-            UserError: config.json ties tables that differ in the file, or a table is missing.
+        Raises UserError: config.json ties tables that differ in the file, or a table is missing.
         """
         names = (f"{prefix}encoder.embed_tokens.weight", f"{prefix}decoder.embed_tokens.weight")
         common, output = f"{prefix}shared.weight", "lm_head.weight"
@@ -230,7 +215,7 @@ class Tables(NamedTuple):
     target: Tensor
     output: Tensor
 
-    def tie(self, *, shared: bool, scaled: bool) -> Tie:
+    def tie(self, *, shared: bool, scaled: bool = True) -> Tie:
         """Returns which of them are one for us. `scaled`: the output layer has the scale of the sides' tables."""
         one_input = shared and torch.equal(self.source, self.target)
         if scaled and torch.equal(self.target, self.output):

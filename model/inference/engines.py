@@ -99,11 +99,7 @@ class CTranslate2Engine:
     def search(
         self, sources: Sequence[np.ndarray], config: DecodeConfig, scored: bool = True
     ) -> list[list[Hypothesis]]:
-        """Returns hypotheses by the same rules as `decode`: limits, forbidden tokens, scores.
-
-        Raises:
-            UserError: a setting out of range, or a source beyond the position table under `too_long: error`.
-        """
+        """Returns hypotheses by the same rules as `decode`: limits, forbidden tokens, scores."""
         config.check()
         cut = [fit(ids, number, self.source_positions, config.too_long) for number, ids in enumerate(sources)]
         limits = [config.longest(len(ids), self.target_positions) for ids in cut]

@@ -2,9 +2,9 @@
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,7 @@ class Network(nn.Module):
     """A trainable network: one output layer of width D turns its states into logits over a vocabulary V."""
 
     output: nn.Linear  # (V, D)
+    config: Any  # its architecture's dataclass
 
     def logits(self, states: Tensor) -> Tensor:
         """(..., D) -> (..., V)."""
@@ -74,8 +75,7 @@ class TranslationNetwork(Network):
     def make_tables(self, tie: Tie, width: int, source_vocabulary: int, target_vocabulary: int) -> None:
         """Creates the embedding tables: one for both sides if `tie` is all or inputs.
 
-        Raises:
-            UserError: one table for vocabularies of different sizes.
+        Raises UserError: one table for vocabularies of different sizes.
         """
         if tie in ("all", "inputs") and source_vocabulary != target_vocabulary:
             raise UserError(
@@ -98,8 +98,7 @@ class TranslationNetwork(Network):
 
         Two vocabularies may have the same size, so comparing sizes is not enough.
 
-        Raises:
-            UserError: says what to set.
+        Raises UserError: says what to set.
         """
         tables = self.embedding_tables()
         if tables["source"] is tables["target"] and not joint:
@@ -137,6 +136,13 @@ def initialise(network: nn.Module) -> None:
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
             if module.padding_idx is not None:
                 nn.init.zeros_(module.weight[module.padding_idx])
+
+
+def after_prefix(prefix: Sequence[int], ids: Tensor) -> Tensor:
+    """ids (B, T) -> (B, P + T), each row after the prefix."""
+    if not prefix:
+        return ids
+    return torch.cat([ids.new_tensor(prefix).expand(len(ids), -1), ids], 1)
 
 
 def mean_of_real(states: Tensor, real: Tensor) -> Tensor:

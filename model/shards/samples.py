@@ -1,6 +1,6 @@
 """Tars of other tools, one text or pair per sample, read and written through the `webdataset` library.
 
-As in `stream`, the library gets only open files and selected members: it runs no command and decodes no pickle.
+The library opens `pipe:` addresses with a shell and decodes pickles: here it groups selected members of an open file.
 """
 
 import re
@@ -43,8 +43,7 @@ def read_members(path: Path, file: IO[bytes], wanted: Callable[[str], bool]) -> 
 def read_samples(path: Path, extensions: set[str]) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Yields (key, extension -> bytes) of every sample of a tar that has one of the `extensions`.
 
-    Raises:
-        UserError: the file is no tar, is truncated or damaged, or mixes two consecutive samples.
+    Raises UserError: the file is no tar, is truncated or damaged, or mixes two consecutive samples.
     """
 
     def wanted(name: str) -> bool:

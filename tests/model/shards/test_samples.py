@@ -2,35 +2,21 @@
 
 import io
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dragoman.model.errors import UserError
 from dragoman.model.shards.samples import read_samples
-from dragoman.model.shards.stream import _samples
 
-
-def read_shard(path: Path) -> list[Any]:
-    with path.open("rb") as file:
-        return [{"txt": sample["txt"]} for sample in _samples(path, file, {"txt"})]
-
-
-READERS: dict[str, Callable[[Path], list[Any]]] = {
-    "samples": lambda path: [data for _, data in read_samples(path, {"txt"})],
-    "stream": read_shard,
-}
 TYPES = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE)
 
 
-@pytest.fixture(params=READERS)
-def read(request: pytest.FixtureRequest) -> Callable[[Path], list[Any]]:
-    return READERS[request.param]
+def read(path: Path) -> list[dict[str, bytes]]:
+    return [data for _, data in read_samples(path, {"txt"})]
 
 
-def test_links_devices_and_pipes_are_passed_over(read: Callable[[Path], list[Any]], tmp_path: Path) -> None:
+def test_links_devices_and_pipes_are_passed_over(tmp_path: Path) -> None:
     path, secret = tmp_path / "a.tar", tmp_path / "secret.txt"
     secret.write_text("secret")
     with tarfile.open(path, "w") as tar:
@@ -44,7 +30,7 @@ def test_links_devices_and_pipes_are_passed_over(read: Callable[[Path], list[Any
     assert read(path) == [{"txt": b"dog"}]
 
 
-def test_a_sparse_member_is_refused_before_it_is_unpacked(read: Callable[[Path], list[Any]], tmp_path: Path) -> None:
+def test_a_sparse_member_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
     """10 KB that would take 1 TB of memory."""
     member = tarfile.TarInfo("a.txt")
     member.pax_headers = {
