@@ -16,8 +16,8 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from dragoman.model.languages import base_language, standard_code
 
-# How much more probable another language must be than the served ones, and Latin, which few texts are in. At 10 the first four words of 90 % of the French
-# lines are named, and 10 of the 2,028 beginnings are wrong; at 50, 73 % and 2.
+# How much more probable another language must be than the served ones, and Latin, which few texts are in. At 10 the
+# first four words of 90 % of the French lines are named, and 10 of the 2,028 beginnings are wrong; at 50, 73 % and 2.
 FACTOR = 20.0
 LONGEST = 1000  # characters that are read of a text
 # Characters of a short text, and of its beginning, which is looked at first. 48 is the least of 16 to 96 at which the

@@ -145,7 +145,7 @@ class Endpoint:
         if self.memory.due:
             await asyncio.to_thread(self.memory.look)
         answers: list[Answer | None] = [
-            _copy(text, one) if one.copied else None if question.aligned else self._recall(text, one, question, owner)
+            _copy(text, one) if one.copied else self._recall(text, one, question, owner)
             for text, one in zip(question.texts, spoken, strict=True)
         ]
         routes = []
@@ -163,7 +163,9 @@ class Endpoint:
         return [answer for answer in answers if answer], routes[0] if routes else Route(())
 
     def _recall(self, text: str, spoken: Spoken, question: Question, owner: str) -> Answer | None:
-        """Returns the known translation of a text; None if there is none."""
+        """Returns the known translation of a text; None if there is none, or the model itself is asked for."""
+        if question.aligned or question.prefix is not None:
+            return None
         match = self.memory.exact(spoken.language, question.target, text, owner)
         if match is None:
             return None
@@ -216,7 +218,9 @@ class Endpoint:
             partial(self.queue().ask_in_time, key=question.key), self.metrics, self.longest, self.models
         )
         options = [question.options] * len(texts)
-        answers = await translator.translate(route, texts, options, question.aligned, question.alternatives)
+        answers = await translator.translate(
+            route, texts, options, question.aligned, question.alternatives, question.prefix
+        )
         return [_spoken(answer, one) for answer, one in zip(answers, spoken, strict=True)]
 
     def status(self) -> tuple[int, dict[str, Any]]:

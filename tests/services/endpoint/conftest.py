@@ -1,6 +1,7 @@
 """The application over a translator that upper-cases, asked without a socket."""
 
 import asyncio
+import dataclasses
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,9 +27,13 @@ DETECTOR = Detector()  # one for all tests: its model takes a second to load, an
 
 @dataclass
 class Shouting:
-    """A translator: TEXT for text; `!bad` fails, `!long` is cut, 犬 is unknown; alternatives carry their rank."""
+    """A translator: TEXT for text; `!bad` fails, `!long` is cut, 犬 is unknown; alternatives carry their rank.
+
+    Behind a prefix it says words that begin anew, that end the prefix's last one, and one word twice.
+    """
 
     mark: str = ""
+    prefix: str | None = None
     open: threading.Event = field(default_factory=threading.Event)
     lines: list[str] = field(default_factory=list)
 
@@ -37,9 +42,14 @@ class Shouting:
         self.lines += lines
         return [self.one(line, decode.nbest) for line in lines]
 
+    def continuing(self, prefix: str) -> "Shouting":
+        return dataclasses.replace(self, prefix=prefix)
+
     def one(self, line: str, nbest: int) -> Translation:
-        if "!bad" in line:
-            return Translation("", 0.0, error="cannot")
+        if self.prefix is not None:
+            behind = [" A DOG.", "S DOG.", " THE DOG.", " A CAT.", ", DOG.", "", " NO DOG."][:nbest]
+            texts = [f"{self.prefix}{end}".strip() for end in behind]
+            return Translation(texts[0], 0.0, [Alternative(text, 0.0) for text in texts])
         texts = [line.upper() + self.mark] + [f"{line.upper()}{self.mark}#{rank}" for rank in range(1, nbest)]
         missing = ("犬",) if "犬" in line else ()
         nbest = [Alternative(text, 0.0) for text in texts]
