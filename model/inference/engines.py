@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from dragoman.model.networks.network import TranslationNetwork
 
 CALLERS = 2  # threads that search at once before one waits for another: the endpoint's lanes
+Sources: TypeAlias = Sequence[np.ndarray]
+Begin: TypeAlias = Sequence[int] | None
+Found: TypeAlias = list[list[Hypothesis]]
 NEXT_TO_NOTHING = 1e-9  # as a length penalty: any length to this power is 1 in float32
 
 
@@ -31,13 +34,7 @@ class Engine(Protocol):
     bytes: int  # of its weights in memory
     target_positions: int  # the most tokens of a translation
 
-    def search(
-        self,
-        sources: Sequence[np.ndarray],
-        config: DecodeConfig,
-        scored: bool = True,
-        begin: Sequence[int] | None = None,
-    ) -> list[list[Hypothesis]]:
+    def search(self, sources: Sources, config: DecodeConfig, scored: bool = True, begin: Begin = None) -> Found:
         """Without `scored`, hypotheses may have the score 0, if that is faster.
 
         With `begin`, they begin with these tokens, each has another next token, and the rest is searched greedily.
@@ -61,13 +58,7 @@ class TorchEngine:
         self.target_positions = network.max_target_positions
         self.bytes = sum(one.numel() * one.element_size() for one in network.parameters())
 
-    def search(
-        self,
-        sources: Sequence[np.ndarray],
-        config: DecodeConfig,
-        scored: bool = True,
-        begin: Sequence[int] | None = None,
-    ) -> list[list[Hypothesis]]:
+    def search(self, sources: Sources, config: DecodeConfig, scored: bool = True, begin: Begin = None) -> Found:
         from dragoman.model.decoding.search import continuations, decode
 
         if begin is None:
@@ -112,13 +103,7 @@ class CTranslate2Engine:
         # Batches wait in `search`, not in CTranslate2's own queue, which cannot be interrupted.
         self.pool = ThreadPoolExecutor(workers, thread_name_prefix="ctranslate2")
 
-    def search(
-        self,
-        sources: Sequence[np.ndarray],
-        config: DecodeConfig,
-        scored: bool = True,
-        begin: Sequence[int] | None = None,
-    ) -> list[list[Hypothesis]]:
+    def search(self, sources: Sources, config: DecodeConfig, scored: bool = True, begin: Begin = None) -> Found:
         """Returns hypotheses by the same rules as `decode` and `continuations`: limits, forbidden tokens, scores.
 
         Raises:

@@ -18,8 +18,10 @@ from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.detection import Detector
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.models.catalogue import Catalogue
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.origin import Origin
+from dragoman.services.models.served import Served
 from dragoman.services.settings import Limits
 
 DETECTOR = Detector()  # one for all tests: its model takes a second to load, and 74 MB
@@ -58,6 +60,32 @@ class Shouting:
 
 def served(translator: Any, version: str = "3") -> LoadedModel:
     return LoadedModel(translator, DecodeConfig(beam=4), Origin("demo", version, "run1", "abc"), "en", "de")
+
+
+@dataclass(frozen=True)
+class QueuesModel:
+    """The model that a queue has, as the only one of a catalogue."""
+
+    queue: InferenceQueue[LoadedModel, str, Translation]
+
+    @property
+    def current(self) -> LoadedModel | None:
+        return self.queue.current()
+
+    @property
+    def error(self) -> str | None:
+        return self.queue.trouble()
+
+    def unload(self) -> None: ...
+
+    def load_again(self) -> LoadedModel:
+        return self.queue.model()
+
+    def wake(self) -> None: ...
+
+
+def only_model(queue: InferenceQueue[LoadedModel, str, Translation]) -> Catalogue:
+    return Catalogue([Served("", QueuesModel(queue))])
 
 
 @dataclass
@@ -109,7 +137,7 @@ def stage() -> Iterator[Stage]:
         "model", "Cannot translate text", lambda: current[0], batcher, lambda: trouble[0], timeout=10
     )
     limits = Limits(characters=200, texts=4, alternatives=2, body=1000)
-    endpoint = Endpoint(queue, limits=limits, detector=DETECTOR)
+    endpoint = Endpoint(queue, limits=limits, detector=DETECTOR, models=only_model(queue))
     yield Stage(Client(create_app(endpoint)), translator, endpoint, queue, batcher, current, trouble)
     translator.open.set()
     batcher.stop(10)
