@@ -46,7 +46,12 @@ def has_options() -> bool:
 
 def gives(key: str) -> bool:
     """Returns True if the running line sets `key`."""
-    return any(key_of(word) == key for word in _parts()[1])
+    return given(key) is not None
+
+
+def given(key: str) -> str | None:
+    """Returns the last value that the running line sets `key` to, as written; None if it does not."""
+    return next((word.partition("=")[2] for word in reversed(_parts()[1]) if key_of(word) == key), None)
 
 
 def key_of(word: str) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
+    from dragoman.model.text.labelled_words import Label, TaggedWord
     from dragoman.pipelines.config import Config
     from dragoman.services.models.registry import ModelVersion
 
@@ -180,6 +181,40 @@ class Model:
             network, (text,) = bundle.language_network, _texts(prompt)
             return str(generate(network, bundle.tokenizer, [text], how, bundle.normalisation)[0][0].text)
 
+    def classify(self, texts: str | Sequence[str]) -> "list[Label] | list[list[Label]]":
+        """Returns a text's classes, the likeliest first, or those of each of several texts; a model of numbers gives
+        one label, "number".
+
+        Raises:
+            DragomanError: the model gives none.
+        """
+        labels: list[Label] | list[list[Label]] = self._labels("classify", texts)
+        return labels
+
+    def tag(self, texts: str | Sequence[str]) -> "list[TaggedWord] | list[list[TaggedWord]]":
+        """Returns a text's words with their tags, or those of each of several texts.
+
+        Raises:
+            DragomanError: the model gives none.
+        """
+        words: list[TaggedWord] | list[list[TaggedWord]] = self._labels("tag", texts)
+        return words
+
+    def _labels(self, method: str, texts: str | Sequence[str]) -> Any:
+        with one_exception():
+            self._must("labels", method)
+            from dragoman.model.inference.labeller import Labeller
+            from dragoman.model.text.labelled_words import Words
+            from dragoman.services.models.loaded_labeller import LoadedLabeller
+            from dragoman.services.models.origin import Origin
+            from dragoman.services.models.registry import UNREGISTERED
+
+            served = LoadedLabeller(Labeller(self._loaded, self._device), Origin.of(self._loaded, UNREGISTERED))
+            if served.tags != (method == "tag"):
+                raise UserError(f"{self.name} gives {self._loaded.task}: {method} is not for it")
+            found = served.label([Words.split(text) for text in _texts(texts)])
+            return found[0] if isinstance(texts, str) else found
+
     def embed(self, texts: str | Sequence[str]) -> "NDArray[numpy.float32]":
         """Returns the texts as vectors, one row each, like `dragoman embed`; for one text a single row.
 
@@ -199,7 +234,12 @@ class Model:
         if self.kind != kind:
             from dragoman.model.inference.kinds import KINDS
 
-            can = {"translation": "translate, embed", "language": "generate, embed", "masked": "embed"}
+            can = {
+                "translation": "translate, embed",
+                "language": "generate, embed",
+                "masked": "embed",
+                "labels": "classify or tag, embed",
+            }
             can["vectors"] = "neighbours, analogy, embed"
             row = KINDS[self.kind]
             instead = f"it has {can[self.kind]}" if self.kind in can else row.use

@@ -46,12 +46,12 @@ def train(*overrides: str, config: Path | None = None, **settings: Any) -> Run:
     """
     with one_exception():
         from dragoman.pipelines.config import Config
-        from dragoman.pipelines.corpus.sharded import as_sharded
         from dragoman.pipelines.entries import refuse_without_shards
+        from dragoman.pipelines.tasks.begun_from import as_known
         from dragoman.pipelines.tasks.launch import train as launch
 
         words = words_of(overrides, config, settings)
-        whole = configure(Config, words, as_sharded)
+        whole = configure(Config, words, as_known)
         with remembered(words):
             refuse_without_shards(whole)
             bundle = launch(whole, say=lambda report: None)

@@ -63,11 +63,7 @@ Interval = Annotated[float, Range(0.1)]  # seconds between two checks, or a time
 
 
 def check_range(found: Range, value: float, where: str) -> None:
-    """Refuses a value outside its range.
-
-    Raises:
-        OutOfRangeError: names the key `where`, the value and the range.
-    """
+    """Refuses a value outside its range."""
     if not found.holds(value):
         finite = "" if math.isfinite(value) or found == Range() else "a finite number, "
         raise OutOfRangeError(f"{where}={value}: must be {finite}{found}")

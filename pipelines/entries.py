@@ -20,7 +20,8 @@ from dragoman.model.shards.manifest import has_manifest, read_manifest
 from dragoman.pipelines.cluster.embedded_ray import begin_ray
 from dragoman.pipelines.config import Config, SynthesizeRoot, VerifyRoot
 from dragoman.pipelines.corpus.read.built_in import check_built_in, is_built_in
-from dragoman.pipelines.corpus.sharded import as_sharded, cutting, shard_command
+from dragoman.pipelines.corpus.sharded import cutting, shard_command
+from dragoman.pipelines.tasks.begun_from import as_known, begun_words
 from dragoman.pipelines.tracking.policy import policy_words
 
 READERS = {"train", "compare"}  # commands that need shards
@@ -57,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
             importlib.import_module(f"dragoman.pipelines.{verb}").check(config)
 
     return compose.run(
-        task, ROOTS.get(verb, Config), words, verb, check, as_sharded if verb in READERS else None, model_ranges
+        task, ROOTS.get(verb, Config), words, verb, check, as_known if verb in READERS else None, model_ranges
     )
 
 
@@ -79,6 +80,8 @@ def next_command(verb: str, config: Config) -> str | None:
     corpus, chosen = config.corpus, "head" in config.model or again.gives("model")  # an experiment chooses one
     if verb == "shard" and not chosen:
         changes = kind_words(corpus.format, corpus.labels, len(config.languages), config.tokenizer.type)
+        if config.tokenizer.type == "huggingface":  # of an imported model, with whose weights a network begins
+            changes = begun_words(changes, config)
     if "model=gpt_tiny" in changes and has_manifest(config.shard_dir):
         manifest = read_manifest(config.shard_dir)
         if "valid" not in manifest.splits:

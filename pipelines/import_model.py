@@ -1,6 +1,6 @@
 """`dragoman import FOLDER|hf://ORG/NAME[@REVISION]|FILE`: another program's model as a bundle, registered as ours are.
 
-dragoman import opus-mt-en-de                          a folder of transformers: Marian, M2M-100, NLLB, T5, mT5
+dragoman import opus-mt-en-de                          a folder of transformers: BERT, GPT-2, Llama, Marian ...
 dragoman import hf://ORG/NAME@REVISION pair=en-de      the same from a hub
 dragoman import glove.6B.100d.txt pair=en              word vectors
 """

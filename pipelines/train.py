@@ -4,13 +4,13 @@ import sys
 
 from dragoman.conf import compose
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.corpus.sharded import as_sharded
+from dragoman.pipelines.tasks.begun_from import as_known
 from dragoman.pipelines.tasks.launch import check, train
 
 
 def main(argv: list[str]) -> int:
     """Runs the command; returns its exit code."""
-    return compose.run(task, Config, argv, "train", check, as_sharded)
+    return compose.run(task, Config, argv, "train", check, as_known)
 
 
 def task(config: Config) -> int:

@@ -21,6 +21,7 @@ from dragoman.services.settings import (
     ContinueConfig,
     EmbedConfig,
     GuessConfig,
+    LabelConfig,
     RerankConfig,
     ScoreConfig,
     ServeConfig,
@@ -31,8 +32,8 @@ from dragoman.services.sweeps.settings import SweepConfig
 
 @dataclass
 class Config:
-    """The sections that `dragoman serve`, `translate`, `generate`, `next`, `fill`, `embed`, `score`, `rerank`,
-    `neighbours`, `analogy`, `export`, `inspect`, `runs`, `clean`, `keys`, `memory`, `backup`,
+    """The sections that `dragoman serve`, `translate`, `generate`, `next`, `fill`, `classify`, `tag`, `embed`, `score`,
+    `rerank`, `neighbours`, `analogy`, `export`, `inspect`, `runs`, `clean`, `keys`, `memory`, `backup`,
     `restore`, `up`, `sweep`, `line` and the job commands read."""
 
     name: str = ""
@@ -44,6 +45,7 @@ class Config:
     translate: TranslateConfig = field(default_factory=TranslateConfig)
     generate: ContinueConfig = field(default_factory=ContinueConfig)
     guess: GuessConfig = field(default_factory=GuessConfig)
+    label: LabelConfig = field(default_factory=LabelConfig)
     embed: EmbedConfig = field(default_factory=EmbedConfig)
     score: ScoreConfig = field(default_factory=ScoreConfig)
     rerank: RerankConfig = field(default_factory=RerankConfig)

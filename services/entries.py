@@ -16,6 +16,7 @@ from dragoman.services.settings import (
     ContinueConfig,
     EmbedConfig,
     GuessConfig,
+    LabelConfig,
     RerankRoot,
     ScoreConfig,
     ServeRoot,
@@ -28,11 +29,14 @@ MODULES = {
 } | {
     "next": "dragoman.services.commands.guess",
     "fill": "dragoman.services.commands.guess",
+    "classify": "dragoman.services.commands.label",
+    "tag": "dragoman.services.commands.label",
     "serve": "dragoman.services.endpoint.serve",
 }
 FUNCTIONS = {"generate": "continue_texts", "next": "next_tokens"}  # of other names than their verbs'
 PROMPT = "generate.prompt="
-GUESSES = ("next", "fill")  # one section; they read no files
+GUESSES = ("next", "fill")  # they read no files
+SECTIONS = {"next": "guess", "fill": "guess", "classify": "label", "tag": "label"}  # of other names than their verbs'
 
 
 def main(argv: Sequence[str]) -> int:
@@ -40,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     verb, *words = argv
     text = None
     if verb in TEXT_FIRST:
-        text, words = text_of(words, None if verb in GUESSES else f"{verb}.input")
+        text, words = text_of(words, None if verb in GUESSES else f"{SECTIONS.get(verb, verb)}.input")
 
     def work(*settings: Any) -> int:
         module = importlib.import_module(MODULES[verb])
@@ -59,13 +63,15 @@ def main(argv: Sequence[str]) -> int:
         "generate": ContinueConfig,
         "next": GuessConfig,
         "fill": GuessConfig,
+        "classify": LabelConfig,
+        "tag": LabelConfig,
         "embed": EmbedConfig,
         "score": ScoreConfig,
     }[verb]
     words = verbatim(words) if verb == "generate" else words
     return compose.run_section(
         lambda config: work(config, *([text] if verb in TEXT_FIRST else [])),
-        "guess" if verb in GUESSES else verb,
+        SECTIONS.get(verb, verb),
         section,
         words,
         verb,

@@ -16,6 +16,8 @@ EXAMPLES = {
     "generate": "'The king' generate.max_tokens=40",
     "next": "'The king' guess.steps=3",
     "fill": "'The [MASK] barks.'",
+    "classify": "'A film that I liked.' label.bundle=RUN",
+    "tag": "'The dog sees the man.' label.bundle=RUN",
     "embed": "'The dog sees the man.' embed.format=json",
     "score": "score.input=pairs.tsv",
     "rerank": "rerank.nbest=nbest.txt",

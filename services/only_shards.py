@@ -34,6 +34,8 @@ def with_only_shards(verb: str, words: Sequence[str]) -> list[str]:
     found = list(shardings(Path(os.environ.get("DRAGOMAN_HOME") or "artifacts") / "shards"))
     if not found:
         return list(words)
+    if any(word.startswith("train.init_from=") for word in words):  # it says which network
+        found = [[word for word in own if word != "model=gpt_tiny"] for own in found]
     if len(found) > 1:
         lines = [f"  dragoman {verb} {shlex.join([*own, *words])}" for own in found[:MOST]]
         raise UserError("\n".join([f"the home has {len(found)} shardings; say which:", *lines]))

@@ -85,6 +85,18 @@ class GuessConfig(BundleSource):
 
 
 @dataclass
+class LabelConfig(BundleSource):
+    """The texts to label, the model, and the output."""
+
+    input: str | None = None  # null: standard input
+    output: str | None = None  # null: standard output
+    format: Literal["text", "json"] = "text"
+    best: Count = 1  # classify: classes of a text
+    lines: Count = 1024  # lines at a time
+    on_error: Literal["raise", "skip"] = "raise"
+
+
+@dataclass
 class EmbedConfig(BundleSource):
     """The texts to turn into vectors, the model, and the output."""
 

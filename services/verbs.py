@@ -46,7 +46,7 @@ VERBS: dict[str, Verb] = {
     ),
     "import": _verb(
         "dragoman.pipelines.import_model",
-        "make a bundle of another program's model: Marian, M2M-100, NLLB, T5, word vectors",
+        "make a bundle of another program's model: BERT, GPT-2, Llama, BART, Marian, NLLB, T5, vectors",
         "imports registry",
         "FOLDER|hf://ORG/NAME|FILE",
     ),
@@ -76,6 +76,10 @@ VERBS: dict[str, Verb] = {
     "fill": _model(
         "show the likeliest tokens for each [MASK] of a text", "guess registry", "[TEXT]", json="guess.format=json"
     ),
+    "classify": _model(
+        "give the classes or the number of texts, no server", "label registry", "[TEXT]", json="label.format=json"
+    ),
+    "tag": _model("give each word of texts its tag, no server", "label registry", "[TEXT]", json="label.format=json"),
     "embed": _model("turn texts into vectors, no server", "embed registry", "[TEXT]", json="embed.format=json"),
     "score": _model("compute log-probabilities of pairs or texts, no server", "score", json="score.format=json"),
     "rerank": _model("reorder another system's n-best lists with our model's score", "rerank"),
@@ -210,7 +214,15 @@ VERBS: dict[str, Verb] = {
     ),
     "demo": _verb("dragoman.services.commands.demo", "run everything on the built-in corpus, in minutes"),
 }
-TEXT_FIRST = {"translate", "generate", "next", "fill", "embed"}  # commands that take a text on the command line
+TEXT_FIRST = {
+    "translate",
+    "generate",
+    "next",
+    "fill",
+    "classify",
+    "tag",
+    "embed",
+}  # commands that take a text on the command line
 # Modules of several commands: they get the command's name.
 SHARED_MODULES = {
     "dragoman.services.commands.backup",

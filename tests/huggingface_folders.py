@@ -59,7 +59,8 @@ def marian(folder: Path, languages: tuple[str, ...] = (), **changes: Any) -> Any
     ]
     texts = sorted(dict.fromkeys(pieces[3:]) - {"<unk>": 0, "<s>": 0, "</s>": 0}.keys())
     vocabulary = ["</s>", "<unk>", *(f">>{one}<<" for one in languages), *texts, "<pad>"]
-    write(folder / "vocab.json", {piece: number for number, piece in enumerate(vocabulary)})
+    for name in ("vocab.json", "target_vocab.json"):  # the second counts without share_encoder_decoder_embeddings
+        write(folder / name, {piece: number for number, piece in enumerate(vocabulary)})
     write(folder / "tokenizer_config.json", {"source_lang": "en", "target_lang": "de"})
     pad = len(vocabulary) - 1
     config = MarianConfig(
@@ -104,9 +105,9 @@ def save_m2m(folder: Path, size: int, **changes: Any) -> Any:
     return network
 
 
-def t5(folder: Path, **changes: Any) -> Any:
-    """Saves a T5ForConditionalGeneration with spiece.model; returns the network."""
-    from transformers import T5Config, T5ForConditionalGeneration
+def t5(folder: Path, kind: str = "T5", output: bool = False, **changes: Any) -> Any:
+    """Saves a network of T5's family with spiece.model; returns it. `output`: with a matrix of its own there."""
+    import transformers
 
     folder.mkdir(parents=True)
     pieces = sentencepiece_model(folder / "spiece.model", LINES, "unigram", 90, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
@@ -114,10 +115,99 @@ def t5(folder: Path, **changes: Any) -> Any:
         "d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 48, "num_layers": 2, "num_decoder_layers": 3,
         "vocab_size": len(pieces) + 12, "decoder_start_token_id": 0,
     }  # fmt: skip
-    network = randomise(T5ForConditionalGeneration(T5Config(**{**sizes, **changes})))
+    config = getattr(transformers, f"{kind}Config")(**{**sizes, **changes})
+    network = randomise(getattr(transformers, f"{kind}ForConditionalGeneration")(config))
+    if output:
+        network.lm_head.weight = torch.nn.Parameter(network.shared.weight.detach().flip(0))
     network.save_pretrained(folder)
     return network
 
 
 def write(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content))
+
+
+def words(folder: Path, kind: str, **settings: Any) -> int:
+    """Saves a tokenizer.json of WordPiece, of BPE of bytes, or of BPE as Llama's; returns its number of tokens."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+    folder.mkdir(parents=True, exist_ok=True)
+    special: dict[str, list[str]] = {
+        "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
+        "roberta": ["<s>", "<pad>", "</s>", "<unk>"],
+        "gpt2": ["<|endoftext|>"],
+        "llama": ["<unk>", "<s>", "</s>"],
+    }
+    trainer: Any
+    if kind == "wordpiece":
+        library = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        library.normalizer = normalizers.BertNormalizer(lowercase=True)
+        library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        library.decoder = decoders.WordPiece()
+        trainer = trainers.WordPieceTrainer(vocab_size=120, special_tokens=special[kind])
+    elif kind == "llama":
+        library = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+        library.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+        library.decoder = decoders.Sequence(
+            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        )
+        byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+        trainer = trainers.BpeTrainer(vocab_size=380, special_tokens=[*special[kind], *byte_tokens])
+    else:
+        library = Tokenizer(models.BPE())
+        library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        library.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(vocab_size=320, special_tokens=special[kind], initial_alphabet=alphabet)
+    library.train_from_iterator(LINES * 4, trainer)
+    if kind == "roberta":
+        library.add_special_tokens(["<mask>"])
+    content = json.loads(library.to_str())
+    content["added_tokens"] = [row for row in content["added_tokens"] if not row["content"].startswith("<0x")]
+    write(folder / "tokenizer.json", content)
+    return library.get_vocab_size()
+
+
+# model_type -> its tokenizer, its class in transformers, and settings of a small network
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+STACKS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "bert": ("wordpiece", "BertForMaskedLM", {**SMALL, "max_position_embeddings": 64}),
+    "distilbert": ("wordpiece", "DistilBertForMaskedLM", {
+        "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 64}),
+    "roberta": ("roberta", "RobertaForMaskedLM", {**SMALL, "max_position_embeddings": 66, "type_vocab_size": 1}),
+    "gpt2": ("gpt2", "GPT2LMHeadModel", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}),
+    "llama": ("llama", "LlamaForCausalLM", {
+        **SMALL, "num_key_value_heads": 2, "max_position_embeddings": 64, "rms_norm_eps": 1e-5}),
+    "mistral": ("llama", "MistralForCausalLM", {
+        **SMALL, "num_key_value_heads": 2, "max_position_embeddings": 64, "sliding_window": None}),
+    "qwen2": ("gpt2", "Qwen2ForCausalLM", {
+        **SMALL, "num_key_value_heads": 2, "max_position_embeddings": 64, "tie_word_embeddings": True}),
+}  # fmt: skip
+
+
+def stack(folder: Path, kind: str, **changes: Any) -> Any:
+    """Saves an encoder or a language model with its tokenizer; returns the network."""
+    import transformers
+
+    tokenizer, name, settings = STACKS[kind]
+    size = words(folder, tokenizer)
+    network = getattr(transformers, name)
+    special = {"gpt2": {"bos_token_id": 0, "eos_token_id": 0}}.get(tokenizer, {})
+    config = network.config_class(**{**settings, "vocab_size": size + 3, **special, **changes})
+    made = randomise(network(config))
+    made.save_pretrained(folder)
+    return made
+
+
+def bart(folder: Path, **changes: Any) -> Any:
+    """Saves a BartForConditionalGeneration with its tokenizer; returns the network."""
+    from transformers import BartConfig, BartForConditionalGeneration
+
+    size = words(folder, "roberta")
+    made = randomise(
+        BartForConditionalGeneration(
+            BartConfig(**{**SIZES, "vocab_size": size + 3, "forced_eos_token_id": None, **changes})
+        )
+    )
+    made.save_pretrained(folder)
+    return made

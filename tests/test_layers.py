@@ -57,8 +57,6 @@ INSIDE = {
     "services.commands.query": "torch, which words in a text need and words alone need not",
     "services.commands.inspect": "torch, which only a network's parameters need",
     "model.text.batch": "numba; NumPy does it where there is none",
-    "model.text.subwords": "numba; a dictionary does it where there is none, or little to encode",
-    "model.text.subword_training": "numba; a dictionary does it where there is none, or little to train on",
     "model.inference.reranking": "numba, compiled when it is first needed",
     "model.word_vectors.word2vec": "numba, which a machine that trains on its GPU alone needs not",
     "model.word_vectors.glove": "numba, as for word2vec",
@@ -67,7 +65,6 @@ INSIDE = {
     "pipelines.tasks.launch": "Ray Train, which the ends of a bridge between machines load",
     "pipelines.corpus.clean.scores": "torch, which only corpora that models score need",
     "pipelines.corpus.clean.judging": "numba and langcodes, which only corpora with rules need",
-    "pipelines.word_vectors.pair_table": "numba, as for word2vec",
     "pipelines.tracking.sender": "imports much of MLflow, which only registering needs",
     **dict.fromkeys(
         (
@@ -94,11 +91,13 @@ DOORS = {
         "model/mlflow_client.py",
         "pipelines/tracking",
         "services/models/registry.py",
+        "services/jobs/up/mlflow.py",  # in the process of MLflow itself
     ],
     "hydra": ["conf", "services/sweeps/space.py"],
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
     "huggingface_hub": ["model/huggingface/hub.py"],
+    "tokenizers": ["model/text/huggingface_tokenizer.py"],
     "transformers": ["pipelines/evaluation/sets/learned.py"],
     "fsspec": ["model/storage/remote.py"],
     "fastapi": [
@@ -117,7 +116,7 @@ DOORS = {
         "pipelines/corpus/plan/near_duplicates.py",
         "services/texts/known.py",
     ],
-    "simplemma": ["services/texts/lemmas.py"],
+    "simplemma": ["services/texts/casing.py"],
     "sqlalchemy": ["services/store", "services/endpoint", "services/jobs"],
     "opentelemetry": ["services/telemetry"],
 }
@@ -146,19 +145,10 @@ BY_STRING = {
 }
 TABLES = {"services.verbs", "services.entries", "pipelines.entries", "pipelines.tasks.base"}  # of commands and tasks
 # Names of libraries that begin with an underscore, and why they are used: an upgrade may take them away.
-PRIVATE = {
-    **dict.fromkeys(
-        (
-            ("pipelines.training.optimizer", "torch._foreach_add_"),
-            ("pipelines.training.optimizer", "torch._foreach_lerp"),
-            ("pipelines.training.optimizer", "torch._foreach_lerp_"),
-            ("pipelines.training.optimizer", "torch._foreach_mul_"),
-            ("pipelines.training.optimizer", "torch._foreach_lerp_"),
-            ("pipelines.training.optimizer", "torch._foreach_mul_"),
-        ),
-        "torch documents its operations on lists of tensors under these names, and has no others",
-    ),
-}
+PRIVATE = dict.fromkeys(
+    [("pipelines.training.optimizer", f"torch._foreach_{name}") for name in ("add_", "lerp", "lerp_", "mul_")],
+    "torch documents its operations on lists of tensors under these names, and has no others",
+)
 
 
 class Import(NamedTuple):

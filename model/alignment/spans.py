@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.model.text.tokenizer import UNK, Tokenizer
+from dragoman.model.text.tokenizer import SUBWORDS, UNK, Tokenizer
 
 Span = tuple[int, int]  # begin and end, in characters
 WordSpans = Callable[[str], list[Span]]  # finds the words of a text, in order
@@ -44,7 +44,7 @@ def surfaces(tokenizer: Tokenizer, ids: Sequence[int] | NDArray[np.integer]) -> 
     It is not known for unknown tokens and for the bytes that a subword model falls back to. A marker of capitals is a
     blank: it belongs to the word that follows.
     """
-    subwords = tokenizer.type in ("bpe", "unigram")
+    subwords = tokenizer.type in SUBWORDS
     found: list[str | None] = []
     markers = tokenizer.markers.values()
     for number, piece in zip(ids, tokenizer.pieces(ids), strict=True):

@@ -53,6 +53,7 @@ def specification(network: Transformer, source_tokens: Sequence[str], target_tok
     activations = {
         "relu": common_spec.Activation.RELU,
         "gelu": common_spec.Activation.GELU,
+        "gelu_tanh": common_spec.Activation.GELUTanh,
         "silu": common_spec.Activation.SWISH,
         "swiglu": common_spec.Activation.SWISH,
         "geglu": common_spec.Activation.GELUTanh,
@@ -63,6 +64,8 @@ def specification(network: Transformer, source_tokens: Sequence[str], target_tok
         "ffn_glu": config.activation in GATED,
         "rms_norm": config.norm_kind == "rms",
         "rotary_dim": 0 if config.positions == "rotary" else None,  # 0: all of a head, in neighbouring pairs
+        "rotary_base": config.rotary_base,
+        "layernorm_embedding": config.embedding_norm,
         "num_heads_kv": config.kv_heads or config.heads,
         "relative_attention_bias": config.positions == "relative",
     }
@@ -79,10 +82,12 @@ def specification(network: Transformer, source_tokens: Sequence[str], target_tok
     )
     for side, table, embedding, positions in sides:
         table.weight = array(embedding.weight)
-        side.scale_embeddings = np.float32(config.width**0.5)
+        side.scale_embeddings = np.float32(positions.scale)
         if added:
             # always ours: the sinusoids built into CTranslate2 are laid out otherwise than the paper's
             side.position_encodings.encodings = array(positions.table)
+        if config.embedding_norm:
+            norm(side.layernorm_embedding, positions.norm)
     for target, layer in zip(spec.encoder.layer, network.encoder, strict=True):
         self_attention(target.self_attention, layer)
         feed_forward(target.ffn, layer)

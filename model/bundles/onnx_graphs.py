@@ -36,7 +36,7 @@ from dragoman.model.networks.bert import EncoderOnly
 from dragoman.model.networks.heads import TransformerHead, probabilities
 from dragoman.model.networks.network import mean_of_real
 from dragoman.model.networks.transformer import Transformer
-from dragoman.model.text.tokenizer import BOS, PAD, SPECIAL, UNK
+from dragoman.model.text.tokenizer import BOS, SPECIAL, UNK
 
 RECORD = "onnx.json"
 LIBRARIES = ("onnx", "onnxscript")
@@ -63,9 +63,9 @@ class MaskedGraph(nn.Module):
 
     def forward(self, input_ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """input_ids (B, T) -> (B, D), (B, T, D), (B, T, V)."""
-        states = self.network.encode(input_ids)
-        sentence = mean_of_real(states, input_ids != PAD)
-        return sentence, states, self.network.logits(self.network.guess(states))
+        whole, real = self.network.whole(input_ids)
+        states = whole[:, len(self.network.prefix) :]
+        return mean_of_real(whole, real), states, self.network.logits(self.network.guess(states))
 
 
 class HeadGraph(nn.Module):

@@ -25,11 +25,16 @@ from dragoman.model.layers.transformer_layers import EncoderLayer
 from dragoman.model.networks.bert import TokenEncoder
 from dragoman.model.text.tokenizer import MASK, PAD
 
-FITTING = {  # key: values that EsmModel has
+FITTING: dict[str, tuple[Any, ...]] = {  # key: values that EsmModel has
     "norm": ("pre",),
     "norm_kind": ("layer",),
     "activation": ("gelu",),
     "positions": ("learned", "sinusoidal", "rotary"),
+    "norm_epsilon": (None, 1e-5),
+    "scale_table": (True,),
+    "embedding_norm": (False,),
+    "rotary_base": (10000.0,),
+    "prefix": ([],),
 }
 POOLINGS = {"mean": "mean", "first": "cls"}
 

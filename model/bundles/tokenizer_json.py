@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 from dragoman.model.errors import UserError
+from dragoman.model.text.huggingface_tokenizer import OURS, HuggingFaceTokenizer
 from dragoman.model.text.subwords import SubwordTokenizer
 from dragoman.model.text.tokenizer import EOS, SPECIAL_PIECES, UNK, Tokenizer
 from dragoman.model.text.word_table import SPACE
@@ -39,6 +40,11 @@ def tokenizer_json(
     Raises:
         UserError: a tokenizer without subwords, whose rules the file cannot hold.
     """
+    if isinstance(tokenizer, HuggingFaceTokenizer):
+        content = their_content(tokenizer)
+        tokens = [added_token(number) for number in range(len(SPECIAL_PIECES))] if special else []
+        content["added_tokens"] = [*tokens, *content["added_tokens"]]
+        return json.dumps({**content, "post_processor": surround(before, after)}, ensure_ascii=False, indent=1) + "\n"
     if not isinstance(tokenizer, SubwordTokenizer):
         raise UserError(
             f"tokenizer.type={tokenizer.type}: {FILE} cannot hold its rules; train with tokenizer=bpe or "
@@ -68,6 +74,17 @@ def tokenizer_json(
         "model": bpe(tokenizer) if tokenizer.type == "bpe" else unigram(tokenizer),
     }  # fmt: skip
     return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+
+def their_content(tokenizer: HuggingFaceTokenizer) -> dict[str, Any]:
+    """Returns the content of an imported tokenizer, with the special pieces under their plain names."""
+    content: dict[str, Any] = json.loads(tokenizer.serialise())
+    model = content["model"]
+    plain = {name: name.removeprefix(OURS) for name in model["vocab"]}
+    model["vocab"] = {plain[name]: number for name, number in model["vocab"].items()}
+    if model.get("unk_token"):
+        model["unk_token"] = plain[model["unk_token"]]
+    return content
 
 
 def tokenizer_settings(positions: int | None) -> dict[str, Any]:

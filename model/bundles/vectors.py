@@ -176,12 +176,7 @@ def write_tables(path: Path, tables: Mapping[str, Table]) -> None:
 
 
 def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str], mapped: bool = False) -> dict[str, Table]:
-    """Reads those of `wanted` that the file holds; `shape` (V, d) of the vectors. With `mapped` dense ones stay there.
-
-    Raises:
-        ValueError: a table has another shape, or the file is no safetensors.
-        KeyError: the vectors are missing.
-    """
+    """Reads those of `wanted` that the file holds; `shape` (V, d) of the vectors. `mapped`: dense ones stay there."""
     from safetensors import SafetensorError, safe_open
     from scipy.sparse import csr_array
 
@@ -203,11 +198,7 @@ def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str], mappe
 
 
 def _map_tensor(path: Path, name: str) -> NDArray[np.float32]:
-    """Returns a tensor as a view of its file, as safetensors lays it out: 8 bytes with the header's length, the header.
-
-    Raises:
-        ValueError: it is not float32, or does not fit its place.
-    """
+    """Returns a tensor, a view of its file, as safetensors lays it out: 8 bytes with the length, a header."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         entry = json.loads(file.read(length))[name]

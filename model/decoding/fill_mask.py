@@ -64,10 +64,11 @@ def fill_masks(
 
 def masked_ids(tokenizer: Tokenizer, text: str, form: str = "NFC") -> list[int]:
     """Returns the ids of a text with masks, with the end of sentence."""
-    parts = tokenizer.encode([normalise(part, form) for part in text.split(MASK_WORD)])
-    ids: list[int] = list(map(int, parts[0]))
-    for part in parts[1:]:
-        ids += [MASK, *map(int, part)]
+    begin, *rest = text.split(MASK_WORD)
+    ids = tokenizer.encode([normalise(begin, form)])[0].tolist()
+    for part in rest:
+        encode = tokenizer.encode_after_space if part[:1].isspace() else tokenizer.encode
+        ids += [MASK, *encode([normalise(part, form)])[0].tolist()]
     return [*ids, EOS]
 
 

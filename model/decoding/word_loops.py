@@ -8,7 +8,7 @@ sehr sehr"), numbers and rows of symbols do not count.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dragoman.model.text.tokenizer import SPECIAL_PIECES, Tokenizer
+from dragoman.model.text.tokenizer import SPECIAL_PIECES, SUBWORDS, Tokenizer
 from dragoman.model.text.word_table import SPACE
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class WordLoops:
 
     def __init__(self, tokenizer: Tokenizer, most: int) -> None:
         self.most = most
-        pieces = tokenizer.pieces(range(tokenizer.vocabulary)) if tokenizer.type in ("bpe", "unigram") else []
+        pieces = tokenizer.pieces(range(tokenizer.vocabulary)) if tokenizer.type in SUBWORDS else []
         # Letters of each piece that continues a word; 0: it begins one, or is no letters
         self.letters = [len(piece) if piece.isalpha() and SPACE not in piece else 0 for piece in pieces]
         self.letters[: len(SPECIAL_PIECES)] = [0] * min(len(SPECIAL_PIECES), len(pieces))

@@ -1,5 +1,6 @@
-"""Marian and M2M-100 (NLLB): the same stack of layers, to and from ours.
+"""Marian, BART and M2M-100 (NLLB): the same stack of layers, to and from ours.
 
+    BART      post-norm, tables of positions, a normalisation before the first layer, <s> before both sides
     Marian    post-norm, sinusoids with all sines before all cosines, one vocabulary or one a side, a bias per token
     M2M-100   pre-norm, sinusoids of other frequencies (a table here), the languages as tokens before both sides
 
@@ -17,6 +18,8 @@ from torch import Tensor
 from dragoman.model.errors import UserError
 from dragoman.model.huggingface.folder import CONFIG, Folder, Imported, ImportOptions, Tables, Tensors
 from dragoman.model.huggingface.pieces import added_tokens, before_added, read_pieces
+from dragoman.model.huggingface.stacks import ACTIVATIONS
+from dragoman.model.huggingface.tokenizer import names_of, our_tokenizer, read_content, special_ids
 from dragoman.model.huggingface.vocabulary import (
     Order,
     is_language_and_script,
@@ -25,15 +28,13 @@ from dragoman.model.huggingface.vocabulary import (
     reordered,
     some,
 )
-from dragoman.model.layers.transformer_layers import Activation
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.text.tokenizer import TokenizerPair
 
-ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
 SIDES = (("encoder", ("self",)), ("decoder", ("self", "cross")))
 ATTENTIONS = {"self": ("self_attn", "self_attn_layer_norm"), "cross": ("encoder_attn", "encoder_attn_layer_norm")}
 PIECES = "sentencepiece.bpe.model"
-OFFSET = 2  # M2M-100's first position is that of its padding plus one
+OFFSET = 2  # the first position of BART and M2M-100 is that of their padding plus one
 
 
 def read_marian(folder: Folder, options: ImportOptions) -> Imported:
@@ -58,16 +59,43 @@ def read_marian(folder: Folder, options: ImportOptions) -> Imported:
     elif options.target_token is not None:
         raise UserError(f"imports.target_token={options.target_token}: this model has one target language")
     config = shape(folder, "post", "sinusoidal", source_prefix=prefix)
-    scaled = folder.setting("scale_embedding", bool, False)
     tensors = folder.tensors()
     tied = folder.setting("tie_word_embeddings", bool, True)
     tables = tensors.tables("model.", (sizes[0], sizes[1]), config.width, shared=shared, tied=tied)
-    config.tie = tables.tie(shared=shared, scaled=scaled)
+    config.tie = tables.tie(shared=shared)
     network = Transformer(config, *map(len, orders))
     bias = tensors.take("final_logits_bias", 1, sizes[1])[0]
-    fill_stacks(network, tensors, orders, tables, bias, interleaved(config.width), scaled)
+    fill_stacks(network, tensors, orders, tables, bias, interleaved(config.width))
     lacking = notes.get("pieces_without_id", 0) + more.get("pieces_without_id", 0)
     return Imported(network, TokenizerPair(source, target), notes | ({"pieces_without_id": lacking} if lacking else {}))
+
+
+def read_bart(folder: Folder, _options: ImportOptions) -> Imported:
+    """Reads a BartForConditionalGeneration."""
+    size = folder.setting("vocab_size", int)
+    content = read_content(folder)
+    names = names_of(folder, content)
+    special = special_ids(folder, names)
+    start = folder.setting("decoder_start_token_id", int, special["eos"])
+    order = our_order(
+        size, eos=special["eos"], pad=special["pad"], unk=special["unk"], start=start, mask=special["mask"]
+    )
+    tokenizer = our_tokenizer(folder, content, names, order)
+    before = [order.ours(special["bos"])]
+    config = shape(folder, "post", "learned", source_prefix=before, target_prefix=before)
+    config.embedding_norm = True
+    tensors = folder.tensors()
+    tied = folder.setting("tie_word_embeddings", bool, True)
+    tables = tensors.tables("model.", (size, size), config.width, shared=True, tied=tied)
+    config.tie = tables.tie(shared=True)
+    network = Transformer(config, len(order), len(order))
+    bias = tensors.take("final_logits_bias", 1, size)[0]
+    for side, positions in (("encoder", network.source_positions), ("decoder", network.target_positions)):
+        rows = tensors.take(f"model.{side}.embed_positions.weight", config.max_positions + OFFSET, config.width)
+        with torch.no_grad():
+            positions.table.copy_(rows[OFFSET:])
+    fill_stacks(network, tensors, [order, order], tables, bias, torch.arange(config.width))
+    return Imported(network, TokenizerPair(tokenizer, tokenizer))
 
 
 def read_m2m(folder: Folder, options: ImportOptions) -> Imported:
@@ -95,13 +123,12 @@ def read_m2m(folder: Folder, options: ImportOptions) -> Imported:
         )
     ]
     config = shape(folder, "pre", "learned", source_prefix=prefixes[0], target_prefix=prefixes[1])
-    scaled = folder.setting("scale_embedding", bool, True)
     tensors = folder.tensors()
     tied = folder.setting("tie_word_embeddings", bool, True)
     tables = tensors.tables("model.", (size, size), config.width, shared=True, tied=tied)
-    config.tie = tables.tie(shared=True, scaled=scaled)
+    config.tie = tables.tie(shared=True)
     network = Transformer(config, len(order), len(order))
-    fill_stacks(network, tensors, [order, order], tables, None, torch.arange(config.width), scaled)
+    fill_stacks(network, tensors, [order, order], tables, None, torch.arange(config.width))
     positions = m2m_positions(config.max_positions, config.width)
     with torch.no_grad():
         network.source_positions.table.copy_(positions)
@@ -137,6 +164,7 @@ def shape(
         positions=positions,
         max_positions=folder.setting("max_position_embeddings", int, 512),
         output_bias=True,
+        scale_table=folder.setting("scale_embedding", bool, folder.config["model_type"] == "m2m_100"),
         source_prefix=source_prefix,
         target_prefix=target_prefix or [],
     )
@@ -158,14 +186,12 @@ def fill_stacks(
     tables: Tables,
     bias: Tensor | None,
     width_order: Tensor,
-    scaled: bool,
 ) -> None:
-    """Gives the network their weights; `scaled`: their tables of source and target have our scale."""
+    """Gives the network their weights."""
     config = network.config
-    scale = 1.0 if scaled else config.width**-0.5
     state = {
-        "source_embedding.weight": orders[0].rows(tables.source)[:, width_order] * scale,
-        "target_embedding.weight": orders[1].rows(tables.target)[:, width_order] * scale,
+        "source_embedding.weight": orders[0].rows(tables.source)[:, width_order],
+        "target_embedding.weight": orders[1].rows(tables.target)[:, width_order],
         "output.weight": orders[1].rows(tables.output)[:, width_order],
         "output.bias": orders[1].bias(bias),
     }
@@ -214,6 +240,9 @@ def correspondence(config: TransformerConfig) -> Iterator[Names]:
             yield from norms(f"{ours}.feed_forward_sublayer.norm", f"{theirs}.final_layer_norm", wide)
         if config.norm == "pre":
             yield from norms(f"{side}_norm", f"model.{side}.layer_norm", wide)
+        if config.embedding_norm:
+            ours = {"encoder": "source", "decoder": "target"}[side]
+            yield from norms(f"{ours}_positions.norm", f"model.{side}.layernorm_embedding", wide)
 
 
 def norms(ours: str, theirs: str, width: int) -> Iterator[Names]:

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import file_sha256
-from dragoman.model.networks.network import Tie
-from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.networks.network import Network, Tie
 from dragoman.model.text.tokenizer import TokenizerPair
 
 
@@ -35,18 +34,21 @@ class ImportOptions:
 class Imported:
     """A network with its weights, its tokenizers, and what there is to tell about it."""
 
-    network: Transformer
+    network: Network
     tokenizers: TokenizerPair
     notes: Mapping[str, object] = field(default_factory=dict)
 
     @property
-    def config(self) -> TransformerConfig:
+    def config(self) -> Any:
         return self.network.config
 
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = re.compile(r".*\.(bin|pt|pth|ckpt|pkl|pickle|h5|msgpack)")
-NOT_WEIGHTS = re.compile(r".*(embed_positions\.weights?|position_ids)")  # computed anew
+NOT_WEIGHTS = re.compile(  # computed anew, the same again, or for other tasks
+    r".*(embed_positions\.weights?|position_ids|inv_freq|attn\.(masked_)?bias)|"
+    r"(pooler|cls\.seq_relationship)\..*"
+)
 
 
 class Folder:
@@ -143,12 +145,12 @@ class Folder:
         kept = (".json", ".safetensors", ".spm", ".model")
         return {one.name: file_sha256(one) for one in sorted(self.path.iterdir()) if one.name.endswith(kept)}
 
-    def license(self) -> str | None:
-        """Returns the license that README.md names in its front matter; None if it names none."""
+    def front_matter(self, key: str) -> str | None:
+        """Returns what README.md says of a key, such as the license, in its front matter; None if it does not."""
         path = self.path / "README.md"
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
         front = re.match(r"---\n(.*?)\n---", text, re.DOTALL)
-        found = re.search(r"^license:\s*(\S.*?)\s*$", front.group(1), re.MULTILINE) if front else None
+        found = re.search(rf"^{key}:\s*(\S.*?)\s*$", front.group(1), re.MULTILINE) if front else None
         return found.group(1) if found else None
 
 
@@ -230,7 +232,7 @@ class Tables(NamedTuple):
     target: Tensor
     output: Tensor
 
-    def tie(self, *, shared: bool, scaled: bool) -> Tie:
+    def tie(self, *, shared: bool, scaled: bool = True) -> Tie:
         """Returns which of them are one for us. `scaled`: the output layer has the scale of the sides' tables."""
         one_input = shared and torch.equal(self.source, self.target)
         if scaled and torch.equal(self.target, self.output):

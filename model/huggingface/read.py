@@ -6,11 +6,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from dragoman.model.bundles.language import save_text_bundle
 from dragoman.model.bundles.translation import save_bundle
 from dragoman.model.errors import UserError, unknown
-from dragoman.model.huggingface.bart import read_m2m, read_marian
+from dragoman.model.huggingface.bart import read_bart, read_m2m, read_marian
 from dragoman.model.huggingface.folder import CONFIG, Folder, Imported, ImportOptions
+from dragoman.model.huggingface.stacks import ROWS, read_stack
 from dragoman.model.huggingface.t5 import read_t5
+from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.schema import build
 from dragoman.model.settings import DecodeConfig
 
@@ -19,6 +22,8 @@ READERS: dict[str, Callable[[Folder, ImportOptions], Imported]] = {
     "m2m_100": read_m2m,
     "t5": read_t5,
     "mt5": read_t5,
+    "bart": read_bart,
+    **dict.fromkeys(ROWS, read_stack),
 }
 
 
@@ -36,31 +41,35 @@ def read_model(folder: Folder, options: ImportOptions) -> Imported:
     return READERS[kind](folder, options)
 
 
+def is_of_one_language(folder: Folder) -> bool:
+    """Returns True for an encoder or a language model, which has no pair of languages."""
+    return folder.config.get("model_type") in ROWS
+
+
 def save_imported(directory: Path, imported: Imported, folder: Folder, pair: str, origin: Mapping[str, Any]) -> None:
     """Writes the bundle of an imported model, with CTranslate2's export.
 
     `origin` says where the folder comes from; the bundle's fact `imported` holds it beside the license and the files'
     hashes.
     """
-    facts = {
+    network, config = imported.network.eval(), imported.config
+    facts: dict[str, Any] = {
         "pair": pair,
         "normalisation": "NFC",
-        "decode": asdict(decoding(folder)),
         "imported": {
             **origin,
             "model_type": folder.config["model_type"],
-            "license": folder.license(),
+            "license": folder.front_matter("license"),
             "files": folder.hashes(),
             **imported.notes,
         },
     }
-    save_bundle(
-        directory,
-        network=imported.network.eval(),
-        config=imported.config,
-        tokenizers=imported.tokenizers,
-        facts=json.loads(json.dumps(facts)),
-    )
+    if isinstance(network, TranslationNetwork):
+        facts = json.loads(json.dumps({**facts, "decode": asdict(decoding(folder))}))
+        save_bundle(directory, network=network, config=config, tokenizers=imported.tokenizers, facts=facts)
+        return
+    facts = json.loads(json.dumps(facts))
+    save_text_bundle(directory, network=network, config=config, tokenizer=imported.tokenizers.source, facts=facts)
 
 
 def decoding(folder: Folder) -> DecodeConfig:
@@ -69,10 +78,3 @@ def decoding(folder: Folder) -> DecodeConfig:
     wanted = {"beam": named.get("num_beams"), "length_penalty": named.get("length_penalty")}
     found = build(DecodeConfig, {key: value for key, value in wanted.items() if value is not None}, "generation_config")
     return replace(found, length_penalty=1.0) if found.length_penalty == "auto" else found
-
-
-def changed_settings(imported: Imported) -> dict[str, Any]:
-    """Returns the settings of the network that differ from `model=transformer_base`: what a fine-tuning must give."""
-    default = asdict(type(imported.config)())
-    ours = asdict(imported.config)
-    return {key: value for key, value in ours.items() if value != default[key] and key not in ("name", "architecture")}

@@ -45,10 +45,12 @@ def read_t5(folder: Folder, options: ImportOptions) -> Imported:
     tokenizer, notes = reordered(model, names, order, added_tokens(folder), before_added(folder))
     config = shape(folder, prefix_ids(tokenizer, options.prefix))
     tensors = folder.tensors()
-    tied = folder.setting("tie_word_embeddings", bool, True)
+    # transformers 5 writes "tied" into every folder: whether the output layer has a matrix of its own, the file says.
+    tied = "lm_head.weight" not in tensors
     tables = tensors.tables("", (size, size), config.width, shared=True, tied=tied)
-    # T5 1.1 and mT5 say "not tied", keep another matrix and leave its result as it is; T5 1.0 divides it by sqrt(D).
-    divided = tied and folder.setting("scale_decoder_outputs", bool, True)
+    # T5 1.0 divides what the output layer reads by sqrt(D); T5 1.1, which said "not tied", and mT5 leave it as it is.
+    first = folder.config["model_type"] == "t5" and folder.setting("tie_word_embeddings", bool, True)
+    divided = first and folder.setting("scale_decoder_outputs", bool, True)
     config.tie = tables.tie(shared=True, scaled=divided)
     network = Transformer(config, len(order), len(order))
     scale = config.width**-0.5

@@ -44,23 +44,31 @@ class Order:
         places = torch.tensor(self.theirs)
         return table[places.clamp_min(0)] * (places != NONE)[:, None]
 
+    @property
+    def absent(self) -> list[int]:
+        """Returns our ids that have no token of theirs, or a second time the same."""
+        lacking = [number for number, theirs in enumerate(self.theirs) if theirs == NONE]
+        return sorted({*lacking, *([BOS] if self._last(self.theirs[BOS]) != BOS else [])})
+
     def bias(self, theirs: Tensor | None = None) -> Tensor:
         """Returns the output's bias (V,) from theirs (V',) or none: a token counts once, and none that they lack."""
         places = torch.tensor(self.theirs)
         found = torch.zeros(len(self)) if theirs is None else theirs[places.clamp_min(0)].clone()
-        found[places == NONE] = ABSENT
-        if self._last(self.theirs[BOS]) != BOS:
-            found[BOS] = ABSENT
+        found[self.absent] = ABSENT
         return found
 
 
-def our_order(size: int, *, pad: int, unk: int, eos: int, start: int, mask: int = NONE) -> Order:
-    """Returns the order for a vocabulary of `size` with these special ids; `start` is read before a target."""
-    named = {"pad": pad, "unk": unk, "eos": eos, "decoder_start": start, **({} if mask == NONE else {"mask": mask})}
+def our_order(size: int, *, eos: int, pad: int = NONE, unk: int = NONE, start: int = NONE, mask: int = NONE) -> Order:
+    """Returns the order for a vocabulary of `size` with these special ids; `start` is read before a target.
+
+    NONE: there is no such token.
+    """
+    named = {"pad": pad, "unk": unk, "eos": eos, "decoder_start": start, "mask": mask}
     for name, found in named.items():
-        if not 0 <= found < size:
+        if found != NONE and not 0 <= found < size:
             raise UserError(f"config.json: {name}_token_id={found}: outside of the vocabulary of {size} tokens")
-    if len({pad, unk, eos}) < 3:
+    several = [found for found in (pad, unk, eos) if found != NONE]
+    if len(set(several)) < len(several):
         raise UserError(f"config.json: pad ({pad}), unk ({unk}) and eos ({eos}) must be three tokens")
     special = {PAD: pad, UNK: unk, BOS: start, EOS: eos, MASK: mask, SEP: NONE}
     first = [special[i] for i in range(len(special))]

@@ -17,14 +17,18 @@ from dragoman.model.bundles.language import TextBundle
 from dragoman.model.bundles.tokenizer_json import tokenizer_json, tokenizer_settings
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
-from dragoman.model.huggingface.bart import ACTIVATIONS, correspondence, interleaved, permuted
+from dragoman.model.huggingface.bart import correspondence, interleaved, permuted
 from dragoman.model.huggingface.folder import CONFIG, WEIGHTS
-from dragoman.model.networks.gpt import DecoderOnly, DecoderOnlyConfig
+from dragoman.model.huggingface.stacks import ACTIVATIONS, ROWS, Row, written_tensors
+from dragoman.model.networks.bert import EncoderOnly
+from dragoman.model.networks.gpt import DecoderOnly
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.text.subwords import SubwordTokenizer
 from dragoman.model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, UNK, Tokenizer
 
 SPECIAL_IDS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
+CLASSES = {"bert": "BertForMaskedLM", "gpt2": "GPT2LMHeadModel", "llama": "LlamaForCausalLM"}
+FREE = ("scale_table", "dropout", "activation_dropout")  # of a row, which do not change what is computed
 Needed = Mapping[str, tuple[Any, ...]]  # setting of the network -> the values that the class has
 
 
@@ -36,12 +40,12 @@ def write_huggingface(folder: Path, bundle: Bundle) -> None:
     """
     if isinstance(bundle, TranslationBundle) and isinstance(bundle.network, Transformer):
         files, weights = marian(bundle.network, bundle)
-    elif isinstance(bundle, TextBundle) and isinstance(bundle.network, DecoderOnly):
-        files, weights = causal(bundle.network, bundle)
+    elif isinstance(bundle, TextBundle) and isinstance(bundle.network, DecoderOnly | EncoderOnly):
+        files, weights = stack(bundle.network, bundle)
     else:
         raise UserError(
             f"export: {bundle.config.architecture} has no class in transformers. Choices: bundles of the "
-            "architectures transformer (MarianMTModel) and gpt (GPT2LMHeadModel, LlamaForCausalLM)"
+            "architectures transformer (MarianMTModel), gpt (GPT2LMHeadModel, LlamaForCausalLM), bert (BertForMaskedLM)"
         )
     save(folder, {**files, "README.md": card(bundle).encode()}, weights)
 
@@ -78,8 +82,8 @@ def marian(network: Transformer, bundle: TranslationBundle) -> tuple[dict[str, A
     config: TransformerConfig = network.config
     needed: Needed = {
         "norm": ("post",), "norm_kind": ("layer",), "positions": ("sinusoidal",), "tie": ("all", "target"),
-        "activation": ("relu", "gelu", "silu"), "kv_heads": (0, config.heads), "source_prefix": ([],),
-        "target_prefix": ([],),
+        "activation": ("relu", "gelu", "gelu_tanh", "silu"), "kv_heads": (0, config.heads), "source_prefix": ([],),
+        "target_prefix": ([],), "embedding_norm": (False,), "norm_epsilon": (None, 1e-5),
     }  # fmt: skip
     check(config, needed, "MarianMTModel")
     source, target = subwords(bundle.tokenizers.source), subwords(bundle.tokenizers.target)
@@ -109,7 +113,7 @@ def marian(network: Transformer, bundle: TranslationBundle) -> tuple[dict[str, A
         "encoder_attention_heads": config.heads, "decoder_attention_heads": config.heads,
         "encoder_ffn_dim": config.feed_forward, "decoder_ffn_dim": config.feed_forward,
         "activation_function": activation, "max_position_embeddings": config.max_positions,
-        "scale_embedding": True, "tie_word_embeddings": True, "is_encoder_decoder": True,
+        "scale_embedding": config.scale_table, "tie_word_embeddings": True, "is_encoder_decoder": True,
         "decoder_start_token_id": BOS, "forced_eos_token_id": None, **SPECIAL_IDS,
         **dropouts(config),
     }  # fmt: skip
@@ -134,101 +138,58 @@ def marian(network: Transformer, bundle: TranslationBundle) -> tuple[dict[str, A
     return files, weights
 
 
-def causal(network: DecoderOnly, bundle: TextBundle) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Returns the files and the weights of a GPT2LMHeadModel or, with rotary positions, a LlamaForCausalLM."""
-    config: DecoderOnlyConfig = network.config
-    write = llama if config.positions == "rotary" else gpt2
-    settings, weights = write(network, config)
-    # Ours reads an end of sentence before the first token; tables are scaled, so the output is a matrix of its own.
-    common = {**SPECIAL_IDS, "bos_token_id": EOS, "vocab_size": bundle.vocabulary, "tie_word_embeddings": False}
-    tokenizer = {**tokenizer_settings(config.max_positions), "bos_token": "</s>"}
-    files = {
-        CONFIG: {**settings, **common},
-        "generation_config.json": {**SPECIAL_IDS, "bos_token_id": EOS},
-        "tokenizer.json": tokenizer_json(bundle.tokenizer, bundle.normalisation, before=(EOS,), after=()).encode(),
-        "tokenizer_config.json": tokenizer,
-    }
+def stack(network: DecoderOnly | EncoderOnly, bundle: TextBundle) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Returns the files and the weights of a BertForMaskedLM, GPT2LMHeadModel or, if rotary, LlamaForCausalLM."""
+    config = network.config
+    masked = isinstance(network, EncoderOnly)
+    kind = "bert" if masked else "llama" if config.positions == "rotary" else "gpt2"
+    row, name = ROWS[kind], CLASSES[kind]
+    check(config, needed(row), name)
+    tied = row.tied and config.tie and not config.scale_table
+    # Ours reads an end of sentence before the first token of a language model.
+    special = {**SPECIAL_IDS, "bos_token_id": BOS if masked else EOS}
+    weights = written_tensors(row, network)
+    if row.types is not None:
+        weights[f"{row.base}{row.types}"] = torch.zeros(1, config.width)
+    if tied:
+        del weights[row.output]
+    settings = {
+        "architectures": [name], "model_type": kind, "vocab_size": bundle.vocabulary, "tie_word_embeddings": tied,
+        **{theirs: values[0] for theirs, values in row.needs.items()}, **written_settings(row, config), **special,
+        **({"rope_theta": config.rotary_base, "attention_bias": True, "mlp_bias": True} if row.halves else {}),
+        **({"type_vocab_size": 1} if row.types else {"embd_pdrop": config.dropout}),
+    }  # fmt: skip
+    before, after = ((BOS,), (EOS,)) if masked else ((EOS,), ())
+    files: dict[str, Any] = {
+        CONFIG: settings,
+        "tokenizer.json": tokenizer_json(bundle.tokenizer, bundle.normalisation, before=before, after=after).encode(),
+        "tokenizer_config.json": {
+            **tokenizer_settings(config.max_positions), "bos_token": "<s>" if masked else "</s>",
+            **({"cls_token": "<s>", "sep_token": "</s>"} if masked else {}),
+        },
+    }  # fmt: skip
+    if not masked:
+        suppressed = {"suppress_tokens": config.absent} if config.absent else {}
+        files["generation_config.json"] = {**special, **suppressed}
     return files, weights
 
 
-Written = tuple[dict[str, Any], dict[str, Tensor]]
-
-
-def gpt2(network: DecoderOnly, config: DecoderOnlyConfig) -> Written:
-    """Returns config.json and the weights of a GPT2LMHeadModel, whose products are stored transposed."""
-    needed: Needed = {
-        "norm": ("pre",), "norm_kind": ("layer",), "positions": ("learned",), "activation": ("gelu", "relu", "silu"),
-        "kv_heads": (0, config.heads),
-    }  # fmt: skip
-    check(config, needed, "GPT2LMHeadModel")
-    state, to = network.state_dict(), "transformer"
-    weights = {
-        f"{to}.wte.weight": state["embedding.weight"] * config.width**0.5,
-        f"{to}.wpe.weight": state["positions.table"],
-        "lm_head.weight": network.output.weight,
+def needed(row: Row) -> Needed:
+    """Returns the values that a class has of the switches that its settings do not say."""
+    values: dict[str, tuple[Any, ...]] = {
+        key: (getattr(row.config, key),) for key in ("norm_kind", "embedding_norm", "kv_heads")
     }
-    products = {
-        "self_attention.qkv": "attn.c_attn", "self_attention.out": "attn.c_proj", "feed_forward.inner": "mlp.c_fc",
-        "feed_forward.outer": "mlp.c_proj", "self_sublayer.norm": "ln_1", "feed_forward_sublayer.norm": "ln_2",
-    }  # fmt: skip
-    for layer in range(config.layers):
-        for ours, theirs in products.items():
-            weight = state[f"layers.{layer}.{ours}.weight"]
-            weights[f"{to}.h.{layer}.{theirs}.weight"] = weight.t() if weight.dim() == 2 else weight
-            weights[f"{to}.h.{layer}.{theirs}.bias"] = state[f"layers.{layer}.{ours}.bias"]
-    weights |= {f"{to}.ln_f.{kind}": state[f"norm.{kind}"] for kind in ("weight", "bias")}
-    settings = {
-        "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": config.width, "n_head": config.heads,
-        "n_layer": config.layers, "n_inner": config.feed_forward, "n_positions": config.max_positions,
-        "activation_function": config.activation, "resid_pdrop": config.dropout, "embd_pdrop": config.dropout,
-        "attn_pdrop": dropouts(config)["attention_dropout"],
-    }  # fmt: skip
-    return settings, weights
+    values |= {key: (value,) for key, value in row.fixed.items() if key not in FREE}
+    values["activation"] = (row.fixed["activation"],) if "activation" in row.fixed else tuple(ACTIVATIONS.values())
+    return {key: values[key] for key in values if key == "activation" or key not in row.settings}
 
 
-def llama(network: DecoderOnly, config: DecoderOnlyConfig) -> Written:
-    """Returns config.json and the weights of a LlamaForCausalLM.
-
-    It rotates number i of a head with number i + K/2; ours are neighbours, so rows of queries and keys move.
-    """
-    needed: Needed = {"norm": ("pre",), "norm_kind": ("rms",), "activation": ("swiglu",)}
-    check(config, needed, "LlamaForCausalLM")
-    state, groups = network.state_dict(), config.kv_heads or config.heads
-    head = config.width // config.heads
-    weights = {
-        "model.embed_tokens.weight": state["embedding.weight"] * config.width**0.5,
-        "model.norm.weight": state["norm.weight"],
-        "lm_head.weight": network.output.weight,
-    }
-    for layer in range(config.layers):
-        ours, theirs = f"layers.{layer}", f"model.layers.{layer}"
-        weights[f"{theirs}.input_layernorm.weight"] = state[f"{ours}.self_sublayer.norm.weight"]
-        weights[f"{theirs}.post_attention_layernorm.weight"] = state[f"{ours}.feed_forward_sublayer.norm.weight"]
-        for kind in ("weight", "bias"):
-            q, k, v = torch.split(
-                state[f"{ours}.self_attention.qkv.{kind}"], [config.width, head * groups, head * groups]
-            )
-            gate, up = state[f"{ours}.feed_forward.inner.{kind}"].chunk(2)
-            parts = {
-                "self_attn.q_proj": halves(q, config.heads), "self_attn.k_proj": halves(k, groups),
-                "self_attn.v_proj": v, "self_attn.o_proj": state[f"{ours}.self_attention.out.{kind}"],
-                "mlp.gate_proj": gate, "mlp.up_proj": up, "mlp.down_proj": state[f"{ours}.feed_forward.outer.{kind}"],
-            }  # fmt: skip
-            weights |= {f"{theirs}.{name}.{kind}": part for name, part in parts.items()}
-    settings = {
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": config.width,
-        "num_attention_heads": config.heads, "num_key_value_heads": groups, "num_hidden_layers": config.layers,
-        "intermediate_size": config.feed_forward, "max_position_embeddings": config.max_positions,
-        "hidden_act": "silu", "rms_norm_eps": 1e-6, "attention_bias": True, "mlp_bias": True,
-        "rope_theta": 10000.0, "attention_dropout": dropouts(config)["attention_dropout"],
-    }  # fmt: skip
-    return settings, weights
-
-
-def halves(rows: Tensor, heads: int) -> Tensor:
-    """rows (heads x K, ...): of each head first the even numbers, then the odd ones."""
-    pairs = rows.view(heads, -1, 2, *rows.shape[1:])
-    return pairs.transpose(1, 2).flatten(0, 2)
+def written_settings(row: Row, config: Any) -> dict[str, Any]:
+    """Returns the sizes and switches of a network by their names there."""
+    found = {**vars(config), **dropouts(config), "kv_heads": config.kv_heads or config.heads}
+    found["activation"] = {ours: theirs for theirs, ours in ACTIVATIONS.items()}.get(config.activation)
+    found["norm_epsilon"] = config.norm_epsilon or (1e-6 if config.norm_kind == "rms" else 1e-5)
+    return {theirs: found[ours] for ours, (theirs, _) in row.settings.items()}
 
 
 def dropouts(config: Any) -> dict[str, float]:

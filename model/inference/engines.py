@@ -104,11 +104,7 @@ class CTranslate2Engine:
         self.pool = ThreadPoolExecutor(workers, thread_name_prefix="ctranslate2")
 
     def search(self, sources: Sources, config: DecodeConfig, scored: bool = True, begin: Begin = None) -> Found:
-        """Returns hypotheses by the same rules as `decode` and `continuations`: limits, forbidden tokens, scores.
-
-        Raises:
-            UserError: a setting out of range, or a source beyond the position table under `too_long: error`.
-        """
+        """Returns hypotheses by the same rules as `decode` and `continuations`: limits, forbidden tokens, scores."""
         config.check()
         cut = [fit(ids, number, self.source_positions, config.too_long) for number, ids in enumerate(sources)]
         limits = [config.longest(len(ids), self.target_positions) for ids in cut]

@@ -78,10 +78,6 @@ def score_texts(
 
     `batch_tokens` bounds a batch with padding (at least one text). `too_long` handles a text that exceeds the network's
     positions: `truncate` scores its beginning and its end. `places` name the texts in messages.
-
-    Raises:
-        UserError: a text is too long under `error`.
-        FloatingPointError: the network's output is not a number (its weights are broken).
     """
     names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
     rows = [fit(ids, network.max_positions, too_long, "text", name) for ids, name in zip(texts, names, strict=True)]

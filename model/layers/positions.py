@@ -6,10 +6,14 @@ Letters: B batch, T positions, H heads, D width, K = D / H width of a head.
                 section 3.5)
     learned     a row of a table, added (Gehring et al. 2017, section 3.1)
     rotary      nothing is added; every pair (2i, 2i+1) of a query or key of self-attention is rotated by the angle
-                p / 10000^(2i/K), so that a product depends on the distance of the two (Su et al. 2021, equation 34)
+                p / B^(2i/K), B = `rotary_base`, so that a product depends on the distance of the two (Su et al. 2021,
+                equation 34)
     relative    nothing is added; each head of self-attention adds a learned number to its scores, by the distance of
                 query and key: a bucket for each small one, buckets that grow with the logarithm for large ones
                 (Raffel et al. 2020, section 2.1)
+
+What a stack reads is table and positions together: with `embedding_norm` a layer normalisation of their sum follows
+(Devlin et al. 2019), and `scale_table` multiplies the table by sqrt(D) before (Vaswani et al. 2017, section 3.4).
 """
 
 import math
@@ -22,6 +26,7 @@ from dragoman.model.layers.roles import table
 
 PositionKind = Literal["sinusoidal", "learned", "rotary"]
 PairPositionKind = Literal["sinusoidal", "learned", "rotary", "relative"]  # of encoder-decoders
+LAYER_EPSILON = 1e-5  # torch's, of layer normalisations
 
 
 class PositionConfig(Protocol):
@@ -30,6 +35,10 @@ class PositionConfig(Protocol):
     width: int
     heads: int
     max_positions: int
+    norm_epsilon: float | None
+    scale_table: bool
+    embedding_norm: bool
+    rotary_base: float
 
     @property
     def positions(self) -> PairPositionKind: ...
@@ -43,22 +52,24 @@ class Positions(nn.Module):
     def __init__(self, config: PositionConfig) -> None:
         super().__init__()
         self.limit = config.max_positions
+        self.scale = math.sqrt(config.width) if config.scale_table else 1.0
+        self.norm = embedding_norm(config)
         self.rotary = config.positions == "rotary"
         self.adds = config.positions in ("sinusoidal", "learned")
         if config.positions == "learned":
             self.table = nn.Parameter(torch.randn(config.max_positions, config.width) * config.width**-0.5)
             table(self, "table")
         elif self.rotary:
-            angles = position_angles(config.max_positions, config.width // config.heads)
+            angles = position_angles(config.max_positions, config.width // config.heads, config.rotary_base)
             self.register_buffer("table", torch.stack([angles.cos(), angles.sin()], -1).float(), persistent=False)
         elif self.adds:
             self.register_buffer("table", sinusoids(config.max_positions, config.width), persistent=False)
 
     def add(self, x: Tensor, at: Tensor | None) -> Tensor:
         """x (B, T, D) at the first T positions, or at those of `at` (B, T)."""
-        if not self.adds:
-            return x
-        return x + (self.table[: x.shape[1]] if at is None else self.table[at])
+        if self.adds:
+            x = x + (self.table[: x.shape[1]] if at is None else self.table[at])
+        return self.norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped
 
     def rotation(self, length: int, at: Tensor | None = None) -> Tensor | None:
         """Returns e^(i angle) of the first `length` positions, complex (T, K/2), or of `at` (B, T): (B, 1, T, K/2).
@@ -68,6 +79,13 @@ class Positions(nn.Module):
         if not self.rotary:
             return None
         return torch.view_as_complex(self.table[:length] if at is None else self.table[at][:, None])
+
+
+def embedding_norm(config: PositionConfig) -> nn.Module:
+    """Returns the normalisation of a stack's input."""
+    if not config.embedding_norm:
+        return nn.Identity()
+    return nn.LayerNorm(config.width, eps=LAYER_EPSILON if config.norm_epsilon is None else config.norm_epsilon)
 
 
 class RelativePositions(nn.Module):
@@ -114,7 +132,7 @@ def sinusoids(length: int, width: int) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1).float()
 
 
-def position_angles(length: int, width: int) -> Tensor:
-    """Returns (length, width / 2) in float64: p / 10000^(2i/width)."""
-    rate = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+def position_angles(length: int, width: int, base: float = 10000.0) -> Tensor:
+    """Returns (length, width / 2) in float64: p / base^(2i/width)."""
+    rate = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     return torch.arange(length, dtype=torch.float64)[:, None] * rate

@@ -7,14 +7,13 @@ The defaults of the configurations are those of the papers. The switches beyond 
     norm_kind=rms        RMSNorm (Zhang and Sennrich 2019) instead of layer normalisation
     norm_kind=batch      BatchNorm (Ioffe and Szegedy 2015), to see why text wants another: docs/beside-softmax.md
     activation=swiglu    a gated feed-forward layer (Shazeer 2020); geglu: gated by GELU's tanh form, as T5 1.1 has it
-    activation=silu      x sigmoid(x) (Elfwing et al. 2017), Marian's "swish"
+    activation=silu      x sigmoid(x) (Elfwing et al. 2017), Marian's "swish"; gelu_tanh: GPT-2's approximation of GELU
     positions=rotary     queries and keys rotated by their position (model/layers/positions.py)
     kv_heads             fewer heads for keys and values than for queries (model/layers/attention.py)
     attention_dropout    dropout of the attention's weights, apart from that of embeddings and residuals
     activation_dropout   dropout of the feed-forward layer's inner states, likewise
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -28,14 +27,15 @@ from dragoman.model.layers.attention import CrossAttention, SelfAttention
 from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.positions import PositionConfig, PositionKind, Positions
 from dragoman.model.layers.roles import packed
-from dragoman.model.ranges import Count, Part, Whole, check_ranges
+from dragoman.model.ranges import Count, Part, Positive, Whole, check_ranges
 
-Activation = Literal["relu", "gelu", "silu", "swiglu", "geglu"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"]
 NormPlace = Literal["pre", "post"]
 NormKind = Literal["layer", "rms", "batch"]
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": nn.functional.relu,
     "gelu": nn.functional.gelu,
+    "gelu_tanh": partial(nn.functional.gelu, approximate="tanh"),
     "silu": nn.functional.silu,
     "swiglu": nn.functional.silu,
     "geglu": partial(nn.functional.gelu, approximate="tanh"),
@@ -52,6 +52,7 @@ class BlockConfig(Protocol):
     dropout: float
     norm: NormPlace
     norm_kind: NormKind
+    norm_epsilon: float | None
     activation: Activation
     activation_dropout: float | None
 
@@ -63,8 +64,18 @@ class LayerConfig(BlockConfig, PositionConfig, Protocol):
     attention_dropout: float | None
 
 
+@dataclass(kw_only=True)
+class Switches:
+    """Switches of every Transformer here that only other programs' networks change."""
+
+    norm_epsilon: Positive | None = None  # added to a normalisation's variance; None: 1e-5, rms 1e-6
+    scale_table: bool = True  # table rows times the root of the width; false: as they are (BERT, GPT-2, Llama)
+    embedding_norm: bool = False  # a layer normalisation of table and positions (BERT, BART)
+    rotary_base: Positive = 10000.0  # positions=rotary: of the angles
+
+
 @dataclass
-class StackConfig:
+class StackConfig(Switches):
     """Sizes and switches of a network of one stack and one table; the defaults are GPT-2's smallest model."""
 
     architecture: str
@@ -127,7 +138,7 @@ def embed(ids: Tensor, table: nn.Embedding, positions: Positions, dropout: Dropo
     """
     if ids.shape[1] > positions.limit:
         raise UserError(f"a sequence of {ids.shape[1]} tokens is longer than model.max_positions={positions.limit}")
-    x = positions.add(table(ids) * math.sqrt(table.embedding_dim), at)
+    x = positions.add(table(ids) * positions.scale, at)
     if torch.is_autocast_enabled(x.device.type):  # cast the residual stream once; else every product casts it again
         x = x.to(torch.get_autocast_dtype(x.device.type))
     return dropout(x)  # type: ignore[no-any-return]  # modules' calls are untyped
@@ -173,8 +184,8 @@ class BatchNorm(nn.Module):
 
 def make_norm(config: BlockConfig) -> nn.Module:
     """Returns the normalisation that the configuration names."""
-    kinds: dict[NormKind, Callable[[int], nn.Module]] = {"rms": RMSNorm, "batch": BatchNorm, "layer": nn.LayerNorm}
-    return kinds[config.norm_kind](config.width)
+    kinds: dict[NormKind, Callable[..., nn.Module]] = {"rms": RMSNorm, "batch": BatchNorm, "layer": nn.LayerNorm}
+    return kinds[config.norm_kind](config.width, **({} if (eps := config.norm_epsilon) is None else {"eps": eps}))
 
 
 def last_norm(config: BlockConfig) -> nn.Module:

@@ -7,7 +7,7 @@ Letters: B rows, T positions, P positions before them, H heads, G heads of keys 
 V vocabulary.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -21,9 +21,11 @@ from dragoman.model.layers.roles import table
 from dragoman.model.layers.transformer_layers import EncoderLayer, StackConfig, check_layers, embed, last_norm
 from dragoman.model.networks.language_network import LanguageNetwork
 from dragoman.model.networks.network import State, initialise
-from dragoman.model.ranges import Count
+from dragoman.model.ranges import Count, Whole
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import PAD
+
+NEVER = -1e4  # the logit of a token that no text has
 
 
 @dataclass
@@ -33,6 +35,7 @@ class DecoderOnlyConfig(StackConfig):
     architecture: Literal["gpt"] = "gpt"
     name: str = "gpt_small"
     max_positions: Count = 1024  # tokens that the network sees at a time
+    absent: list[Whole] = field(default_factory=list)  # ids that no text has, such as an imported model's <pad>
 
 
 class DecoderOnly(LanguageNetwork):
@@ -47,13 +50,15 @@ class DecoderOnly(LanguageNetwork):
         check_layers(config)
         self.config = config
         self.max_positions = config.max_positions
-        self.output = table(nn.Linear(config.width, vocabulary, bias=False))
+        self.output = table(nn.Linear(config.width, vocabulary, bias=bool(config.absent)))
         self.embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
         self.positions = Positions(config)
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
         self.norm = last_norm(config)
         initialise(self)
+        if config.absent:
+            self.output.bias.requires_grad_(False)[config.absent] = NEVER
         if config.tie:
             self.output.weight = self.embedding.weight
 

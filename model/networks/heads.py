@@ -31,8 +31,7 @@ from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.losses import vocabulary_loss
 from dragoman.model.layers.recurrent import Recurrent
 from dragoman.model.layers.roles import table
-from dragoman.model.layers.transformer_layers import StackConfig
-from dragoman.model.networks.bert import TokenEncoder
+from dragoman.model.networks.bert import EncoderConfig, TokenEncoder
 from dragoman.model.networks.network import Network, initialise, mean_of_real
 from dragoman.model.ranges import Count, Part, check_ranges
 from dragoman.model.settings import LossConfig
@@ -62,7 +61,7 @@ class AttentionPooling(nn.Module):
 
 
 @dataclass
-class TransformerHeadConfig(StackConfig):
+class TransformerHeadConfig(EncoderConfig):
     """Sizes and switches; the encoder's are those of `bert`, so that its weights fit."""
 
     architecture: Literal["transformer_head"] = "transformer_head"
@@ -108,6 +107,10 @@ class Head(Network):
         """ids (B, T), PAD after the real tokens -> states (B, T, D)."""
         raise NotImplementedError
 
+    def whole(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """ids (B, T) -> states (B, P + T, D) with those of a prefix, and which are of real tokens."""
+        return self.encode(ids), ids != PAD
+
     def pooled(self, states: Tensor, real: Tensor) -> Tensor:
         """states (B, T, D), real (B, T) -> (B, D)."""
         if self.pool is not None:
@@ -120,12 +123,11 @@ class Head(Network):
 
     def read(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> states (B, P, D): of every position for tags, of the whole text otherwise."""
-        states = self.encode(ids)
-        return states if self.head == "tags" else self.pooled(states, ids != PAD)[:, None]
+        return self.encode(ids) if self.head == "tags" else self.pooled(*self.whole(ids))[:, None]
 
     def sentence(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> (B, D): the vector that a text's label is read from; for tags the mean of the states."""
-        return self.pooled(self.encode(ids), ids != PAD).float()
+        return self.pooled(*self.whole(ids)).float()
 
 
 class TransformerHead(TokenEncoder, Head):

@@ -2,9 +2,9 @@
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,7 @@ class Network(nn.Module):
     """A trainable network: one output layer of width D turns its states into logits over a vocabulary V."""
 
     output: nn.Linear  # (V, D)
+    config: Any  # its architecture's dataclass
 
     def logits(self, states: Tensor) -> Tensor:
         """(..., D) -> (..., V)."""
@@ -137,6 +138,13 @@ def initialise(network: nn.Module) -> None:
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
             if module.padding_idx is not None:
                 nn.init.zeros_(module.weight[module.padding_idx])
+
+
+def after_prefix(prefix: Sequence[int], ids: Tensor) -> Tensor:
+    """ids (B, T) -> (B, P + T), each row after the prefix."""
+    if not prefix:
+        return ids
+    return torch.cat([ids.new_tensor(prefix).expand(len(ids), -1), ids], 1)
 
 
 def mean_of_real(states: Tensor, real: Tensor) -> Tensor:

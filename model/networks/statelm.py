@@ -26,7 +26,7 @@ from dragoman.model.layers.state_space import StateSpace
 from dragoman.model.layers.transformer_layers import Activation, FeedForward, NormKind, NormPlace, Sublayer, last_norm
 from dragoman.model.networks.language_network import EVALUATION, LanguageNetwork
 from dragoman.model.networks.network import State, initialise
-from dragoman.model.ranges import Count, Part, check_ranges
+from dragoman.model.ranges import Count, Part, Positive, check_ranges
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import PAD
 
@@ -48,6 +48,7 @@ class StateLanguageConfig:
     norm_kind: NormKind = "layer"
     activation: Activation = "gelu"
     activation_dropout: Part | None = None  # dropout of the feed-forward layers' inner states; None: as `dropout`
+    norm_epsilon: Positive | None = None  # added to a normalisation's variance; None: 1e-5, rms 1e-6
     heads: Count = 4  # linear
     max_positions: Count = 256  # linear: tokens that are seen at a time
     states: Count = 16  # selective: of each channel

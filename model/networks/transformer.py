@@ -3,7 +3,6 @@
 Letters: B batch, S source length, T target length, H heads, D width, F feed-forward width, V vocabulary.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -21,18 +20,19 @@ from dragoman.model.layers.transformer_layers import (
     EncoderLayer,
     NormKind,
     NormPlace,
+    Switches,
     check_layers,
     embed,
     last_norm,
 )
-from dragoman.model.networks.network import Memory, State, Tie, TranslationNetwork, initialise
+from dragoman.model.networks.network import Memory, State, Tie, TranslationNetwork, after_prefix, initialise
 from dragoman.model.ranges import Count, Part, TwoOrMore, Whole
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.model.text.tokenizer import BOS, PAD
 
 
 @dataclass
-class TransformerConfig:
+class TransformerConfig(Switches):
     """Sizes and switches; the defaults are the paper's base model."""
 
     architecture: Literal["transformer"] = "transformer"
@@ -198,13 +198,6 @@ def relative_positions(config: TransformerConfig, both_ways: bool) -> RelativePo
     if config.positions != "relative":
         return None
     return RelativePositions(config.heads, config.relative_buckets, config.relative_distance, both_ways)
-
-
-def after_prefix(prefix: Sequence[int], ids: Tensor) -> Tensor:
-    """ids (B, T) -> (B, P + T), each row after the prefix."""
-    if not prefix:
-        return ids
-    return torch.cat([ids.new_tensor(prefix).expand(len(ids), -1), ids], 1)
 
 
 def check_prefixes(config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> None:

@@ -106,7 +106,7 @@ def encode_words(tokenizer: Tokenizer, texts: Sequence[Sequence[str]]) -> list[t
 
     Each word is encoded by itself, in a corpus as in a request; one that the tokenizer leaves out is UNK.
     """
-    rows = iter(tokenizer.encode([word for words in texts for word in words]))
+    rows = iter(tokenizer.encode_after_space([word for words in texts for word in words]))
     unknown = np.array([UNK], tokenizer.dtype)
     found = []
     for words in texts:

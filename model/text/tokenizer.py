@@ -1,8 +1,8 @@
 """Text to ids and back: the interface of every tokenizer, and the pair that a translation model needs.
 
-The kinds have their own files: `subwords.py` (SentencePiece BPE and unigram), `words.py` (words and characters);
-`tokenizers.py` trains and loads them. `normalise.py` prepares their texts. Ids 0 to 5 mean the same in
-every vocabulary.
+The kinds have their own files: `subwords.py` (SentencePiece BPE and unigram), `words.py` (words and characters),
+`huggingface_tokenizer.py` (those of other programs' models); `tokenizers.py` trains and loads them. `normalise.py`
+prepares their texts. Ids 0 to 5 mean the same in every vocabulary.
 """
 
 import hashlib
@@ -21,10 +21,11 @@ from dragoman.model.ranges import Count, ShareAboveZero, Whole
 PAD, UNK, BOS, EOS, MASK, SEP = range(6)
 SPECIAL: dict[str, int] = {"pad": PAD, "unk": UNK, "bos": BOS, "eos": EOS, "mask": MASK, "sep": SEP}
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>", "<mask>", "<sep>")
+SUBWORDS = ("bpe", "unigram", "huggingface")  # kinds whose pieces begin with U+2581 where a word begins
 UNKNOWN_SURFACE = "⁇"  # the text of an unknown id; SentencePiece's own choice
 
 Ids: TypeAlias = NDArray[np.unsignedinteger[Any]]  # 1-D, uint16 or uint32, without BOS and EOS
-Kind: TypeAlias = Literal["bpe", "unigram", "words", "characters"]
+Kind: TypeAlias = Literal["bpe", "unigram", "words", "characters", "huggingface"]
 Stored: TypeAlias = Kind | Literal["labels"]  # kinds of files; labels are not trained as text is
 
 
@@ -33,7 +34,7 @@ class TokenizerConfig:
     """The training of a tokenizer. `vocabulary` counts the special ids."""
 
     name: str = "bpe"
-    type: Kind = "bpe"
+    type: Kind = "bpe"  # huggingface: that of an imported model, by same_as
     vocabulary: Count = 10_000  # at most; a small corpus may give fewer, which is reported
     joint: bool = True  # one vocabulary for both languages; false: one per side
     min_count: Count = 1  # words, characters: rarer ones become <unk>
@@ -64,6 +65,10 @@ class Tokenizer(ABC):
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         """Returns the ids of each text, without BOS and EOS; an empty text gives an empty array."""
+
+    def encode_after_space(self, texts: Sequence[str]) -> list[Ids]:
+        """Returns the ids of texts that stand after a space in their line, where a vocabulary tells them apart."""
+        return self.encode(texts)
 
     @abstractmethod
     def decode(self, ids: Sequence[Sequence[int] | NDArray[Any]]) -> list[str]:

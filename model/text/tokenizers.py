@@ -10,6 +10,7 @@ from typing import Any
 
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.text.case_markers import MARKERS
+from dragoman.model.text.huggingface_tokenizer import HuggingFaceTokenizer
 from dragoman.model.text.labels import LabelTokenizer
 from dragoman.model.text.letters import DOTLESS, case_language, check_segmenter
 from dragoman.model.text.subword_training import train_subwords
@@ -22,6 +23,7 @@ CLASSES: dict[str, type[Tokenizer]] = {
     "unigram": UnigramTokenizer,
     "words": WordTokenizer,
     "characters": CharacterTokenizer,
+    "huggingface": HuggingFaceTokenizer,
     "labels": LabelTokenizer,
 }
 LEAST_COVERAGE = 0.98  # SentencePiece takes no less
@@ -96,6 +98,8 @@ def check_config(config: TokenizerConfig) -> None:
         UserError: a vocabulary without room, a coverage that SentencePiece refuses, rules for words where there are
             none, a segmenter that is not installed.
     """
+    if config.type == "huggingface" and config.same_as is None:
+        raise UserError("tokenizer.type=huggingface: is not trained; name the model that has it: tokenizer.same_as=RUN")
     if config.vocabulary <= len(SPECIAL):
         raise UserError(f"tokenizer.vocabulary={config.vocabulary}: the special ids alone need {len(SPECIAL)}")
     if config.type not in ("bpe", "unigram") and (config.sentinels or config.case_markers):

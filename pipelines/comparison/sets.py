@@ -141,11 +141,7 @@ def page_of_split(config: Config, bundle: TranslationBundle, folder: Path, run: 
 
 
 def open_judges(config: Config) -> dict[str, Judge]:
-    """Returns the learned metrics among `evaluate.metrics`.
-
-    Raises:
-        UserError: no folder is given for one, or it cannot be read.
-    """
+    """Returns the learned metrics among `evaluate.metrics`."""
     settings, device = config.evaluate, pick_device(config.cluster.device)
     openers: dict[MetricName, Callable[[Path], Judge]] = {
         "comet": lambda folder: Comet(folder, device),

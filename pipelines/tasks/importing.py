@@ -2,7 +2,6 @@
 
 import logging
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import file_sha256
 from dragoman.model.huggingface.folder import Folder, ImportOptions
 from dragoman.model.huggingface.hub import fetch
-from dragoman.model.huggingface.read import changed_settings, read_model, save_imported
+from dragoman.model.huggingface.read import is_of_one_language, read_model, save_imported
 from dragoman.model.languages import check_language, is_single, same_language, split_pair
 from dragoman.model.names import check_name
 from dragoman.model.runs.paths import BUNDLE
@@ -92,28 +91,37 @@ def save_model(config: ImportRoot, source: str, path: Path, origin: Mapping[str,
     """Writes the bundle of a folder of transformers, and tells how to go on with it."""
     folder = Folder(path)
     stated = stated_pair(folder)
-    pair = config.pair if again.gives("pair") else stated or pair_of_name(source)
+    one = is_of_one_language(folder)
+    if one:
+        pair = language_of(config, folder)
+    else:
+        pair = config.pair if again.gives("pair") else stated or pair_of_name(source)
     refuse_other_pair(config, pair, stated if folder.config.get("model_type") == "marian" else None)
-    first, second = split_pair(pair)
+    first, second = (pair, pair) if one else split_pair(pair)
     settings = config.imports
     options = ImportOptions(first, second, settings.source_token, settings.target_token, settings.prefix)
     imported = read_model(folder, options)
     save_imported(config.run_dir / BUNDLE, imported, folder, pair, origin)
     logger.info(f"{config.run_dir / BUNDLE}: {imported.network.parameter_count():,} parameters, {pair}")
-    words = [f"model.{key}={written(value)}" for key, value in changed_settings(imported).items()]
+    if imported.notes.get("head"):
+        logger.warning(f"{source}: holds no layer that predicts tokens; `dragoman fill` would guess at random")
     kind = imported.tokenizers.source.type
     logger.info(
-        "fine-tune it: dragoman shard tokenizer=%s tokenizer.same_as=%s ..., then: dragoman train "
-        "model=transformer_base train.init_from=%s %s ...",
-        kind, config.name, config.name, shlex.join(words),
-    )  # fmt: skip
+        f"fine-tune it: dragoman shard tokenizer={kind} tokenizer.same_as={config.name} ..., then: dragoman train "
+        f"train.init_from={config.name} ..."
+    )
 
 
-def written(value: Any) -> str:
-    """Returns a value as a command line has it."""
-    if isinstance(value, bool) or value is None:
-        return {True: "true", False: "false", None: "null"}[value]
-    return str(value).replace(" ", "")
+def language_of(config: ImportRoot, folder: Folder) -> str:
+    """Returns the language of an encoder or a language model: `pair`, else that of README.md's front matter.
+
+    Raises:
+        UserError: neither gives one.
+    """
+    pair = config.pair if again.gives("pair") else folder.front_matter("language")
+    if pair is None or not is_single(pair):
+        raise UserError(f"{folder.path}: reads texts of one language; give it, such as pair=en")
+    return check_language(pair, "pair")
 
 
 def stated_pair(folder: Folder) -> str | None:

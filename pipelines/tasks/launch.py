@@ -105,12 +105,7 @@ def check(config: Config) -> None:
 
 @contextlib.contextmanager
 def claim_run(run: Run) -> Iterator[Signals]:
-    """Reserves the run for this command within the block, and lets signals end it in order.
-
-    Raises:
-        UserError: another command trains it.
-        Interrupted: a signal came.
-    """
+    """Reserves the run for this command within the block, and lets signals end it in order."""
     claimed = lock.hold_run(run.folder, run.name) if is_first() else contextlib.nullcontext()
     with claimed, signals(run.folder) as received:
         yield received

@@ -26,7 +26,7 @@ from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.runs.paths import EMBEDDINGS
 from dragoman.model.settings import Side
 from dragoman.model.shards.manifest import manifest_hash, read_manifest
-from dragoman.model.text.tokenizer import SPECIAL, UNK, Tokenizer, TokenizerPair
+from dragoman.model.text.tokenizer import SPECIAL, SUBWORDS, UNK, Tokenizer, TokenizerPair
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks import kept
@@ -34,7 +34,6 @@ from dragoman.pipelines.tasks import kept
 logger = logging.getLogger(__name__)
 
 FILE = EMBEDDINGS
-SUBWORDS = ("bpe", "unigram")
 WORD_START = "▁"  # U+2581: SentencePiece's pieces at the start of a word begin with it
 
 

@@ -113,12 +113,7 @@ class SendingThread:
         self._writing = self._writer.submit(write_and_tell)
 
     def close(self, orderly: bool = True) -> None:
-        """Sends the rest, for as long as patience lasts.
-
-        Raises:
-            StaleAttemptError, or the error of writing: if `orderly`.
-            ServiceError: not all was sent.
-        """
+        """Sends the rest, for as long as patience lasts."""
         problem: BaseException | None = None
         try:
             self._wait_written()

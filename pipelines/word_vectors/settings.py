@@ -6,7 +6,7 @@ from typing import Literal
 from dragoman.model.ranges import Amount, Count, Positive, Whole, check_ranges
 from dragoman.model.word_vectors.formats import Format
 
-Backend = Literal["numba", "torch", "triton", "ddp"]
+Backend = Literal["numba", "torch", "triton"]
 
 
 @dataclass

@@ -26,6 +26,7 @@ from dragoman.model.ranges import check_ranges
 from dragoman.model.settings import DecodeConfig
 from dragoman.services.commands.lines import batches, open_input, read_lines, to_column
 from dragoman.services.commands.output import open_output
+from dragoman.services.commands.translate import refuse_other_pair
 from dragoman.services.models.source import bundle_directory
 from dragoman.services.settings import ScoreConfig
 
@@ -111,9 +112,11 @@ def choose_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfi
                     f"{name or directory} holds a language model, which scores the texts of score.input"
                 )
         texts = load_text_bundle(directory, "language")
+        refuse_other_pair([languages_of(texts.pair)])
         return open_text_scorer(texts, config.device), None, languages_of(texts.pair)
     check_translates(directory, name)
     bundle = load_bundle(directory)
+    refuse_other_pair([bundle.languages])
     return open_scorer(bundle, config.device), bundle.decode if config.searched else None, bundle.languages
 
 

@@ -4,15 +4,15 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
-from dragoman.conf import compose
+from dragoman.conf import again, compose
 from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.errors import UserError
 from dragoman.model.inference.losses import Losses
 from dragoman.model.inference.translator import Alternative, Translation
-from dragoman.model.languages import MANY, nearest
+from dragoman.model.languages import MANY, nearest, same_pair
 from dragoman.model.ranges import check_ranges
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.sentences import join, split
@@ -88,11 +88,23 @@ def into(served: LoadedModel, target: str | None) -> LoadedModel:
         UserError: the model does not translate into it, or it has several target languages and none is asked for.
     """
     pairs = [pair for pair in served.prefixes if served.target == MANY] or [(served.source, served.target)]
+    refuse_other_pair(pairs)
     targets = tuple(dict.fromkeys(language for _, language in pairs))
     found = nearest(target, targets) if target else targets[0] if len(targets) == 1 else None
     if found is None:
         raise UserError(f"translate.to={target or 'null'}: this model translates into {', '.join(targets)}; choose one")
     return served.into(*next(pair for pair in pairs if pair[1] == found))
+
+
+def refuse_other_pair(pairs: Iterable[tuple[str, ...]]) -> None:
+    """Refuses the command line's `pair` if it is none of the model's pairs, or its one language.
+
+    Raises:
+        UserError: names both.
+    """
+    given, own = again.given("pair"), ["-".join(pair) for pair in pairs]
+    if given is not None and not any(same_pair(given, pair) for pair in own):
+        raise UserError(f"pair={given}: the model is of {', '.join(own)}; leave pair out, or name another model")
 
 
 def text_options(config: TranslateConfig) -> TextOptions:

@@ -148,9 +148,21 @@ class RouteTranslator:
                     for text in texts:
                         text.stand_ins = known
                 for asked in await aside(given, lambda: pending(texts)):
-                    model = await self._aligning(served, needed=aligned) if aligned or asked.aligned else served
-                    translations = check_translations(await self.ask(model, asked.lines, asked.nbest(nbest)))
+                    question = asked.lines, asked.nbest(nbest), aligned or asked.aligned
+                    translations = await self.ask_model(served, *question, needed=aligned)
                     await aside(given, partial(asked.take, translations))
+
+    async def ask_model(
+        self, served: LoadedModel, lines: list[str], nbest: int, aligned: bool, needed: bool = False
+    ) -> list[Translation]:
+        """Returns a model's translations of lines, with attention if it has any and `aligned`.
+
+        Raises:
+            HTTPException: 400, the model has no attention and it is `needed`; 500, a line cannot be translated; and as
+                `ask`.
+        """
+        model = await self._aligning(served, needed) if aligned else served
+        return check_translations(await self.ask(model, lines, nbest))
 
     async def _aligning(self, served: LoadedModel, needed: bool) -> LoadedModel:
         """Returns the model with attention, loaded on another thread; the model itself if it has none and none is

@@ -176,7 +176,7 @@ class Registry:
         if self.uri.startswith("sqlite:///") and not Path(self.uri.removeprefix("sqlite:///")).is_file():
             raise UserError(
                 f"tracking_uri: {self} is not there: no model has been trained here yet. `dragoman demo` trains one in "
-                "minutes; a bundle's folder is named by the verb's key, such as translate.bundle=PATH"
+                "minutes; a bundle's folder or a run is named by the verb's key that ends in .bundle, see --help"
             )
         return mlflow_client(self.uri)
 

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -93,16 +93,34 @@ class Pool:
 
     def _answer(self, owner: str, question: str, answer: "Future[str]") -> None:
         try:
-            with self._process(owner) as process:
+            with self.session(owner) as ask:
                 answer.set_running_or_notify_cancel()
-                line = process.ask(question, self.computing)
-                if not line:  # it is going, even if it has not gone yet
-                    process.end()
-            if self._closed:
-                raise PoolClosedError("the service stops")
+                line = ask(question)
             answer.set_result(line)
         except Exception as problem:  # for whoever asked
             answer.set_exception(PoolClosedError("the service stops") if self._closed else problem)
+
+    @contextlib.contextmanager
+    def session(self, owner: str) -> Iterator[Callable[[str], str]]:
+        """Yields what asks one process: a question, and answers to what that asks back. Raises as `ask`, but BusyError.
+
+        A process whose session fails in the middle is ended.
+        """
+        with self._process(owner) as process:
+
+            def ask(question: str) -> str:
+                line = process.ask(question, self.computing)
+                if not line:  # it is going, even if it has not gone yet
+                    process.end()
+                if self._closed:
+                    raise PoolClosedError("the service stops")
+                return line
+
+            try:
+                yield ask
+            except BaseException:
+                process.end()
+                raise
 
     def close(self) -> None:
         """Ends the processes, whatever they are at."""

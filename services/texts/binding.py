@@ -20,10 +20,8 @@ from dragoman.services.texts.runs import Mask, Node, Run, Span, Tag, ordered
 RAISED = frozenset(("sup", "sub"))
 COPIED = frozenset(("sup", "sub", "kbd"))  # what touches a word in them is copied with it
 RUBY = frozenset(("rt", "rp"))  # a word's sound is no part of the word
-APART = frozenset(("a", "label", "button", "option"))  # two of them side by side are two texts
-LOOKS = frozenset(
-    ("b", "i", "em", "strong", "u", "mark", "*", "**", "_", "__")
-)  # of letters in a word: <b>Java</b>Script
+APART = frozenset(("a", "label", "button", "option", "ins", "del"))  # two of them side by side are two texts
+BREAKS = frozenset(("break", "element", "emoji", "image", "symbol"))
 KEYS = frozenset(("code", "kbd", "samp", "var"))
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}\p{N}]+)*")
 _REFERENCE = regex.compile(r"[\[(](?:\p{N}{1,3}|\p{Ll}{1,4})[\])]|\p{N}{1,3}|[*†‡§]{1,3}")
@@ -32,6 +30,8 @@ _UNIT = regex.compile(rf"(?<![\w])(?:{UNITS})$")
 MOST_INSIDE = 2  # tags inside of a word that are put around all of it
 _OPENERS = "([{\"'“‘«„¿¡"
 _FEED, _BLANKS = regex.compile(r"[\t-\r\x1c-\x1e\x85\u2028\u2029]"), regex.compile(r"\s++")  # what ends a line
+# Between two letters, what is no word is the end of a text, but for these.
+_WITHIN = regex.compile(r"<(?:!--|wbr\b|[se]c\b|[be]x\b|[be]pt\b|it\b)")
 _JOINTS = regex.compile(r"[+/:.@&_~-]{1,2}")
 
 
@@ -40,24 +40,33 @@ def bind(run: Run, counts: bool = False) -> Run:
 
     `counts`: a # stands for a number, as in a plural's branch.
     """
-    markup = run.form.kind in ("html", "xml")
     if not (run.masks or run.tags or counts) and is_ordinary(run.text) and not _FEED.search(run.text):
         return run
     _take_references(run)
     run.borders = _borders(run)
     found = (mask for edge in _between(run) for mask in find_masks(run.text, *edge))
-    if markup:
-        found = (mask for mask in found if mask.kind not in ("tag", "element", "entity"))
+    if run.form.kind == "html":  # a reader of the page sees such a tag as a word
+        found = (replace(mask, anchor=mask.anchor and mask.kind != "tag") for mask in found)
     _merge(run, found)
     if counts:
         _merge(run, (Mask(at, at + 1, "count", "#") for at, sign in enumerate(run.text) if sign == "#"))
     _merge(run, _feeds(run))
+    run.borders = sorted({*run.borders, *_breaks(run)})
     _glue(run)
     return run
 
 
 def _between(run: Run) -> Iterator[Span]:
     return itertools.pairwise((0, *run.borders, len(run.text)))
+
+
+def _breaks(run: Run) -> Iterator[int]:
+    """Yields where a break, an image or an emoji stands between two letters."""
+    for mask in run.masks:
+        before, after = run.text[mask.start - 1 : mask.start], run.text[mask.end : mask.end + 1]
+        within = before.isalnum() if mask.raw.startswith("<input") else before.isalpha() and after.isalpha()
+        if within and mask.anchor and mask.kind in BREAKS and not _WITHIN.match(mask.raw):
+            yield mask.start
 
 
 def _feeds(run: Run) -> Iterator[Mask]:
@@ -150,14 +159,11 @@ def _borders(run: Run) -> list[int]:
     starts, ends = defaultdict[int, set[str]](set), defaultdict[int, set[str]](set)
     text = run.text
     for tag in run.tags:
-        name = "" if tag.name in LOOKS and text.find(" ", tag.start, tag.end) < 0 else tag.name
+        named = tag.name in APART | RUBY | RAISED or text.find(" ", tag.start, tag.end) >= 0
+        name = tag.name if named else ""  # of letters in a word: <b>Java</b>Script
         starts[tag.start].add(name)
         ends[tag.end].add(name)
-    found = {
-        mask.start
-        for mask in run.masks
-        if mask.raw.startswith("<input") and _WORD.search(text[mask.start - 1 : mask.start])
-    }
+    found = set[int]()
     for place in starts.keys() | ends.keys():
         counted = text[place : place + 1].isdigit() and not starts[place] and not ends[place] & RAISED
         counted = counted and _NATURAL.search(text, max(0, place - 12), place) is not None  # <b>Total</b>5
@@ -171,7 +177,7 @@ def _divides(left: str, right: str, closed: set[str], opened: set[str]) -> bool:
     if (closed | opened) & RUBY:
         return True
     one, other = left[-1:], right[:1]
-    if not one or one.isspace() or not other.isalnum() or (closed | opened) & RAISED:
+    if not one or one.isspace() or not (other.isalnum() or other in "$€£¥") or (closed | opened) & RAISED:
         return False
     if not (closed and opened):
         return (

@@ -187,13 +187,13 @@ def _make_run(token: Token, glue: Sequence[str], raw: str, reader: Reader, refer
             mask = Mask(0, 0, "image", written(as_written), anchor=True)
             if has_letter(child.content) and "\n" not in as_written:
                 end = as_written[2 + len(child.content) :]
-                mask.inner = ["![", bind(Run(child.content, name="alt")), _closing(end, child.content)]
+                mask.inner = ["![", bind(Run(child.content)), _closing(end, child.content)]
             grower.add(mask)
         elif child.type in ("softbreak", "hardbreak"):
             soft = child.type == "softbreak"
             grower.add(Mask(0, 0, "soft" if soft else "border", next(ends, "\n" if soft else "  \n"), anchor=True))
         elif child.type == "html_inline":
-            add_tag(grower, written(child.content), within=MARKS)
+            add_tag(grower, written(child.content), reader.form, within=MARKS)
         elif child.type == "text_special" and (SPECIAL.search(child.content) or started.isdigit()):
             grower.add(Mask(0, 0, "escape", child.markup, anchor=True))
         else:

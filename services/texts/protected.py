@@ -18,12 +18,15 @@ _KINDS = {
     "url": r"""(?:https?|ftps?|file|wss?|git|ssh|mailto|tel):(?://)?(?:[^\s<>"“”«»`()\ufffc]|\([^\s()<>"\ufffc]*\))+(?<![.,;:!?…'’\]}}*_])"""
     rf"""|(?<![\w@.-])(?:www\.[^\s<>"\ufffc]*[\w/]|[\w-]+(?:\.[\w-]+)*\.(?:{_DOMAINS})\b(?!\.\w)(?:/[^\s<>"\ufffc]*[\w/])?)""",
     "email": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
-    "code": r"(?<!`)(?P<tick>`{1,3})(?!`)(?:(?!(?P=tick)(?!`))[^\n])+(?P=tick)(?!`)",
-    "placeholder": r"<%[^<>%\n]{0,500}%>|\{\{[^{}\n]*\}\}"
-    r"|\$\{[^{}\n]*\}|\$\([^()\n]*\)|\{%(?:(?!\{%)[^\n])*?%\}|#\{[^{}\n]*\}|%\{[^{}\n]*\}"
+    "code": r"(?<!`)(?P<tick>`{1,3})(?!`)(?:(?!(?P=tick)(?!`))[^\n])+(?P=tick)(?!`)"
+    r"|(?P<math>\${1,2})(?=[^\s$])(?=[^$\n]{0,200}[\\^_=])[^$\n]{1,200}(?<!\s)(?P=math)(?!\d)",
+    "reference": r"\[\^[^\s\[\]]{1,80}\]",
+    "break": r"\\(?:N|[nrt](?![a-z]))",
+    "placeholder": r"<%[^<>%\n]{0,500}%>|<\?[^<>?\n]{0,500}\?>|\{\{\{[^{}\n]*\}\}\}|\{\{[^{}\n]*\}\}"
+    r"|\{[:#.][^{}\n]{0,200}\}|\$\{[^{}\n]*\}|\$\([^()\n]*\)|\{%(?:(?!\{%)[^\n])*?%\}|#\{[^{}\n]*\}|%\{[^{}\n]*\}"
     r"|\{[^{}\s,;]{0,80}\}|\{\s?[\w.]+\s?(?:,\s?\w+\s?){1,2}\}"
     r"|%(?:\(\w+\)|\d++\$)?[#0+-]*+(?:\d++|\*)?+(?:\.\d++)?+(?:hh?|ll?|[Lzjtq])?[diouxXeEfFgGcrsaA@](?![A-Za-z])"
-    r"|%\w+%|%%|\$\w+\$|(?<![\w$])\$[A-Za-z_]\w*",
+    r"|%\w+%|%%|\$[^\W\d]\w*\$|(?<![\w$])\$[A-Za-z_]\w*",
     "element": rf"<{_TAG}/>",
     "tag": rf"</?{_TAG}>|<\d[\d:.]{{1,20}}>|<!--(?:(?!<!--).)*?-->",
     "entity": r"&(?:[A-Za-z]\w*|#\d+|#x[0-9A-Fa-f]+);",
@@ -35,12 +38,12 @@ _KINDS = {
     r"|(?<![^\s(])(?:[:;=8xX][-o']?[)(\]\[DPpOo/\\|*3]|<3|\^\^|:-?'\()(?![\w/])",
     "path": r"(?<![\w/.<])(?:~|\.{1,2})?(?:/[\w.@+-]+){2,}/?|(?<!\w)[A-Za-z]:\\[^\s\"<>|]*",
     "mention": r"(?<![\w@#/])[@#](?!\d+\b)\w[\w.-]*\w",
-    "number": rf"(?<![\w])(?:[-+−±~≈]|[<>≤≥]=?\s?)?(?:\p{{Sc}}\s?)?(?:{_DIGITS})"
+    "number": rf"(?:(?<![\w])|(?=\p{{Sc}}))(?:[-+−±~≈]|[<>≤≥]=?\s?)?(?:\p{{Sc}}\s?)?(?:{_DIGITS})"
     rf"(?:\s?(?:{UNITS})(?![\w])|\s?[%‰\p{{Sc}}](?!\p{{Nd}})|\s?°\s?[CFK]?(?!\w)|[\w'’]*(?:[-.][\w]*\p{{Nd}}\w*)*)"
     r"|(?<![\w-])(?=[\p{L}_])[\w-]{1,40}?\p{Nd}[\w-]*(?:[.,:/]\p{Nd}[\w-]*)*",
     "symbol": r"[[\p{So}\p{Sm}\p{Co}]--[+<>=|~°]]+",
 }
-ANCHORS = frozenset(("tag", "shortcode", "emoji", "symbol"))
+ANCHORS = frozenset(("break", "reference", "tag", "shortcode", "emoji", "symbol"))
 PATTERN = regex.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _KINDS.items()), regex.VERSION1)
 LONGEST_MESSAGE, MOST_TRIES = 4_000, 200  # characters of a plural or select; braces of a text that begin none
 _ORDINARY = regex.compile(r"[\p{L}\p{M}\s.,!?;'’\"“”„()-]*+")  # a text in which nothing is masked

@@ -1,11 +1,11 @@
 """The certificate of a translation: what became of everything that must not change. Plain values for JSON."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dragoman.services.texts.glossary import article_before
-from dragoman.services.texts.parts import RunState
+from dragoman.services.texts.parts import Part, RunState
 from dragoman.services.texts.runs import Place, Run, Tag, Unit
 
 JOINED = ("lost", "cut", "long", "loops", "untranslated", "returned")  # lists
@@ -68,24 +68,20 @@ def make_report(
         else:
             found["placeholders"].append({"text": what.raw, "kind": what.kind, **entry})
     parts = [part for state in states for part in state.parts]
-    returned = [{"text": state.run.raw or state.run.text, "why": state.problem} for state in states if state.problem]
-    limited = [text for state in states for text in state.limited]
-    report: dict[str, Any] = {
-        "complete": not (missing or returned or any(part.truncated or part.untranslated for part in parts)),
-        "sentences": len(parts),
-        **{name: entries for name, entries in found.items() if entries},
+
+    def lines(flagged: Iterable[Part]) -> list[str]:
+        return [part.line.text.removesuffix(part.line.stop) for part in flagged if part.line]
+
+    lists = {
+        **found,
+        "lost": list(missing),
+        "returned": [
+            {"text": state.run.raw or state.run.text, "why": state.problem} for state in states if state.problem
+        ],
+        "long": [text for state in states for text in state.limited],
+        "cut": lines(part for part in parts if part.truncated),
+        "untranslated": lines(part for part in parts if part.untranslated),
+        "loops": lines(part for part in parts if part.looped),
     }
-    if missing:
-        report["lost"] = list(missing)
-    if returned:
-        report["returned"] = returned
-    if limited:
-        report["long"] = limited
-    for name, flagged in (
-        ("cut", [part for part in parts if part.truncated]),
-        ("untranslated", [part for part in parts if part.untranslated]),
-        ("loops", [part for part in parts if part.looped]),
-    ):
-        if flagged:
-            report[name] = [part.line.text.removesuffix(part.line.stop) for part in flagged if part.line]
-    return report
+    whole = not (missing or lists["returned"] or any(part.truncated or part.untranslated for part in parts))
+    return {"complete": whole, "sentences": len(parts), **{name: entries for name, entries in lists.items() if entries}}

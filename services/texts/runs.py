@@ -6,7 +6,7 @@ is its text with a `Place` for each unit; `Writer` writes both.
 """
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -103,7 +103,6 @@ class Run:
     tags: list[Tag] = field(default_factory=list)  # properly nested, an outer one before its inner ones
     form: Form = Form()
     split_lines: bool = True  # False: a line feed is a blank, as in HTML
-    name: str = ""  # where it stands in the document: "alt", "title" ...
     raw: str = ""  # as it was written; "": as `source` writes it
     parsed: Any = None  # of Markdown: its tokens, the document's references, what stands between its lines
     borders: Sequence[int] = ()  # places that no sentence goes over
@@ -111,6 +110,11 @@ class Run:
     def inside(self, start: int, end: int) -> list[Mask]:
         """Returns the masks that lie in a part of the text."""
         return _inside(self.masks, start, end)
+
+    def touches(self, start: int, end: int) -> bool:
+        """Returns True if a mask lies in a part of the text, or over its borders."""
+        at = bisect_right(self.masks, start, key=lambda mask: mask.end)
+        return at < len(self.masks) and self.masks[at].start < end
 
     def outside(self, start: int, end: int) -> list[str]:
         """Returns a part of the text without its masks, in the pieces that they leave."""
@@ -126,7 +130,8 @@ class Run:
 
     def add_masks(self, masks: Iterable[Mask]) -> None:
         """Adds masks where none is."""
-        self.masks = sorted((*self.masks, *masks), key=lambda mask: mask.start)
+        for mask in masks:
+            insort(self.masks, mask, key=lambda mask: mask.start)
 
     @property
     def units(self) -> list[Unit]:

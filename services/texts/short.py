@@ -19,7 +19,7 @@ Form = Literal["", "small", "given"]  # the line as any other; in small letters;
 NBEST = 5  # answers to it
 BETTER = 0.5  # of the log probability, by which another form has to be more probable
 _WORD = regex.compile(r"[\p{L}\p{M}]+")
-_TWICE = regex.compile(r"(?<![\p{L}\p{M}])([\p{L}\p{M}]+)(?:\s+\1(?![\p{L}\p{M}]))+", regex.IGNORECASE)
+_TWICE = regex.compile(r"(?<![\p{L}\p{M}'’])([\p{L}\p{M}]+)(?:\s+\1(?![\p{L}\p{M}]))+", regex.IGNORECASE)
 
 
 def is_short(line: Line) -> bool:

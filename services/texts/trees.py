@@ -53,6 +53,10 @@ _DOUBLE, _SINGLE = (rf"[^{quote}<{{]*+(?:(?:{_INSIDE}|[<{{])[^{quote}<{{]*+)*+" 
 _TAG = re.compile(rf"""</?(?P<name>[^\s/<>]++)(?:{_INSIDE}|=\s*+(?:"{_DOUBLE}"|'{_SINGLE}')|[^<>])*+>""", re.DOTALL)
 _CUT_TAG = re.compile(r"</?(?P<name>[^\s/<>]++)[^<>]*+>")
 _ATTRIBUTE = re.compile(rf"""([^\s"'<>/=]++)(?:\s*+=\s*+(?:"({_DOUBLE})"|'({_SINGLE})'|([^\s"'<>]++)))?""", re.DOTALL)
+_CODE = re.compile(  # of XLIFF and TMX
+    r"<(?:(?P<begin>bpt|bx|sc|x(?=[^>]*\bid=.START_))|(?P<end>ept|ex|ec|x(?=[^>]*\bid=.CLOSE_)))\b"
+    r"[^>]*?\b(?:rid|startRef|id|i)=.(?:START_|CLOSE_)?(?P<key>[^\"'>]*)"
+)
 _REFERENCE = re.compile(r"&(?:#x([0-9A-Fa-f]+)|#([0-9]+)|amp|lt|gt|quot|apos);")  # of XML
 
 
@@ -258,4 +262,22 @@ def read_xml_tree(text: str) -> Element:
         column = problem.offset - (len(f"<{ROOT}>") if problem.lineno == 1 else 0)
         what = expat.ErrorString(problem.code)
         raise UserError(f"XML: {what} (line {problem.lineno}, column {max(0, column) + 1})") from None
-    return _Reader(text, "XML").read()
+    return _pair(_Reader(text, "XML").read())
+
+
+def _pair(element: Element) -> Element:
+    """Makes one element of two codes of XLIFF that begin and end formatting, and of what is between them."""
+    levels: list[tuple[str, list[Child]]] = [("", [])]
+    for child in element.children:
+        code = _CODE.match(child.opening) if isinstance(child, Element) else None
+        if code and code["begin"]:
+            levels.append((code["key"], []))
+        key, inside = levels[-1]
+        if code and code["end"] and key == code["key"]:
+            levels.pop()
+            opening, *between = inside
+            levels[-1][1].append(Element("g", source_of(opening), between, source_of(child)))
+        else:
+            inside.append(_pair(child) if isinstance(child, Element) else child)
+    element.children = [child for _, inside in levels for child in inside]
+    return element

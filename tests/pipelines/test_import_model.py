@@ -21,7 +21,7 @@ def test_an_imported_model_is_the_bundle_of_a_run_and_says_how_to_go_on(
     assert main(["import", "given/opus-mt-en-de", "registry.register=false", "tracking.offline=true"]) == 0
     facts = read_facts(tmp_path / "artifacts" / "runs" / "opus-mt-en-de" / "bundle")
     assert (facts["pair"], facts["imported"]["license"]) == ("en-de", "apache-2.0")
-    assert "train.init_from=opus-mt-en-de model.width=32" in caplog.text
+    assert "tokenizer.same_as=opus-mt-en-de ..., then: dragoman train train.init_from=opus-mt-en-de" in caplog.text
     assert main(["import", "given/opus-mt-en-de", "registry.register=false", "tracking.offline=true"]) == 0, (
         "again replaces it"
     )
@@ -34,6 +34,8 @@ def test_an_imported_model_is_the_bundle_of_a_run_and_says_how_to_go_on(
         (["nowhere"], "nowhere: neither a folder nor a file"),
         (["given"], "does not say which languages it translates"),
         (["given", "pair=en-de"], "vocab.json is missing"),
+        (["encoder"], "encoder: reads texts of one language; give it, such as pair=en"),
+        (["encoder", "pair=en-de"], "encoder: reads texts of one language; give it, such as pair=en"),
         (["given", "imports.prefx=a"], "prefx"),
         (["v.txt"], "words of one language; give it, such as pair=en"),
         (["given", "pair=en-de", "name=trained"], "there is a run of this name"),
@@ -45,6 +47,8 @@ def test_refusals_are_one_line_with_exit_code_2_and_leave_nothing(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "given").mkdir()
     (tmp_path / "given" / "config.json").write_text('{"model_type": "marian"}')
+    (tmp_path / "encoder").mkdir()
+    (tmp_path / "encoder" / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "v.txt").write_text("dog 1 2\n")
     (tmp_path / "artifacts" / "runs" / "trained").mkdir(parents=True)
     before = sorted(tmp_path.rglob("*"))

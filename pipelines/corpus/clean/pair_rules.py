@@ -30,9 +30,9 @@ _WORDS, _BEHIND = (
     "|".join(sorted(names, key=len, reverse=True)) for names in (" ".join(_POWERS.values()).split(), _SIGNS)
 )
 _LARGE = regex.compile(
-    rf"(\d+(?:[.,]\d{{1,2}})?)[\s-]?(?:({_WORDS})\p{{L}}{{0,4}}(?!\p{{L}})|({_BEHIND}))", regex.IGNORECASE
+    rf"(\d+(?:[.,]\d{{1,3}})?)[\s-]?(?:({_WORDS})\p{{L}}{{0,4}}(?!\p{{L}})|({_BEHIND}))", regex.IGNORECASE
 )
-_YEARS = regex.compile(r"(?<!\d)(1\d|20)(\d\d)([-‐‑–/])(\d\d)(?!\d)")
+_YEARS = regex.compile(r"(?<!\d)((?:1\d|20)\d\d)([-‐‑–/])(\d{1,2})(?!\d)")
 _ADDRESS = regex.compile(r"(?:https?://|www\.)[^\s<>\"»“”]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _TAG = regex.compile(r"</?\p{Latin}[^<>]*>|&#?\w+;|\$?\{[^{}]*\}|%(?:\(\w+\))?[sdif]\b")
 _BRACKET = regex.compile(r"[()\[\]{}<>]")
@@ -66,12 +66,15 @@ def numbers_differ(source: str, target: str) -> bool:
     """Returns True if each side has a number that the other lacks.
 
     A number written as a word on one side passes, and so do 22:00 for 10 p.m., 1,000 for 1.000, 1 500 000 for 1.5
-    million and 1990-91 for 1990-1991.
+    million, and 1990-91 or 1998-9 for 1990-1991 and 1998-1999.
     """
     if not _differ(source, target):
         return False
-    forms = [{_written_out(text, billion) for billion in (9, 12)} for text in (source, target)]
-    return all(_differ(left, right) for left in forms[0] for right in forms[1])
+    sides = [
+        {_written_out(one, billion) for billion in (9, 12) for one in (text, _THOUSANDS.sub("", text))}
+        for text in (source, target)
+    ]
+    return all(_differ(left, right) for left in sides[0] for right in sides[1])
 
 
 def _differ(source: str, target: str) -> bool:
@@ -101,12 +104,12 @@ def _written_out(text: str, billion: int) -> str:
         return f"{whole}{part.ljust(power, '0')}" if whole != "0" else part.ljust(power, "0")
 
     def years(match: regex.Match[str]) -> str:
-        century, first, dash, last = match.groups()
-        if last == "00" and first == "99":
-            return f"{century}{first}{dash}{int(century) + 1}00"
-        return f"{century}{first}{dash}{century}{last}" if last > first else match.group()
+        first, dash, last = match.groups()
+        period = 10 ** len(last)
+        year = int(first) // period * period + int(last)
+        return f"{first}{dash}{year + period * (year <= int(first))}"
 
-    written: str = _YEARS.sub(years, _LARGE.sub(large, _THOUSANDS.sub("", text)))
+    written: str = _YEARS.sub(years, _LARGE.sub(large, text))
     return written
 
 

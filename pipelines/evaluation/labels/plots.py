@@ -1,7 +1,5 @@
 """Pictures of an evaluation of labels: the confusion matrix, calibration, numbers against the truth."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation
@@ -9,15 +7,8 @@ from dragoman.pipelines.tracking.plots import (
     BLUE,
     GREY,
     ORANGE,
-    Axes,
     Figure,
-    Points,
     clean,
-    draw_panels,
-    finish,
-    line,
-    noisy,
-    pace,
     panels,
 )
 
@@ -92,14 +83,3 @@ def numbers(evaluation: LabelEvaluation) -> Figure:
     axis.set_ylabel("found")
     clean(axis)
     return figure
-
-
-def curves(metrics: Mapping[str, Points], title: str, unit: str) -> Figure | None:
-    """Plots loss, learning rate and speed over the steps; None if nothing was measured."""
-
-    def loss(axis: Axes) -> None:
-        noisy(axis, metrics.get("nll", ()), BLUE, "training")
-        line(axis, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
-        finish(axis, "Loss", unit)
-
-    return draw_panels(metrics, {("nll", "valid_loss"): loss, **pace("labels per second", metrics)}, title)

@@ -31,17 +31,17 @@ def quota(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def owner(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Lists the owners of registered models, or gives one to an owner or a project: MODEL OWNER|project=NAME."""
+    """Lists the owners of models, or gives a model, shards or a run away."""
     names, values = split("owner", words, ("project",))
     match names:
         case [name] if values:
-            service.give_model(name, project=values["project"])
+            service.give(name, project=values["project"])
         case [name, new] if not values:
-            service.give_model(name, new)
+            service.give(name, new)
         case [] if not values:
             pass
         case _:
-            raise UserError("say which model and whose it becomes: dragoman owner MODEL OWNER|project=NAME")
+            raise UserError("say what and whose: dragoman owner MODEL|shards/NAME|runs/NAME OWNER|project=NAME")
     return table.show(service.models(), {"MODEL": "name", "OWNER": "owner", "SINCE": table.at("since")})
 
 

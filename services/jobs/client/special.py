@@ -22,7 +22,7 @@ def options(config: JobsConfig) -> Options:
     """Returns how a job is queued, as the client takes it."""
     return {
         "priority": config.priority,
-        "project": config.project or "",
+        "project": config.project,
         "after": list(config.after),
         "tags": list(config.tags),
         "notify": list(config.notify),
@@ -121,7 +121,7 @@ def submission(service: JobClient, name: str, words: Sequence[str]) -> list[str]
         first += [f"jobs.priority={PRIORITY_NAMES.get(job['priority'], 'normal')}", f"jobs.retries={job['retries']}"]
         tags = [tag for tag in job["tags"] if not tag.startswith("array-")]  # it is none of that array
         first += [f"jobs.tags=[{','.join(tags)}]"] if tags else []
-        first += [f"jobs.project={job['project']}"] if job["project"] else []
+        first += [f"jobs.project={job['project']}"]
         first += [f"jobs.max_hours={job['max_seconds'] / 3600:g}"] if job["max_seconds"] else []
     for word in words:
         if "=" not in word and not word.startswith(("-", "~")) and word != verb:

@@ -42,7 +42,7 @@ def client(config: JobsConfig, address: str, owner: str | None = None, home: str
         token,
         owner or config.owner or getpass.getuser(),
         trace=read_environment(),
-        project=config.project or "",
+        project=config.project,
     )
 
 

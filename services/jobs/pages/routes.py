@@ -6,6 +6,7 @@ Those of the list, shards, models and people are in the modules of these names.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, FastAPI, HTTPException, Path, Query, Request, Response
@@ -286,6 +287,8 @@ def _submit(router: APIRouter, site: Site) -> None:
             filled = submitting.fill_preset(site.operations.presets.get(visitor.person.owner, preset).content)
         else:
             filled = submitting.read_form(request.query_params)
+            project = visitor.person.project(request.query_params.get("project"))
+            filled = replace(filled, queuing={**filled.queuing, "project": project})
         return show(request, visitor, filled, kept=preset)
 
     @router.post("/submit")

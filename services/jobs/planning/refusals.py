@@ -33,7 +33,9 @@ OURS = {  # keys that the service sets, and sections that no verb of a job reads
     "sweep": "options of a sweep stand beside its trials' overrides",
     "line": "options of a line stand beside its steps' words",
     "serve": "the service has an endpoint already",
-    **dict.fromkeys(("clean", "embed", "export", "generate", "guess", "inspect", "query"), "no verb of a job reads it"),
+    **dict.fromkeys(
+        ("clean", "embed", "export", "generate", "guess", "inspect", "label", "query"), "no verb of a job reads it"
+    ),
     **dict.fromkeys(("rerank", "score", "translate", "verify"), "no verb of a job reads it"),
 }
 READ = ("corpora", "shards", "runs", "versions", "cache")  # folders below the home that jobs may read

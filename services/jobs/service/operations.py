@@ -100,7 +100,7 @@ class Operations:
             self.loop.capacity,
             deadline=body.by,
             admin=person.may("admin"),
-            project=body.project,
+            project=person.project(body.project),
         )
 
     def submit(self, person: Person, body: schemas.Submission, trace: str | None = None) -> Job:
@@ -110,10 +110,11 @@ class Operations:
             check_target(target, self.config.notify)
         for other in body.after:
             self.job(person, other)
-        if body.project:
-            self.loop.intake.projects.check_member(body.project, person.owner, person.may("admin"))
+        if project := person.project(body.project):
+            self.loop.intake.projects.check_member(project, person.owner, person.may("admin"))
         options: Columns = {
             **body.columns(),
+            "project": project,
             "deadline": body.by,
             "trace": trace,
             "admin": person.may("admin"),

@@ -21,7 +21,7 @@ KINDS = {  # ending -> file, its function, the media type
     ".po": ("po", "read_po", "text/x-gettext-translation"),
     ".xliff": ("xliff", "read_xliff", "application/xliff+xml"),
     ".xlf": ("xliff", "read_xliff", "application/xliff+xml"),
-    ".json": ("values", "read_json", "application/json"),
+    ".json": ("texts", "read_json", "application/json"),
 }
 PACKED = (".docx", ".pptx", ".odt", ".epub")  # no lines of text
 

@@ -18,29 +18,30 @@ from dragoman.services.texts.documents.document import Document, DocumentError
 from dragoman.services.texts.documents.inline import Group, Inline, Paragraphs, Thing, clear
 from dragoman.services.texts.documents.xml import XML_SPACE, Node, children_of, clean, copy_empty, read_xml
 
-STRICT_SPACES = b"http://purl.oclc.org/ooxml/"
+STRICT_SPACES = "http://purl.oclc.org/ooxml/"
 RELATIONS = "_rels/.rels"
 HYPHEN = "\u2011"
 
 
-@dataclass(frozen=True)
 class Names:
-    """The elements of a format, with their namespaces."""
+    """The elements of a format, with their namespace. Groups of them are given as words."""
 
-    paragraph: str
-    run: str
-    properties: str  # of a run
-    text: str
-    first: frozenset[str] = frozenset()  # properties of a paragraph, which stay at its start
-    last: frozenset[str] = frozenset()  # what stays at its end
-    around: frozenset[str] = frozenset()  # elements around runs
-    borders: frozenset[str] = frozenset()  # in a run or beside it
-    dropped: frozenset[str] = frozenset()  # what only an editor needs: spelling marks, page breaks as last seen
-    unseen: frozenset[str] = frozenset()  # attributes and elements of a formatting that nobody sees
-    hyphen: str = ""  # one at which no line breaks
-    field_mark: str = ""  # begins and ends a field
-    field_kind: str = ""  # its attribute
-    preserve: bool = False  # blanks at a text's ends need xml:space
+    def __init__(
+        self, space: str, first: str, last: str, around: str, borders: str, dropped: str, unseen: str, word: bool
+    ) -> None:
+        """`first` and `last`: properties of a paragraph, which stay there; `around`: elements around runs; `borders`:
+        elements at which a sentence ends; `dropped`: what only an editor needs (spelling marks, page breaks as last
+        seen); `unseen`: attributes and elements of a formatting that nobody sees; `word`: the format of Word.
+        """
+        self.paragraph, self.run, self.properties, self.text = (space + name for name in ("p", "r", "rPr", "t"))
+        self.first, self.last, self.around, self.borders, self.dropped = (
+            frozenset(space + name for name in words.split()) for words in (first, last, around, borders, dropped)
+        )
+        self.unseen = frozenset((*unseen.split(), *(space + name for name in unseen.split())))
+        self.hyphen = f"{space}noBreakHyphen" if word else ""  # one at which no line breaks
+        self.field_mark = f"{space}fldChar" if word else ""  # begins and ends a field
+        self.field_kind = f"{space}fldCharType"  # its attribute
+        self.preserve = word  # blanks at a text's ends need xml:space
 
 
 @dataclass(frozen=True)
@@ -264,7 +265,7 @@ def read_office(kind: Kind, content: bytes) -> Document:
     first = _main_part(archive, kind.main)
     paragraphs = Paragraphs(archive)
     for name in (name for name in archive.names if name == first or kind.member.fullmatch(name)):
-        names = kind.strict if STRICT_SPACES in archive.read(name) else kind.names
+        names = kind.strict if STRICT_SPACES.encode() in archive.read(name) else kind.names
         for element in list(paragraphs.tree(name).iter(names.paragraph)):
             bases: dict[int, Format | None] = {}
             with suppress(ValueError):  # a table of contents, which the program makes again
@@ -291,49 +292,34 @@ def _main_part(archive: Archive, main: str) -> str:
     return named[0]
 
 
-def _word(space: str) -> Names:
-    def named(words: str) -> frozenset[str]:
-        return frozenset(space + word for word in words.split())
-
-    return Names(
-        paragraph=f"{space}p",
-        run=f"{space}r",
-        properties=f"{space}rPr",
-        text=f"{space}t",
-        first=named("pPr sdtPr sdtEndPr smartTagPr customXmlPr"),
-        around=named("hyperlink ins moveTo smartTag sdt sdtContent customXml dir bdo"),
-        borders=named("tab br cr ptab"),
-        dropped=named("proofErr lastRenderedPageBreak softHyphen"),
-        unseen=named("lang noProof"),
-        hyphen=f"{space}noBreakHyphen",
-        field_mark=f"{space}fldChar",
-        field_kind=f"{space}fldCharType",
-        preserve=True,
-    )
+def _names(space: str, schema: str) -> Names:
+    """Returns the names of Word's elements, or of a slide's."""
+    uri = f"{{{space}{schema}/main}}"
+    if schema.startswith("word"):
+        return Names(
+            uri,
+            first="pPr sdtPr sdtEndPr smartTagPr customXmlPr",
+            last="",
+            around="hyperlink ins moveTo smartTag sdt sdtContent customXml dir bdo",
+            borders="tab br cr ptab",
+            dropped="proofErr lastRenderedPageBreak softHyphen",
+            unseen="lang noProof",
+            word=True,
+        )
+    unseen = "lang altLang dirty err noProof smtClean smtId"
+    return Names(uri, "pPr", "endParaRPr", around="", borders="br", dropped="", unseen=unseen, word=False)
 
 
-def _slide(space: str) -> Names:
-    return Names(
-        paragraph=f"{space}p",
-        run=f"{space}r",
-        properties=f"{space}rPr",
-        text=f"{space}t",
-        first=frozenset((f"{space}pPr",)),
-        last=frozenset((f"{space}endParaRPr",)),
-        borders=frozenset((f"{space}br",)),
-        unseen=frozenset(("lang", "altLang", "dirty", "err", "noProof", "smtClean", "smtId")),
-    )
-
-
+SPACES = "http://schemas.openxmlformats.org/"
 WORD = Kind(  # the text, its headers, footers, notes, comments and text boxes
-    _word("{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"),
-    _word("{http://purl.oclc.org/ooxml/wordprocessingml/main}"),
+    _names(SPACES, "wordprocessingml/2006"),
+    _names(STRICT_SPACES, "wordprocessingml"),
     "word/document",
     re.compile(r"word/(document\d*|header\d*|footer\d*|footnotes|endnotes|comments)\.xml"),
 )
 POWERPOINT = Kind(  # the slides, their notes, diagrams and titles of charts
-    _slide("{http://schemas.openxmlformats.org/drawingml/2006/main}"),
-    _slide("{http://purl.oclc.org/ooxml/drawingml/main}"),
+    _names(SPACES, "drawingml/2006"),
+    _names(STRICT_SPACES, "drawingml"),
     "ppt/presentation",
     re.compile(r"ppt/(slides/slide\d+|notesSlides/notesSlide\d+|diagrams/(data|drawing)\d+|charts/chart\d+)\.xml"),
 )

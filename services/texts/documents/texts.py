@@ -1,10 +1,17 @@
-"""Files that are one text: plain, Markdown, HTML."""
+"""Files that are text: plain, Markdown, HTML; of JSON the values, while keys, numbers and every blank stay."""
 
-from collections.abc import Callable, Sequence
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from dragoman.services.texts.documents.document import Document, Passage, read_text
+from dragoman.services.texts.documents.document import Document, DocumentError, Passage, read_text
 from dragoman.services.texts.options import Format, TextOptions
+from dragoman.services.texts.protected import has_letter
+
+STRING = re.compile(r'"(?:[^"\\]|\\.)*+"')  # of valid JSON
+Value = tuple[int, int, str]  # its place and the text
+KEY = re.compile(r"[ \t\r\n]*:")
 
 
 def read_whole(content: bytes, form: Format) -> Document:
@@ -33,3 +40,36 @@ def _write(mark: str, texts: Sequence[str], _language: str) -> bytes:
 
 read_html: Callable[[bytes], Document] = partial(read_whole, form="html")
 read_markdown: Callable[[bytes], Document] = partial(read_whole, form="markdown")
+
+
+def read_json(content: bytes) -> Document:
+    """Returns the texts of a JSON file."""
+    mark, text = read_text(content)
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise DocumentError(f"JSON: {problem}") from None
+    found = list(_values(text))
+    return Document([Passage(value) for _, _, value in found], partial(_write_values, mark, text, found))
+
+
+def _values(text: str) -> Iterator[Value]:
+    """Yields place and text of each value to translate."""
+    for one in STRING.finditer(text):
+        if KEY.match(text, one.end()):
+            continue
+        value = json.loads(one.group())
+        if has_letter(value) and not any("\ud800" <= sign <= "\udfff" for sign in value):
+            yield one.start(), one.end(), value
+
+
+def _write_values(
+    mark: str, text: str, found: Sequence[tuple[int, int, str]], texts: Sequence[str], _language: str
+) -> bytes:
+    out, place = [mark], 0
+    for (start, end, source), new in zip(found, texts, strict=True):
+        raw = text[start:end]
+        escaped = raw.isascii() and not source.isascii()  # \u escapes stay \u escapes
+        out += [text[place:start], raw if new == source else json.dumps(new, ensure_ascii=escaped)]
+        place = end
+    return "".join([*out, text[place:]]).encode()

@@ -63,8 +63,9 @@ def transformer(vocabulary: int = WORDS, norm: str = "pre") -> TranslationNetwor
     return Transformer(config, vocabulary, vocabulary)
 
 
-def recurrent(architecture: str, **settings: object) -> TranslationNetwork:
-    values = {"architecture": architecture, "embedding": 8, "width": 12, "max_positions": 64, **settings}
+def built(architecture: str, **settings: object) -> TranslationNetwork:
+    recurrent = {"embedding": 8, "width": 12} if architecture.startswith("rnn") else {}
+    values = {"architecture": architecture, "max_positions": 64, **recurrent, **settings}
     return build_network(model_config(values), WORDS, WORDS)
 
 
@@ -83,9 +84,10 @@ NETWORKS = {
     "recurrent": lambda: spread(Recurrent(WORDS)),
     "pre-norm": lambda: spread(transformer()),
     "post-norm": lambda: spread(transformer(norm="post")),
-    "rnnenc": lambda: spread(recurrent("rnnenc", feed_context=True)),
-    "rnnsearch": lambda: spread(recurrent("rnnsearch", encoder_width=6)),
-    "rnnsearch, feeding": lambda: spread(recurrent("rnnsearch", encoder_width=6, context="feeding")),
+    "prefix": lambda: spread(built("prefixlm", width=16, heads=2, feed_forward=24, layers=2, max_positions=128)),
+    "rnnenc": lambda: spread(built("rnnenc", feed_context=True)),
+    "rnnsearch": lambda: spread(built("rnnsearch", encoder_width=6)),
+    "rnnsearch, feeding": lambda: spread(built("rnnsearch", encoder_width=6, context="feeding")),
 }
 
 
@@ -272,9 +274,10 @@ def test_limits_never_pass_the_position_table(network: TranslationNetwork) -> No
         assert found[0].length == 64
 
 
-def test_empty_and_single_token_sources_decode(network: TranslationNetwork) -> None:
+def test_empty_lonely_and_unknown_sources_decode(network: TranslationNetwork) -> None:
     config = DecodeConfig(beam=3)
-    assert all(found for found in decode(network, [np.array([EOS]), np.array([9, EOS])], config))
+    odd = [np.array([EOS]), np.array([9, EOS]), np.array([UNK, UNK, EOS])]
+    assert all(np.isfinite(found[0].score) for found in decode(network, odd, config))
     assert decode(network, [], config) == []
 
 

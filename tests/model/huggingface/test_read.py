@@ -29,12 +29,18 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "marian of many languages": (folders.marian, {"languages": ("fra", "deu")}),
     "marian without scale": (folders.marian, {"scale_embedding": False}),
     "marian of three tables": (folders.marian, {"tie_word_embeddings": False}),
+    "marian of a table a side": (folders.marian, {"share_encoder_decoder_embeddings": False}),
     "m2m": (folders.m2m, {}),
     "m2m of three tables": (folders.m2m, {"tie_word_embeddings": False}),
     "nllb": (folders.nllb, {}),
+    "nllb of three tables": (folders.nllb, {"tie_word_embeddings": False}),
+    "bart": (folders.bart, {}),
+    "bart with scale": (folders.bart, {"scale_embedding": True, "activation_function": "relu"}),
     "t5": (folders.t5, {}),
     "t5 1.1": (folders.t5, {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
-    "t5 of three tables": (folders.t5, {"tie_word_embeddings": False}),
+    "t5 of two tables": (folders.t5, {"tie_word_embeddings": False, "output": True}),
+    "mt5": (folders.t5, {"kind": "MT5"}),
+    "mt5 of two tables": (folders.t5, {"kind": "MT5", "output": True}),
     "t5 with few heads": (folders.t5, {"num_heads": 3, "relative_attention_num_buckets": 8}),
 }
 
@@ -49,9 +55,9 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, Imported,
 def their_places(imported: Imported, theirs: Any, folder: Path) -> list[int]:
     """Returns our id of each of their ids."""
     size, config = theirs.config.vocab_size, theirs.config
-    unk = {"marian": 1, "m2m_100": 3, "t5": 2}[config.model_type]
+    unk = {"marian": 1, "m2m_100": 3, "bart": 3, "t5": 2, "mt5": 2}[config.model_type]
     nllb = config.model_type == "m2m_100" and not (folder / "vocab.json").is_file()
-    mask = size - 1 if nllb else NONE
+    mask = size - 1 if nllb else size - 4 if config.model_type == "bart" else NONE
     order = our_order(
         size, pad=config.pad_token_id, unk=unk, eos=config.eos_token_id, start=config.decoder_start_token_id, mask=mask
     )
@@ -278,7 +284,7 @@ BROKEN: list[tuple[Callable[[Path], object], str]] = [
     (lambda model: (model / "model.safetensors").write_bytes(b"no"), r"model.safetensors: not readable as safetensors"),
     (lambda model: (model / "model.safetensors").rename(model / "pytorch_model.bin"), r"pytorch_model.bin is a pickle"),
     (lambda model: (model / "model.safetensors").unlink(), r"model.safetensors is missing"),
-    (lambda model: change(model, model_type="bert"), r"model_type: 'bert'.* Choices: .*marian"),
+    (lambda model: change(model, model_type="albert"), r"model_type: 'albert'.* Choices: .*marian"),
     (lambda model: change(model, d_model=64), r"tensor '.*' has shape .*, config.json asks for"),
     (lambda model: change(model, d_model="big"), r"d_model='big': must be of the type int"),
     (lambda model: change(model, decoder_layers=4), r"no tensor 'model.decoder.layers.3"),

@@ -96,7 +96,7 @@ def test_alternatives_come_best_first_with_the_text_leading(translator: Translat
 
 def test_consensus_orders_what_the_search_finds_and_keeps_scores(translator: Translator) -> None:
     wide = DecodeConfig(beam=4, nbest=4)
-    for line in lines(6, 3):
+    for line in lines(3, 3):
         (by_score,) = translator.translate([line], wide)
         (by_votes,) = translator.translate([line], replace(wide, consensus=100.0))
         assert set(by_votes.nbest) == set(by_score.nbest)
@@ -108,7 +108,7 @@ def test_consensus_orders_what_the_search_finds_and_keeps_scores(translator: Tra
 
 
 def test_company_does_not_change_a_translation(translator: Translator) -> None:
-    asked = lines(20, 6)
+    asked = lines(8, 6)
     together = [answer.text for answer in translator.translate(asked)]
     assert together == [translator.translate([line])[0].text for line in asked]
 
@@ -132,7 +132,7 @@ def test_naughty_strings_never_break_it(translator: Translator, naughty: list[st
 
 
 def test_many_threads_may_share_a_translator(translator: Translator) -> None:
-    asked = lines(12, 7)
+    asked = lines(6, 7)
     expected = [answer.text for answer in translator.translate(asked)]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: [a.text for a in translator.translate(asked)], range(8)))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from dragoman.model.errors import UserError
 from dragoman.model.layers.cells import CellName
 from dragoman.model.networks.architectures import any_network, build_network, model_config
-from dragoman.model.networks.language_network import BEFORE, EVALUATION, LanguageNetwork, language_loss
+from dragoman.model.networks.language_network import BEFORE, EVALUATION, language_loss
 from dragoman.model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
 from dragoman.model.precision import cannot_run
 from dragoman.model.settings import LossConfig
@@ -75,17 +75,6 @@ def test_equals_torch_with_the_same_weights(cell: CellName) -> None:
         torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=0.0)
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_windows_one_after_the_other_are_the_whole_text(cell: CellName) -> None:
-    ours, tokens = network(cell).train(), text(length=12)
-    whole = ours(batch(tokens))
-    end = ours.carried[0]
-    found = [ours(batch(tokens[:, start : start + 6], goes_on=start > 0)) for start in (0, 5)]
-    found.append(ours(batch(tokens[:, 10:], goes_on=True)))
-    torch.testing.assert_close(torch.cat(found, 1), whole)
-    torch.testing.assert_close(ours.carried[0], end)
-
-
 def test_lanes_and_evaluation_carry_their_own_states() -> None:
     ours = network().train()
     first, second = text(seed=1), text(seed=2)
@@ -110,15 +99,6 @@ def test_a_batch_that_does_not_go_on_begins_at_the_beginning() -> None:
     torch.testing.assert_close(ours(batch(text())), fresh)
 
 
-def test_going_on_from_nothing_is_refused() -> None:
-    ours = network().train()
-    with pytest.raises(ValueError, match="3 rows goes on in lane 0, where there are none"):
-        ours(batch(text(), goes_on=True))
-    ours(batch(text(rows=2)))
-    with pytest.raises(ValueError, match="where there are states of 2 rows"):
-        ours(batch(text(), goes_on=True))
-
-
 def gradients(ours: RecurrentLanguage) -> dict[str, Tensor]:
     return {name: p.grad.clone() for name, p in ours.named_parameters() if p.grad is not None}
 
@@ -141,69 +121,6 @@ def test_a_window_cuts_the_gradient(cell: CellName) -> None:
     ours.zero_grad()
     ours(batch(tokens))[:, 5:].square().sum().backward()
     assert not torch.allclose(gradients(ours)["embedding.weight"], cut["embedding.weight"])
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_gradients_match_finite_differences(cell: CellName) -> None:
-    ours, tokens = network(cell, layers=1, tie=True).train(), text(2, 4)
-    ours(batch(tokens))
-    second = batch(text(2, 4, seed=3), goes_on=True)
-    start = {lane: state.clone() for lane, state in ours.carried.items()}
-
-    def loss() -> Tensor:
-        ours.carried = {lane: state.clone() for lane, state in start.items()}
-        logits = ours.logits(ours(second))
-        return nn.functional.cross_entropy(logits.flatten(0, 1), second.targets.flatten())
-
-    ours.zero_grad()
-    loss().backward()
-    for parameter in ours.parameters():
-        assert parameter.grad is not None
-        flat = parameter.detach().view(-1)
-        for place in range(0, flat.numel(), max(1, flat.numel() // 5)):
-            kept, values = float(flat[place]), []
-            for nudge in (1e-5, -1e-5):
-                flat[place] = kept + nudge
-                with torch.no_grad():
-                    values.append(float(loss()))
-            flat[place] = kept
-            row = place // parameter.shape[-1]
-            if parameter is ours.embedding.weight and row == PAD:
-                continue  # looked up, padding has no gradient by definition
-            assert float(parameter.grad.view(-1)[place]) == pytest.approx((values[0] - values[1]) / 2e-5, abs=1e-7)
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_step_by_step_and_at_once_are_teacher_forcing(cell: CellName) -> None:
-    ours, tokens = network(cell), text()
-    expected = ours.logits(ours(batch(tokens)))
-    state = ours.start(3, tokens.device)
-    for t in range(12):
-        logits, state = ours.step(tokens[:, t], state)
-        torch.testing.assert_close(logits, expected[:, t])
-    at_once, end = ours.read(tokens[:, :-1], ours.start(3, tokens.device))
-    by_step, by_step_end = LanguageNetwork.read(ours, tokens[:, :-1], ours.start(3, tokens.device))
-    torch.testing.assert_close(at_once, expected[:, -1])
-    torch.testing.assert_close(by_step, expected[:, -1])
-    torch.testing.assert_close(end["hidden"], by_step_end["hidden"])
-    kept = ours.reorder(end, torch.tensor([2, 0]))
-    torch.testing.assert_close(kept["hidden"], end["hidden"][[2, 0]])
-
-
-def test_padding_changes_neither_loss_nor_states() -> None:
-    ours, tokens = network(), text(2, 6)
-    tokens[1, 3:] = PAD
-    short = batch(tokens)
-    with torch.no_grad():
-        alone = sum(
-            float(language_loss(ours, batch(row[None, :length]), LossConfig(0.0))[0])
-            for row, length in zip(tokens, (7, 3), strict=True)
-        )
-        _, end = ours.read(tokens[1:, :3], ours.start(1, tokens.device))
-        for one in (short, short.padded_to(8)):
-            loss, _ = language_loss(ours, one, LossConfig(0.0))
-            assert float(loss) == pytest.approx(alone, rel=1e-6)
-            torch.testing.assert_close(ours.carried[EVALUATION][1], end["hidden"][0])
 
 
 def test_a_text_of_one_token_has_a_loss() -> None:
@@ -234,19 +151,6 @@ def test_tied_tables_are_one_and_another_width_has_a_product_between(width: int,
     assert untied.output.weight is not untied.embedding.weight
     assert tied.parameter_count() == untied.parameter_count() - VOCABULARY * width + extra
     assert tied(batch(text())).shape == (3, 12, 4)
-
-
-def test_it_learns_to_repeat() -> None:
-    torch.manual_seed(0)
-    ours = RecurrentLanguage(RecurrentLanguageConfig(embedding=8, width=16, layers=1, dropout=0.0), VOCABULARY).train()
-    tokens = torch.arange(6, 12).repeat(4, 5)[:, :25]
-    optimizer = torch.optim.Adam(ours.parameters(), 0.02)
-    for _ in range(60):
-        optimizer.zero_grad()
-        loss, _ = language_loss(ours, batch(tokens), LossConfig(0.0))
-        loss.backward()
-        optimizer.step()
-    assert float(loss.detach()) / 96 < 0.1
 
 
 def test_it_is_a_row_of_the_table_and_of_one_family() -> None:

@@ -17,7 +17,7 @@ from dragoman.conf import compose
 from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import ShardsConfig
 from dragoman.model.shards.reader import ShardReader
-from dragoman.model.shards.stream import stream_chunks
+from dragoman.model.shards.stream import StreamReader
 from dragoman.model.shards.verify import verify
 from dragoman.model.text.tokenizer import EOS, UNK, TokenizerConfig
 from dragoman.model.text.tokenizers import load_pair
@@ -95,7 +95,7 @@ def test_what_goes_in_comes_out_in_order(make: Make) -> None:
     assert (manifest.kind, manifest.languages) == ("monolingual", ["en"])
     assert len(manifest.split("train").shards) > 4
     assert not (result.directory / ".work").exists()
-    assert [list(chunk.source) for chunk in stream_chunks(result.directory, "train")] == [
+    assert [list(chunk.source) for chunk in StreamReader(result.directory, "train")] == [
         list(chunk.source) for chunk in ShardReader(result.directory, "train")
     ]
     assert all(not len(chunk.target) for chunk in ShardReader(result.directory, "train"))

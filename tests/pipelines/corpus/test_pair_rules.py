@@ -27,6 +27,8 @@ from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig
         ("numbers", ("0.5 thousand in 3", "5000 in 3"), ("3,5 Mio. Tonnen", "3,500,000 tonnes")),
         ("numbers", ("在150万人", "1 600 000 people"), ("150万人", "1,500,000 people")),
         ("numbers", ("in 1990-91", "in 1990-1992"), ("in 1990-91 and 1.5 million", "1990–1991, 1.500.000")),
+        ("numbers", ("in 1998-9", "in 1998-2001"), ("in 1998-9, 1998-03", "in 1998–1999, 1998–2003")),
+        ("numbers", ("2.125 million", "2 126 000"), ("2.125 million", "2 125 000")),
         ("numbers", ("on 2010-08", "2010–2008"), ("in 1999/00", "in 1999/2000")),
         ("numbers", ("In 1990 and 1991.", "In 1990 und 1992."), ("He has two of 7.", "Er hat 2 von 7.")),
     ],

@@ -171,7 +171,7 @@ class Client:
         return asyncio.run(post())
 
 
-@pytest.fixture(params=["transformer", "rnnsearch"])
+@pytest.fixture(scope="module", params=["transformer", "rnnsearch"])
 def client(request: pytest.FixtureRequest, bundles: dict[str, Path]) -> Iterator[Client]:
     made = Client(load_model(bundles[request.param]))
     yield made

@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.scoring import open_scorer
 from dragoman.model.inference.text_scoring import open_text_scorer
+from dragoman.services.cli import main
 from dragoman.services.commands.score import score
 from dragoman.services.settings import ScoreConfig
 
@@ -146,9 +146,12 @@ def test_a_language_model_has_neither_sources_nor_a_search(tmp_path: Path, langu
         run(tmp_path, language_bundle, input="none")
 
 
-def test_standard_input_goes_to_standard_output(
-    bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("verb", ["score", "translate"])
+def test_another_pair_than_the_models_is_refused(
+    verb: str, bundle: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PAIRS)))
-    assert score(ScoreConfig(bundle=str(bundle))) == 0
-    assert all(math.isfinite(float(line)) for line in capsys.readouterr().out.splitlines())
+    assert main([verb, "pair=fr-en", f"{verb}.bundle={bundle}"]) == 2
+    assert "pair=fr-en: the model is of en-de; leave pair out, or name another model" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PAIRS)))
+    assert main([verb, "pair=en-de", f"{verb}.bundle={bundle}"]) == 0

@@ -55,7 +55,5 @@ def test_a_word_of_a_living_language_is_not_latin_where_all_are_served() -> None
     assert "la" in every
     for word in ("Protonenstrahl", "protonenstrahl"):
         assert DETECTOR.detect(word, every).language == "de"
-    assert (
-        DETECTOR.detect("Gallia est omnis divisa in partes tres, quarum unam incolunt Belgae.", every).language == "la"
-    )
+    assert DETECTOR.detect("Gallia est omnis divisa in partes tres.", every).language == "la"
     assert DETECTOR.detect("Quo usque tandem abutere patientia nostra?", ["en", "de"]).language == "la"

@@ -258,6 +258,8 @@ def check_documents(count: int, kind: str) -> None:
         ("markdown", "Press <kbd>A</kbd>+<kbd>B</kbd> now.", "P~ress <kbd>A</kbd>+<kbd>B</kbd> n~ow."),
         ("markdown", "It costs $**5**.00 today.", "I~t c~osts $**5**.00 t~oday."),
         ("html", "<p><span>T</span>he dog sleeps.</p>", "<p><span>T</span>~he d~og s~leeps.</p>"),
+        ("html", 'She says "<b>I</b> sleep".', 'S~he s~ays "<b>~I</b> s~leep".'),
+        ("html", "She is <b>ok</b>... now.", "S~he i~s <b>o~k</b>... n~ow."),
         ("html", "<a href=1>Home</a><a href=2>About us</a>", "<a href=1>H~ome</a><a href=2>A~bout u~s</a>"),
         ("markdown", "[Home](a)[about us](b)", "[H~ome](a)[a~bout u~s](b)"),
         ("html", "<a href=x>The dog</a><span>5</span>", "<a href=x>T~he d~og</a><span>5</span>"),
@@ -421,11 +423,33 @@ def test_a_known_translation_is_checked_too(kind: str, text: str, translation: s
     [
         ("markdown", "Java**Script** sleeps.", "**J~avaScript** s~leeps."),
         ("html", "<p>An i<em>Phone</em> sleeps.</p>", "<p>A~n <em>i~Phone</em> s~leeps.</p>"),
+        ("html", "<p>Java<span>Script</span> sleeps.</p>", "<p><span>J~avaScript</span> s~leeps.</p>"),
+        ("html", "<p><q>Git</q>Hub sleeps.</p>", "<p><q>G~itHub</q> s~leeps.</p>"),
+        ("html", "<li><a>Home</a>About</li>", "<li><a>H~ome</a>A~bout</li>"),
         ("html", "<h1>The dog<small>The man</small></h1>", "<h1>T~he d~og<small>T~he m~an</small></h1>"),
         (
             "html",
             "<p>A <ruby>dog<rp>(</rp><rt>woof</rt><rp>)</rp></ruby>.</p>",
             "<p>A~ <ruby>d~og<rp>(</rp><rt>w~oof</rt><rp>)</rp></ruby>.</p>",
+        ),
+        ("html", "The <b>speed=multi30k</b> dog", "T~he <b>s~peed=multi30k</b> d~og"),
+        ("html", "<s>$10</s><b>$5</b> now", "<s>$10</s><b>$5</b> n~ow"),
+        ("html", "The &lt;b&gt; tag, &amp;nbsp; too", "T~he &lt;b&gt; t~ag, &amp;nbsp; t~oo"),
+        ("xml", "The &lt;b&gt;dog&lt;br/&gt;A <x/>man&lt;/b&gt;", "T~he &lt;b&gt;d~og&lt;br/&gt;A~ <x/>m~an&lt;/b&gt;"),
+        ("html", "<ruby>dog<rt>woof</rt></ruby>", "<ruby>d~og<rt>w~oof</rt></ruby>"),
+        ("text", "The dog\\nThe man\\Nsleeps 😀now", "T~he d~og\\nT~he m~an\\Ns~leeps 😀n~ow"),
+        ("xml", "The dog<x/>The man", "T~he d~og<x/>T~he m~an"),
+        (
+            "xliff",
+            "Java<x id='START_B'/>Script<x id='CLOSE_B'/> men",
+            "<x id='START_B'/>J~avaScript<x id='CLOSE_B'/> m~en",
+        ),
+        ("xliff", "<bpt id='1'>&lt;</bpt>The <sc id='2'/>dog<ec startRef='2'/><ept id='1'>&gt;</ept> sleeps", None),
+        ("html", "<p>A dog<sup>[citation needed]</sup>.", "<p>A~ d~og<sup>[citation n~eeded]</sup>."),
+        (
+            "markdown",
+            "# Dog {#a .b}\n\nA man[^1] $x_1 + y$ sleeps.\n",
+            "# D~og {#a .b}\n\nA~ m~an[^1] $x_1 + y$ s~leeps.\n",
         ),
         ("xml", "dog<s>2</s>; <b>H<s>2</s><b><c>Ctrl</c>+<c>C</c>? </b></b>", None),
         ("markdown", "Another\\'s dog\\... in snake\\_case.", "A~nother's d~og... i~n snake\\_case."),
@@ -436,6 +460,7 @@ def test_a_known_translation_is_checked_too(kind: str, text: str, translation: s
             "> [!NOTE]\n> T~he d~og\n\n::: tip {.x}\nA~ m~an\n:::\n",
         ),
         ("markdown", "2020\\. A dog", "2020\\. A~ d~og"),
+        ("text", "The <?php x() ?> dog in <% y %>.", "T~he <?php x() ?> d~og i~n <% y %>."),
         ("text", "A {n, plural, one {<i><i><y/> </i> dog </i>, m<b>2</b> %s } other {x}}", None),
         ("markdown", "The [dog](<a b> 'x').", "T~he [d~og](<a b> 'x')."),
         ("markdown", "A [man][m].\n\n[m]: x\n", "A~ [m~an][m].\n\n[m]: x\n"),
@@ -452,7 +477,7 @@ def test_a_known_translation_is_checked_too(kind: str, text: str, translation: s
     ],
 )
 def test_markup_comes_back_as_it_was_written(kind: str, text: str, wanted: str | None) -> None:
-    rebuilt = translate(text, TextOptions(format=kind))  # type: ignore[arg-type]
+    rebuilt = translate(text, XLIFF if kind == "xliff" else TextOptions(format=kind))  # type: ignore[arg-type]
     assert rebuilt.report["complete"] and characters(rebuilt.text) == characters(wanted or text)
     assert wanted is None or rebuilt.text == wanted
 

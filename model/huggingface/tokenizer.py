@@ -1,0 +1,114 @@
+"""A folder's tokenizer.json (or vocab.txt, or vocab.json and merges.txt) as a tokenizer of ours: ids in our order.
+
+Special tokens lose their rights: a text that spells [MASK] or <|endoftext|> is a text.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dragoman.model.errors import UserError
+from dragoman.model.huggingface.folder import Folder
+from dragoman.model.huggingface.pieces import TOKENIZER, added_tokens
+from dragoman.model.huggingface.vocabulary import NONE, Order
+from dragoman.model.text.huggingface_tokenizer import OURS, THEIRS, HuggingFaceTokenizer
+from dragoman.model.text.tokenizer import SPECIAL_PIECES, UNK, canonical_json
+
+SETTINGS, MAPPED = "tokenizer_config.json", "special_tokens_map.json"
+# role -> keys of the settings that name its token, and names that it has where no file says
+ROLES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
+    "eos": (("sep_token", "eos_token"), ("[SEP]", "</s>", "<|endoftext|>")),
+    "bos": (("cls_token", "bos_token"), ("[CLS]", "<s>")),
+    "mask": (("mask_token",), ("[MASK]", "<mask>")),
+    "unk": (("unk_token",), ("[UNK]", "<unk>")),
+    "pad": (("pad_token",), ("[PAD]", "<pad>")),
+}
+
+
+def read_content(folder: Folder) -> dict[str, Any]:
+    """Returns the content of tokenizer.json, or the same made of the files of older folders.
+
+    Raises:
+        UserError: none of the files, or ones that hold something else.
+    """
+    if (folder.path / TOKENIZER).is_file():
+        return folder.json(TOKENIZER)
+    settings = folder.optional(SETTINGS)
+    if (folder.path / "vocab.txt").is_file():
+        lines = folder.file("vocab.txt").read_text(encoding="utf-8").splitlines()
+        cased = {"lowercase": settings.get("do_lower_case", True), "strip_accents": settings.get("strip_accents")}
+        chinese = settings.get("tokenize_chinese_chars", True)
+        return {
+            "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": chinese, **cased},
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+            "model": {
+                "type": "WordPiece", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+                "vocab": {line: number for number, line in enumerate(lines)},
+            },
+        }  # fmt: skip
+    if not (folder.path / "merges.txt").is_file():
+        folder.file(TOKENIZER)  # names the files that there are
+    lines = folder.file("merges.txt").read_text(encoding="utf-8").splitlines()
+    merges = [line for line in lines if line and not line.startswith("#version")]
+    before = bool(settings.get("add_prefix_space", False))
+    bytes_ = {"type": "ByteLevel", "add_prefix_space": before, "trim_offsets": True, "use_regex": True}
+    model = {"type": "BPE", "vocab": folder.json("vocab.json"), "merges": merges}
+    return {"normalizer": None, "pre_tokenizer": bytes_, "decoder": bytes_, "model": model}
+
+
+def names_of(folder: Folder, content: Mapping[str, Any]) -> dict[int, str]:
+    """Returns id -> token of a content, with the tokens beside its model's."""
+    vocabulary = (content.get("model") or {}).get("vocab")
+    if not isinstance(vocabulary, dict) or not all(isinstance(number, int) for number in vocabulary.values()):
+        kind = (content.get("model") or {}).get("type")
+        raise UserError(f"{folder.path / TOKENIZER}: {kind}; this program reads WordPiece and BPE")
+    return {number: token for token, number in vocabulary.items()} | added_tokens(folder)
+
+
+def special_ids(folder: Folder, names: Mapping[int, str]) -> dict[str, int]:
+    """Returns role -> id of pad, unk, bos, eos and mask; NONE where there is none, or one that has a role already."""
+    ids = {token: number for number, token in names.items()}
+    settings = {**folder.optional(MAPPED), **folder.optional(SETTINGS)}
+    found: dict[str, int] = {}
+    for role, (keys, usual) in ROLES.items():
+        said = [settings[key] for key in keys if settings.get(key)]
+        tokens = [str(token["content"] if isinstance(token, dict) else token) for token in said] or list(usual)
+        number = next((ids[token] for token in tokens if token in ids), NONE)
+        found[role] = NONE if number in found.values() else number
+    if found["eos"] == NONE:
+        raise UserError(f"{folder.path}: the vocabulary has no end of text; {SETTINGS} names it as eos_token")
+    return found
+
+
+def our_tokenizer(
+    folder: Folder, content: Mapping[str, Any], names: Mapping[int, str], order: Order
+) -> HuggingFaceTokenizer:
+    """Returns the tokenizer of a content with ids in our order, of which every one has a name.
+
+    Raises:
+        UserError: a tokenizer of another kind, or with ids that the network lacks.
+    """
+    size = max(order.theirs) + 1
+    if (highest := max(names)) >= size:
+        raise UserError(f"{folder.path}: {names[highest]!r} has the id {highest}, the network {size} tokens")
+    rows = [row for row in content.get("added_tokens") or [] if not row.get("special")]
+    text = {token for number, token in names.items() if number in {row["id"] for row in rows}}
+    text |= set(content["model"]["vocab"]) - {row["content"] for row in content.get("added_tokens") or []}
+    text -= {names.get(number) for number in order.theirs[: len(SPECIAL_PIECES)]}
+    numbers = {OURS + piece: number for number, piece in enumerate(SPECIAL_PIECES)}
+    for number, theirs in enumerate(order.theirs[len(SPECIAL_PIECES) :], len(SPECIAL_PIECES)):
+        name = names.get(theirs, f"<unused:{theirs}>")
+        numbers[name if name in text else THEIRS + name] = number
+    model = {**content["model"], "vocab": numbers}
+    needs_unknown = order.theirs[UNK] != NONE or model["type"] == "WordPiece"
+    model["unk_token"] = OURS + SPECIAL_PIECES[UNK] if needs_unknown else None
+    if model["type"] == "BPE":
+        pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
+        model["merges"] = [pair for pair in pairs if {*pair, "".join(pair)} <= text]
+    ours = {
+        "version": "1.0", "truncation": None, "padding": None,
+        "added_tokens": [{**row, "id": numbers[row["content"]]} for row in rows],
+        "normalizer": content.get("normalizer"), "pre_tokenizer": content.get("pre_tokenizer"),
+        "post_processor": None, "decoder": content.get("decoder"), "model": model,
+    }  # fmt: skip
+    return HuggingFaceTokenizer.deserialise(canonical_json(ours), str(folder.path / TOKENIZER))

@@ -1,0 +1,57 @@
+"""Takes the sizes and switches of a network from the bundle that `train.init_from` names, where the user chose none.
+
+A network that begins with another's weights has its sizes. Without `model=` it is the same network; a network with a
+head takes those of the encoder below it. What the user chose stays, and is compared with the bundle before a training.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dragoman.conf import compose
+from dragoman.model.bundles.directory import bundle_kind, read_facts
+from dragoman.model.errors import UserError
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.sharded import as_sharded, find_given_keys
+
+KEY = "train.init_from"
+OWN = ("architecture", "name", "head", "pooling", "tie", "dropout", "attention_dropout", "activation_dropout")
+ENCODERS = ("bert", "transformer_head")  # networks with the same stack
+
+
+def as_known(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Returns dotted key -> value for everything that the shards and the network's beginning define."""
+    return {**as_sharded(values, words), **as_begun(values, words)}
+
+
+def as_begun(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Returns dotted key -> value of the section `model` from the bundle of `train.init_from`; empty without one."""
+    wanted, ours = values["train"]["init_from"], values["model"]
+    if not wanted or values["train"]["init_vocabulary"] == "join":
+        return {}
+    try:
+        model: dict[str, Any] = read_facts(compose.typed(Config, values).bundle_dir(wanted, KEY))["model"]
+    except UserError:
+        return {}  # told when the training checks its settings
+    chosen = find_given_keys(words, values)
+    theirs, architecture = str(model["architecture"]), str(ours["architecture"])
+    if theirs != architecture and not {theirs, architecture} <= {*ENCODERS}:
+        started = (
+            "head" not in ours and "head" not in model and not any(key.partition(".")[0] == "model" for key in chosen)
+        )
+        return {"model": model} if started else {}
+    return {
+        f"model.{key}": value
+        for key, value in model.items()
+        if key in ours and key not in OWN and f"model.{key}" not in chosen
+    }
+
+
+def begun_words(kind: Sequence[str], config: Config) -> list[str]:
+    """Returns the words that choose a network (`conf/kinds.py`), for one that begins with the model whose tokenizer the
+    shards have: the same network, but for labels."""
+    model = str(config.tokenizer.same_as)
+    try:
+        same = {"registry=language": f"registry={bundle_kind(config.bundle_dir(model, KEY))}"}
+    except UserError:  # the tokenizer of other shards
+        return list(kind)
+    return [*(same.get(word, word) for word in kind if word != "model=gpt_tiny"), f"{KEY}={model}"]
