@@ -31,8 +31,7 @@ class Labeller:
     def classify(self, texts: Sequence[str]) -> list[list[Label]]:
         """Returns each text's labels, the likeliest first; a text longer than the positions is read up to them.
 
-        Raises:
-            UserError: the bundle has another head.
+        Raises UserError: the bundle has another head.
         """
         return [
             [Label(self.labels[place], float(row[place])) for place in np.argsort(-row, kind="stable").tolist()]
@@ -45,11 +44,7 @@ class Labeller:
         return np.array([rows[0] for rows in self._read(self._encode(texts))], np.float32).reshape(len(texts), -1)
 
     def numbers(self, texts: Sequence[str]) -> list[float]:
-        """Returns each text's number.
-
-        Raises:
-            UserError: the bundle has another head.
-        """
+        """Returns each text's number. Raises UserError: the bundle has another head."""
         self._check("numbers")
         labels = self.bundle.labels
         return [float(rows[0, 0]) * labels.scale + labels.mean for rows in self._read(self._encode(texts))]
@@ -57,8 +52,7 @@ class Labeller:
     def tag(self, texts: Sequence[Words]) -> list[list[TaggedWord]]:
         """Returns each text's words with their likeliest tags.
 
-        Raises:
-            UserError: the bundle has another head, or a text has more tokens than the model has positions.
+        Raises UserError: the bundle has another head, or a text has more tokens than the model has positions.
         """
         return [
             [

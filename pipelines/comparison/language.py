@@ -100,8 +100,7 @@ class LanguageMeasures:
 def language_report(config: Config, entries: Sequence[Entry]) -> Report:
     """Trains and measures language models; returns their page's content.
 
-    Raises:
-        UserError: two models whose tokens describe different texts.
+    Raises UserError: two models whose tokens describe different texts.
     """
     runs: dict[str, list[LanguageMeasures]] = {}
     records: dict[str, TrainingRecord] = {}
@@ -158,12 +157,7 @@ def measure(config: Config, one: Entry, bundle: TextBundle) -> LanguageMeasures:
         logger.info(f"{one.label}: measured before ({path})")
         return known
     evaluation = evaluate_text_bundle(
-        bundle,
-        config.shard_dir,
-        settings.split,
-        stride=settings.stride,
-        records=settings.sentences,
-        samples=SAMPLES,
+        bundle, config.shard_dir, settings.split, stride=settings.stride, records=settings.sentences, samples=SAMPLES
     )
     found = LanguageMeasures(
         label=one.label,
