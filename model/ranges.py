@@ -75,8 +75,7 @@ def check_range(found: Range, value: float, where: str) -> None:
 def check_ranges(section: str, config: Any) -> None:
     """Refuses numbers out of their ranges in a dataclass made in code, which `model/schema.py` has not checked.
 
-    Raises:
-        OutOfRangeError: names the first such key below `section`, its value and its range.
+    Raises OutOfRangeError: names the first such key below `section`, its value and its range.
     """
     schema: Any = type(config)
     for name, found in ranges_of(schema):

@@ -1,6 +1,7 @@
 """A run's parts on their way through the model: asked, checked, asked again around what it lost."""
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +13,7 @@ from dragoman.model.inference.translator import Translation
 from dragoman.model.languages import base_language
 from dragoman.model.text.loops import collapse
 from dragoman.model.text.sentences import split
-from dragoman.services.texts import casing, lines, quotes, short
+from dragoman.services.texts import casing, lines, short
 from dragoman.services.texts.lines import Line
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.protected import has_letter
@@ -25,6 +26,9 @@ TURNS = 1  # other stand-ins are tried so often before a sentence is cut
 MOST_TRIES = 8  # a part is asked so often at most; the last time without what was lost
 SHORTEST = 16  # characters of a sentence that is cut at the model's limit
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+(?:[-'’.][\p{L}\p{M}\p{N}_]+)*")
+QUOTES = '"“”„«»「」『』'  # of all languages: a translation may have those of its own
+BRACKETS = "()[]（）"
+_WIDE = str.maketrans("（）", "()")
 
 
 @dataclass(eq=False)
@@ -250,7 +254,7 @@ class RunState:
     def _hide_pairs(self, part: Part) -> bool:
         """Masks the quotes and brackets that the translation lacks; returns False if none is lost."""
         masks = self.masks(part.span)
-        lost = quotes.find_lost(self.run.text, part.span, masks, part.text)
+        lost = _find_lost(self.run.text, part.span, masks, part.text)
         self._mask((place, place + 1) for place in lost)
         return bool(lost)
 
@@ -288,3 +292,25 @@ class RunState:
             if match.start() < span[1] and span[0] < match.end():
                 return min(match.start(), span[0]), max(match.end(), span[1])
         return span
+
+
+def _find_lost(text: str, span: Span, masks: Sequence[Mask], translation: str) -> list[int]:
+    """Returns the places of the quotes, or of the brackets, in a part of a run, if its translation has fewer."""
+    start, end = span
+    places = [
+        place
+        for place in range(start, end)
+        if text[place] in QUOTES + BRACKETS and not any(mask.start <= place < mask.end for mask in masks)
+    ]
+    wanted, found = _count(text[place] for place in places), _count(translation)
+    lost = {kind for kind, times in wanted.items() if found[kind] < times}
+    return [place for place in places if _kind(text[place]) in lost]
+
+
+def _count(signs: Iterable[str]) -> Counter[str]:
+    return Counter(_kind(sign) for sign in signs if sign in QUOTES + BRACKETS)
+
+
+def _kind(sign: str) -> str:
+    """Returns what a sign counts as: all quotes are one kind, a bracket is its own."""
+    return '"' if sign in QUOTES else sign.translate(_WIDE)

@@ -13,12 +13,11 @@ from dragoman.model.inference.translator import Translation
 from dragoman.model.text.sentences import split
 from dragoman.services.texts import icu
 from dragoman.services.texts.documents.kinds import PACKED, read_document
-from dragoman.services.texts.glossary import Glossary
+from dragoman.services.texts.glossary import Glossary, read_tbx
 from dragoman.services.texts.markup import check_markup
 from dragoman.services.texts.options import FORMATS, Format, TextOptions
 from dragoman.services.texts.prepare import prepare, spoken_text
 from dragoman.services.texts.protected import find_masks
-from dragoman.services.texts.tbx import read_tbx
 
 MEMBERS = {
     ".docx": (

@@ -7,8 +7,7 @@ import pytest
 
 from dragoman.model.errors import UserError
 from dragoman.services.texts.casing import calm, lemma, small_first
-from dragoman.services.texts.glossary import Glossary, read_glossary
-from dragoman.services.texts.tbx import read_tbx
+from dragoman.services.texts.glossary import Glossary, read_glossary, read_tbx
 from tests.services.texts.test_texts import translate
 
 FORMS = Path(__file__).with_name("words_and_forms.tsv")  # language, term, word, whether it is a form of the term
