@@ -45,11 +45,11 @@ class Database(store.Database):
             stack.pop_all()
 
     @contextlib.contextmanager
-    def write(self, lasting: bool | None = None) -> Iterator[Session]:
+    def write(self, lasting: bool | None = None, urgent: bool | None = None) -> Iterator[Session]:
         """Yields a transaction as the store's own. In a request only the last one lasts, and with it those before: the
         row of the audit, which is written before the answer is sent."""
         asked = ASKED.get() is not None  # the asker waits; the loop comes between
-        with super().write(not asked if lasting is None else lasting, asked) as session:
+        with super().write(not asked if lasting is None else lasting, asked if urgent is None else urgent) as session:
             yield session
 
     def alone(self, session: Session, lock: int) -> bool:
