@@ -33,13 +33,13 @@ def stack(cell: CellName, direction: Direction = "forward", layers: int = LAYERS
 
 def torch_twin(ours: Recurrent) -> nn.RNNBase:
     """torch's own module of all layers, with our weights."""
-    both = ours.direction == "both"
+    first, both = ours.layers[0], ours.direction == "both"
+    assert isinstance(first, nn.RNNBase)
+    sizes = (first.input_size, first.hidden_size, len(ours.layers))
     if ours.cell in ("lstm", "gru"):
-        kind = {"lstm": nn.LSTM, "gru": nn.GRU}[ours.cell]
-        theirs: nn.RNNBase = kind(INPUTS, WIDTH, len(ours.layers), batch_first=True, bidirectional=both)
+        theirs = {"lstm": nn.LSTM, "gru": nn.GRU}[ours.cell](*sizes, batch_first=True, bidirectional=both)
     else:
-        function = ours.cell.removeprefix("rnn_")
-        theirs = nn.RNN(INPUTS, WIDTH, len(ours.layers), function, batch_first=True, bidirectional=both)
+        theirs = nn.RNN(*sizes, ours.cell.removeprefix("rnn_"), batch_first=True, bidirectional=both)
     theirs.double().load_state_dict(
         {
             name.replace("_l0", f"_l{number}"): weight
