@@ -229,12 +229,12 @@ def test_names_are_written_as_they_are_looked_up() -> None:
     assert [name for name in other_names() if not re.fullmatch(r"[a-z][a-z0-9_]*", name)] == []
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["файл.en", "a@b#c.en", "s3://bucket/x?y=z", "a;b", "~/my texts/x y.en", "a=b", "a&b|c", "ĳ%20x", "x'y", "\udcff"],
-)
-def test_plain_text_needs_no_quotes(value: str) -> None:
-    assert compose.values([f"corpus.train.source={value}"])["corpus"]["train"]["source"] == value
+def test_plain_text_needs_no_quotes() -> None:
+    texts = ["файл.en", "a@b#c.en", "s3://bucket/x?y=z", "a;b", "~/my texts/x y.en", "a=b", "a&b|c", "ĳ%20x", "x'y"]
+    keys = [(split, part) for split in ("train", "valid", "test") for part in ("source", "target", "file")]
+    words = [f"corpus.{split}.{part}={text}" for (split, part), text in zip(keys, texts, strict=True)]
+    corpus = compose.values([*words, "corpus.root=\udcff"])["corpus"]
+    assert [corpus[split][part] for split, part in keys] == texts and corpus["root"] == "\udcff"
 
 
 def test_text_with_an_equals_sign_is_no_setting() -> None:

@@ -127,9 +127,8 @@ def score_pairs(
     from the softmax what a search with these settings excludes; such a token has -inf. `places` name the pairs in
     messages.
 
-    Raises:
-        UserError: a side is too long under `error`.
-        FloatingPointError: the network's output is not a number (its weights are broken).
+    Raises UserError: a side is too long under `error`. Raises FloatingPointError: the network's output is not a number
+    (its weights are broken).
     """
     names = places if places is not None else [f"pair {number}" for number in range(1, len(sources) + 1)]
     limits = network.max_source_positions, network.max_target_positions

@@ -14,13 +14,7 @@ import sentencepiece
 
 from dragoman.model.errors import UserError
 from dragoman.model.text.case_markers import MARKERS, mark
-from dragoman.model.text.subwords import (
-    BLOCK_TEXTS,
-    SENTINEL,
-    BpeTokenizer,
-    SubwordTokenizer,
-    UnigramTokenizer,
-)
+from dragoman.model.text.subwords import BLOCK_TEXTS, SENTINEL, BpeTokenizer, SubwordTokenizer, UnigramTokenizer
 from dragoman.model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, SPECIAL_PIECES, UNK, TokenizerConfig
 from dragoman.model.text.word_table import SPACE, split_words
 

@@ -84,8 +84,7 @@ def count_vectors(config: Config, texts: Iterable[Text], vocabulary: int) -> Tab
 
     `vocabulary`: V, the number of rows.
 
-    Raises:
-        UserError: a table of more than MOST_ENTRIES nonzero numbers.
+    Raises UserError: a table of more than MOST_ENTRIES nonzero numbers.
     """
     config.check()
     if isinstance(config, OneHotConfig):

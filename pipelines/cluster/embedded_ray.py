@@ -115,8 +115,7 @@ def begin_ray(config: ClusterConfig) -> Iterator[None]:
 
     At the block's end, or with this process, everything is ended.
 
-    Raises:
-        UserError: the workers need more CPUs than this machine has.
+    Raises UserError: the workers need more CPUs than this machine has.
     """
     with _own_environment(), _kept_head(config, last=True) as head:
         _begun.append(head)

@@ -73,8 +73,7 @@ def connect(config: ClusterConfig) -> Iterator[ClusterConfig]:
 
     Where the backend is auto, this process replaces a Ray of our own that does not start.
 
-    Raises:
-        UserError, StartError: as `connect_ray`.
+    Raises UserError, StartError: as `connect_ray`.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -171,9 +170,8 @@ def fit(
     Ray's driver runs in a thread, so that signal handlers run here at once. An exception from a handler ends the
     workers.
 
-    Raises:
-        UserError: the cluster is too small or stays too busy, or a worker met a mistake of the user.
-        RuntimeError: the workers died more often than allowed.
+    Raises UserError: the cluster is too small or stays too busy, or a worker met a mistake of the user. Raises
+    RuntimeError: the workers died more often than allowed.
     """
     with connect_ray(config):
         sizes = sizes or (config.most,)

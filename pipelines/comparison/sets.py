@@ -95,8 +95,7 @@ def evaluate_sets(
     `say` gets the report as soon as it is known. `members`: the folders of the bundle, or of an ensemble's. `run`: the
     name of the bundle's run; `folder` holds its records.
 
-    Raises:
-        UserError: a set cannot be read, a rival is of another pair, or a setting does not fit.
+    Raises UserError: a set cannot be read, a rival is of another pair, or a setting does not fit.
     """
     settings = config.evaluate
     check_settings(config, bundle, rivals)

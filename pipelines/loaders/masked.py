@@ -39,8 +39,7 @@ MASKED, RANDOM = 8, 9
 class Masking:
     """The masking rules for one vocabulary.
 
-    Raises:
-        UserError: a share out of range, or a vocabulary of only special ids.
+    Raises UserError: a share out of range, or a vocabulary of only special ids.
     """
 
     vocabulary: int  # V
@@ -151,8 +150,7 @@ class MaskedWindow:
 class MaskedLoader(ChunkLanes[TextBatch]):
     """This rank's lanes of a split, without end.
 
-    Raises:
-        UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
+    Raises UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
     """
 
     of: ClassVar[tuple[str, ...]] = (

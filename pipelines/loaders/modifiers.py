@@ -157,8 +157,7 @@ def any_of(config: ModifiersConfig) -> bool:
 def listed(config: ModifiersConfig) -> list[str]:
     """Returns each term with its translation in brackets, as `terms` takes it.
 
-    Raises:
-        UserError: no terms, or an empty side.
+    Raises UserError: no terms, or an empty side.
     """
     glossary = config.glossary or {}
     if not glossary:

@@ -38,8 +38,7 @@ logger = logging.getLogger(__name__)
 class LaneLoader(ChunkLanes[TranslationBatch]):
     """This rank's lanes of a split of sentence pairs, without end.
 
-    Raises:
-        UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
+    Raises UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
     """
 
     of: ClassVar[tuple[str, ...]] = (
@@ -154,8 +153,7 @@ def check_lengths(split: Split, bounds: Sequence[int], config: LoaderConfig, pos
 
     Uses the histogram of lengths, so it opens no shard; a bucket counts as long as its longest records.
 
-    Raises:
-        UserError: names the setting and what to choose.
+    Raises UserError: names the setting and what to choose.
     """
     limit = min(config.max_length, config.batch_tokens)
     longest = 0.0

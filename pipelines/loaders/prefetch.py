@@ -72,8 +72,7 @@ class _Step(Generic[B]):
 class Lanes(ABC, Generic[B]):
     """This rank's lanes, without end. A loader defines an epoch's windows and opens them.
 
-    Raises:
-        UserError: lanes that the world size does not divide.
+    Raises UserError: lanes that the world size does not divide.
     """
 
     of: ClassVar[tuple[str, ...]]  # the settings of the section `loader` that the order of batches depends on
@@ -131,8 +130,7 @@ class Lanes(ABC, Generic[B]):
     def load_state(self, state: dict[str, Any]) -> None:
         """Resumes from the merged `state` of all ranks, of any world size.
 
-        Raises:
-            UserError: it belongs to other shards, or to settings that give other batches.
+        Raises UserError: it belongs to other shards, or to settings that give other batches.
         """
         if state["manifest"] != self._hash:
             raise UserError(

@@ -68,9 +68,8 @@ def validation_batches(config: Config, tokenizers: TokenizerPair, ranks: Ranks) 
 def validate(config: Config) -> None:
     """Reports all mistakes that can be known before any worker starts.
 
-    Raises:
-        UserError: a setting is out of range, shards are missing, of another kind or of other labels, a model or lanes
-        do not fit them, or a setting is for other models.
+    Raises UserError: a setting is out of range, shards are missing, of another kind or of other labels, a model or
+    lanes. Raises do not fit them, or a setting is for other models.
     """
     config.train.check()
     manifest = read_manifest(config.shard_dir)

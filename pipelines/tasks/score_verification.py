@@ -227,8 +227,7 @@ def check_translations(
 ) -> str:
     """Translates an evaluation again, all of it or a sample; returns how much.
 
-    Raises:
-        DifferenceError: a stored text is not the bundle's, or its export has another network than its weights.
+    Raises DifferenceError: a stored text is not the bundle's, or its export has another network than its weights.
     """
     whole = not sample or sample >= len(kept) or float(record.get("seconds", math.inf)) <= MINUTE
     rows = range(len(kept)) if whole else sorted(random.SystemRandom().sample(range(len(kept)), sample))

@@ -51,8 +51,7 @@ from dragoman.pipelines.word_vectors.settings import VectorsConfig
 def verify(config: VerifyRoot) -> list[Check]:
     """Compares everything of the run `name` that can be compared.
 
-    Raises:
-        UserError: there is no such run, or its shards cannot be found.
+    Raises UserError: there is no such run, or its shards cannot be found.
     """
     run = config.run_dir
     record = read_record(run)

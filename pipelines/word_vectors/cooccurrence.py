@@ -69,8 +69,7 @@ class Counting:
 class CooccurrenceFeed:
     """Counted entries as segments, in another order each epoch.
 
-    Raises:
-        UserError: the pass was not finished, or a file was changed.
+    Raises UserError: the pass was not finished, or a file was changed.
     """
 
     unit = "entries"
@@ -111,8 +110,7 @@ def count_cooccurrences(
         memory: bytes for counting, merging and shuffling; the text's own chunks come on top.
         report: called after each segment of the text.
 
-    Raises:
-        UserError: no words co-occur, another process works in `folder`, or it holds other files.
+    Raises UserError: no words co-occur, another process works in `folder`, or it holds other files.
     """
     with claim_folder(folder):
         if open_folder(folder, {**asdict(counting), "segments": text.segments}):

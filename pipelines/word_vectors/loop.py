@@ -96,8 +96,7 @@ def train_tables(
 
     `decay` is for one rank. On one rank and one thread a resumed run gives the same bits as an undisturbed one.
 
-    Raises:
-        UserError: the loss or a table is no longer finite, or an epoch had nothing to train on.
+    Raises UserError: the loss or a table is no longer finite, or an epoch had nothing to train on.
     """
     with publisher(run, ranks) as publish:
         return _rounds(learner, feed, config, decay, run, ranks, seed, threads, report, publish)

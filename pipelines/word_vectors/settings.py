@@ -46,9 +46,5 @@ class VectorsConfig:
     export: list[Format] = field(default_factory=list)  # formats written into the bundle's exports/
 
     def check(self) -> None:
-        """Refuses invalid values.
-
-        Raises:
-            UserError: names the key and its least value.
-        """
+        """Refuses invalid values. Raises UserError: names the key and its least value."""
         check_ranges("vectors", self)

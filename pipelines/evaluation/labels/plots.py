@@ -3,14 +3,7 @@
 import numpy as np
 
 from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation
-from dragoman.pipelines.tracking.plots import (
-    BLUE,
-    GREY,
-    ORANGE,
-    Figure,
-    clean,
-    panels,
-)
+from dragoman.pipelines.tracking.plots import BLUE, GREY, ORANGE, Figure, clean, panels
 
 MOST = 30  # labels in the confusion matrix, the most frequent ones
 WRITTEN = 18  # labels up to which its numbers are written

@@ -5,14 +5,7 @@ import math
 import numpy as np
 
 from dragoman.pipelines.evaluation.language.evaluation import TextEvaluation
-from dragoman.pipelines.tracking.plots import (
-    BLUE,
-    GREY,
-    ORANGE,
-    Figure,
-    clean,
-    panels,
-)
+from dragoman.pipelines.tracking.plots import BLUE, GREY, ORANGE, Figure, clean, panels
 
 BINS = 60
 RUNNING = 50  # records in the running mean, at least

@@ -82,7 +82,7 @@ def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence
     Raises:
         UserError: the planner refuses the job.
     """
-    job = service.submit(verb, overrides, **special.options(config))
+    job = service.submit(verb, overrides, **special.options(config, service))
     found = service.planned(job["id"])
     if found["state"] == "failed" and not found["attempts"]:
         service.remove(job["id"])

@@ -20,6 +20,7 @@ from dragoman.services.jobs.executors.base import Start as Handed
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
 from dragoman.services.jobs.ledger.tables import Attempt, Job, Measurement
 from dragoman.services.jobs.records import YIELDED, Request, attempt_of
+from dragoman.services.jobs.service.curves import released, run_of, score_in
 from dragoman.services.jobs.service.intake import Intake
 from dragoman.services.jobs.service.progress import Footprint, Progress, footprint, progress
 from dragoman.services.jobs.service.shard_folders import sharding_run
@@ -58,6 +59,8 @@ class Accounts:
                 values |= {"kept_step": run.kept, "kept_seconds": run.kept_seconds}
                 if not _same_steps(run, before):
                     values |= {"lost_tokens": run.lost_tokens, "lost_seconds": run.lost_seconds}
+            else:
+                values["metric"], values["score"] = score_in(released(run_of(job)))
         if verdict.state == State.WAITING:
             values |= self.intake.left(job, run.kept)
         reason = f"{verdict.reason}; {run.damage}" if run.damage else verdict.reason

@@ -22,6 +22,7 @@ from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.ledger.tables import PROJECT, Job, Measurement, account_of
 from dragoman.services.jobs.planning.estimate import Estimate, estimate
 from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
+from dragoman.services.jobs.planning.refusals import as_jobs
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.room import Room
 from dragoman.services.jobs.service.ownership import Ownership
@@ -256,7 +257,7 @@ class Intake:
             plan = self.planner.plan(verb, words, gpus, early, owner)
         except RefusedPlanError as problem:
             self.places.check(owner, problem.places, account, admin)
-            raise UserError(str(problem)) from None
+            raise UserError(as_jobs(str(problem))) from None
         self.places.check(owner, plan.get("places", ()), account, admin)
         return plan
 

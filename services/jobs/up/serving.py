@@ -19,6 +19,7 @@ from dragoman.model import landlock
 from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.files import atomic_write, exclusive, read_secret
+from dragoman.services.backup.restoring import check_whole
 from dragoman.services.http.listening import bind, reserve_descriptors
 from dragoman.services.http.proxies import networks
 from dragoman.services.jobs.executors.base import Executor
@@ -59,6 +60,7 @@ def up(root: UpRoot, words: Sequence[str]) -> int:
     root.service.check()
     check_settings(root.service.notify)
     home = Path(root.paths["root"]).absolute()
+    check_whole(home)
     with contextlib.ExitStack() as stack:
         stack.callback(os.umask, os.umask(0o077))  # for everything started here, and so for every job
         (home / "service").mkdir(parents=True, exist_ok=True)

@@ -109,6 +109,20 @@ def sentences(*lengths: int) -> TranslationBatch:
     return collate(side(0), side(1), list(range(len(lengths))))
 
 
+def torch_layers(ours: Any, norm_first: bool) -> nn.TransformerEncoder:
+    """torch's own stack of two layers with the weights of ours, and its last normalisation where that comes first."""
+    layer = nn.TransformerEncoderLayer(16, 4, 24, 0.0, "gelu", batch_first=True, norm_first=norm_first)
+    theirs = nn.TransformerEncoder(layer, 2, ours.norm if norm_first else None, enable_nested_tensor=False)
+    for mine, other in zip(ours.layers, theirs.layers, strict=True):
+        attention = {"self_attn.in_proj_weight": mine.self_attention.qkv.weight}
+        parts = {"self_attn.out_proj": mine.self_attention.out, "norm1": mine.self_sublayer.norm}
+        parts |= {"linear1": mine.feed_forward.inner, "linear2": mine.feed_forward.outer}
+        parts["norm2"] = mine.feed_forward_sublayer.norm
+        weights = {f"{place}.{name}": one for place, part in parts.items() for name, one in part.state_dict().items()}
+        other.load_state_dict(attention | {"self_attn.in_proj_bias": mine.self_attention.qkv.bias} | weights)
+    return theirs
+
+
 def tokens(rows: int = 3, length: int = 20, seed: int = 1) -> Tensor:
     """(B, T + 1) tokens, none of them special."""
     return torch.randint(6, VOCABULARY, (rows, length + 1), generator=torch.Generator().manual_seed(seed))

@@ -13,7 +13,7 @@ from dragoman.model.networks.language_network import language_loss
 from dragoman.model.settings import LossConfig
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import UNK
-from tests.model.networks.examples import texts
+from tests.model.networks.examples import texts, torch_layers
 
 SIZES = {"width": 16, "heads": 4, "feed_forward": 24, "layers": 2, "dropout": 0.0, "max_positions": 12}
 
@@ -25,21 +25,7 @@ def network(**changes: object) -> DecoderOnly:
 
 def test_equals_torchs_layers_with_the_same_weights() -> None:
     ours = network()
-    layer = nn.TransformerEncoderLayer(16, 4, 24, 0.0, "gelu", batch_first=True, norm_first=True)
-    theirs = nn.TransformerEncoder(layer, 2, ours.norm, enable_nested_tensor=False)  # type: ignore[arg-type]  # a norm
-    for mine, other in zip(ours.layers, theirs.layers, strict=True):
-        attention, forward = mine.self_attention, mine.feed_forward  # type: ignore[union-attr]  # an EncoderLayer
-        other.load_state_dict(
-            {
-                "self_attn.in_proj_weight": attention.qkv.weight,
-                "self_attn.in_proj_bias": attention.qkv.bias,
-                **{f"self_attn.out_proj.{name}": value for name, value in attention.out.state_dict().items()},
-                **{f"linear1.{name}": value for name, value in forward.inner.state_dict().items()},
-                **{f"linear2.{name}": value for name, value in forward.outer.state_dict().items()},
-                **{f"norm1.{name}": value for name, value in mine.self_sublayer.norm.state_dict().items()},  # type: ignore[union-attr]
-                **{f"norm2.{name}": value for name, value in mine.feed_forward_sublayer.norm.state_dict().items()},  # type: ignore[union-attr]
-            }
-        )
+    theirs = torch_layers(ours, norm_first=True)
     b = texts(7, 7)
     x = ours.embedding(b.inputs) * 4 + ours.positions.table[:7]
     mask = nn.Transformer.generate_square_subsequent_mask(7)

@@ -4,15 +4,34 @@ import pytest
 import torch
 
 from dragoman.model.errors import UserError
-from dragoman.model.networks.architectures import build_network, model_config, translation_loss
+from dragoman.model.networks.architectures import (
+    ARCHITECTURES,
+    architecture,
+    build_network,
+    model_config,
+    translation_loss,
+)
 from dragoman.model.precision import cannot_run
 from dragoman.model.settings import LossConfig
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.model.text.tokenizer import BOS, EOS, PAD
-from tests.model.networks.examples import RECURRENT, TRANSLATION, check_gradients, sentences, smooth, translation
+from tests.model.networks.examples import (
+    LANGUAGE,
+    RECURRENT,
+    TRANSLATION,
+    check_gradients,
+    sentences,
+    smooth,
+    translation,
+)
 
 every = pytest.mark.parametrize("name", TRANSLATION)
 SEPARATE = pytest.mark.parametrize("name", ["transformer", *RECURRENT])  # those that may have a table a side
+
+
+def test_every_architecture_has_a_row_here_or_among_the_language_models() -> None:
+    rows = {settings["architecture"] for settings in (TRANSLATION | LANGUAGE).values()}
+    assert rows == {name for name in ARCHITECTURES if architecture(name).kind in ("translation", "language")}
 
 
 @every

@@ -127,7 +127,6 @@ def test_the_vocabulary_is_counted_over_every_line_however_small_the_table(
     counts = Counter(word for line in _lines(900, 1) for word in words.split(line.lower()))
     expected = sorted(counts, key=lambda word: (-counts[word], word))
     roomy = shard(make("roomy", tokenizer=VOCABULARY))
-    monkeypatch.setattr(counting, "TABLE_BYTES", 1_000)
     monkeypatch.setattr(counting, "MOST_RUNS", 2)
     tight = shard(make("tight", tokenizer=VOCABULARY))
     assert directory_bytes(roomy.directory) == directory_bytes(tight.directory)
@@ -154,7 +153,7 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make) -> None:
     config = make("killed", corpus, tokenizer=VOCABULARY)
     for where, call in (
         ("dragoman.pipelines.corpus.clean.text_block.save_block", 5),
-        ("dragoman.pipelines.corpus.pack.counting.write_run", 4),  # of pairs
+        ("dragoman.pipelines.corpus.pack.counting.write_run", 2),
         ("dragoman.pipelines.corpus.pack.phrases.save_block", 20),
         ("dragoman.pipelines.corpus.monolingual.count_units", 7),
         ("dragoman.model.shards.writer.canonical_json", 3),

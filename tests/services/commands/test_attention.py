@@ -119,18 +119,6 @@ def test_nothing_to_show_is_said(tmp_path: Path, bundles: dict[str, Path], caplo
     assert not path.exists()
 
 
-@pytest.mark.parametrize("content", [b"\xce\xa9\xce\xa9 \xce\xa9\n", b"x " * 300 + b"\n", b"a\n"])
-def test_unknown_and_overlong_and_single_tokens_are_shown(
-    tmp_path: Path, bundles: dict[str, Path], content: bytes
-) -> None:
-    for architecture in ("transformer", "rnnsearch"):
-        found = json.loads(run(tmp_path, bundles[architecture], "out.json", content).read_text(encoding="utf-8"))
-        (sentence,) = found[0]["sentences"]
-        assert found[0]["truncated"] == (len(content) > 100)
-        assert sentence["source_tokens"][-1] == END
-        assert all(sum(row) == pytest.approx(1.0, abs=5e-3) for row in sentence["weights"])
-
-
 @pytest.mark.parametrize(
     ("architecture", "attention", "head", "message"),
     [
