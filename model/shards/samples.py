@@ -34,7 +34,7 @@ def read_members(path: Path, file: IO[bytes], wanted: Callable[[str], bool]) -> 
                 data = tar.extractfile(member)
                 assert data is not None, "a file"
                 yield {"fname": member.name, "data": data.read(), "__url__": str(path)}
-                tar.members = []  # it would keep them all
+                tar.members = []  # type: ignore[attr-defined]  # it would keep them all, as long as it reads
 
     samples: Iterator[dict[str, Any]] = group_by_keys(contents())
     return samples

@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import resource
+import signal
 import sys
 import time
 import traceback
@@ -69,6 +70,8 @@ def serve(
     Without `files` it reads no files but the programs' own, where the kernel can forbid it.
     """
     os.nice(NICE)
+    for number in (signal.SIGTERM, signal.SIGINT):  # of a whole group: the parent, which gets it too, ends this process
+        signal.signal(number, signal.SIG_IGN)
     limit_memory(memory)
     if not files:
         close_files()

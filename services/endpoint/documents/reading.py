@@ -20,6 +20,10 @@ PROCESSES = AT_ONCE + 2  # at most; one client never holds the last one
 Reply = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
+class GoneError(ServiceError):
+    """The process has ended in the middle of a document: it was killed, or has crashed."""
+
+
 class Translated(NamedTuple):
     """A translated document."""
 
@@ -86,7 +90,9 @@ def _limits_named() -> Iterator[None]:
 
 def _read(line: str, do: str) -> Any:
     """Returns what a process answers. Raises as `Reading.count`."""
-    answer: dict[str, Any] = json.loads(line) if line else {"failed": "it has gone"}
+    if not line:
+        raise GoneError("the process that reads documents has ended")
+    answer: dict[str, Any] = json.loads(line)
     if "refused" in answer:
         raise DocumentError(answer["refused"])
     if do not in answer:

@@ -20,7 +20,7 @@ from dragoman.model.inference.losses import Losses
 from dragoman.services.endpoint.batcher import EngineStoppedError, TooManyTokensError
 from dragoman.services.endpoint.documents.jobs import Job, Jobs
 from dragoman.services.endpoint.documents.patient_queue import PatientQueue
-from dragoman.services.endpoint.documents.reading import AT_ONCE, Reading
+from dragoman.services.endpoint.documents.reading import AT_ONCE, GoneError, Reading
 from dragoman.services.endpoint.documents.translating import plain_values
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.fair_queue import PRIORITIES
@@ -111,7 +111,7 @@ class DocumentWorker:
         self.jobs.save(identity, job)
         try:
             if job.attempts > ATTEMPTS:
-                raise DocumentError(f"{job.name}: the server has ended {ATTEMPTS} times while it translated it")
+                raise DocumentError(f"{job.name}: the server or its process has ended {ATTEMPTS} times over it")
             content, client = self.jobs.source(identity).read_bytes(), job.digest or identity
             written = await self._translate(identity, job, content, client)
             atomic_write(self.jobs.result(identity), written)
@@ -121,6 +121,9 @@ class DocumentWorker:
             with contextlib.suppress(DocumentError):
                 self.jobs.save(identity, job)
             raise
+        except GoneError:  # begun again, as after the end of a server
+            logger.warning("the process of a document has ended, attempt %d of %d", job.attempts, ATTEMPTS)
+            return
         except Exception as problem:
             if not self.jobs.place(identity).exists():  # deleted by its owner
                 return

@@ -40,7 +40,7 @@ def _job_of(service: JobClient, name: str) -> str:
         found = service.jobs(limit=1, name=name)["jobs"]
         if not found:
             raise UserError(f"jobs.after={name}: there is no such job: give an id, or the name of a run") from None
-        return found[0]["id"]
+        return str(found[0]["id"])
 
 
 def submit_array(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> int:

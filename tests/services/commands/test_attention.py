@@ -25,6 +25,7 @@ from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.models.loaded_model import LoadedModel, load_model
 from dragoman.services.settings import Limits, TranslateConfig
+from tests.services.endpoint.conftest import only_model
 
 LINES = b"the dog sees\n\nja , gut !\n"
 
@@ -147,7 +148,7 @@ class Client:
         self.batcher: Batcher[Any, str, Any] = Batcher(LoadedModel.translate, limit=64, capacity=16)
         self.batcher.start()
         queue = InferenceQueue("model", "Cannot translate text", lambda: served, self.batcher)
-        self.app = create_app(Endpoint(queue, limits=Limits(alternatives=2)))
+        self.app = create_app(Endpoint(queue, limits=Limits(alternatives=2), models=only_model(queue)))
 
     def ask(self, **values: Any) -> httpx.Response:
         async def post() -> httpx.Response:
