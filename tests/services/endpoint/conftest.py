@@ -50,6 +50,8 @@ class Shouting:
         return dataclasses.replace(self, prefix=prefix)
 
     def one(self, line: str, nbest: int) -> Translation:
+        if "!bad" in line:
+            return Translation("", 0.0, error="cannot")
         if self.prefix is not None:
             behind = [" A DOG.", "S DOG.", " THE DOG.", " A CAT.", ", DOG.", "", " NO DOG."][:nbest]
             texts = [f"{self.prefix}{end}".strip() for end in behind]
