@@ -24,10 +24,10 @@ demo: $(RUNTIME) ## the main job on embedded defaults: shard, train, evaluate, r
 
 test: $(INSTALLED) ## the tests, on two cores; those of the pages where chromium is installed
 	@command -v chromium chromium-browser >/dev/null || echo 'no chromium: the tests of the pages in a browser are skipped (Debian: apt-get install chromium; or CHROMIUM=PATH)'
-	$(BIN)/pytest -q $(TWO_WORKERS)
+	$(BIN)/pytest -q --hypothesis-profile=ci $(TWO_WORKERS)
 
 test-portable: $(INSTALLED) ## the tests of the networks as an older processor computes
-	$(PORTABLE) $(BIN)/python -m pytest -q $(TWO_WORKERS) -p tests.another_processor tests/model \
+	$(PORTABLE) $(BIN)/python -m pytest -q $(TWO_WORKERS) -p tests.another_processor tests/model --hypothesis-profile=ci \
 	    --ignore=tests/model/word_vectors --ignore=tests/model/shards --ignore=tests/model/inference/test_reranking.py
 
 test-ray: $(INSTALLED) ## of the long tests the main job, a killed worker, and other programs' clients: real Ray, MLflow and HTTP

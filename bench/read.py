@@ -8,6 +8,8 @@ loader's thread included; the page cache is warm. Our chunks through `webdataset
 """
 
 import hashlib
+import io
+import json
 import subprocess
 import sys
 import tempfile
@@ -25,7 +27,6 @@ from bench.result import Result, in_turns, rate
 from bench.sample_text import write_ids
 from dragoman.model.shards.manifest import Manifest, Split, write_manifest
 from dragoman.model.shards.reader import Chunk, ShardReader
-from dragoman.model.shards.stream import stream_chunks
 from dragoman.model.shards.writer import write_shard
 from dragoman.model.text.tokenizer import EOS, SPECIAL, SPECIAL_PIECES
 from dragoman.model.text.words import WordTokenizer
@@ -52,7 +53,7 @@ def run(quick: bool, args: list[str]) -> Result:
         found = in_turns(
             3 if quick else 9,
             ours=lambda: rate(lambda: _epoch(loader), time.process_time),
-            webdataset=lambda: rate(lambda: _batched(stream_chunks(folder / "shards", "train")), time.process_time),
+            webdataset=lambda: rate(lambda: _batched(_web_chunks(folder / "shards")), time.process_time),
             **{peer: partial(_peer, peer, folder) for peer in PEERS},
         )
         loader.close()
@@ -69,6 +70,17 @@ def _peer(name: str, folder: Path) -> float:
     words = [str(peer_python(PEERS[name][0])), "-m", "bench.read_peers", name, str(folder), str(TOKENS)]
     out = subprocess.run(words, check=True, cwd=ROOT, stdout=subprocess.PIPE, stderr=sys.stderr, text=True).stdout
     return float(out.split()[-1])
+
+
+def _web_chunks(folder: Path) -> Iterator[Chunk]:
+    """The chunks as any other program reads them."""
+    import webdataset
+
+    files = [str(path) for path in sorted(folder.glob("train-*.tar"))]
+    for sample in webdataset.WebDataset(files, shardshuffle=False, empty_check=False):
+        names = ("src.npy", "src_off.npy", "tgt.npy", "tgt_off.npy")
+        arrays = (np.load(io.BytesIO(sample[name]), allow_pickle=False) for name in names)
+        yield Chunk(json.loads(sample["json"])["first_id"], *arrays)
 
 
 def _epoch(loader: LaneLoader) -> int:

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from dragoman.conf.interrupts import Ending, Interrupted, hear_signals
-from dragoman.model.errors import ServiceError, UserError, interrupt_in
+from dragoman.model.errors import ServiceError, UserError, interrupt_in, is_infrastructure
 
 OK, FAILED, USER_MISTAKE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141  # exit codes
+UNAVAILABLE = 69  # a server, a disk or the cluster has failed (EX_UNAVAILABLE): the same command may succeed later
 UNUSABLE = {  # errors of the system that a restart does not mend
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP),
     errno.ENAMETOOLONG,
@@ -81,12 +82,13 @@ def end(verb: str, problem: BaseException, hint: str = "") -> int:
     if isinstance(problem, UserError):
         return _say(verb, str(problem), USER_MISTAKE)
     if isinstance(problem, ServiceError):
-        return _say(verb, str(problem), FAILED)
+        return _say(verb, str(problem), UNAVAILABLE)
     if isinstance(problem, BrokenPipeError) and _reader_has_gone():
         raise problem
     if isinstance(problem, OSError):
-        code = USER_MISTAKE if problem.errno in UNUSABLE and problem.filename is not None else FAILED
-        return _say(verb, describe(problem, hint), code)
+        mistake = problem.errno in UNUSABLE and problem.filename is not None
+        failed = UNAVAILABLE if is_infrastructure(problem) else FAILED
+        return _say(verb, describe(problem, hint), USER_MISTAKE if mistake else failed)
     traceback.print_exception(problem)  # an error of ours
     return FAILED
 

@@ -135,8 +135,7 @@ def confine_worker() -> None:
 def confine(grant: Grant, temporary: str) -> None:
     """Confines this thread and everything it starts to the grant, the system's files and the folder `temporary`.
 
-    Raises:
-        OSError: the kernel refuses.
+    Raises OSError: the kernel refuses.
     """
     home = Path.home()
     for place in (*(home / name for name in KEPT), *(Path(grant.roots[0]) / name for name in CACHES)):

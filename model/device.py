@@ -46,8 +46,7 @@ def kernels(device: torch.device) -> Kernels:
 def pick_device(wanted: str, local_rank: int = 0) -> torch.device:
     """Turns `auto`, `cpu` or `cuda` into a device.
 
-    Raises:
-        UserError: `cuda` where torch sees no GPU, or fewer than `local_rank` + 1.
+    Raises UserError: `cuda` where torch sees no GPU, or fewer than `local_rank` + 1.
     """
     count = torch.cuda.device_count()
     if wanted == "cuda" and count <= local_rank:

@@ -8,15 +8,15 @@ from difflib import get_close_matches
 class UserError(Exception):
     """A mistake of the person at the keyboard. Its message names the key or file, the value and the choices.
 
-    Every command ends with exit code 2 on it and prints the message without a traceback. Any other exception is a
-    fault of the program or the machine and ends with exit code 1.
+    Every command ends with exit code 2 on it and prints the message without a traceback. A fault of the program ends
+    with exit code 1, one of the machine with 69.
     """
 
 
 class ServiceError(Exception):
     """The command was right, and something outside of it failed, for example a server that is gone.
 
-    Its message names what failed and what to do. A command ends with exit code 1 on it, without a traceback."""
+    Its message names what failed and what to do. A command ends with exit code 69 on it, without a traceback."""
 
 
 # A full disk or table, a lost disk, server or network: what a machine may get over, whatever was asked of it.

@@ -130,8 +130,7 @@ def exclusive(path: Path, wait: bool = False) -> Iterator[bool]:
 
     The system releases the lock when its holder ends, for whatever reason. `wait`: wait for another holder to finish.
 
-    Raises:
-        OSError: it cannot be opened, or the file system has no locks.
+    Raises OSError: it cannot be opened, or the file system has no locks.
     """
     from filelock import lock_descriptor  # takes 40 ms, and few commands lock anything
 
@@ -177,8 +176,7 @@ def file_sha256(path: Path) -> str:
 def read_secret(key: str, path: str) -> str:
     """Returns the content of a file without the line end.
 
-    Raises:
-        UserError: it is empty or cannot be read; names the key.
+    Raises UserError: it is empty or cannot be read; names the key.
     """
     try:
         text = Path(path).read_text(encoding="utf-8").strip()

@@ -46,8 +46,7 @@ def restrict(rules: Iterable[tuple[Path, int]]) -> None:
 
     A rule is a path and the rights on it and everything below; missing paths are ignored. It cannot be undone.
 
-    Raises:
-        OSError: the kernel has no Landlock, or refuses.
+    Raises OSError: the kernel has no Landlock, or refuses.
     """
     available = version()
     handled = ALL if available >= 3 else ALL & ~TRUNCATE

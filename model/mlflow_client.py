@@ -45,8 +45,7 @@ def set_switches(timeout: float | None = None) -> None:
 def mlflow_client(uri: str, timeout: float | None = None) -> Any:
     """Returns an `MlflowClient` of a server or a database; `timeout` as in `set_switches`.
 
-    Raises:
-        ImportError: MLflow is not installed here.
+    Raises ImportError: MLflow is not installed here.
     """
     set_switches(timeout)
     import mlflow
@@ -72,8 +71,7 @@ def all_versions(client: Any, query: str) -> list[Any]:
 def download(uri: str, reference: str, folder: Path) -> Path:
     """Downloads `models:/NAME/VERSION` below `folder` and returns its place: where it is, if on this machine.
 
-    Raises:
-        ServiceError: the server fails or the disk is full; says which.
+    Raises ServiceError: the server fails or the disk is full; says which.
     """
     from mlflow.artifacts import download_artifacts
     from mlflow.exceptions import MlflowException

@@ -12,8 +12,7 @@ TRAINING = "training_texts.keys"  # the file in shards, runs and bundles with ha
 def check_name(key: str, value: object) -> str:
     """Returns `value` if it can be the name of a folder, and of nothing outside its parent.
 
-    Raises:
-        UserError: it is empty, no text, too long or a path, or holds blanks, line feeds or other characters.
+    Raises UserError: it is empty, no text, too long or a path, or holds blanks, line feeds or other characters.
     """
     if isinstance(value, str) and _NAME.fullmatch(value) and len(value.encode()) <= LONGEST:
         return value

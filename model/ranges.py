@@ -13,6 +13,8 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from dragoman.model.errors import UserError
 
+LARGEST = 2**63 - 1  # that a signed number of 64 bits holds
+
 
 @dataclass(frozen=True)
 class Range:
@@ -29,7 +31,8 @@ class Range:
         if self.least > -math.inf:
             parts.append(f"{'above' if self.above else 'at least'} {_written(self.least)}")
         if self.most < math.inf:
-            parts.append(f"{'below' if self.below else 'at most'} {_written(self.most)}")
+            word = f"{'below' if self.below else 'at most'} {_written(self.most)}"
+            parts.append("of at most 63 bits" if self.most == LARGEST else word)
         return " and ".join(parts) or "a finite number"
 
     def holds(self, value: float) -> bool:
@@ -50,7 +53,7 @@ def _written(bound: float) -> str:
 Count = Annotated[int, Range(1)]
 Whole = Annotated[int, Range(0)]
 TwoOrMore = Annotated[int, Range(2)]
-Seed = Annotated[int, Range(0, 2**63 - 1)]
+Seed = Annotated[int, Range(0, LARGEST)]
 Port = Annotated[int, Range(0, 65_535)]
 Finite = Annotated[float, Range()]
 Positive = Annotated[float, Range(0, above=True)]
@@ -63,11 +66,7 @@ Interval = Annotated[float, Range(0.1)]  # seconds between two checks, or a time
 
 
 def check_range(found: Range, value: float, where: str) -> None:
-    """Refuses a value outside its range.
-
-    Raises:
-        OutOfRangeError: names the key `where`, the value and the range.
-    """
+    """Refuses a value outside its range."""
     if not found.holds(value):
         finite = "" if math.isfinite(value) or found == Range() else "a finite number, "
         raise OutOfRangeError(f"{where}={value}: must be {finite}{found}")
@@ -76,8 +75,7 @@ def check_range(found: Range, value: float, where: str) -> None:
 def check_ranges(section: str, config: Any) -> None:
     """Refuses numbers out of their ranges in a dataclass made in code, which `model/schema.py` has not checked.
 
-    Raises:
-        OutOfRangeError: names the first such key below `section`, its value and its range.
+    Raises OutOfRangeError: names the first such key below `section`, its value and its range.
     """
     schema: Any = type(config)
     for name, found in ranges_of(schema):

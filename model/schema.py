@@ -23,8 +23,7 @@ def build(schema: type[T], values: object, where: str) -> T:
 
     `where` is the dotted key of the mapping itself and starts every message.
 
-    Raises:
-        UserError: unknown or missing key, wrong type, a number out of its range, or a value outside a `Literal`.
+    Raises UserError: unknown or missing key, wrong type, a number out of its range, or a value outside a `Literal`.
     """
     if not isinstance(values, Mapping):
         raise UserError(f"{where}: expected a section of keys, got {values!r}")
@@ -45,8 +44,7 @@ def build(schema: type[T], values: object, where: str) -> T:
 def convert(hint: Any, value: Any, where: str) -> Any:
     """Returns `value` converted to the annotation `hint` of the key `where`.
 
-    Raises:
-        UserError: it has another type, or is out of its range or outside a `Literal`.
+    Raises UserError: it has another type, or is out of its range or outside a `Literal`.
     """
     origin = get_origin(hint)
     if origin is Annotated:

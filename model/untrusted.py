@@ -22,8 +22,7 @@ WHOLE = 2**31 - 1  # largest step or count that the ledger's columns hold
 def open_regular(path: Path) -> io.BufferedReader:
     """Opens a regular file for reading, through links too.
 
-    Raises:
-        OSError: it does not exist, or is a folder, a pipe or a device.
+    Raises OSError: it does not exist, or is a folder, a pipe or a device.
     """
     if not stat.S_ISREG(path.stat().st_mode):  # opening a device may have effects
         raise OSError(errno.EINVAL, "not a regular file", str(path))
@@ -64,8 +63,7 @@ def read_object(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
 def read_json(path: Path, remedy: str = "") -> dict[str, Any] | None:
     """Returns the object in a JSON file; None where there is no file.
 
-    Raises:
-        UserError: it holds something else; names file and line, and says what to do.
+    Raises UserError: it holds something else; names file and line, and says what to do.
     """
     try:
         found = json.loads(path.read_bytes())

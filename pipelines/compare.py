@@ -7,22 +7,23 @@ from dataclasses import replace
 from dragoman.conf import compose
 from dragoman.model.inference.bleu import tokeniser
 from dragoman.model.plural import plural
-from dragoman.model.shards.manifest import manifest_hash, read_manifest
+from dragoman.model.shards.manifest import read_manifest
 from dragoman.pipelines.cluster.map import here
 from dragoman.pipelines.cluster.ray_train import connect
 from dragoman.pipelines.comparison import lines, record
 from dragoman.pipelines.comparison.entries import Entry, resolve
 from dragoman.pipelines.comparison.figures import Compared, draw_figures
 from dragoman.pipelines.comparison.language import language_report
-from dragoman.pipelines.comparison.measures import folder, measure, record_of
+from dragoman.pipelines.comparison.measures import Measures, folder, measure, record_of
 from dragoman.pipelines.comparison.page import Report
-from dragoman.pipelines.comparison.samples import samples
-from dragoman.pipelines.comparison.seeds import over_seeds, with_seeds
-from dragoman.pipelines.comparison.table import Row, rows, table_of
-from dragoman.pipelines.comparison.texts import changed_keys, limits
+from dragoman.pipelines.comparison.samples import samples as shown_samples
+from dragoman.pipelines.comparison.seeds import over_seeds, steps, with_seeds
+from dragoman.pipelines.comparison.table import table_of
+from dragoman.pipelines.comparison.texts import lead, origin
 from dragoman.pipelines.comparison.training import bundle_of, with_budget
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.comparison_settings import model_file
+from dragoman.pipelines.evaluation.significance import Floats, score_resampled
 from dragoman.pipelines.evaluation.translation import held_out
 from dragoman.pipelines.settings import Backend
 from dragoman.pipelines.tasks.openings import Checked, open_split
@@ -100,19 +101,23 @@ def on_backend(entry: Entry, backend: Backend) -> Entry:
 
 def make_report(config: Config, found: Compared) -> Report:
     """Returns the page's content."""
-    settings, every = config.evaluate, list(found.measures.values())
-    every_row = rows(
-        every, found.records, found.references, config.languages[1], settings.tokenize, settings.bootstrap, found.runs
-    )
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # it logs every pair
+    every, samples = list(found.measures.values()), config.evaluate.bootstrap
+    tokenize = tokeniser(config.evaluate.tokenize, config.languages[1])
+
+    def draw(runs: Sequence[Measures]) -> tuple[Floats, Floats]:
+        return score_resampled([one.hypotheses for one in runs], found.references, "bleu", tokenize, samples)
+
+    gains = steps(found.runs, "bleu", draw, samples)
     manifest = read_manifest(config.shard_dir)
     return Report(
         title=f"{len(every)} networks on {manifest.corpus}, {' to '.join(config.languages)}",
-        lead=lead(config, found),
-        table=table_of(every_row),
+        lead=lead(config, every, plural(len(found.sources), "sentence"), "batches in the same order"),
+        table=table_of(every, found.records, gains, config.compare.seeds),
         pictures=list(draw_figures(config, found)),
-        samples=samples(found.sources, found.references, {one.label: one.hypotheses for one in every}),
+        samples=shown_samples(found.sources, found.references, {one.label: one.hypotheses for one in every}),
         lines=by_line(config, found),
-        notes=notes(config, every_row),
+        notes=notes(config, every, sum(corrected is not None for _, corrected in gains.values())),
     )
 
 
@@ -122,20 +127,6 @@ def by_line(config: Config, found: Compared) -> lines.Lines | None:
     references = [(line,) for line in found.references]
     one = lines.Compared(config.evaluate.split, found.sources, references, (), texts)
     return lines.lines_of([one], config.languages) if len(texts) > 1 else None
-
-
-def lead(config: Config, found: Compared) -> str:
-    """Describes the comparison in one or two sentences."""
-    trained = sum(one.trained_here for one in found.measures.values())
-    said = f"{plural(len(found.sources), 'sentence')} of the split {config.evaluate.split}."
-    if trained:
-        said += f" {trained} of the networks were trained for this page on the same batches in the same order"
-        said += f"{limits(config)}."
-        if config.compare.seeds > 1:
-            said += f" Each was trained from {config.compare.seeds} seeds; scores are their means."
-    if trained < len(found.measures):
-        said += f" {len(found.measures) - trained} were taken as they stand, whatever they were trained with."
-    return said
 
 
 def coverage(config: Config) -> str:
@@ -148,22 +139,16 @@ def coverage(config: Config) -> str:
     )
 
 
-def notes(config: Config, table: Sequence[Row]) -> list[str]:
+def notes(config: Config, every: Sequence[Measures], tested: int) -> list[str]:
     """Describes the measurements so that they can be repeated."""
-    first = table[0].measures
-    engines = ", ".join(sorted({row.measures.engine for row in table}))
-    trained = {row.measures.architecture for row in table if row.measures.trained_here}
-    penalties = ", ".join(f"{row.measures.label} {row.measures.length_penalty:g}" for row in table)
+    first, engines = every[0], ", ".join(sorted({one.engine for one in every}))
+    penalties = ", ".join(f"{one.label} {one.length_penalty:g}" for one in every)
     return [
         f"BLEU {first.signatures['bleu']}; chrF {first.signatures['chrf']}. Intervals: 95 % of "
         f"{config.evaluate.bootstrap:,} sets resampled from the sentences; p: two-sided by Student's t, its standard "
         f"error from resampled sentences and seeds, and behind it as Holm (1979) corrects it for the "
-        f"{sum(row.tested for row in table)} comparisons of networks with several seeds. " + coverage(config),
+        f"{tested} comparisons of networks with several seeds. " + coverage(config),
         f"Decoding: {engines}; beam {first.beam}; length penalty chosen on the validation set: {penalties}. Speeds are "
         f"those of the machine that this ran on, with everything else that ran there.",
-        *changed_keys(config, trained),
-        f"Shards {manifest_hash(config.shard_dir)[:12]}, seed {config.seed}. Bundles: "
-        + ", ".join(f"{row.measures.label} {row.measures.bundle[:12]}" for row in table)
-        + ".",
-        f"Made by: dragoman compare pair={config.pair} models=[{','.join(row.measures.label for row in table)}]",
+        *origin(config, every),
     ]

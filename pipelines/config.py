@@ -131,8 +131,7 @@ class Config:
     def languages(self) -> tuple[str, ...]:
         """Returns source and target language of `pair`, or the one language of a text corpus.
 
-        Raises:
-            UserError: `pair` is not two names with a hyphen between, or for text not a single name.
+        Raises UserError: `pair` is not two names with a hyphen between, or for text not a single name.
         """
         form = self.corpus.format
         if form in ("text", "labelled") or (form == "webdataset" and is_single(self.pair)):
@@ -154,8 +153,7 @@ class Config:
     def bundle_dir(self, wanted: str | None, key: str) -> Path:
         """Returns the bundle of this run, or of the setting `key`: a path, a run, MODEL@ALIAS or MODEL/VERSION.
 
-        Raises:
-            UserError: it does not exist; the message says where it was looked for.
+        Raises UserError: it does not exist; the message says where it was looked for.
         """
         if wanted is None:
             directory = self.run_dir / BUNDLE

@@ -129,8 +129,7 @@ def refuse_without_gpu(config: Config) -> None:
 def refuse_without_shards(config: Config) -> None:
     """Names the command that makes the missing shards of the running command line.
 
-    Raises:
-        UserError: `pair` names no languages, or there are no finished shards of it, or its corpus cannot give any.
+    Raises UserError: `pair` names no languages, or there are no finished shards of it, or its corpus cannot give any.
     """
     if not config.languages or has_manifest(config.shard_dir):
         return

@@ -34,8 +34,7 @@ logger = logging.getLogger(__name__)
 def task(config: Config) -> int:
     """Evaluates, prints, stores the record beside the bundle, then compares with the others.
 
-    Raises:
-        UserError: an unknown name or split, or bundles of different kinds.
+    Raises UserError: an unknown name or split, or bundles of different kinds.
     """
     with contextlib.redirect_stdout(sys.stderr) if showing.wants_json() else contextlib.nullcontext():
         measured, comparison = evaluate(config)
@@ -52,8 +51,7 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Meas
 
     `say` gets the report as soon as it is known.
 
-    Raises:
-        UserError: as `task`.
+    Raises UserError: as `task`.
     """
     settings = config.evaluate
     bundle, folder = evaluated(config)
@@ -117,8 +115,7 @@ def record_folder(config: Config, bundle: Path) -> Path:
 def evaluated(config: Config) -> tuple[Bundle, Path]:
     """Returns the bundle to evaluate and the folder for the record: beside the bundle, or an ensemble's own.
 
-    Raises:
-        UserError: an unknown name, both a bundle and an ensemble, or members that do not match.
+    Raises UserError: an unknown name, both a bundle and an ensemble, or members that do not match.
     """
     wanted = config.evaluate
     if not wanted.ensemble:

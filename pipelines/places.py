@@ -136,8 +136,7 @@ def find_places(verb: str, values: Mapping[str, Any], named: bool = True) -> Ite
     A pattern's start folder comes before its matches, so a caller that refuses the folder expands nothing. `named`: the
     command line names a run, and `sync` works only on that one.
 
-    Raises:
-        UserError: an address where a file is expected, or text that is no file name.
+    Raises UserError: an address where a file is expected, or text that is no file name.
     """
     uses: dict[str, Use] = {"root": "root", "cache": "cache"}
     for name, use in uses.items():
@@ -242,11 +241,7 @@ def _reference(key: str, text: str, runs: Path) -> Iterator[Place]:
 
 
 def _place(key: str, value: str, path: str | Path, use: Use) -> Place:
-    """Returns the place of a value.
-
-    Raises:
-        UserError: an address, or text that is no path.
-    """
+    """Returns the place of a value. Raises UserError: an address, or text that is no path."""
     expanded = _expanded(key, str(path))
     _refuse_address(key, value)
     try:

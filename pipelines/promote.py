@@ -74,9 +74,6 @@ def promote_version(
     """Promotes as configured, by the held-out texts in `shards`, or word vectors by `sets`; `also`: other shards.
 
     Promotions that share `places` take turns, and are counted there as openings of the texts.
-
-    Raises:
-        UserError: an unknown version or split, no answer from `tracking.uri`, or settings out of range.
     """
     store = Registry(tracking, registry)
     lock = places.local(places.mlflow) / "promote.lock"
@@ -134,11 +131,7 @@ def comparison(
 
 
 def check_gate(registry: Registry, candidate: Version, config: PromoteConfig, shards: Path) -> tuple[Held, Overlap]:
-    """Returns the gate of `shards`, and how much of it the candidate learned from.
-
-    Raises:
-        UserError: more than a set may have (`evaluate.may_know`), or the shards have no such gate.
-    """
+    """Returns the gate of `shards`, and how much of it the candidate learned from."""
     held = held_split(shards, gate_split(shards, config.split))
     assert held is not None, "a gate has texts"
     what = f"promote.version={candidate.number}, {held.split} (set {held.digest})"

@@ -216,11 +216,7 @@ class TrainConfig:
     unhashed_weights: bool = False  # average weights without a sha256 too; false: refuse them
 
     def check(self) -> None:
-        """Refuses invalid values.
-
-        Raises:
-            UserError: names the key, its value and what it needs.
-        """
+        """Refuses invalid values. Raises UserError: names the key, its value and what it needs."""
         check_ranges("train", self)
         if len(self.optimizer.betas) != 2:
             raise UserError(f"train.optimizer.betas={self.optimizer.betas}: must be two numbers, such as [0.9, 0.98]")

@@ -79,8 +79,7 @@ class ShardResult:
 def shard(config: Config) -> ShardResult:
     """Makes the shard directory of `config`, resumes a half-made one, or finds it finished.
 
-    Raises:
-        UserError: a problem of the corpus or its files, named; or the directory holds other shards.
+    Raises UserError: a problem of the corpus or its files, named; or the directory holds other shards.
     """
     began = time.monotonic()
     found_input = find_input(config)

@@ -36,8 +36,7 @@ def main(argv: list[str]) -> int:
 def sync(tracking: TrackingConfig, runs: Path, name: str | None = None) -> int:
     """Sends the spools under `runs` (only that of the run `name`), oldest first so that links find their origin.
 
-    Raises:
-        UserError: no such run, or an invalid address.
+    Raises UserError: no such run, or an invalid address.
     """
     check(tracking)
     tracking = resolve_paths(tracking)

@@ -42,11 +42,7 @@ class UnpackRoot:
 
 
 def task(root: UnpackRoot) -> int:
-    """Writes the records as configured.
-
-    Raises:
-        UserError: an unknown side or split, or no folder.
-    """
+    """Writes the records as configured. Raises UserError: an unknown side or split, or no folder."""
     config, directory = root.unpack, root.paths.local(root.paths.shards)
     languages = ShardReader(directory, config.split).manifest.sides
     sides = {"both": range(len(languages)), "source": range(1), "target": range(1, 2)}[config.side]

@@ -24,7 +24,7 @@ from dragoman.services.version import version
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one command line and returns its exit code: 0, 1 failed, 2 a user's mistake, 130 or 143 interrupted."""
+    """Runs one command line and returns its exit code: 0, 1 failed, 2 a user's mistake, 69 unavailable, 130 or 143."""
     verb = argv[0] if argv and argv[0] in VERBS else ""
     try:
         with interruptible(), restore_environment(VARIABLE):

@@ -4,6 +4,7 @@ import ast
 import copy
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -25,15 +26,18 @@ KEYS = set(written_defaults()) | {
 SAID_BY = ("UserError", "ServiceError", "JobError", "info", "warning", "log", "print", "refuse")  # who is told
 
 
-def messages() -> Iterator[tuple[str, str]]:
+@cache
+def messages() -> list[tuple[str, str]]:
     """(file:line, text) of every message in the code; what is computed in it is a hole."""
+    found = []
     for package in ("conf", "model", "pipelines", "services"):
         for path in sorted((REPOSITORY / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Call) and _name(node.func) in SAID_BY:
                     for argument in node.args:
                         for text in _texts(argument):
-                            yield f"{path.relative_to(REPOSITORY)}:{node.lineno}", text
+                            found.append((f"{path.relative_to(REPOSITORY)}:{node.lineno}", text))
+    return found
 
 
 def _name(function: ast.expr) -> str:
@@ -64,18 +68,8 @@ NO_SETTINGS = {  # what looks like one: words of other verbs, and of a file
     *("install", "uninstall", "cpus", "gpus", "key", "segmenter", "words", "experiment", "language", "labels"),
     "query.in",  # the short form of query.sentence
     "corpus.fields",  # a section that is given as a whole
-    *(
-        "activation_function",
-        "model_type",
-        "layer_norm_epsilon",
-        "d_model",
-        "d_kv",
-        "feed_forward_proj",
-        "tie_word_embeddings",
-        "head_dim",
-        "hidden_size",
-        "rope_type",
-    ),  # of a config.json of transformers
+    *("activation_function", "model_type", "layer_norm_epsilon", "d_model"),  # of a config.json of transformers
+    *("d_kv", "feed_forward_proj", "tie_word_embeddings", "head_dim", "hidden_size", "rope_type"),  # the same
     *("hidden_sizes", "layer"),  # of COMET's hparams.yaml
     *("ends", "role", "owner"),  # words of dragoman tokens and token
     *("evaluate.sets.test", "service.proxy.roles.submitter"),  # keys that a user makes

@@ -78,7 +78,8 @@ def test_every_service_is_built_from_a_stage_or_named_with_a_version(
             assert re.fullmatch(r"\$\{[A-Z]+_IMAGE:-[a-z/]+:v?\d+\.\d\S+\}", service["image"]), name
 
 
-def test_every_service_has_a_health_check_and_no_root(composition: dict[str, Any], stages: dict[str, str]) -> None:
+def test_every_service_is_watched_limited_and_no_root(composition: dict[str, Any], stages: dict[str, str]) -> None:
+    """Health, rights, memory, processes, logs that do not fill the disk, and ports for this machine only."""
     for name, service in composition["services"].items():
         stage = stages.get(service.get("build", {}).get("target"), "")
         assert "healthcheck" in service or "HEALTHCHECK" in stage, name
@@ -87,11 +88,12 @@ def test_every_service_has_a_health_check_and_no_root(composition: dict[str, Any
         users = re.findall(r"^USER (\S+)$", stage, flags=re.MULTILINE) or [service["user"]]
         assert users[-1].partition(":")[0] not in ("root", "0"), name
         assert service["cap_drop"] == ["ALL"] and service["security_opt"] == ["no-new-privileges:true"], name
-
-
-def test_only_what_trains_may_write_beside_its_volumes(composition: dict[str, Any]) -> None:
+        assert re.fullmatch(r"\$\{[A-Z_]+_MEMORY:-\d+gb\}", service["mem_limit"]), name
+        assert 0 < service["pids_limit"] <= 8192, name
+        assert set(service["logging"]["options"]) == {"max-size", "max-file"}, name
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), name
     writing = {name for name, service in composition["services"].items() if not service.get("read_only")}
-    assert writing == {"ray-head", "ray-worker"}
+    assert writing == {"ray-head", "ray-worker"}, "only what trains may write beside its volumes"
 
 
 def test_what_a_service_mounts_of_the_repository_is_there_and_read_only(composition: dict[str, Any]) -> None:
@@ -102,11 +104,6 @@ def test_what_a_service_mounts_of_the_repository_is_there_and_read_only(composit
                 assert (REPOSITORY / source).exists() and target.endswith(":ro"), name
             else:
                 assert source in composition["volumes"], name
-
-
-def test_ports_are_open_to_this_machine_only(composition: dict[str, Any]) -> None:
-    for service in composition["services"].values():
-        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
 
 
 def test_secrets_are_files_and_no_value_stands_in_the_composition(composition: dict[str, Any]) -> None:
@@ -123,22 +120,11 @@ def test_secrets_are_files_and_no_value_stands_in_the_composition(composition: d
     assert not any("secrets" in line for line in ignored)
 
 
-def test_every_service_has_a_limit_of_memory_and_of_processes(composition: dict[str, Any]) -> None:
-    for name, service in composition["services"].items():
-        assert re.fullmatch(r"\$\{[A-Z_]+_MEMORY:-\d+gb\}", service["mem_limit"]), name
-        assert 0 < service["pids_limit"] <= 8192, name
-
-
 def test_all_limits_together_are_what_the_page_says(composition: dict[str, Any]) -> None:
     page = (REPOSITORY / "docs" / "deploy.md").read_text(encoding="utf-8")
     said = re.search(r"(\d+) GB of memory", page)
     limits = [int(filled(one["mem_limit"]).removesuffix("gb")) for one in composition["services"].values()]
     assert said and sum(limits) <= int(said[1])
-
-
-def test_logs_do_not_fill_the_disk(composition: dict[str, Any]) -> None:
-    for name, service in composition["services"].items():
-        assert set(service["logging"]["options"]) == {"max-size", "max-file"}, name
 
 
 def test_the_job_service_stops_before_ray_does(composition: dict[str, Any]) -> None:

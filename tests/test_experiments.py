@@ -25,21 +25,31 @@ VECTORS = ["vectors.epochs=1", "vectors.evaluate.pictures=false", "vectors.evalu
            "vectors.evaluate.analogies=[]"]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for all runs: experiments that read the same shards make them once."""
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "text.txt").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    return folder
+
+
 @pytest.mark.parametrize("experiment", groups.choices("experiment"))
-def test_the_first_step_warns_of_nothing(experiment: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "text.txt").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+def test_the_first_step_warns_of_nothing(experiment: str, home: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     composed = compose.typed(Config, compose.values([f"experiment={experiment}"]))
     text = "-" not in composed.pair
-    data = ["corpus=phrasebook", "corpus.pairs=600"]
+    data = ["corpus=phrasebook", "corpus.pairs=400"]
     if composed.corpus.format == "labelled":
-        data = ["corpus.pairs=600"]
+        data = ["corpus.pairs=400"]
     elif text:
-        data = ["corpus=text", f"corpus.train.file={tmp_path}/text.txt", "corpus.cut.valid=0.1", "corpus.cut.run=4"]
+        data = ["corpus=text", f"corpus.train.file={home}/text.txt", "corpus.cut.valid=0.1", "corpus.cut.run=4"]
     if composed.tokenizer.type == "bpe":
         data.append("tokenizer.vocabulary=100")
-    words = [f"experiment={experiment}", f"paths.root={tmp_path}/home", "name=first", *data, *PLACES]
+    words = [f"experiment={experiment}", f"paths.root={home}", f"name={experiment}", *data, *PLACES]
     words += VECTORS if experiment == "word2vec" else ENDS
+    values = compose.values(words)
+    read = compose.fingerprint({name: values[name] for name in ("corpus", "tokenizer", "shards", "pair", "seed")})
+    words.append(f"paths.shards={home}/shards/{read}")
     shard(compose.typed(Config, compose.values(words)))
     said = [record.getMessage() for record in caplog.records if not record.name.startswith("dragoman.pipelines.corpus")]
     caplog.clear()

@@ -41,7 +41,7 @@ QUICK = "cluster.backend=local tracking.system_metrics=false"
 TINY = (
     f"{QUICK} model.width=16 model.heads=2 model.feed_forward=16 model.encoder_layers=1 model.decoder_layers=1 "
     "train.max_steps=4 train.checkpoint_every=4 train.evaluate_every=4 train.optimizer.warmup_steps=1 "
-    "decode.length_penalty=1.0"
+    "decode.length_penalty=1.0 evaluate.sentences=10 evaluate.samples=0"
 )
 TSV = "corpus=tsv corpus.train.file=pairs.tsv tokenizer.vocabulary=100 cluster.backend=local"
 TEXT = "corpus=text corpus.train.file=text.txt pair=en cluster.backend=local"
@@ -154,8 +154,8 @@ CASES = {
         r"; (?P<settings>cluster\.device=cpu) trains",
     ),
     "a long warm-up": Case(
-        f"train {TSV} {TINY} train.max_steps=40 name=warm registry.register=false train.optimizer.warmup_steps=30",
-        r"and (?P<settings>train\.optimizer\.warmup_steps=4) would",
+        f"train {TSV} {TINY} train.max_steps=10 name=warm registry.register=false train.optimizer.warmup_steps=8",
+        r"and (?P<settings>train\.optimizer\.warmup_steps=1) would",
         code=0,
         also="name=warmer",
     ),

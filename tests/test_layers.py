@@ -57,8 +57,6 @@ INSIDE = {
     "services.commands.query": "torch, which words in a text need and words alone need not",
     "services.commands.inspect": "torch, which only a network's parameters need",
     "model.text.batch": "numba; NumPy does it where there is none",
-    "model.text.subwords": "numba; a dictionary does it where there is none, or little to encode",
-    "model.text.subword_training": "numba; a dictionary does it where there is none, or little to train on",
     "model.inference.reranking": "numba, compiled when it is first needed",
     "model.word_vectors.word2vec": "numba, which a machine that trains on its GPU alone needs not",
     "model.word_vectors.glove": "numba, as for word2vec",
@@ -67,7 +65,6 @@ INSIDE = {
     "pipelines.tasks.launch": "Ray Train, which the ends of a bridge between machines load",
     "pipelines.corpus.clean.scores": "torch, which only corpora that models score need",
     "pipelines.corpus.clean.judging": "numba and langcodes, which only corpora with rules need",
-    "pipelines.word_vectors.pair_table": "numba, as for word2vec",
     "pipelines.tracking.sender": "imports much of MLflow, which only registering needs",
     **dict.fromkeys(
         (
@@ -94,6 +91,7 @@ DOORS = {
         "model/mlflow_client.py",
         "pipelines/tracking",
         "services/models/registry.py",
+        "services/jobs/up/mlflow.py",  # in the process of MLflow itself
     ],
     "hydra": ["conf", "services/sweeps/space.py"],
     "omegaconf": ["conf"],
@@ -140,26 +138,17 @@ BY_STRING = {
     "services.jobs.service.outbox": {"services.cli"},  # a process
     "services.jobs.up.children": {"services.jobs.up.guard"},  # a process
     "services.jobs.up.entry": {"services.jobs.up.serving"},  # loads Ray and MLflow
-    "services.jobs.up.subprocesses": {"services.cli", "services.jobs.up.mlflow"},  # processes
+    "services.jobs.up.subprocesses": {"services.cli", "services.jobs.up.head", "services.jobs.up.mlflow"},
     "services.texts.documents.kinds": {"services.texts.documents"},  # a kind's file with its library, when it is needed
     "services.lines.entries": {"services.lines.line"},  # opens the job service's client
     "services.sweeps.entries": {"services.sweeps.sweep"},  # loads Optuna
 }
 TABLES = {"services.verbs", "services.entries", "pipelines.entries", "pipelines.tasks.base"}  # of commands and tasks
 # Names of libraries that begin with an underscore, and why they are used: an upgrade may take them away.
-PRIVATE = {
-    **dict.fromkeys(
-        (
-            ("pipelines.training.optimizer", "torch._foreach_add_"),
-            ("pipelines.training.optimizer", "torch._foreach_lerp"),
-            ("pipelines.training.optimizer", "torch._foreach_lerp_"),
-            ("pipelines.training.optimizer", "torch._foreach_mul_"),
-            ("pipelines.training.optimizer", "torch._foreach_lerp_"),
-            ("pipelines.training.optimizer", "torch._foreach_mul_"),
-        ),
-        "torch documents its operations on lists of tensors under these names, and has no others",
-    ),
-}
+PRIVATE = dict.fromkeys(
+    [("pipelines.training.optimizer", f"torch._foreach_{name}") for name in ("add_", "lerp", "lerp_", "mul_")],
+    "torch documents its operations on lists of tensors under these names, and has no others",
+)
 
 
 class Import(NamedTuple):
@@ -217,6 +206,18 @@ def ours(package: str) -> Iterator[tuple[str, Import]]:
     for module in modules():
         if module.split(".")[0] == package:
             yield from ((module, one) for one in imports(module) if one.name.startswith(package) and one.name != module)
+
+
+@cache
+def texts(module: str) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """(line, text) of all texts of a file, and of those that a path is joined with by `/`."""
+    every, joined = [], []
+    for node in ast.walk(ast.parse(modules()[module].read_text(encoding="utf-8"))):
+        sides = (node.left, node.right) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) else ()
+        for place, found in ((node, every), *((side, joined) for side in sides)):
+            if isinstance(place, ast.Constant) and isinstance(place.value, str):
+                found.append((place.lineno, place.value))
+    return every, joined
 
 
 @cache
@@ -350,13 +351,11 @@ def test_inside_of_a_large_room_imports_go_down_only(room: str) -> None:
 
 def test_modules_that_are_named_by_strings_are_in_the_table() -> None:
     found: dict[str, set[str]] = {}
-    for module, path in modules().items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            text = node.value if isinstance(node, ast.Constant) else None
-            if isinstance(text, str) and text.startswith("dragoman."):
-                name = short(text.partition(":")[0])
-                if name in modules() and name != module:
-                    found.setdefault(module, set()).add(name)
+    for module in modules():
+        for _, text in texts(module)[0]:
+            name = short(text.partition(":")[0]) if text.startswith("dragoman.") else ""
+            if name in modules() and name != module:
+                found.setdefault(module, set()).add(name)
     assert {module: names for module, names in found.items() if module not in TABLES} == BY_STRING
     assert set(found) >= TABLES
 
@@ -490,21 +489,16 @@ def test_a_file_of_a_run_is_named_in_its_room_only() -> None:
     """Everybody else asks model/runs: a name that stands twice is changed once, and a run of before is lost."""
     names = run_names() - {"lock", "ray", "manifest.json", "sent.json"}  # of other folders too
     assert {"run.json", "steps.jsonl", "checkpoints", "bundle", "records.jsonl"} <= names
+    begins = ("evaluation.", "hypotheses.", "checkpoints/", "spool/", "bundle/")
     wrong = []
     for module, path in modules().items():
-        if module.startswith("model.runs"):
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-                texts = [one.value for one in (node.left, node.right) if isinstance(one, ast.Constant)]
-                bad = [text for text in texts if text in names]
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                last = node.value.rpartition("/")[2]
-                begins = node.value.startswith(("evaluation.", "hypotheses.", "checkpoints/", "spool/", "bundle/"))
-                bad = [node.value] if ("." in last and last in names) or begins else []
-            else:
-                continue
-            wrong += [f"{path.relative_to(ROOT)}:{node.lineno} names {text!r}" for text in bad]
+        if not module.startswith("model.runs"):
+            every, joined = texts(module)
+            bad = [(line, text) for line, text in joined if text in names]
+            for line, text in every:
+                last = text.rpartition("/")[2]
+                bad += [(line, text)] * (("." in last and last in names) or text.startswith(begins))
+            wrong += [f"{path.relative_to(ROOT)}:{line} names {text!r}" for line, text in bad]
     assert not wrong, "\n".join(wrong)
 
 

@@ -51,15 +51,10 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], ex
 
 
 @settings(deadline=None, max_examples=25)
-@given(TEXTS)
-def test_any_text_arrives_as_it_is(text: str) -> None:
-    assert compose.values(as_words({"promote.reason": text}, "here"))["promote"]["reason"] == text
-
-
-@settings(deadline=None, max_examples=25)
-@given(st.lists(TEXTS, max_size=3))
-def test_any_list_arrives_as_it_is(texts: list[str]) -> None:
-    assert compose.values(as_words({"models": texts}, "here"))["models"] == texts
+@given(TEXTS, st.lists(TEXTS, max_size=3))
+def test_any_text_and_any_list_arrive_as_they_are(text: str, texts: list[str]) -> None:
+    found = compose.values(as_words({"promote.reason": text, "models": texts}, "here"))
+    assert (found["promote"]["reason"], found["models"]) == (text, texts)
 
 
 @pytest.mark.parametrize("reader", ["seed=3", "seed=${loader.lanes}"])  # composed as usual, and by Hydra

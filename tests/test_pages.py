@@ -30,27 +30,8 @@ PLACEHOLDERS = {
     "paths.shards=...:": "",
 }
 PROGRAMS = {
-    "curl",
-    "deploy/make-secrets.sh",
-    "docker",
-    "echo",
-    "du",
-    "export",
-    "grep",
-    "helm",
-    "install",
-    "jq",
-    "kubectl",
-    "make",
-    "mlflow",
-    "mv",
-    "printf",
-    "python",
-    "ray",
-    "restic",
-    "source",
-    "tensorboard",
-    "umask",
+    *("curl", "deploy/make-secrets.sh", "docker", "echo", "du", "export", "grep", "helm", "install", "jq"),
+    *("kubectl", "make", "mlflow", "mv", "printf", "python", "ray", "restic", "source", "tensorboard", "umask"),
 }
 # Keys whose value names a run or a registered model, which a command of the pages must make, or files of conf/model.
 REFERENCES = re.compile(r"^(?:models|query\.vectors|serve\.vectors|evaluate\.bundle|evaluate\.against)=(.+)$")

@@ -36,7 +36,7 @@ def ranks(job: str) -> list[psutil.Process]:
 
 def ray_head() -> Iterator[psutil.Process]:
     """Yields this user's commands that started a Ray head."""
-    return _among(_ours(), lambda process: {"ray.scripts.scripts", "--head"} <= set(process.cmdline()))
+    return _among(_ours(), lambda process: {"dragoman.services.jobs.up.head", "--head"} <= set(process.cmdline()))
 
 
 def join_ray(folder: Path, environment: Mapping[str, str], cpus: int) -> psutil.Process:

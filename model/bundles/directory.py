@@ -39,8 +39,7 @@ class Bundle:
     def config(self) -> Any:
         """Returns the architecture's config dataclass.
 
-        Raises:
-            UserError: an unknown architecture, or values that do not fit its schema.
+        Raises UserError: an unknown architecture, or values that do not fit its schema.
         """
         from dragoman.model.networks.architectures import model_config  # loads torch
 
@@ -54,8 +53,7 @@ class Bundle:
     def update_facts(self, facts: Mapping[str, Any]) -> None:
         """Adds or replaces facts (such as scores measured later), here and in config.json; other files do not change.
 
-        Raises:
-            UserError: a fact uses a name of the bundle's own fields.
+        Raises UserError: a fact uses a name of the bundle's own fields.
         """
         record, _ = _content(self.directory)
         check_facts(facts, set(record) - set(self.facts) - {"pair"})
@@ -112,20 +110,12 @@ def is_bundle(directory: Path) -> bool:
 
 
 def bundle_kind(directory: Path) -> str:
-    """Returns the kind of the bundle; bundles of translation models do not store it.
-
-    Raises:
-        UserError: not a bundle.
-    """
+    """Returns the kind of the bundle; bundles of translation models do not store it. Raises UserError: not a bundle."""
     return str(_content(directory)[0].get("kind", "translation"))
 
 
 def read_facts(directory: Path) -> dict[str, Any]:
-    """Returns the content of config.json, without checking any file.
-
-    Raises:
-        UserError: not a bundle.
-    """
+    """Returns the content of config.json, without checking any file. Raises UserError: not a bundle."""
     return _content(directory)[0]
 
 

@@ -12,9 +12,8 @@ from dragoman.model.storage.places import local_folder
 def bring_bundle(directory: Path) -> None:
     """Downloads the bundle at the directory's address, if it stands for one; leaves a plain folder alone.
 
-    Raises:
-        UserError: a file differs from the one that config.json names.
-        RefusedError, AwayError: as `dragoman.model.storage.remote`.
+    Raises UserError: a file differs from the one that config.json names. Raises RefusedError, AwayError: as
+    `dragoman.model.storage.remote`.
     """
     if remote_of(directory) is None:
         return

@@ -49,8 +49,7 @@ class LabelBundle(Bundle):
     def network(self) -> Head:
         """Returns the network with its weights, in evaluation mode.
 
-        Raises:
-            UserError: weights that do not fit the configuration.
+        Raises UserError: weights that do not fit the configuration.
         """
         network = any_network(self.config, self.tokenizer.vocabulary, self.labels.vocabulary)
         if not isinstance(network, Head):
@@ -84,9 +83,8 @@ def save_label_bundle(
 def load_label_bundle(directory: Path) -> LabelBundle:
     """Reads and checks the bundle.
 
-    Raises:
-        UserError: not a bundle or another kind, an unknown format version or architecture, a file that is missing or
-            differs from the one saved (named), a configuration that does not fit its schema or its labels.
+    Raises UserError: not a bundle or another kind, an unknown format version or architecture, a file that is missing or
+    differs from the one saved (named), a configuration that does not fit its schema or its labels.
     """
     record, common = read_record(directory, KIND, OWN)
     config = model_config(record["model"])
@@ -99,9 +97,5 @@ def load_label_bundle(directory: Path) -> LabelBundle:
     if record["vocabulary"] != tokenizers.source.vocabulary or not isinstance(positions, int | None):
         raise UserError(f"{directory / CONFIG}: vocabulary and positions do not fit the tokenizer of the bundle")
     return LabelBundle(
-        **common,
-        architecture=config.architecture,
-        positions=positions,
-        tokenizer=tokenizers.source,
-        labels=labels,
+        **common, architecture=config.architecture, positions=positions, tokenizer=tokenizers.source, labels=labels
     )

@@ -46,8 +46,7 @@ class TextBundle(Bundle):
     def network(self) -> Network:
         """Returns the network with its weights, in evaluation mode.
 
-        Raises:
-            UserError: weights that do not fit the configuration.
+        Raises UserError: weights that do not fit the configuration.
         """
         network = any_network(self.config, self.vocabulary, self.vocabulary)
         load_weights(network, self.directory / WEIGHTS)
@@ -57,8 +56,7 @@ class TextBundle(Bundle):
     def language_network(self) -> LanguageNetwork:
         """Returns the network of a language model, which can continue a text.
 
-        Raises:
-            UserError: the bundle holds a masked network.
+        Raises UserError: the bundle holds a masked network.
         """
         if not isinstance(self.network, LanguageNetwork):
             raise wrong_kind(self.architecture, "language")
@@ -72,8 +70,7 @@ def save_text_bundle(
 
     `facts` must be JSON and holds at least `pair`, the language.
 
-    Raises:
-        UserError: a translation architecture, facts without a language, or facts that use the bundle's own names.
+    Raises UserError: a translation architecture, facts without a language, or facts that use the bundle's own names.
     """
     from safetensors.torch import save_file
 
@@ -97,9 +94,8 @@ def save_text_bundle(
 def load_text_bundle(directory: Path, kind: TextKind | None = None) -> TextBundle:
     """Reads and checks the bundle of a network of one language; `kind`: accepts only that kind.
 
-    Raises:
-        UserError: not a bundle or another kind, an unknown format version or architecture, a file that is missing or
-            differs from the one saved (named), a configuration that does not fit its schema.
+    Raises UserError: not a bundle or another kind, an unknown format version or architecture, a file that is missing or
+    differs from the one saved (named), a configuration that does not fit its schema.
     """
     found = bundle_kind(directory)
     wanted: TextKind = kind or ("masked" if found == "masked" else "language")

@@ -114,8 +114,7 @@ class DecoderGraph(nn.Module):
 def write_onnx(folder: Path, bundle: object) -> None:
     """Writes the graphs of a bundle into `folder`.
 
-    Raises:
-        UserError: a library is missing, a network that is not exported, or a tokenizer without subwords.
+    Raises UserError: a library is missing, a network that is not exported, or a tokenizer without subwords.
     """
     missing = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
     if missing:

@@ -42,9 +42,8 @@ POOLINGS = {"mean": "mean", "first": "cls"}
 def write_sentence_transformers(folder: Path, bundle: object) -> None:
     """Writes the encoder of a masked model or of a Transformer head into `folder`.
 
-    Raises:
-        UserError: another network, a switch that no class of transformers has (names the one that fits), or a
-            tokenizer without subwords.
+    Raises UserError: another network, a switch that no class of transformers has (names the one that fits), or a
+    tokenizer without subwords.
     """
     from safetensors.torch import save_file
 

@@ -29,8 +29,7 @@ AT_ONCE = 1024  # pieces
 def write_static_table(folder: Path, bundle: object, components: int) -> None:
     """Writes what `model2vec.StaticModel.from_pretrained` reads; `components`: C, 0 for as many as there are.
 
-    Raises:
-        UserError: not an encoder, a tokenizer without subwords, or more components than numbers in a vector.
+    Raises UserError: not an encoder, a tokenizer without subwords, or more components than numbers in a vector.
     """
     from safetensors.numpy import save_file
 

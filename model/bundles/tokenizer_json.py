@@ -37,8 +37,7 @@ def tokenizer_json(
     `before` and `after`: the special ids around a text. `special`: add the special pieces as tokens that the library
     recognises in a text and skips in decoding.
 
-    Raises:
-        UserError: a tokenizer without subwords, whose rules the file cannot hold.
+    Raises UserError: a tokenizer without subwords, whose rules the file cannot hold.
     """
     if isinstance(tokenizer, HuggingFaceTokenizer):
         content = their_content(tokenizer)

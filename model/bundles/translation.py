@@ -49,8 +49,7 @@ class TranslationBundle(Bundle):
     def network(self) -> "TranslationNetwork":
         """Returns the network with its weights, in evaluation mode.
 
-        Raises:
-            UserError: weights that do not fit the configuration.
+        Raises UserError: weights that do not fit the configuration.
         """
         from dragoman.model.bundles.weights import load_weights
         from dragoman.model.networks.architectures import build_network
@@ -105,8 +104,7 @@ def save_bundle(
     `facts` must be JSON and hold at least `pair`; `decode` in it holds the decoding defaults. Makes the `exports` that
     the architecture allows.
 
-    Raises:
-        UserError: facts without a pair, or facts that use the bundle's own names.
+    Raises UserError: facts without a pair, or facts that use the bundle's own names.
     """
     from safetensors.torch import save_file
 
@@ -133,8 +131,7 @@ def save_bundle(
 def load_bundle(directory: Path) -> TranslationBundle:
     """Reads and checks a bundle.
 
-    Raises:
-        UserError: as `read_bundle`, or an unknown architecture, or a configuration that does not fit its schema.
+    Raises UserError: as `read_bundle`, or an unknown architecture, or a configuration that does not fit its schema.
     """
     from dragoman.model.networks.architectures import architecture
 
@@ -147,9 +144,8 @@ def load_bundle(directory: Path) -> TranslationBundle:
 def read_bundle(directory: Path) -> TranslationBundle:
     """Reads a bundle; the network's configuration is checked when it is needed, for that loads torch.
 
-    Raises:
-        UserError: not a bundle, an unknown format version, a file that is missing or differs from the one saved
-            (named).
+    Raises UserError: not a bundle, an unknown format version, a file that is missing or differs from the one saved
+    (named).
     """
     record, common = read_record(directory, "translation", OWN)
     for key in OWN:

@@ -59,11 +59,7 @@ class VectorsBundle(Bundle):
 
     @cached_property
     def embeddings(self) -> Embeddings:
-        """Returns the words and vectors, ready for queries.
-
-        Raises:
-            UserError: vectors that are not finite.
-        """
+        """Returns the words and vectors, ready for queries. Raises UserError: vectors that are not finite."""
         tables = self._tables("vectors", "weights", SUBWORDS)
         texts: TextBasis = getattr(self.config, "texts", "vectors")
         runs = Subwords(tables[SUBWORDS], *self.facts[SUBWORDS]) if SUBWORDS in tables else None
@@ -106,9 +102,8 @@ def save_vectors(
     `tables`: `vectors` (V, d), an array or CSR, and optionally `contexts` (any rows, d) and `weights` (V,); a CSR alone
     means `vectors`. `facts` must be JSON and hold at least `pair`. Writes `exports` into exports/.
 
-    Raises:
-        UserError: facts without a pair or with the bundle's own names, tables that do not fit or are not finite, words
-            that a format cannot hold.
+    Raises UserError: facts without a pair or with the bundle's own names, tables that do not fit or are not finite,
+    words that a format cannot hold.
     """
     if not facts.get("pair") or not isinstance(facts["pair"], str):
         raise UserError(f"bundle facts: pair must name the language such as en, got {facts.get('pair')!r}")
@@ -135,9 +130,8 @@ def save_vectors(
 def load_vectors(directory: Path, mapped: bool = False) -> VectorsBundle:
     """Reads and checks a bundle. With `mapped` dense tables stay in their file, which must not change.
 
-    Raises:
-        UserError: not a bundle or that of a translation model, an unknown format version or method, a file that is
-            missing or differs from the one saved (named), a configuration that does not fit its schema.
+    Raises UserError: not a bundle or that of a translation model, an unknown format version or method, a file that is
+    missing or differs from the one saved (named), a configuration that does not fit its schema.
     """
     record, common = read_record(directory, "vectors", ("table",))
     if WORDS not in record["files"]:
@@ -176,12 +170,7 @@ def write_tables(path: Path, tables: Mapping[str, Table]) -> None:
 
 
 def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str], mapped: bool = False) -> dict[str, Table]:
-    """Reads those of `wanted` that the file holds; `shape` (V, d) of the vectors. With `mapped` dense ones stay there.
-
-    Raises:
-        ValueError: a table has another shape, or the file is no safetensors.
-        KeyError: the vectors are missing.
-    """
+    """Reads those of `wanted` that the file holds; `shape` (V, d) of the vectors. `mapped`: dense ones stay there."""
     from safetensors import SafetensorError, safe_open
     from scipy.sparse import csr_array
 
@@ -203,11 +192,7 @@ def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str], mappe
 
 
 def _map_tensor(path: Path, name: str) -> NDArray[np.float32]:
-    """Returns a tensor as a view of its file, as safetensors lays it out: 8 bytes with the header's length, the header.
-
-    Raises:
-        ValueError: it is not float32, or does not fit its place.
-    """
+    """Returns a tensor as a view of its file, as safetensors lays it out: 8 bytes with its length, a header."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         entry = json.loads(file.read(length))[name]
@@ -224,8 +209,7 @@ def save_read(directory: Path, found: ReadVectors, language: str, origin: Mappin
     The files do not say how they were trained: `model` names the family of their format, and nothing is trained on.
     Words are looked up as they stand, in lower case if all of them are.
 
-    Raises:
-        UserError: no words, or vectors that are not finite.
+    Raises UserError: no words, or vectors that are not finite.
     """
     width = int(found.vectors.shape[1])
     config = (GloveConfig if found.format == "GloVe" else Word2VecConfig)(name="imported", width=width)

@@ -36,8 +36,7 @@ def load_weights(network: Network, path: Path) -> None:
 def fill(network: Network, weights: Mapping[str, Tensor], where: str) -> None:
     """Sets the network's weights; each distinct tensor is named once. Messages begin with `where`, their source.
 
-    Raises:
-        UserError: a tensor is unexpected, missing, or of another shape.
+    Raises UserError: a tensor is unexpected, missing, or of another shape.
     """
     wanted = distinct_weights(network)
     for name in sorted(wanted.keys() ^ weights.keys()):

@@ -10,17 +10,24 @@ search is exhaustive: the n-best list holds the best n of all translations.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from dragoman.model.decoding.hypothesis import Hypothesis, hypothesis
-from dragoman.model.decoding.word_loops import WordLoops, mask_loops
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.text.tokenizer import BOS, EOS
 
 GROUP = 64  # adjacent logits, represented by their maximum in the first round of the selection
+
+
+class Guard(Protocol):
+    """Keeps tokens out of a search."""
+
+    def mask(self, histories: Sequence[Sequence[int]], logits: Tensor) -> None:
+        """Masks the tokens that may not follow each history; changes `logits` (rows, V) in place."""
 
 
 def beam_search(
@@ -35,12 +42,11 @@ def beam_search(
     candidates: int,
     nbest: int = 1,
     every: bool = False,
-    guard: WordLoops | None = None,
+    guard: Guard | None = None,
 ) -> list[list[Hypothesis]]:
     """source (B, S) -> at most `nbest` distinct hypotheses each, or with `every` all that were found; best first.
 
     `limits[b]` is the most tokens of sentence b. A sentence is finished when `candidates` hypotheses have ended.
-    A `guard` forbids the tokens that would close a loop of subwords within a word.
     With alpha 0 scores only fall: a sentence is finished when no live hypothesis can enter its n best.
     """
     device = source.device
@@ -61,7 +67,7 @@ def beam_search(
         if step <= min_length:
             logits[:, EOS] = -torch.inf
         if guard is not None:
-            mask_loops(guard, history.flatten(0, 1).tolist(), logits)
+            guard.mask(history.flatten(0, 1).tolist(), logits)
         scores, origin, words = (x.cpu() for x in best_candidates(logits, totals.to(device), 2 * beam))  # (B, C)
         history = torch.cat([history.gather(1, origin[:, :, None].expand(-1, -1, step - 1)), words[:, :, None]], 2)
         ends = words.eq(EOS)  # (B, C)

@@ -41,8 +41,7 @@ def fill_masks(
 
     `form` is the Unicode normalisation of the network's shards. Special ids are never predicted.
 
-    Raises:
-        UserError: a text is longer than the network's positions; the message names the text and both lengths.
+    Raises UserError: a text is longer than the network's positions; the message names the text and both lengths.
     """
     rows = [masked_ids(tokenizer, text, form) for text in texts]
     most = getattr(network, "max_positions", None)

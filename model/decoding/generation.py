@@ -92,9 +92,8 @@ def generate(
     A prompt may be empty (a new text begins), have several lines, or exceed the network's positions (only its end is
     read). `form` is the Unicode normalisation of the network's shards. The same prompt and seed give the same texts.
 
-    Raises:
-        UserError: a setting out of range.
-        FloatingPointError: the network's output is not a number (its weights are broken).
+    Raises UserError: a setting out of range. Raises FloatingPointError: the network's output is not a number (its
+    weights are broken).
     """
     config.check()
     read = [read_prompt(tokenizer, prompt, form) for prompt in prompts]
@@ -158,8 +157,7 @@ def continue_prompts(
 
     prompts: B rows of ids that begin with BEFORE; samples: each row's number among those of its prompt, from 0.
 
-    Raises:
-        FloatingPointError: the network's output is not a number.
+    Raises FloatingPointError: the network's output is not a number.
     """
     with evaluating(network):
         run = Run(network, prompts, samples, config)

@@ -29,9 +29,7 @@ def likely_path(
     Probabilities are the network's own; ids that are never generated are left out. Of a prompt longer than the
     network's positions only the end is read.
 
-    Raises:
-        UserError: more steps than positions.
-        FloatingPointError: the network's output is not a number.
+    Raises UserError: more steps than positions. Raises FloatingPointError: the network's output is not a number.
     """
     most = network.max_positions
     if most is not None and steps >= most:
@@ -68,8 +66,7 @@ def fill_steps(
 ) -> tuple[list[Step], str]:
     """Returns a step per mask of the text, with the mask's number in its place, and the text with the likeliest tokens.
 
-    Raises:
-        UserError: the text is longer than the network's positions.
+    Raises UserError: the text is longer than the network's positions.
     """
     masked = text.replace(MASK, MASK_WORD)
     (found,) = fill_masks(network, tokenizer, [masked], best, form)

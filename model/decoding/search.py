@@ -12,15 +12,15 @@ plain log probability, which favours short translations; 1 is the mean per token
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from dragoman.model.decoding.beam import beam_search
+from dragoman.model.decoding.beam import Guard, beam_search
 from dragoman.model.decoding.hypothesis import Hypothesis, hypothesis
 from dragoman.model.decoding.lengths import fit, length_batches
-from dragoman.model.decoding.word_loops import WordLoops, mask_loops
 from dragoman.model.networks.network import TranslationNetwork, evaluating
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.tokenizer import BOS, EOS, PAD
@@ -33,7 +33,7 @@ def greedy_search(
     forbidden: Sequence[int],
     alpha: float,
     min_length: int = 1,
-    guard: WordLoops | None = None,
+    guard: Guard | None = None,
 ) -> list[list[Hypothesis]]:
     """source (B, S) -> one hypothesis each, of at most `limits[b]` tokens. Finished sentences leave the batch."""
     device = source.device
@@ -52,7 +52,7 @@ def greedy_search(
         if step <= min_length:
             logits[:, EOS] = -torch.inf
         if guard is not None:
-            mask_loops(guard, chosen[alive, : step - 1].tolist(), logits)
+            guard.mask(chosen[alive, : step - 1].tolist(), logits)
         best, tokens = logits.max(1)  # (B,)
         words = tokens.cpu()
         chosen[alive, step - 1] = words
@@ -73,16 +73,15 @@ def decode(
     sources: Sequence[np.ndarray],
     config: DecodeConfig,
     every: bool = False,
-    guard: WordLoops | None = None,
+    guard: Guard | None = None,
 ) -> list[list[Hypothesis]]:
     """Returns each source's `nbest` hypotheses, or with `every` all that were found, best first.
 
     A source is 1-D ids with the end of sentence; one that holds nothing else is decoded like any other. Decoding is
     deterministic and keeps the order of `sources`, whatever order the batches run in.
 
-    Raises:
-        UserError: a setting out of range, or a source exceeds the network's positions under `too_long: error`.
-        FloatingPointError: the network's output is not a number (its weights are broken).
+    Raises UserError: a setting out of range, or a source exceeds the network's positions under `too_long: error`.
+    Raises FloatingPointError: the network's output is not a number (its weights are broken).
     """
     config.check()
     cut = [fit(ids, number, network.max_source_positions, config.too_long) for number, ids in enumerate(sources)]
@@ -106,7 +105,7 @@ def search(
     limits: Sequence[int],
     config: DecodeConfig,
     every: bool = False,
-    guard: WordLoops | None = None,
+    guard: Guard | None = None,
 ) -> list[list[Hypothesis]]:
     """One padded batch (B, S) with the maximum length of each translation -> hypotheses of each."""
     if config.beam == 1:
@@ -124,6 +123,46 @@ def search(
         every=every,
         guard=guard,
     )
+
+
+class Beginning:
+    """Forces the first tokens of each row, a tuple for each row of the batch or one for all; all are equally long."""
+
+    def __init__(self, ids: Sequence[Sequence[int]]) -> None:
+        self.steps = torch.tensor(ids, dtype=torch.long).T  # (P, B) or (P, 1)
+
+    def mask(self, histories: Sequence[Sequence[int]], logits: Tensor) -> None:
+        """Masks all tokens but the forced ones; changes `logits` (B, V) in place."""
+        place = len(histories[0])
+        if place < len(self.steps):
+            forced = self.steps[place].to(logits.device)[:, None].expand(len(logits), 1)
+            logits.fill_(-torch.inf).scatter_(1, forced, 0.0)
+
+
+def continuations(
+    network: TranslationNetwork, source: np.ndarray, begin: Sequence[int], config: DecodeConfig
+) -> list[Hypothesis]:
+    """Returns translations that begin with the tokens `begin`, with the `nbest` likeliest next ones; greedy from there.
+
+    A score is the next token's log probability and the score of the tokens behind it, as CTranslate2 counts.
+    """
+    cut = fit(source, 0, network.max_source_positions, config.too_long)
+    limit = max(config.longest(len(cut), network.max_target_positions), len(begin) + 1)
+    with evaluating(network) as device, torch.inference_mode():
+        row = pad([cut]).to(device)
+        (firsts,) = search(network, row, [len(begin) + 1], config, guard=Beginning([begin]))
+        begins = [[*one.ids, EOS][: len(begin) + 1] for one in firsts]
+        rows, greedy = row.expand(len(firsts), -1), replace(config, beam=1, nbest=1)
+        found = search(network, rows, [limit] * len(firsts), greedy, guard=Beginning(begins))
+    each = [
+        hypothesis(
+            [*rest.ids, EOS][: rest.length],
+            one.log_probability + rest.log_probability / max(1, rest.length - len(begin) - 1) ** config.alpha,
+            0.0,
+        )
+        for one, (rest,) in zip(firsts, found, strict=True)
+    ]
+    return sorted(each, key=lambda one: -one.score)
 
 
 def pad(sources: Sequence[np.ndarray]) -> Tensor:

@@ -55,10 +55,9 @@ class WordLoops:
     def _letters(self, token: int) -> int:
         return self.letters[token] if token < len(self.letters) else 0
 
-
-def mask_loops(guard: WordLoops, histories: Sequence[Sequence[int]], logits: "Tensor") -> None:
-    """Masks the tokens that would close a loop after each history; changes `logits` (rows, V) in place."""
-    for row, ids in enumerate(histories):
-        never = guard.forbidden(ids)
-        if never:
-            logits[row, never] = -float("inf")
+    def mask(self, histories: Sequence[Sequence[int]], logits: "Tensor") -> None:
+        """Masks the tokens that would close a loop after each history; changes `logits` (rows, V) in place."""
+        for row, ids in enumerate(histories):
+            never = self.forbidden(ids)
+            if never:
+                logits[row, never] = -float("inf")

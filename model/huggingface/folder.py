@@ -54,8 +54,7 @@ NOT_WEIGHTS = re.compile(  # computed anew, the same again, or for other tasks
 class Folder:
     """The files of a model's folder.
 
-    Raises (constructor):
-        UserError: no folder, no config.json, or one that is not JSON.
+    The constructor raises UserError: no folder, no config.json, or one that is not JSON.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,11 +64,7 @@ class Folder:
         self.config = self.json(CONFIG)
 
     def json(self, name: str) -> dict[str, Any]:
-        """Returns the object in the file `name`.
-
-        Raises:
-            UserError: no such file, or it holds no JSON object.
-        """
+        """Returns the object in the file `name`. Raises UserError: no such file, or it holds no JSON object."""
         try:
             found = json.loads(self.file(name).read_bytes())
         except ValueError as problem:
@@ -83,11 +78,7 @@ class Folder:
         return self.json(name) if (self.path / name).is_file() else {}
 
     def file(self, name: str) -> Path:
-        """Returns the path of the file `name`.
-
-        Raises:
-            UserError: there is none; lists those that there are.
-        """
+        """Returns the path of the file `name`. Raises UserError: there is none; lists those that there are."""
         path = self.path / name
         if not path.is_file():
             there = ", ".join(sorted(one.name for one in self.path.iterdir() if one.is_file())) or "none"
@@ -97,8 +88,7 @@ class Folder:
     def setting(self, key: str, kind: type, default: Any = None) -> Any:
         """Returns a value of config.json; `default` if it is missing or null.
 
-        Raises:
-            UserError: a value of another type, or none and no default.
+        Raises UserError: a value of another type, or none and no default.
         """
         value = self.config.get(key)
         value = default if value is None else value
@@ -110,8 +100,7 @@ class Folder:
     def weight_files(self) -> list[Path]:
         """Returns the safetensors of the weights.
 
-        Raises:
-            UserError: there are none; weights that are pickles are named.
+        Raises UserError: there are none; weights that are pickles are named.
         """
         if (self.path / INDEX).is_file():
             names = self.json(INDEX).get("weight_map")
@@ -124,11 +113,7 @@ class Folder:
         return [self.file(WEIGHTS)]
 
     def tensors(self) -> "Tensors":
-        """Returns the weights as float32.
-
-        Raises:
-            UserError: no safetensors, or files that cannot be read.
-        """
+        """Returns the weights as float32. Raises UserError: no safetensors, or files that cannot be read."""
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
@@ -175,8 +160,7 @@ class Tensors:
     def take(self, name: str, *shape: int) -> Tensor:
         """Returns the tensor `name` in float32 and removes it from those that are left.
 
-        Raises:
-            UserError: there is none, it has another shape, or it holds no finite numbers.
+        Raises UserError: there is none, it has another shape, or it holds no finite numbers.
         """
         if name not in self.left:
             raise UserError(f"{self.where}: the weights have no tensor {name!r}, which {CONFIG} asks for")
@@ -191,8 +175,7 @@ class Tensors:
     def tables(self, prefix: str, sizes: tuple[int, int], width: int, *, shared: bool, tied: bool) -> "Tables":
         """Takes the tables of both sides and of the output layer, of which the file has one or all under their names.
 
-        Raises:
-            UserError: config.json ties tables that differ in the file, or a table is missing.
+        Raises UserError: config.json ties tables that differ in the file, or a table is missing.
         """
         names = (f"{prefix}encoder.embed_tokens.weight", f"{prefix}decoder.embed_tokens.weight")
         common, output = f"{prefix}shared.weight", "lm_head.weight"

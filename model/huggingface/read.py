@@ -30,8 +30,7 @@ READERS: dict[str, Callable[[Folder, ImportOptions], Imported]] = {
 def read_model(folder: Folder, options: ImportOptions) -> Imported:
     """Returns the model of a folder of transformers.
 
-    Raises:
-        UserError: an architecture that is not in the table, or a folder that does not fit its own config.json.
+    Raises UserError: an architecture that is not in the table, or a folder that does not fit its own config.json.
     """
     kind = folder.setting("model_type", str, "")
     if kind not in READERS:

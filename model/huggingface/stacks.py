@@ -186,11 +186,7 @@ ROWS = {
 
 
 def read_stack(folder: Folder, _options: ImportOptions) -> Imported:
-    """Reads an encoder or a language model of one stack.
-
-    Raises:
-        UserError: settings that our network has not, or tensors and a tokenizer that do not fit them.
-    """
+    """Reads an encoder or a language model of one stack."""
     row = ROWS[folder.config["model_type"]]
     size = folder.setting("vocab_size", int)
     content = read_content(folder)
@@ -254,8 +250,7 @@ def shape(folder: Folder, row: Row) -> Any:
 def rotary(folder: Folder, found: Found) -> Found:
     """Returns the settings of rotary positions and of shared heads.
 
-    Raises:
-        UserError: heads of another width, or angles that are scaled.
+    Raises UserError: heads of another width, or angles that are scaled.
     """
     heads, width, where = found["heads"], found["width"], folder.path / CONFIG
     head = folder.setting("head_dim", int, width // heads)

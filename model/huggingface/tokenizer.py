@@ -25,11 +25,7 @@ ROLES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
 
 
 def read_content(folder: Folder) -> dict[str, Any]:
-    """Returns the content of tokenizer.json, or the same made of the files of older folders.
-
-    Raises:
-        UserError: none of the files, or ones that hold something else.
-    """
+    """Returns the content of tokenizer.json, or the same made of the files of older folders."""
     if (folder.path / TOKENIZER).is_file():
         return folder.json(TOKENIZER)
     settings = folder.optional(SETTINGS)
@@ -83,11 +79,7 @@ def special_ids(folder: Folder, names: Mapping[int, str]) -> dict[str, int]:
 def our_tokenizer(
     folder: Folder, content: Mapping[str, Any], names: Mapping[int, str], order: Order
 ) -> HuggingFaceTokenizer:
-    """Returns the tokenizer of a content with ids in our order, of which every one has a name.
-
-    Raises:
-        UserError: a tokenizer of another kind, or with ids that the network lacks.
-    """
+    """Returns the tokenizer of a content with ids in our order, of which every one has a name."""
     size = max(order.theirs) + 1
     if (highest := max(names)) >= size:
         raise UserError(f"{folder.path}: {names[highest]!r} has the id {highest}, the network {size} tokens")

@@ -51,8 +51,7 @@ class Aligner:
     `known` is what an evaluation found for `auto`: `head` and `reading`. Without it, `auto` is the mean of the last
     layer but one, where the heads agree best with words (Garg et al. 2019, section 4.1), read by output.
 
-    Raises (constructor):
-        UserError: the network has no attention, or no such head.
+    The constructor raises UserError: the network has no attention, or no such head.
     """
 
     network: TranslationNetwork
@@ -124,8 +123,7 @@ class Aligner:
 
         T counts the target's tokens and the end of sentence, which is left out if the network has no position for it.
 
-        Raises:
-            FloatingPointError: the network's output is not a number (its weights are broken).
+        Raises FloatingPointError: the network's output is not a number (its weights are broken).
         """
         most = self.network.max_target_positions
         rows_of, tags = [min(len(pair.target) + 1, most) for pair in pairs], len(self._tags)
@@ -234,8 +232,7 @@ def shape(network: TranslationNetwork) -> tuple[int, int]:
 def open_aligner(bundle: TranslationBundle, config: AlignmentConfig | None = None, device: str = "cpu") -> Aligner:
     """Returns an aligner of the bundle's network. It always runs on PyTorch, whatever exports the bundle has.
 
-    Raises:
-        UserError: the network has no attention, or not the requested head.
+    Raises UserError: the network has no attention, or not the requested head.
     """
     return Aligner(
         bundle.network.to(device),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from dragoman.model.networks.network import TranslationNetwork
 
 CALLERS = 2  # threads that search at once before one waits for another: the endpoint's lanes
+Sources: TypeAlias = Sequence[np.ndarray]
+Begin: TypeAlias = Sequence[int] | None
+Found: TypeAlias = list[list[Hypothesis]]
 NEXT_TO_NOTHING = 1e-9  # as a length penalty: any length to this power is 1 in float32
 
 
@@ -29,11 +32,13 @@ class Engine(Protocol):
 
     name: str
     bytes: int  # of its weights in memory
+    target_positions: int  # the most tokens of a translation
 
-    def search(
-        self, sources: Sequence[np.ndarray], config: DecodeConfig, scored: bool = True
-    ) -> list[list[Hypothesis]]:
-        """Without `scored`, hypotheses may have the score 0, if that is faster."""
+    def search(self, sources: Sources, config: DecodeConfig, scored: bool = True, begin: Begin = None) -> Found:
+        """Without `scored`, hypotheses may have the score 0, if that is faster.
+
+        With `begin`, they begin with these tokens, each has another next token, and the rest is searched greedily.
+        """
 
 
 def runs_int8(device: str) -> bool:
@@ -50,14 +55,16 @@ class TorchEngine:
 
     def __init__(self, network: "TranslationNetwork") -> None:
         self.network = network
+        self.target_positions = network.max_target_positions
         self.bytes = sum(one.numel() * one.element_size() for one in network.parameters())
 
-    def search(
-        self, sources: Sequence[np.ndarray], config: DecodeConfig, scored: bool = True
-    ) -> list[list[Hypothesis]]:
-        from dragoman.model.decoding.search import decode
+    def search(self, sources: Sources, config: DecodeConfig, scored: bool = True, begin: Begin = None) -> Found:
+        from dragoman.model.decoding.search import continuations, decode
 
-        return decode(self.network, sources, config)
+        if begin is None:
+            return decode(self.network, sources, config)
+        config.check()
+        return [continuations(self.network, source, begin, config) for source in sources]
 
 
 class CTranslate2Engine:
@@ -96,19 +103,16 @@ class CTranslate2Engine:
         # Batches wait in `search`, not in CTranslate2's own queue, which cannot be interrupted.
         self.pool = ThreadPoolExecutor(workers, thread_name_prefix="ctranslate2")
 
-    def search(
-        self, sources: Sequence[np.ndarray], config: DecodeConfig, scored: bool = True
-    ) -> list[list[Hypothesis]]:
-        """Returns hypotheses by the same rules as `decode`: limits, forbidden tokens, scores.
-
-        Raises:
-            UserError: a setting out of range, or a source beyond the position table under `too_long: error`.
-        """
+    def search(self, sources: Sources, config: DecodeConfig, scored: bool = True, begin: Begin = None) -> Found:
+        """Returns hypotheses by the same rules as `decode` and `continuations`: limits, forbidden tokens, scores."""
         config.check()
         cut = [fit(ids, number, self.source_positions, config.too_long) for number, ids in enumerate(sources)]
         limits = [config.longest(len(ids), self.target_positions) for ids in cut]
         options = self.options(config) | {"return_scores": scored}
-        if self.target_prefix:  # it counts as part of the length: all that ended are scored again and sorted here
+        prefix = [*self.target_prefix, *(self.target_tokens[number] for number in begin or ())]
+        if begin is not None:
+            options |= {"return_scores": True, "return_alternatives": True, "beam_size": 1}
+        elif prefix:  # it counts as part of the length: all that ended are scored again and sorted here
             options |= {"return_scores": True, "num_hypotheses": config.candidates}
         answers: list[list[Hypothesis]] = [[] for _ in cut]
         batches: deque[tuple[list[int], int]] = deque()  # rows, and the most tokens of their translations
@@ -126,18 +130,18 @@ class CTranslate2Engine:
             while batches and len(running) < self.threads:
                 rows, limit = batches.popleft()
                 tokens = [self.source_prefix + [self.source_tokens[number] for number in cut[row]] for row in rows]
-                most = limit + len(self.target_prefix)
-                if self.target_prefix:
-                    options["target_prefix"] = [self.target_prefix] * len(rows)
+                most = max(limit + len(self.target_prefix), len(prefix) + 1)
+                if prefix:
+                    options["target_prefix"] = [prefix] * len(rows)
                 search = self.pool.submit(self.translator.translate_batch, tokens, max_decoding_length=most, **options)
                 running[search] = rows
             for search in wait(running, return_when=FIRST_COMPLETED).done:
                 for row, found in zip(running.pop(search), search.result(), strict=True):
                     each = [
-                        self.hypothesis(tokens, score, config.alpha)
+                        self.hypothesis(tokens, score, config.alpha if begin is None else 0.0)
                         for tokens, score in zip(found.hypotheses, found.scores or itertools.repeat(0.0), strict=False)
                     ]
-                    if self.target_prefix:
+                    if prefix or begin is not None:
                         each = sorted(each, key=lambda one: -one.score)[: config.nbest]
                     answers[row] = each
         return answers

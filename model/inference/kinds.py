@@ -133,10 +133,7 @@ KINDS: dict[str, Kind] = {
         sampling,
     ),
     "masked": Kind(
-        "a masked language model",
-        "turn texts into vectors with it (dragoman embed)",
-        text_bundle,
-        filled_texts,
+        "a masked language model", "turn texts into vectors with it (dragoman embed)", text_bundle, filled_texts
     ),
     "vectors": Kind(
         "word vectors",
@@ -145,10 +142,7 @@ KINDS: dict[str, Kind] = {
         word_vectors,
     ),
     "labels": Kind(
-        "a model that labels texts",
-        "serve it with serve.labels=... (POST /classify, /tag)",
-        label_bundle,
-        labels,
+        "a model that labels texts", "serve it with serve.labels=... (POST /classify, /tag)", label_bundle, labels
     ),
 }
 
@@ -156,8 +150,7 @@ KINDS: dict[str, Kind] = {
 def kind_of(directory: Path) -> Kind:
     """Returns the row of the bundle in `directory`.
 
-    Raises:
-        UserError: not a bundle, or a kind that this program does not know.
+    Raises UserError: not a bundle, or a kind that this program does not know.
     """
     name = bundle_kind(directory)
     if name not in KINDS:
@@ -168,26 +161,20 @@ def kind_of(directory: Path) -> Kind:
 def open_bundle(directory: Path) -> Bundle:
     """Loads the bundle in `directory`, whatever its kind, and checks every file.
 
-    Raises:
-        UserError: not a valid bundle.
+    Raises UserError: not a valid bundle.
     """
     return kind_of(directory).load(directory)
 
 
 def open_answers(directory: Path) -> Answers:
-    """Returns the function with which the bundle in `directory` answers texts.
-
-    Raises:
-        UserError: not a valid bundle.
-    """
+    """Returns the function with which the bundle in `directory` answers texts. Raises UserError: not a valid bundle."""
     return kind_of(directory).answers(open_bundle(directory))
 
 
 def check_translates(directory: Path, name: str = "") -> None:
     """Refuses a bundle that does not translate; `name` is the name of the registered model, if it has one.
 
-    Raises:
-        UserError: a bundle of another kind; the message says what that is for.
+    Raises UserError: a bundle of another kind; the message says what that is for.
     """
     kind = kind_of(directory)
     if kind.open_translator is None:
@@ -199,8 +186,7 @@ def open_any_translator(
 ) -> tuple[Any, Translator]:
     """Loads the bundle in `directory`, of any kind that translates, and its translator.
 
-    Raises:
-        UserError: not a valid bundle, or a kind that does not translate.
+    Raises UserError: not a valid bundle, or a kind that does not translate.
     """
     check_translates(directory)
     kind = kind_of(directory)

@@ -3,20 +3,21 @@
 Answers do not depend on what else is in a batch: texts of a batch are padded to a multiple, and padding is masked.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from dragoman.model.bundles.labelled import LabelBundle
+from dragoman.model.decoding.lengths import length_batches
+from dragoman.model.decoding.search import pad
 from dragoman.model.errors import UserError
 from dragoman.model.networks.heads import probabilities
 from dragoman.model.text.labelled_words import Label, TaggedWord, Words
 from dragoman.model.text.labels import encode_words
 from dragoman.model.text.normalise import normalise
-from dragoman.model.text.tokenizer import EOS, PAD
+from dragoman.model.text.tokenizer import EOS
 
 
 class Labeller:
@@ -31,8 +32,7 @@ class Labeller:
     def classify(self, texts: Sequence[str]) -> list[list[Label]]:
         """Returns each text's labels, the likeliest first; a text longer than the positions is read up to them.
 
-        Raises:
-            UserError: the bundle has another head.
+        Raises UserError: the bundle has another head.
         """
         return [
             [Label(self.labels[place], float(row[place])) for place in np.argsort(-row, kind="stable").tolist()]
@@ -45,11 +45,7 @@ class Labeller:
         return np.array([rows[0] for rows in self._read(self._encode(texts))], np.float32).reshape(len(texts), -1)
 
     def numbers(self, texts: Sequence[str]) -> list[float]:
-        """Returns each text's number.
-
-        Raises:
-            UserError: the bundle has another head.
-        """
+        """Returns each text's number. Raises UserError: the bundle has another head."""
         self._check("numbers")
         labels = self.bundle.labels
         return [float(rows[0, 0]) * labels.scale + labels.mean for rows in self._read(self._encode(texts))]
@@ -57,8 +53,7 @@ class Labeller:
     def tag(self, texts: Sequence[Words]) -> list[list[TaggedWord]]:
         """Returns each text's words with their likeliest tags.
 
-        Raises:
-            UserError: the bundle has another head, or a text has more tokens than the model has positions.
+        Raises UserError: the bundle has another head, or a text has more tokens than the model has positions.
         """
         return [
             [
@@ -96,24 +91,9 @@ class Labeller:
     def _read(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """Returns (P, C) of each row of ids, batched by length."""
         found: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(rows)
-        for places in self._batches(rows):
-            width = max(len(rows[place]) for place in places)
-            ids = np.full((len(places), width), PAD, np.int64)
-            for row, place in enumerate(places):
-                ids[row, : len(rows[place])] = rows[place]
+        for places in length_batches([len(row) for row in rows], self.batch_tokens, len(rows)):
             with torch.inference_mode():
-                answers: Tensor = probabilities(self.network, torch.from_numpy(ids).to(self.device)).cpu()
+                answers = probabilities(self.network, pad([rows[place] for place in places]).to(self.device)).cpu()
             for row, place in enumerate(places):
                 found[place] = answers[row].numpy()
         return found
-
-    def _batches(self, rows: Sequence[NDArray[np.int64]]) -> Iterator[list[int]]:
-        """Yields places of rows: together their padded tokens are few enough."""
-        batch: list[int] = []
-        for place in sorted(range(len(rows)), key=lambda place: len(rows[place])):
-            if batch and (len(batch) + 1) * len(rows[place]) > self.batch_tokens:
-                yield batch
-                batch = []
-            batch.append(place)
-        if batch:
-            yield batch

@@ -100,8 +100,7 @@ def tune(lists: Lists, starts: Sequence[Numbers], config: TunerConfig | None = N
     seed give the same weights.
     lists, starts and seed give the same weights.
 
-    Raises:
-        UserError: no starting point, or a negative number of searches or directions.
+    Raises UserError: no starting point, or a negative number of searches or directions.
     """
     config = config or TunerConfig()
     check_ranges("tuner", config)

@@ -127,9 +127,8 @@ def score_pairs(
     from the softmax what a search with these settings excludes; such a token has -inf. `places` name the pairs in
     messages.
 
-    Raises:
-        UserError: a side is too long under `error`.
-        FloatingPointError: the network's output is not a number (its weights are broken).
+    Raises UserError: a side is too long under `error`. Raises FloatingPointError: the network's output is not a number
+    (its weights are broken).
     """
     names = places if places is not None else [f"pair {number}" for number in range(1, len(sources) + 1)]
     limits = network.max_source_positions, network.max_target_positions
@@ -150,11 +149,7 @@ def score_pairs(
 def split_rows(
     found: Tensor, rows: Sequence[int], lengths: Sequence[int], names: Sequence[str]
 ) -> Iterator[tuple[int, tuple[float, ...]]]:
-    """Yields (row, its log-probabilities) of a batch's `found` (N,), whose rows have these lengths and names.
-
-    Raises:
-        FloatingPointError: they are not numbers.
-    """
+    """Yields (row, its log-probabilities) of a batch's `found` (N,), whose rows have these lengths and names."""
     for row, own in zip(rows, torch.split(found.cpu(), [lengths[row] for row in rows]), strict=True):
         if own.isnan().any():
             raise FloatingPointError(f"{names[row]}: the network's output is not a number")

@@ -91,8 +91,7 @@ class NetworkVectors:
         states, 0 for the embeddings, negative numbers from the last one; None: what represents a text in this network.
         `section`: that of the setting, for messages.
 
-        Raises:
-            UserError: the network has no such layer.
+        Raises UserError: the network has no such layer.
         """
         self.network = network.eval()
         self.tokenizer = tokenizer
@@ -110,9 +109,8 @@ class NetworkVectors:
     def __call__(self, texts: Sequence[str], places: Sequence[str] | None = None) -> Floats:
         """Returns (N, D); reads a longer text only up to the positions, or refuses it.
 
-        Raises:
-            UserError: a text is too long under `too_long: error`.
-            FloatingPointError: the network's output is not a number (its weights are broken).
+        Raises UserError: a text is too long under `too_long: error`. Raises FloatingPointError: the network's output is
+        not a number (its weights are broken).
         """
         names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
         ids = self._encode([normalise(text, self.form) for text in texts], names)
@@ -130,9 +128,8 @@ class NetworkVectors:
     def tokens(self, texts: Sequence[str], places: Sequence[str] | None = None) -> list[TokenVectors]:
         """Returns each text's tokens with their vectors from `layer`, by default the last; reads each text alone.
 
-        Raises:
-            UserError: a text is too long under `too_long: error`.
-            FloatingPointError: the network's output is not a number (its weights are broken).
+        Raises UserError: a text is too long under `too_long: error`. Raises FloatingPointError: the network's output is
+        not a number (its weights are broken).
         """
         names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
         written = [normalise(text, self.form) for text in texts]
@@ -224,19 +221,14 @@ def open_sentence_vectors(
 ) -> SentenceVectors:
     """Returns the vectors' function of the bundle in `directory`; a translation model reads its source language.
 
-    Raises:
-        UserError: not a valid bundle, or one without the layer.
+    Raises UserError: not a valid bundle, or one without the layer.
     """
     bundle = load_any_bundle(directory)
     return sentence_vectors(bundle, device, batch_tokens=batch_tokens, too_long=too_long, layer=layer)
 
 
 def load_any_bundle(directory: Path) -> AnyBundle:
-    """Loads the bundle in `directory`, of whatever kind.
-
-    Raises:
-        UserError: not a valid bundle.
-    """
+    """Loads the bundle in `directory`, of whatever kind. Raises UserError: not a valid bundle."""
     kind = bundle_kind(directory)
     if kind == "vectors":
         return load_vectors(directory)
@@ -255,8 +247,7 @@ def sentence_vectors(
 ) -> SentenceVectors:
     """Returns the vectors' function of a bundle; a translation model reads its source language.
 
-    Raises:
-        UserError: a layer of word vectors, or one that the network does not have.
+    Raises UserError: a layer of word vectors, or one that the network does not have.
     """
     if isinstance(bundle, VectorsBundle):
         if layer is not None:
@@ -276,8 +267,7 @@ def network_vectors(
 ) -> NetworkVectors:
     """Returns the vectors' function of a bundle with a network, which has vectors of tokens too.
 
-    Raises:
-        UserError: a bundle of word vectors, or a layer that the network does not have.
+    Raises UserError: a bundle of word vectors, or a layer that the network does not have.
     """
     if isinstance(bundle, VectorsBundle):
         raise no_layers(bundle.directory)

@@ -60,8 +60,7 @@ class TextScorer:
 def open_text_scorer(bundle: TextBundle, device: str = "cpu") -> TextScorer:
     """Returns a scorer of the bundle's network.
 
-    Raises:
-        UserError: the bundle holds a masked network, which gives texts no probability.
+    Raises UserError: the bundle holds a masked network, which gives texts no probability.
     """
     return TextScorer(bundle.language_network.to(device), bundle.tokenizer, bundle.normalisation)
 
@@ -78,10 +77,6 @@ def score_texts(
 
     `batch_tokens` bounds a batch with padding (at least one text). `too_long` handles a text that exceeds the network's
     positions: `truncate` scores its beginning and its end. `places` name the texts in messages.
-
-    Raises:
-        UserError: a text is too long under `error`.
-        FloatingPointError: the network's output is not a number (its weights are broken).
     """
     names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
     rows = [fit(ids, network.max_positions, too_long, "text", name) for ids, name in zip(texts, names, strict=True)]

@@ -94,11 +94,24 @@ class Translator:
         self.positions = positions
         self.form = form
         self.prefix = ""
+        self.begin: list[int] | None = None  # the tokens that every translation begins with
 
     def prefixed(self, prefix: str) -> "Translator":
         """Returns the same translator with tags before each source line, as text, such as `<2de> `."""
         other = copy.copy(self)
         other.prefix = prefix
+        return other
+
+    def continuing(self, text: str) -> "Translator":
+        """Returns the same translator, whose translations begin with `text` and differ in the next token.
+
+        Raises:
+            UserError: the text is longer than the model writes.
+        """
+        other = copy.copy(self)
+        other.begin = self.tokenizers.target.encode([normalise(text, self.form)])[0].tolist()
+        if len(other.begin) >= self.engine.target_positions:
+            raise UserError(f"{len(other.begin)} tokens; the model writes {self.engine.target_positions}")
         return other
 
     def translate(
@@ -113,8 +126,7 @@ class Translator:
         A batch that fails is retried line by line, so that one line cannot fail its neighbours. A line that fails by
         itself raises, or its translation carries the `error`. Without `scored`, scores may be 0, if that is faster.
 
-        Raises:
-            UserError: a decoding setting is out of range, or a line is too long under `too_long: error`.
+        Raises UserError: a decoding setting is out of range, or a line is too long under `too_long: error`.
         """
         decode = self.decode if decode is None else decode
         decode.check()
@@ -171,6 +183,8 @@ class Translator:
         self, sources: Sequence[np.ndarray], decode: DecodeConfig, scored: bool = True
     ) -> list[list[Hypothesis] | str]:
         """Returns the n best of each source, by score or by consensus."""
+        if self.begin is not None:
+            return list(self.engine.search(sources, decode, begin=self.begin))
         if not decode.consensus:
             return list(self.replace_loops(sources, decode, self.engine.search(sources, decode, scored)))
         wide = replace(decode, nbest=decode.candidates)
@@ -207,20 +221,15 @@ class Translator:
 
 
 def open_translator(
-    directory: Path | TranslationBundle,
-    engine: EngineName = "auto",
-    *,
-    device: str = "cpu",
-    threads: int | None = None,
+    directory: Path | TranslationBundle, engine: EngineName = "auto", *, device: str = "cpu", threads: int | None = None
 ) -> Translator:
     """Returns a translator of the bundle in `directory`.
 
     `auto` takes the int8 export if the bundle's facts accept it (`int8.accepted`) and this machine runs it, else the
     float32 export, else PyTorch. `threads`: batches that CTranslate2 decodes at a time, one per core by default.
 
-    Raises:
-        UserError: not a valid bundle, an unknown engine, or an export that this bundle lacks or this machine cannot
-            run.
+    Raises UserError: not a valid bundle, an unknown engine, or an export that this bundle lacks or this machine cannot
+    run.
     """
     bundle = directory if isinstance(directory, TranslationBundle) else load_bundle(Path(directory))
     if engine not in ENGINES:

@@ -77,8 +77,7 @@ def word_vectors(vectors: NetworkVectors, found: TokenVectors, words: Sequence[S
 def use_of(vectors: NetworkVectors, word: str, text: str) -> tuple[Use, Floats]:
     """Returns the first use of the word in the text, whatever its case, and its vector (D,).
 
-    Raises:
-        UserError: the word is not in the text.
+    Raises UserError: the word is not in the text.
     """
     found = uses_in(vectors, [text])
     for row, use in enumerate(found.words):
@@ -100,8 +99,7 @@ def uses_picture(
 
     `senses` (N,) have a colour each; `colours` is the legend's title. `asked`: the first use is a star without a sense.
 
-    Raises:
-        OSError: the file cannot be written.
+    Raises OSError: the file cannot be written.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

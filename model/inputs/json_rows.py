@@ -6,11 +6,7 @@ from typing import Any
 
 
 def parse_row(text: str | bytes) -> Any:
-    """Returns the value of a JSON text.
-
-    Raises:
-        ValueError: not JSON, or nested too deeply for Python.
-    """
+    """Returns the value of a JSON text. Raises ValueError: not JSON, or nested too deeply for Python."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -20,8 +16,7 @@ def parse_row(text: str | bytes) -> Any:
 def text_at(row: Any, path: Sequence[str]) -> str | None:
     """Returns the text at a path of field names; None if the row has none there.
 
-    Raises:
-        TypeError: the value there is no text; the message names its type.
+    Raises TypeError: the value there is no text; the message names its type.
     """
     value = row
     for name in path:

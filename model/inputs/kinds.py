@@ -72,8 +72,7 @@ _TAR = 257  # offset of a tar's magic
 def kind_of(path: Path) -> Kind:
     """Returns the kind of content that the file holds.
 
-    Raises:
-        UserError: the format is not read here (the message names it and what to do), or the compression is broken.
+    Raises UserError: the format is not read here (the message names it and what to do), or the compression is broken.
     """
     head = head_of(path)
     if (outer := compression_of(path)) != "plain" and (inner := magic_of(head)) != "plain":
@@ -85,8 +84,7 @@ def kind_of(path: Path) -> Kind:
 def kind_of_head(head: bytes, path: str) -> Kind:
     """Returns the kind of data with this beginning; a zip file may still be an Office document.
 
-    Raises:
-        UserError: the kind cannot be read; names it and says what to do.
+    Raises UserError: the kind cannot be read; names it and says what to do.
     """
     for start, (name, advice) in _FOREIGN.items():
         if head.startswith(start):

@@ -59,8 +59,7 @@ def is_in_place(path: Path, view: View) -> bool:
 def line_blocks(path: Path, view: View) -> Iterator[bytes]:
     """Yields the lines in pieces of any size.
 
-    Raises:
-        UserError: the file is damaged, of a kind that is not read, or lacks what `view` selects.
+    Raises UserError: the file is damaged, of a kind that is not read, or lacks what `view` selects.
     """
     kind = kind_of(path) if not view.encoding else "text"
     if kind in ("text", "utf-16", "utf-32"):
@@ -75,8 +74,7 @@ def line_blocks(path: Path, view: View) -> Iterator[bytes]:
 def open_lines(path: Path, view: View) -> BinaryIO:
     """Opens the lines of a file for reading; the caller closes it.
 
-    Raises:
-        UserError: as `line_blocks`; a broken file raises while it is read.
+    Raises UserError: as `line_blocks`; a broken file raises while it is read.
     """
     return path.open("rb") if is_in_place(path, view) else Blocks.from_blocks(line_blocks(path, view))
 
@@ -84,8 +82,7 @@ def open_lines(path: Path, view: View) -> BinaryIO:
 def parts_of(path: Path, view: View) -> list[Part]:
     """Returns the texts of a file: the .txt members of a zip archive, or its lines.
 
-    Raises:
-        UserError: as `line_blocks`.
+    Raises UserError: as `line_blocks`.
     """
     if not view.encoding and kind_of(path) == "zip":
         members = members_of(path, view.languages[0] if view.languages else "")

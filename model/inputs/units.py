@@ -37,8 +37,7 @@ def units_of(path: Path, kind: Literal["tmx", "xliff"], damaged: Literal["keep",
     `damaged`: a unit with a character that XML forbids is left out with a warning, or keeps a lone surrogate there,
     which is no UTF-8.
 
-    Raises:
-        UserError: the file is not valid XML; the message names the line.
+    Raises UserError: the file is not valid XML; the message names the line.
     """
     ends = ("tu",) if kind == "tmx" else ("trans-unit", "segment")
     languages: dict[str, str] = {}

@@ -25,8 +25,7 @@ class Recurrent(nn.Module):
     `backward` reads each sequence from its last real token to its first, `both` runs the two side by side (Schuster and
     Paliwal 1997). The weights are those of torch's nn.RNN, nn.LSTM or nn.GRU, one module per layer.
 
-    Raises:
-        UserError: an unknown cell.
+    Raises UserError: an unknown cell.
     """
 
     def __init__(
@@ -58,11 +57,7 @@ class Recurrent(nn.Module):
                     (nn.init.orthogonal_ if name.startswith("weight_hh") else nn.init.xavier_uniform_)(gate)
 
     def forward(
-        self,
-        x: Tensor,
-        state: Tensor | None = None,
-        real: Tensor | None = None,
-        states: list[Tensor] | None = None,
+        self, x: Tensor, state: Tensor | None = None, real: Tensor | None = None, states: list[Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
         """x (B, T, I) -> the last layer's hidden states (B, T, NW) and every layer's last state (B, LN, P, W).
 

@@ -98,11 +98,7 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 
 def architecture(name: str) -> Architecture:
-    """Returns the row of `name`.
-
-    Raises:
-        UserError: a name that is not in the table.
-    """
+    """Returns the row of `name`. Raises UserError: a name that is not in the table."""
     if name not in ARCHITECTURES:
         raise unknown("model.architecture", name, ARCHITECTURES)
     return ARCHITECTURES[name]
@@ -111,8 +107,7 @@ def architecture(name: str) -> Architecture:
 def model_config(values: Mapping[str, Any]) -> Any:
     """Returns a model's typed configuration from plain values; their key `architecture` chooses its type.
 
-    Raises:
-        UserError: a missing or unknown architecture, an unknown key, a value of the wrong type.
+    Raises UserError: a missing or unknown architecture, an unknown key, a value of the wrong type.
     """
     if "architecture" not in values:
         raise UserError(f"model.architecture: missing. Choices: {', '.join(sorted(ARCHITECTURES))}")
@@ -122,8 +117,7 @@ def model_config(values: Mapping[str, Any]) -> Any:
 def any_network(config: Any, source_vocabulary: int, target_vocabulary: int) -> Network:
     """Returns a newly initialised network of a typed configuration, whatever its kind.
 
-    Raises:
-        UserError: the architecture has no network.
+    Raises UserError: the architecture has no network.
     """
     return architecture(config.architecture).network(config, source_vocabulary, target_vocabulary)
 
@@ -131,8 +125,7 @@ def any_network(config: Any, source_vocabulary: int, target_vocabulary: int) -> 
 def build_network(config: Any, source_vocabulary: int, target_vocabulary: int) -> TranslationNetwork:
     """Returns a newly initialised translation network of a typed configuration.
 
-    Raises:
-        UserError: the architecture is of another kind.
+    Raises UserError: the architecture is of another kind.
     """
     network = any_network(config, source_vocabulary, target_vocabulary)
     if not isinstance(network, TranslationNetwork):

@@ -41,8 +41,7 @@ class DecoderOnlyConfig(StackConfig):
 class DecoderOnly(LanguageNetwork):
     """One stack with one table. No state passes between batches: a window sees only itself.
 
-    Raises:
-        UserError: sizes that do not fit each other.
+    Raises UserError: sizes that do not fit each other.
     """
 
     def __init__(self, config: DecoderOnlyConfig, vocabulary: int) -> None:
@@ -77,8 +76,7 @@ class DecoderOnly(LanguageNetwork):
     def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """tokens (B, T), all in one pass -> logits (B, V) of the token after the last.
 
-        Raises:
-            UserError: more tokens than positions, counting those of the state.
+        Raises UserError: more tokens than positions, counting those of the state.
         """
         state = dict(state)
         states = self._advance(tokens, state)

@@ -56,11 +56,7 @@ class LanguageNetwork(Network):
         return logits, state
 
     def carried_state(self, lane: int, rows: int) -> Tensor:
-        """Returns the state (B, ...) after the lane's last batch.
-
-        Raises:
-            ValueError: there is none, or it has another number of rows.
-        """
+        """Returns the state (B, ...) after the lane's last batch."""
         state = self.carried.get(lane)
         if state is None or len(state) != rows:
             found = "none" if state is None else f"states of {len(state)} rows"

@@ -75,8 +75,7 @@ class TranslationNetwork(Network):
     def make_tables(self, tie: Tie, width: int, source_vocabulary: int, target_vocabulary: int) -> None:
         """Creates the embedding tables: one for both sides if `tie` is all or inputs.
 
-        Raises:
-            UserError: one table for vocabularies of different sizes.
+        Raises UserError: one table for vocabularies of different sizes.
         """
         if tie in ("all", "inputs") and source_vocabulary != target_vocabulary:
             raise UserError(
@@ -99,8 +98,7 @@ class TranslationNetwork(Network):
 
         Two vocabularies may have the same size, so comparing sizes is not enough.
 
-        Raises:
-            UserError: says what to set.
+        Raises UserError: says what to set.
         """
         tables = self.embedding_tables()
         if tables["source"] is tables["target"] and not joint:

@@ -151,11 +151,7 @@ class PrefixTranslation(TranslationNetwork):
         return maps
 
     def _prefix(
-        self,
-        source: Tensor,
-        real: Tensor,
-        record: list[Tensor] | None = None,
-        states: list[Tensor] | None = None,
+        self, source: Tensor, real: Tensor, record: list[Tensor] | None = None, states: list[Tensor] | None = None
     ) -> tuple[list[KeysValues], Tensor]:
         """source (B, S) -> keys and values of every layer, and the last layer's input (B, S, D).
 

@@ -128,11 +128,7 @@ class RecurrentLanguage(LanguageNetwork):
             nn.init.xavier_uniform_(self.output.weight)
 
     def forward(self, batch: TextBatch) -> Tensor:
-        """-> (B, T, E) if the tables are tied, else (B, T, W); carries the last states on.
-
-        Raises:
-            ValueError: the batch continues states that do not exist or have another number of rows.
-        """
+        """-> (B, T, E) if the tables are tied, else (B, T, W); carries the last states on."""
         lane = batch.lane if self.training else EVALUATION
         rows, device = len(batch.inputs), batch.inputs.device
         state = {"hidden": self.carried_state(lane, rows)} if batch.goes_on else self.start(rows, device)

@@ -105,11 +105,7 @@ class StateLanguage(LanguageNetwork):
             self.output.weight = self.embedding.weight
 
     def forward(self, batch: TextBatch) -> Tensor:
-        """-> states (B, T, D); the selective layers carry their last states on.
-
-        Raises:
-            ValueError: the batch continues states that do not exist or have another number of rows.
-        """
+        """-> states (B, T, D); the selective layers carry their last states on."""
         rows, device = len(batch.inputs), batch.inputs.device
         if self.max_positions is not None:
             return self._advance(batch.inputs, self.start(rows, device), None)
@@ -136,11 +132,7 @@ class StateLanguage(LanguageNetwork):
         return self.read(tokens[:, None], state)
 
     def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """tokens (B, T) in one call -> logits (B, V) after the last.
-
-        Raises:
-            UserError: linear attention has read more tokens than it has positions.
-        """
+        """tokens (B, T) in one call -> logits (B, V) after the last."""
         state = dict(state)
         return self.logits(self._advance(tokens, state, None)[:, -1]), state
 

@@ -62,8 +62,7 @@ class TransformerConfig(Switches):
 class Transformer(TranslationNetwork):
     """Encoder and decoder stacks with one, two or three embedding tables.
 
-    Raises:
-        UserError: sizes that do not fit each other (heads that do not divide the width, tied tables of two sizes).
+    Raises UserError: sizes that do not fit each other (heads that do not divide the width, tied tables of two sizes).
     """
 
     def __init__(self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> None:

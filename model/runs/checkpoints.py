@@ -53,11 +53,7 @@ def newest_step(run: Path) -> int:
 
 
 def last(run: Path) -> Path:
-    """Like `newest`, for a run that must have one.
-
-    Raises:
-        UserError: it has none.
-    """
+    """Like `newest`, for a run that must have one. Raises UserError: it has none."""
     found = newest(run)
     if found is None:
         raise UserError(f"{run}: no checkpoint; the run has not got that far")
@@ -72,8 +68,7 @@ def weights_by_step(run: Path) -> dict[int, Path]:
 def check(checkpoint: Path) -> dict[str, str]:
     """Returns name -> sha256 (hex) of a checkpoint's files, after comparing each with the file on the disk.
 
-    Raises:
-        UserError: a file is missing or differs from the one that was written.
+    Raises UserError: a file is missing or differs from the one that was written.
     """
     files: dict[str, str] = manifest(checkpoint)["files"]
     for name in files:
@@ -84,8 +79,7 @@ def check(checkpoint: Path) -> dict[str, str]:
 def state(checkpoint: Path) -> dict[str, Any]:
     """Returns the plain part of a checkpoint, checked against the manifest.
 
-    Raises:
-        UserError: it is missing or differs from what was written.
+    Raises UserError: it is missing or differs from what was written.
     """
     _check(checkpoint, STATE, manifest(checkpoint)["files"])
     values: dict[str, Any] = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
@@ -95,8 +89,7 @@ def state(checkpoint: Path) -> dict[str, Any]:
 def recorded_hash(path: Path) -> str | None:
     """Returns the sha256 (hex) stored beside weights, after checking it; None in a run from before hashes were stored.
 
-    Raises:
-        UserError: the weights have another hash.
+    Raises UserError: the weights have another hash.
     """
     note = path.with_suffix(".sha256")
     if not note.is_file():

@@ -25,8 +25,7 @@ def hold_run(run: Path, name: str) -> Iterator[None]:
 
     A folder without locks (some mounted ones) is used without one, with a warning.
 
-    Raises:
-        UserError: another process holds it; names it, its machine and the time.
+    Raises UserError: another process holds it; names it, its machine and the time.
     """
     path = run / LOCK
     with contextlib.ExitStack() as stack:

@@ -163,8 +163,7 @@ def write_manifest(directory: Path, manifest: Manifest) -> Path:
 def read_manifest(directory: Path) -> Manifest:
     """Reads the manifest of a shard directory.
 
-    Raises:
-        UserError: it is missing (sharding never ran or was interrupted), is not ours, or has another format.
+    Raises UserError: it is missing (sharding never ran or was interrupted), is not ours, or has another format.
     """
     path = directory / MANIFEST
     bring_directory(directory, MANIFEST)

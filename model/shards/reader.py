@@ -71,8 +71,7 @@ class Chunk:
 class ShardReader:
     """One split of a shard directory, by chunk number.
 
-    Raises:
-        UserError: the manifest or split is missing, or a shard is missing or has another size than recorded.
+    Raises UserError: the manifest or split is missing, or a shard is missing or has another size than recorded.
     """
 
     def __init__(self, directory: Path, split: str) -> None:
@@ -123,8 +122,7 @@ class ShardReader:
     def chunk(self, index: int) -> Chunk:
         """Returns chunk `index`, 0 to `chunks` - 1. Compares headers each time, rows once while the shard stays mapped.
 
-        Raises:
-            UserError: the file differs from the manifest, or holds ids outside the vocabulary.
+        Raises UserError: the file differs from the manifest, or holds ids outside the vocabulary.
         """
         number, within = self.places[index]
         view = self._map(number)

@@ -24,12 +24,7 @@ logger = logging.getLogger(__name__)
 
 @lru_cache(maxsize=64)
 def bring_directory(directory: Path, manifest: str) -> None:
-    """Fetches `manifest` and the small files of a remote directory, once per process: tokenizers, held-out texts.
-
-    Raises:
-        UserError: a file differs from the one in the manifest.
-        NotThereError, RefusedError, AwayError: as `dragoman.model.storage.remote`.
-    """
+    """Fetches `manifest` and the small files of a remote directory, once per process: tokenizers, held-out texts."""
     if mirror.remote_of(directory) is None:
         return
     mirror.bring(directory / manifest)
@@ -69,9 +64,8 @@ def publish(directory: Path, manifest: str, shards: Mapping[str, tuple[int, str]
     Args:
         shards: name -> (bytes, sha256); after the upload the cache owns them.
 
-    Raises:
-        UserError: another manifest was published there in the meantime.
-        RefusedError, AwayError: running the command again sends the rest.
+    Raises UserError: another manifest was published there in the meantime. Raises RefusedError, AwayError: running the
+    command again sends the rest.
     """
     elsewhere = mirror.remote_of(directory)
     if elsewhere is None:

@@ -37,8 +37,7 @@ def shard_files(manifest: Manifest) -> dict[str, tuple[int, str]]:
 def verify(directory: Path) -> int:
     """Checks the sha256 of all files that the manifest names; returns their number.
 
-    Raises:
-        UserError: the first file that is missing or differs.
+    Raises UserError: the first file that is missing or differs.
     """
     manifest = read_manifest(directory)
     files = listed_files(manifest)
@@ -55,8 +54,7 @@ def verify_once(directory: Path, memory: Path) -> int:
 
     Returns the number of files that were read. Any number of processes may share the folder.
 
-    Raises:
-        UserError: the first file that is missing or differs.
+    Raises UserError: the first file that is missing or differs.
     """
     directory = directory.absolute()
     note = _note_of(directory, memory)

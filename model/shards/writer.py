@@ -53,8 +53,7 @@ def write_shard(
         key: the shard's inputs, for `finished_shard`.
         part: the corpus of a mix that the records come from.
 
-    Raises:
-        ValueError: an id that does not fit `dtype`, or records of both kinds.
+    Raises ValueError: an id that does not fit `dtype`, or records of both kinds.
     """
     path = directory / shard_name(split, index)
     with atomic_open(path) as file:

@@ -43,10 +43,8 @@ class Cache:
 
         Another process may evict it at once; use `open_mapped` to hold it.
 
-        Raises:
-            UserError: the remote object has another hash, or exceeds the cache's limit.
-            NotThereError, RefusedError, AwayError: as `remote.download`.
-            OSError: the disk is full, and nothing can be evicted.
+        Raises UserError: the remote object has another hash, or exceeds the cache's limit. Raises NotThereError,
+        RefusedError, AwayError: as `remote.download`. Raises OSError: the disk is full, and nothing can be evicted.
         """
         path = self.folder / "objects" / sha256[:2] / sha256
         if self._is_sound(path, size, sha256):

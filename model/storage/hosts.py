@@ -26,8 +26,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 def check_host(number: str, public: bool | None = None) -> None:
     """Refuses an IP address that must not be reached. `public`: only public ones may be; None: as the variable says.
 
-    Raises:
-        UserError: it is a metadata service's, or private when only public ones are allowed.
+    Raises UserError: it is a metadata service's, or private when only public ones are allowed.
     """
     addresses = reached(ipaddress.ip_address(number.partition("%")[0]))
     if any(address in ipaddress.ip_network(network) for address in addresses for network in METADATA):

@@ -61,8 +61,7 @@ def bring(path: Path, keep: bool = False) -> None:
 
     `keep` keeps it: it may not have been uploaded yet.
 
-    Raises:
-        RefusedError, AwayError.
+    Raises RefusedError, AwayError.
     """
     elsewhere = remote_of(path)
     if elsewhere is None:
@@ -81,9 +80,7 @@ def bring(path: Path, keep: bool = False) -> None:
 def bring_checked(path: Path, size: int | None, sha256: str) -> None:
     """Fetches a file of a mirror that a manifest names, with the given size or the size at its address.
 
-    Raises:
-        UserError: the file at its address has another hash.
-        NotThereError, RefusedError, AwayError.
+    Raises UserError: the file at its address has another hash. Raises NotThereError, RefusedError, AwayError.
     """
     elsewhere = remote_of(path)
     if elsewhere is None or (path.is_file() and file_sha256(path) == sha256):
@@ -104,8 +101,7 @@ def publish_files(place: Path) -> None:
 
     A `config.json`, which names the other files, comes last.
 
-    Raises:
-        RefusedError, AwayError.
+    Raises RefusedError, AwayError.
     """
     elsewhere = remote_of(place)
     if elsewhere is None or not place.exists():

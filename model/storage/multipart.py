@@ -16,12 +16,7 @@ MOST_PARTS = 10_000  # S3's limit
 
 
 def upload_multipart(files: Any, path: Path, address: str, patience: Patience) -> None:
-    """Uploads the file to an address of S3, through the file system `files` (s3fs).
-
-    Raises:
-        NotThereError, RefusedError.
-        AwayError: one request failed for as long as `patience` lasts; removes its parts if possible.
-    """
+    """Uploads the file to an address of S3, through the file system `files` (s3fs)."""
     bucket, key, _ = files.split_path(address)
     where = {"Bucket": bucket, "Key": key}
     begun = retry(lambda: files.call_s3("create_multipart_upload", **where), address, patience)

@@ -27,20 +27,14 @@ LIBRARIES = {"gs": "gcsfs"}  # libraries of less common schemes; their users ins
 
 
 def read(address: str, patience: Patience = PATIENCE) -> bytes:
-    """Returns all of a small object.
-
-    Raises:
-        NotThereError, RefusedError, AwayError.
-    """
+    """Returns all of a small object. Raises NotThereError, RefusedError, AwayError."""
     return bytes(retry(lambda: _files(address).cat_file(address), address, patience))
 
 
 def read_range(address: str, start: int, count: int, patience: Patience = PATIENCE) -> bytes:
     """Returns the bytes `start` to `start + count` of an object that has them.
 
-    Raises:
-        NotThereError, RefusedError.
-        AwayError: also if it always returned fewer or more bytes.
+    Raises NotThereError, RefusedError. Raises AwayError: also if it always returned fewer or more bytes.
     """
     if not count:
         return b""
@@ -59,8 +53,7 @@ def read_range(address: str, start: int, count: int, patience: Patience = PATIEN
 def size(address: str, patience: Patience = PATIENCE) -> int | None:
     """Returns the size of an object in bytes; None if the server does not say.
 
-    Raises:
-        NotThereError, RefusedError, AwayError.
+    Raises NotThereError, RefusedError, AwayError.
     """
 
     def ask() -> int | None:
@@ -75,8 +68,7 @@ def size(address: str, patience: Patience = PATIENCE) -> int | None:
 def version(address: str, patience: Patience = PATIENCE) -> str:
     """Returns the server's version of an object: its tag or time, and size; empty if it says nothing.
 
-    Raises:
-        NotThereError, RefusedError, AwayError.
+    Raises NotThereError, RefusedError, AwayError.
     """
     facts = retry(lambda: _files(address).info(address), address, patience)
     tag = facts.get("ETag") or facts.get("etag") or facts.get("LastModified") or facts.get("created") or ""
@@ -84,11 +76,7 @@ def version(address: str, patience: Patience = PATIENCE) -> str:
 
 
 def names(address: str, patience: Patience = PATIENCE) -> list[str]:
-    """Returns the names of the objects below an address, relative to it, in order.
-
-    Raises:
-        RefusedError, AwayError.
-    """
+    """Returns the names of the objects below an address, relative to it, in order. Raises RefusedError, AwayError."""
 
     def ask() -> list[str]:
         start = address.rstrip("/").partition("://")[2] + "/"
@@ -101,11 +89,7 @@ def names(address: str, patience: Patience = PATIENCE) -> list[str]:
 
 
 def write(address: str, content: bytes, patience: Patience = PATIENCE, stop: threading.Event | None = None) -> None:
-    """Writes `content` to an object.
-
-    Raises:
-        RefusedError, AwayError.
-    """
+    """Writes `content` to an object. Raises RefusedError, AwayError."""
     check_writable(address)
     retry(lambda: _files(address).pipe_file(address, content), address, patience, stop)
 
@@ -113,9 +97,7 @@ def write(address: str, content: bytes, patience: Patience = PATIENCE, stop: thr
 def create(address: str, content: bytes, patience: Patience = PATIENCE) -> None:
     """Creates an object with `content`, if there is none; one with the same content is fine too.
 
-    Raises:
-        ExistsError: another object exists there.
-        RefusedError, AwayError.
+    Raises ExistsError: another object exists there. Raises RefusedError, AwayError.
     """
     check_writable(address)
     try:
@@ -128,8 +110,7 @@ def create(address: str, content: bytes, patience: Patience = PATIENCE) -> None:
 def upload(path: Path, address: str, patience: Patience = PATIENCE) -> None:
     """Uploads the file to an object and checks its size afterwards. On S3 a large file goes in parts.
 
-    Raises:
-        RefusedError, AwayError.
+    Raises RefusedError, AwayError.
     """
     check_writable(address)
 
@@ -158,9 +139,7 @@ def delete(address: str, patience: Patience = PATIENCE) -> None:
 def download(address: str, part: Path, expected: int, sha256: str, patience: Patience = PATIENCE) -> None:
     """Downloads the object of this size and hash to the file `part`; resumes a partial one.
 
-    Raises:
-        NotThereError, RefusedError, AwayError.
-        UserError: the object differs, twice.
+    Raises NotThereError, RefusedError, AwayError. Raises UserError: the object differs, twice.
     """
     for fresh in (False, True):  # the part may be another object's, or damaged: then once more from the start
         with part.open("wb" if fresh else "ab") as file:
@@ -176,8 +155,7 @@ def download(address: str, part: Path, expected: int, sha256: str, patience: Pat
 def download_unchecked(address: str, part: Path, patience: Patience = PATIENCE) -> None:
     """Downloads an object that no manifest names to the file `part`; the server gives its size.
 
-    Raises:
-        NotThereError, RefusedError, AwayError.
+    Raises NotThereError, RefusedError, AwayError.
     """
     expected = size(address, patience)
     with part.open("wb") as file:

@@ -53,9 +53,7 @@ def retry(
 
     `stop` ends the pauses, and the last error is then raised.
 
-    Raises:
-        NotThereError, RefusedError, ExistsError: a retry cannot help.
-        AwayError: it failed for `patience`.
+    Raises NotThereError, RefusedError, ExistsError: a retry cannot help. Raises AwayError: it failed for `patience`.
     """
     began, pause, said = time.monotonic(), FIRST_PAUSE, False
     while True:

@@ -75,8 +75,7 @@ def collate(
 ) -> TranslationBatch:
     """Pads B records. Each row ends with EOS, as rows do in the shards.
 
-    Raises:
-        ValueError: no rows, sides of different length, or a row that does not end with EOS.
+    Raises ValueError: no rows, sides of different length, or a row that does not end with EOS.
     """
     if not (len(source_ids) == len(target_ids) == len(ids) > 0):
         raise ValueError(f"{len(source_ids)} sources, {len(target_ids)} targets, {len(ids)} ids")

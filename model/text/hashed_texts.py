@@ -79,11 +79,7 @@ class HashedTexts:
 
 
 def read(path: Path) -> HashedTexts:
-    """Reads all of a file.
-
-    Raises:
-        UserError: it is not such a file.
-    """
+    """Reads all of a file. Raises UserError: it is not such a file."""
     head = _head(path)
     keys = [np.empty(0, np.uint64), *(block for _, block in _blocks(path, head))]
     return HashedTexts(np.concatenate(keys), int(head["bits"]), tuple(head["unknown"]))

@@ -117,8 +117,7 @@ class HuggingFaceTokenizer(Tokenizer):
 def writing(content: dict[str, Any]) -> str:
     """Returns how a tokenizer.json writes spaces: "words" (WordPiece), "bytes" (GPT-2's signs) or "signs" (U+2581).
 
-    Raises:
-        ValueError: none of these.
+    Raises ValueError: none of these.
     """
     if content["model"].get("type") == "WordPiece":
         if content["model"].get("continuing_subword_prefix", WITHIN) != WITHIN:

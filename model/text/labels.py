@@ -39,8 +39,7 @@ class LabelTokenizer(TableTokenizer):
     def of(cls, task: Task, texts: Iterable[str]) -> "LabelTokenizer":
         """Makes the vocabulary of the labels of a training text; for numbers, their mean and standard deviation.
 
-        Raises:
-            UserError: labels or numbers that are all the same, from which nothing can be learned; a reserved label.
+        Raises UserError: labels or numbers that are all the same, from which nothing can be learned; a reserved label.
         """
         if task == "numbers":
             values = [float(text) for text in texts]
@@ -90,11 +89,7 @@ class LabelTokenizer(TableTokenizer):
 
 
 def canonical(text: str) -> str:
-    """Returns the shortest decimal form of a number.
-
-    Raises:
-        ValueError: no finite number.
-    """
+    """Returns the shortest decimal form of a number. Raises ValueError: no finite number."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text!r} is no finite number")
@@ -121,8 +116,7 @@ def encode_tagged(
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
     """Yields (ids, tag ids) of each text of words with its tags, both of one length: GAP at a word's further pieces.
 
-    Raises:
-        ValueError: a text has another number of words than of tags.
+    Raises ValueError: a text has another number of words than of tags.
     """
     rows = encode_words(tokenizer, [text.split(" ") for text in texts])
     for (ids, starts), chosen in zip(rows, labels.encode(tags), strict=True):

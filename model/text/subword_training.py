@@ -14,16 +14,9 @@ import sentencepiece
 
 from dragoman.model.errors import UserError
 from dragoman.model.text.case_markers import MARKERS, mark
-from dragoman.model.text.subwords import (
-    BLOCK_TEXTS,
-    COMPILED_AFTER,
-    SENTINEL,
-    BpeTokenizer,
-    SubwordTokenizer,
-    UnigramTokenizer,
-)
+from dragoman.model.text.subwords import BLOCK_TEXTS, SENTINEL, BpeTokenizer, SubwordTokenizer, UnigramTokenizer
 from dragoman.model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, SPECIAL_PIECES, UNK, TokenizerConfig
-from dragoman.model.text.word_table import SPACE
+from dragoman.model.text.word_table import SPACE, split_words
 
 THREADS = 4  # fixed: the unigram trainer's sums, and so its bytes, depend on the number of threads
 LONGEST = 1 << 16  # bytes of a line that is trained on
@@ -33,9 +26,6 @@ RESERVED = "\u2585"  # the library's own sign for what is unknown: it trains on 
 def train_subwords(config: TokenizerConfig, lines: Sequence[str], tags: Sequence[str] = ()) -> SubwordTokenizer:
     """Train BPE or unigram on `lines`; the vocabulary is at most `config.vocabulary`. Each of `tags` becomes one piece,
     and each marker of capitals if the config has them.
-
-    Raises:
-        UserError: the characters alone need a larger vocabulary.
     """
     if config.case_markers:
         lines, tags = list(map(mark, lines)), [*MARKERS, *tags]
@@ -76,24 +66,12 @@ def train_subwords(config: TokenizerConfig, lines: Sequence[str], tags: Sequence
 
 def count_words(lines: Sequence[str]) -> Mapping[str, int]:
     """Word -> how often it occurs, in the order in which they first do."""
-    if len(lines) > COMPILED_AFTER:
-        try:
-            return _count_compiled(lines)
-        except ImportError:  # no numba
-            pass
-    return Counter(word for line in lines for word in line.split(" ") if word)
-
-
-def _count_compiled(lines: Sequence[str]) -> Mapping[str, int]:
-    from dragoman.model.text.word_index import WordIndex
-
-    index, counts = WordIndex(), np.zeros(0, np.int64)
+    counts: Counter[str] = Counter()
     for begin in range(0, len(lines), BLOCK_TEXTS):
-        words, _ = index.find(lines[begin : begin + BLOCK_TEXTS])
-        found = np.bincount(words, minlength=index.entries)
-        found[: len(counts)] += counts
-        counts = found
-    return dict(zip(index.spelled(), counts.tolist(), strict=True))
+        words, places, _ = split_words(lines[begin : begin + BLOCK_TEXTS])
+        counts.update(dict(zip(words, np.bincount(places, minlength=len(words)).tolist(), strict=True)))
+    del counts[""]
+    return counts
 
 
 def _trained_on(lines: Sequence[str]) -> Sequence[str]:

@@ -31,12 +31,11 @@ from dragoman.model.text.tokenizer import (
     Tokenizer,
     without_surrogates,
 )
-from dragoman.model.text.word_table import SPACE, Words, WordTable, plain
+from dragoman.model.text.word_table import SPACE, WordTable, plain
 
 THREADS = 4  # fixed: the unigram trainer's sums, and so its bytes, depend on the number of threads
 BLOCK_TEXTS = 1 << 14  # encoded together: fewer find the table of words in a slow cache
 SENTINEL = "<extra_id_{}>"  # T5's names
-COMPILED_AFTER = 20_000  # texts; whoever encodes fewer is spared loading numba
 
 
 class SubwordTokenizer(Tokenizer):
@@ -134,8 +133,7 @@ class BpeTokenizer(SubwordTokenizer):
 
     def __init__(self, model: bytes) -> None:
         super().__init__(model)
-        self._words: Words = WordTable(self.processor, self.mark)
-        self._encoded = 0  # texts
+        self._words = WordTable(self.processor, self.mark)
         self._lock = Lock()
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
@@ -147,21 +145,10 @@ class BpeTokenizer(SubwordTokenizer):
         if odd:
             texts = ["" if number in odd else text for number, text in enumerate(texts)]
         with self._lock:
-            before, self._encoded = self._encoded, self._encoded + len(texts)
-            if before <= COMPILED_AFTER < self._encoded:
-                self._words = self._compiled() or self._words
             rows = self._words.encode(texts, self.dtype)
         for number, text in odd.items():
             rows[number] = np.asarray(plain(self.processor, self.mark(text)), dtype=self.dtype)
         return rows
-
-    def _compiled(self) -> Words | None:
-        """Returns the quicker table; None where there is no numba."""
-        try:
-            from dragoman.model.text.compiled_word_table import CompiledWordTable
-        except ImportError:
-            return None
-        return CompiledWordTable(self.processor, self.mark)
 
     def segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:
         """Provilkov et al. 2020, Algorithm 1: at every step each possible merge is passed over with `strength`."""

@@ -1,12 +1,11 @@
 """Words that were met and their ids: what makes encoding by subwords fast, for pieces never cross a space.
 
-Two tables for one purpose. `WordTable` is a dictionary, there at once. `model/text/compiled_word_table.py` goes through
-the bytes of a text by compiled code, several times as fast, and wants numba, which takes a second to load.
+Many texts at once are cut into words by Arrow, which leaves each different word to Python once.
 """
 
 from collections.abc import Callable, Sequence
 from itertools import chain, pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import sentencepiece
@@ -16,13 +15,22 @@ from dragoman.model.text.tokenizer import EOS, Ids, without_surrogates
 
 SPACE = "▁"  # U+2581 stands for a space inside of pieces
 CACHED_WORDS, CACHED_LETTERS = 200_000, 40  # words kept, and the longest kept one
+MANY = 1000  # texts from which Arrow pays
 
 
-class Words(Protocol):
-    """A table of words."""
+def split_words(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the different words between spaces as they first occur, (words,) the place of each among them, and
+    (texts + 1,) where the words of each text begin and the last ends."""
+    import pyarrow
+    import pyarrow.compute
 
-    def encode(self, texts: Sequence[str], dtype: np.dtype[Any]) -> list[Ids]:
-        """The ids of texts that hold neither U+2581 nor a line feed."""
+    try:
+        rows = pyarrow.array(texts, pyarrow.string())
+    except UnicodeEncodeError:  # a lone surrogate somewhere
+        rows = pyarrow.array(list(map(without_surrogates, texts)), pyarrow.string())
+    words = pyarrow.compute.split_pattern(rows, " ")
+    found = words.values.dictionary_encode()
+    return found.dictionary.to_pylist(), found.indices.to_numpy().astype(np.int64), words.offsets.to_numpy()
 
 
 def plain(processor: "sentencepiece.SentencePieceProcessor", text: str) -> tuple[int, ...]:
@@ -43,7 +51,11 @@ class WordTable(dict[str, tuple[int, ...]]):
         self.shrink()
 
     def encode(self, texts: Sequence[str], dtype: np.dtype[Any]) -> list[Ids]:
-        """All texts in one go: the sign for a space, which no text here holds, stands between them and gives EOS."""
+        """Returns the ids of texts that hold neither U+2581 nor a line feed."""
+        return (self._encode_many if len(texts) >= MANY else self._encode_few)(texts, dtype)
+
+    def _encode_few(self, texts: Sequence[str], dtype: np.dtype[Any]) -> list[Ids]:
+        """Encodes all in one go: the sign for a space, which no text here holds, stands between them and gives EOS."""
         words = f" {SPACE} ".join(texts).split(" ")
         self.learn(words)
         ids: NDArray[Any] = np.fromiter(chain.from_iterable(map(self.__getitem__, words)), dtype=dtype)
@@ -51,7 +63,19 @@ class WordTable(dict[str, tuple[int, ...]]):
         ends = [*np.flatnonzero(ids == EOS).tolist(), len(ids)]
         return [ids[begin + 1 : end] for begin, end in pairwise([-1, *ends])]
 
-    def learn(self, words: list[str]) -> None:
+    def _encode_many(self, texts: Sequence[str], dtype: np.dtype[Any]) -> list[Ids]:
+        words, places, rows = split_words(texts)
+        self.learn(words)
+        found = list(map(self.__getitem__, words))
+        self.shrink()
+        sizes = np.fromiter(map(len, found), np.int64, len(found))  # of each word
+        first = np.cumsum(sizes) - sizes  # of its ids in `every`
+        every: NDArray[Any] = np.fromiter(chain.from_iterable(found), dtype=dtype)
+        ends = np.concatenate([[0], np.cumsum(sizes[places])])  # (words + 1,) where the ids of each begin
+        ids = every[np.repeat(first[places] - ends[:-1], sizes[places]) + np.arange(ends[-1])]
+        return [ids[begin:end] for begin, end in pairwise(ends[rows].tolist())]
+
+    def learn(self, words: Sequence[str]) -> None:
         """Adds those of `words` that are not known yet, in one call of the library."""
         new = list(set(words).difference(self))
         read = list(map(self.mark, new))

@@ -30,8 +30,7 @@ TOKENS = 512  # kept words per step
 class BatchedWord2Vec:
     """A `Learner` over `Text`. Its tables are tensors on a GPU and arrays on a CPU.
 
-    Raises (constructor):
-        UserError: invalid settings, or a path that the device or the configuration lacks.
+    The constructor raises UserError: invalid settings, or a path that the device or the configuration lacks.
     """
 
     tables: dict[str, Any]
@@ -100,8 +99,7 @@ def choose_path(path: Path | None, device: torch.device, config: Word2VecConfig)
 def chance(config: Word2VecConfig, counts: NDArray[np.int64], device: torch.device) -> tuple[Sampler, Paths | None]:
     """Returns the sampler of segments, and the Huffman tree if there is one.
 
-    Raises:
-        UserError: separate negatives for every pair, which torch does not draw.
+    Raises UserError: separate negatives for every pair, which torch does not draw.
     """
     check_drawn(config)
     noise = AliasTable.of(counts, config.exponent) if config.output == "negative" else None

@@ -14,7 +14,7 @@ This is the "term specificity" weighting with cosine normalisation of Salton and
 scikit-learn's TfidfVectorizer: the matrix is that class's, transposed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -84,8 +84,7 @@ def count_vectors(config: Config, texts: Iterable[Text], vocabulary: int) -> Tab
 
     `vocabulary`: V, the number of rows.
 
-    Raises:
-        UserError: a table of more than MOST_ENTRIES nonzero numbers.
+    Raises UserError: a table of more than MOST_ENTRIES nonzero numbers.
     """
     config.check()
     if isinstance(config, OneHotConfig):
@@ -119,7 +118,7 @@ def bag_of_words(texts: Iterable[Text], vocabulary: int, window: int) -> Csr:
     lower: list[NDArray[np.int32]] = []
     upper: list[NDArray[np.int32]] = []
     for text in texts:
-        for before, after in _cooccurrences(text, window):
+        for before, after in cooccurrences(text, window):
             lower.append(np.minimum(before, after))
             upper.append(np.maximum(before, after))
             if sum(map(len, lower)) >= _AT_ONCE:
@@ -183,8 +182,11 @@ class _Sum:
         self._check(self._parts[-1].nnz)
 
 
-def _cooccurrences(text: Text, window: int) -> Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Yields, for each distance up to `window`, the pairs of words at that distance in one record."""
+def cooccurrences(text: Text, window: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """Yields, for each distance from 1 up to `window`, the pairs of words at that distance in one record.
+
+    Words without a row are left out first; it ends with the distance that no record is long enough for.
+    """
     words, records = _drop_unknown(text)
     for distance in range(1, min(window, len(words) - 1) + 1):
         together = records[distance:] == records[:-distance]

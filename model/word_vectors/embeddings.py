@@ -79,8 +79,7 @@ class Embeddings:
         dimension. `language` of the words (empty: unknown) determines their lower case. `subwords`: the table
         that gives other words a vector.
 
-        Raises:
-            UserError: sizes differ, there are no words, a word is repeated, or a vector is not finite (names it).
+        Raises UserError: sizes differ, there are no words, a word is repeated, or a vector is not finite (names it).
         """
         self.words, self.texts, self.language, self.subwords = list(words), texts, language, subwords
         self.vectors: Table = vectors.tocsr() if is_sparse(vectors) else np.asarray(vectors, np.float32)
@@ -134,11 +133,7 @@ class Embeddings:
         return self.row(fold_case(word, self.language)) if row is None else row
 
     def known(self, word: str) -> int:
-        """Returns the word's row.
-
-        Raises:
-            UserError: not in the vocabulary; suggests close spellings.
-        """
+        """Returns the word's row. Raises UserError: not in the vocabulary; suggests close spellings."""
         row = self.row(word)
         if row is not None:
             return row
@@ -158,8 +153,7 @@ class Embeddings:
     def vector(self, word: str) -> Floats:
         """Returns the word's vector (d,), as trained; a copy. Another word's is that of its subwords, if there are any.
 
-        Raises:
-            UserError: an unknown word.
+        Raises UserError: an unknown word.
         """
         composed = self._composed(word)
         if composed is not None:
@@ -168,11 +162,7 @@ class Embeddings:
         return vector
 
     def similarity(self, a: str, b: str) -> float:
-        """Returns the cosine of two words.
-
-        Raises:
-            UserError: an unknown word.
-        """
+        """Returns the cosine of two words. Raises UserError: an unknown word."""
         rows = np.array([[self.known(a), self.known(b)]])
         return float(self.similarities(rows)[0])
 
@@ -192,17 +182,12 @@ class Embeddings:
 
         `restrict`: search only this many most frequent words; 0: all. Of equals the more frequent comes first.
 
-        Raises:
-            UserError: an unknown word, a vector of another width or not finite, `k` below 1.
+        Raises UserError: an unknown word, a vector of another width or not finite, `k` below 1.
         """
         return self.search_all([self.near(query, k, exclude, restrict)])[0]
 
     def near(self, query: str | NDArray[Any], k: int = 10, exclude: Iterable[str] = (), restrict: int = 0) -> Search:
-        """Returns the search of `neighbours`, to run together with others.
-
-        Raises:
-            UserError: as `neighbours`.
-        """
+        """Returns the search of `neighbours`, to run together with others. Raises UserError: as `neighbours`."""
         out = {row for row in map(self.row, exclude) if row is not None}
         if isinstance(query, str) and (composed := self._composed(query)) is not None:
             direction = self._direction(composed.astype(np.float64))
@@ -222,17 +207,12 @@ class Embeddings:
         3CosAdd (Mikolov et al. 2013c) or 3CosMul, both as in Levy and Goldberg 2014; the similarity is the cosine with
         the normalised b - a + c, or the score of 3CosMul, 0 or more. `restrict` as for `neighbours`.
 
-        Raises:
-            UserError: an unknown word or method, `k` below 1.
+        Raises UserError: an unknown word or method, `k` below 1.
         """
         return self.search_all([self.like(a, b, c, k, method, restrict)])[0]
 
     def like(self, a: str, b: str, c: str, k: int = 1, method: Method = "3cosadd", restrict: int = 0) -> Search:
-        """Returns the search of `analogy`, to run together with others.
-
-        Raises:
-            UserError: as `analogy`.
-        """
+        """Returns the search of `analogy`, to run together with others. Raises UserError: as `analogy`."""
         if method not in METHODS:
             raise unknown("method", method, METHODS)
         rows = np.array([self.known(word) for word in (a, b, c)])
@@ -280,11 +260,7 @@ class Embeddings:
         return chosen if self.texts == "words" else chosen @ self.vectors
 
     def limit(self, restrict: int) -> int:
-        """Returns the number of most frequent words that `restrict` leaves.
-
-        Raises:
-            UserError: negative.
-        """
+        """Returns the number of most frequent words that `restrict` leaves. Raises UserError: negative."""
         if restrict < 0:
             raise UserError(f"restrict: must be 0 (all words) or more, not {restrict}")
         return min(restrict, len(self)) or len(self)

@@ -27,8 +27,7 @@ PROJECTED = 10_000  # the most frequent words; the projector's page takes few mo
 def write_format(folder: Path, name: Format, embeddings: Embeddings) -> Path:
     """Writes the vectors into `folder` in one of the formats; returns the new file or folder.
 
-    Raises:
-        UserError: an unknown format, or vectors that the format cannot hold.
+    Raises UserError: an unknown format, or vectors that the format cannot hold.
     """
     writers: dict[Format, Callable[[Path, Embeddings], None]] = {
         "text": write_text,

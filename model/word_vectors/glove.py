@@ -42,11 +42,7 @@ class GloveConfig:
         return self.lr
 
     def check(self) -> None:
-        """Refuses invalid values.
-
-        Raises:
-            UserError: names the key and its least value.
-        """
+        """Refuses invalid values. Raises UserError: names the key and its least value."""
         check_ranges("model", self)
 
 
@@ -78,8 +74,7 @@ class Glove:
     def __init__(self, config: GloveConfig, counts: NDArray[np.int64], seed: int) -> None:
         """`counts` (V,) of the words, most frequent first; only their number matters.
 
-        Raises:
-            UserError: an invalid configuration.
+        Raises UserError: an invalid configuration.
         """
         config.check()
         self.config = config
@@ -98,8 +93,7 @@ class Glove:
         Uses the order on disk, which is shuffled already, so `seed` has no effect. Threads share the tables without
         locks (Recht et al. 2011, "HogWild!"); with one thread the result is the same to the bit.
 
-        Raises:
-            UserError: an entry that is not above zero.
+        Raises UserError: an entry that is not above zero.
         """
         if not len(segment):
             return 0.0, 0
@@ -110,11 +104,7 @@ class Glove:
 
         def part(first: int, last: int) -> float:
             return self._fit(
-                segment.words[first:last],
-                segment.contexts[first:last],
-                logarithms[first:last],
-                weights[first:last],
-                lr,
+                segment.words[first:last], segment.contexts[first:last], logarithms[first:last], weights[first:last], lr
             )
 
         if len(bounds) == 2:

@@ -19,11 +19,7 @@ METHODS: dict[str, type[Any]] = {
 
 
 def method_type(name: str) -> type[Any]:
-    """Returns a method's configuration class.
-
-    Raises:
-        UserError: no method has that name.
-    """
+    """Returns a method's configuration class. Raises UserError: no method has that name."""
     if name not in METHODS:
         raise unknown("model.architecture", name, METHODS)
     return METHODS[name]
@@ -32,7 +28,6 @@ def method_type(name: str) -> type[Any]:
 def method_config(values: Mapping[str, Any]) -> Any:
     """Returns a method's typed configuration from plain values; their key `architecture` chooses its type.
 
-    Raises:
-        UserError: an unknown architecture, an unknown key, a value of the wrong type.
+    Raises UserError: an unknown architecture, an unknown key, a value of the wrong type.
     """
     return build(method_type(str(values.get("architecture"))), values, "model")

@@ -229,10 +229,7 @@ def likelihoods(
         code.pairs(args[1], some)
         return context.get_dummy_value()
 
-    return (
-        types.void(errors, types.intp, types.intp, signs, types.intp, types.float32, product, powers),
-        emit,
-    )
+    return (types.void(errors, types.intp, types.intp, signs, types.intp, types.float32, product, powers), emit)
 
 
 def exponential(code: Code, x: Value) -> Value:

@@ -107,8 +107,7 @@ def _numbers(path: Path, file: BinaryIO, form: str) -> tuple[int, ...]:
 def read_vectors(path: Path) -> ReadVectors:
     """Returns the word vectors in a file or folder, whatever its format.
 
-    Raises:
-        UserError: no such format, a damaged file, a row that does not fit (names the line), or no words.
+    Raises UserError: no such format, a damaged file, a row that does not fit (names the line), or no words.
     """
     if path.is_dir():
         return distinct(read_folder(path))

@@ -100,13 +100,7 @@ def softmax(inputs: Tensor, pairs: Tensor, table: Tensor, words: Tensor, lr: Ten
 class Step:
     """The update of `tokens` words on one device: all shapes are fixed, and nothing is copied back to the CPU."""
 
-    def __init__(
-        self,
-        config: Word2VecConfig,
-        tables: tuple[Tensor, Tensor],
-        paths: Paths | None,
-        tokens: int,
-    ) -> None:
+    def __init__(self, config: Word2VecConfig, tables: tuple[Tensor, Tensor], paths: Paths | None, tokens: int) -> None:
         """`tables`: vectors (V, D) and contexts (V or inner nodes, D), changed in place."""
         self.config, self.tokens = config, tokens
         self.vectors, self.contexts = tables

@@ -103,8 +103,7 @@ class Word2Vec:
     holds the rows of the input words, "contexts" those of the predicted ones: (V, W), or (V - 1, W) inner nodes of the
     Huffman tree.
 
-    Raises:
-        UserError: a setting out of its range, a vocabulary of fewer than two words, a full softmax over too many.
+    Raises UserError: a setting out of its range, a vocabulary of fewer than two words, a full softmax over too many.
     """
 
     tables: dict[str, NDArray[np.float32]]
@@ -207,11 +206,7 @@ class Word2Vec:
 
 
 def check_drawn(config: Word2VecConfig) -> None:
-    """Refuses settings that torch does not draw.
-
-    Raises:
-        UserError: separate negatives for every pair.
-    """
+    """Refuses settings that torch does not draw. Raises UserError: separate negatives for every pair."""
     if config.pairwise:
         raise UserError(
             "model.shared_negatives=false: torch draws negatives once for the words of a window. "
@@ -220,11 +215,7 @@ def check_drawn(config: Word2VecConfig) -> None:
 
 
 def check(config: Word2VecConfig, words: int) -> None:
-    """Refuses settings that cannot be trained.
-
-    Raises:
-        UserError: names the key, its value and the choices.
-    """
+    """Refuses settings that cannot be trained. Raises UserError: names the key, its value and the choices."""
     check_ranges("model", config)
     if config.output == "negative" and not config.negatives:
         raise UserError("model.negatives=0: model.output=negative needs at least 1")

@@ -54,9 +54,6 @@ def run_group(function: Callable[[Place], bool], size: int, cpus: float, backend
         cpus: reserved for each.
         backend: torch's, for messages between the workers.
         silence: the seconds in which a worker must answer.
-
-    Raises:
-        GroupFailedError: a worker has raised, is gone, or does not answer.
     """
     import ray
 

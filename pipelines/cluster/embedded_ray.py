@@ -59,11 +59,7 @@ class _Head:
         )
 
     def wait(self) -> None:
-        """Returns when the head is up.
-
-        Raises:
-            StartError: it did not start.
-        """
+        """Returns when the head is up."""
         assert self.process.stdout is not None and self.process.stderr is not None
         if not self.process.stdout.readline():
             raise StartError(
@@ -119,8 +115,7 @@ def begin_ray(config: ClusterConfig) -> Iterator[None]:
 
     At the block's end, or with this process, everything is ended.
 
-    Raises:
-        UserError: the workers need more CPUs than this machine has.
+    Raises UserError: the workers need more CPUs than this machine has.
     """
     with _own_environment(), _kept_head(config, last=True) as head:
         _begun.append(head)
@@ -142,10 +137,6 @@ def start_ray(config: ClusterConfig) -> Iterator[None]:
     If it does not start, it is tried once more.
 
     The environment has its token, so that all its processes know it; afterwards the user's own is restored.
-
-    Raises:
-        UserError: this process has imported Ray before, with other settings, or the machine has too few CPUs.
-        StartError: Ray did not start.
     """
     with _own_environment(), contextlib.ExitStack() as stack:
         head = _begun.pop() if _begun else stack.enter_context(_kept_head(config))

@@ -31,13 +31,7 @@ def join(rank: int, world: int, backend: str, timeout_s: float, host: str, port:
     timeout = timedelta(seconds=timeout_s)
     open_socket = _listening.pop().detach() if rank == 0 else None
     store = dist.TCPStore(  # type: ignore[attr-defined]  # documented, and not in its __all__
-        host,
-        port,
-        world,
-        is_master=rank == 0,
-        timeout=timeout,
-        wait_for_workers=False,
-        master_listen_fd=open_socket,
+        host, port, world, is_master=rank == 0, timeout=timeout, wait_for_workers=False, master_listen_fd=open_socket
     )
     dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)
 

@@ -17,7 +17,7 @@ import torch
 
 from dragoman.model.confinement import confine_worker
 from dragoman.model.device import KERNELS, pick_device, use_cores
-from dragoman.model.errors import UserError
+from dragoman.model.errors import ServiceError, UserError, is_infrastructure
 from dragoman.model.usage.recorder import start_recorder
 from dragoman.pipelines.cluster import actors, embedded_ray
 from dragoman.pipelines.cluster.ranks import Ranks
@@ -35,12 +35,7 @@ logger = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def connect_ray(config: ClusterConfig) -> Iterator[None]:
-    """Connects to Ray, embedded or at `config.address`, within the block; an existing connection stays.
-
-    Raises:
-        UserError: nothing answers at `cluster.address`, or it has fewer CPUs or GPUs than asked for.
-        StartError: an embedded Ray did not start.
-    """
+    """Connects to Ray, embedded or at `config.address`, within the block; an existing connection stays."""
     embedded_ray.quiet_environment()
     if is_connected() and not embedded_ray.is_begun():
         check_capacity(config)
@@ -59,7 +54,7 @@ def connect_ray(config: ClusterConfig) -> Iterator[None]:
         start = functools.partial(ray.init, config.address, logging_level=logging.ERROR, log_to_driver=False)
         embedded_ray.undisturbed(start, "Ray answers")
     except (ConnectionError, TimeoutError) as problem:
-        raise UserError(f"cluster.address: no Ray cluster answers at {config.address!r} ({problem})") from problem
+        raise ServiceError(f"cluster.address: no Ray cluster answers at {config.address!r} ({problem})") from problem
     except ray.exceptions.AuthenticationError as problem:
         raise UserError(
             f"cluster.address: the Ray cluster at {config.address!r} refuses us. Its token is expected in the variable "
@@ -78,8 +73,7 @@ def connect(config: ClusterConfig) -> Iterator[ClusterConfig]:
 
     Where the backend is auto, this process replaces a Ray of our own that does not start.
 
-    Raises:
-        UserError, StartError: as `connect_ray`.
+    Raises UserError, StartError: as `connect_ray`.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -176,9 +170,8 @@ def fit(
     Ray's driver runs in a thread, so that signal handlers run here at once. An exception from a handler ends the
     workers.
 
-    Raises:
-        UserError: the cluster is too small or stays too busy, or a worker met a mistake of the user.
-        RuntimeError: the workers died more often than allowed.
+    Raises UserError: the cluster is too small or stays too busy, or a worker met a mistake of the user. Raises
+    RuntimeError: the workers died more often than allowed.
     """
     with connect_ray(config):
         sizes = sizes or (config.most,)
@@ -216,10 +209,7 @@ def run_groups(group: Callable[[int], bool], max_failures: int) -> None:
     """Runs `group` with 0, 1, ... until it returns that no other must follow; after a failed one another follows.
 
     Each is a Ray run of its own, because it may have another size, and waits for room as the first did.
-
-    Raises:
-        UserError: a worker met a mistake of the user, which the next group would meet too.
-        RuntimeError: more than `max_failures` failed.
+    Raises RuntimeError after `max_failures`, ServiceError if a disk or a server failed the last one.
     """
     failures = 0
     for attempt in itertools.count():
@@ -232,7 +222,9 @@ def run_groups(group: Callable[[int], bool], max_failures: int) -> None:
                     raise UserError(str(cause)) from None
             failures += 1
             if failures > max_failures:
-                raise RuntimeError(f"training failed on the workers: {problem}") from problem
+                outside = any(isinstance(cause, Exception) and is_infrastructure(cause) for cause in problem.causes)
+                failed = ServiceError if outside else RuntimeError
+                raise failed(f"training failed on the workers: {problem}") from problem
             logger.info(f"the workers have failed and are started again ({failures} of {max_failures} times)")
 
 
@@ -254,7 +246,7 @@ def _find_room(sizes: tuple[int, ...], per_worker: dict[str, float], within: flo
             began = time.monotonic() if len(sizes) > 1 else began
         waited = time.monotonic() - began
         if waited >= within:
-            raise UserError(
+            raise ServiceError(
                 f"cluster.start_timeout={within:g}: in so many seconds there was no room for {group}; {_free()}. "
                 f"Wait for what runs there, give it longer, or ask for fewer workers"
             )

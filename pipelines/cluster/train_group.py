@@ -68,10 +68,7 @@ def prepare(
 def _worker(function: Callable[[Place], bool], courier: Courier | None) -> bool:
     context = train.get_context()
     place = Place(
-        context.get_world_rank(),
-        context.get_world_size(),
-        context.get_local_rank(),
-        context.get_local_world_size(),
+        context.get_world_rank(), context.get_world_size(), context.get_local_rank(), context.get_local_world_size()
     )
     with contextlib.nullcontext() if courier is None else courier.carrying(place.rank == 0):
         return function(place)

@@ -4,13 +4,11 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
 from dragoman.conf import compose
 from dragoman.model.bundles.language import TextBundle, load_text_bundle
-from dragoman.model.durations import duration
 from dragoman.model.errors import UserError
 from dragoman.model.plural import plural
 from dragoman.model.shards.manifest import manifest_hash, read_manifest
@@ -19,13 +17,14 @@ from dragoman.pipelines.comparison.figures import curves, picture
 from dragoman.pipelines.comparison.measures import TrainingRecord, place, read, record_of, write
 from dragoman.pipelines.comparison.page import Report, Sample
 from dragoman.pipelines.comparison.pictures import Picture, draw_scores
-from dragoman.pipelines.comparison.table import Cells, Table, amount
-from dragoman.pipelines.comparison.texts import changed_keys, limits
+from dragoman.pipelines.comparison.seeds import Step, steps
+from dragoman.pipelines.comparison.table import Table, amount, origin_of, step_cell, step_metrics, trained_cells
+from dragoman.pipelines.comparison.texts import lead, origin
 from dragoman.pipelines.comparison.training import bundle_of
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.language.evaluation import TextEvaluation, evaluate_text_bundle
 from dragoman.pipelines.evaluation.language.samples import TextSample
-from dragoman.pipelines.evaluation.significance import SEED, Floats, Interval, Significance, compare_drawn, holm
+from dragoman.pipelines.evaluation.significance import SEED, Floats, Interval
 
 Bits = tuple[Sequence[float], Sequence[int]]  # bits and characters of each record
 
@@ -41,24 +40,10 @@ def resample_bits(systems: Sequence[Bits], samples: int) -> tuple[Floats, Floats
     return bits.sum(1) / sizes.sum(1), drawn
 
 
-def steps_of(runs: Mapping[str, Sequence[Bits]], samples: int) -> dict[str, tuple[Significance, float | None]]:
-    """Returns label -> difference to the label before, and p by Holm over all of them; None with one seed of either."""
-    found: dict[str, Significance] = {}
-    tested: list[str] = []
-    for before, label in pairwise(runs) if samples > 1 else ():
-        exact, drawn = resample_bits([*runs[before], *runs[label]], samples)
-        found[label] = compare_drawn("bits per character", exact, drawn, len(runs[before]))
-        if min(len(runs[before]), len(runs[label])) > 1:
-            tested.append(label)
-    corrected = dict(zip(tested, holm([found[label].p_value for label in tested]), strict=True))
-    return {label: (one, corrected.get(label)) for label, one in found.items()}
-
-
 logger = logging.getLogger(__name__)
 
 SAMPLES = 4  # texts that every network continues
 LOWEST = (1, 3)  # columns whose smallest number is the best
-Step = tuple[Significance, float | None]  # the difference to the row before, and its p by Holm
 
 
 @dataclass
@@ -79,7 +64,7 @@ class LanguageMeasures:
     samples: list[TextSample]
     key: str  # hash of everything that the numbers depend on
 
-    def metrics(self, record: TrainingRecord | None) -> dict[str, float]:
+    def figures(self, record: TrainingRecord | None) -> dict[str, float]:
         """Returns the table's row as metrics."""
         found = {
             "bits_per_character": self.bits.score,
@@ -94,14 +79,13 @@ class LanguageMeasures:
                 "training_minutes": record.minutes,
                 "training_tokens_per_second": record.tokens_per_second,
             }
-        return {f"{self.label}/{name}": value for name, value in found.items()}
+        return found
 
 
 def language_report(config: Config, entries: Sequence[Entry]) -> Report:
     """Trains and measures language models; returns their page's content.
 
-    Raises:
-        UserError: two models whose tokens describe different texts.
+    Raises UserError: two models whose tokens describe different texts.
     """
     runs: dict[str, list[LanguageMeasures]] = {}
     records: dict[str, TrainingRecord] = {}
@@ -119,15 +103,17 @@ def language_report(config: Config, entries: Sequence[Entry]) -> Report:
                 f"models: {every[0].label} describes the text {every[0].described}, {other.label} {other.described}: "
                 f"their bits per character cannot be compared"
             )
-    steps = steps_of(
-        {label: [(one.record_bits, one.record_characters) for one in own] for label, own in runs.items()},
-        config.evaluate.bootstrap,
-    )
+    samples = config.evaluate.bootstrap
+
+    def draw(runs: Sequence[LanguageMeasures]) -> tuple[Floats, Floats]:
+        return resample_bits([(one.record_bits, one.record_characters) for one in runs], samples)
+
+    gains = steps(runs, "bits per character", draw, samples)
     manifest = read_manifest(config.shard_dir)
     return Report(
         title=f"{len(every)} language models on {manifest.corpus}",
-        lead=lead(config, every),
-        table=table_of(every, records, steps, config.compare.seeds),
+        lead=lead(config, every, plural(len(every[0].record_bits), "record"), "text"),
+        table=table_of(every, records, gains, config.compare.seeds),
         pictures=pictures(config, every, records),
         samples=[
             Sample(
@@ -158,12 +144,7 @@ def measure(config: Config, one: Entry, bundle: TextBundle) -> LanguageMeasures:
         logger.info(f"{one.label}: measured before ({path})")
         return known
     evaluation = evaluate_text_bundle(
-        bundle,
-        config.shard_dir,
-        settings.split,
-        stride=settings.stride,
-        records=settings.sentences,
-        samples=SAMPLES,
+        bundle, config.shard_dir, settings.split, stride=settings.stride, records=settings.sentences, samples=SAMPLES
     )
     found = LanguageMeasures(
         label=one.label,
@@ -206,20 +187,9 @@ def over_seeds(runs: Sequence[LanguageMeasures]) -> LanguageMeasures:
 
 
 def table_of(
-    every: Sequence[LanguageMeasures], records: Mapping[str, TrainingRecord], steps: Mapping[str, Step], seeds: int
+    every: Sequence[LanguageMeasures], records: Mapping[str, TrainingRecord], gains: Mapping[str, Step], seeds: int
 ) -> Table:
-    """Returns the table, one row per network."""
-    metrics: dict[str, float] = {}
-    for one in every:
-        metrics |= one.metrics(records.get(one.label))
-        if one.label in steps:
-            step, corrected = steps[one.label]
-            metrics[f"{one.label}/bits_difference"] = step.difference
-            if corrected is not None:
-                metrics |= {
-                    f"{one.label}/bits_difference_p": step.p_value,
-                    f"{one.label}/bits_difference_p_holm": corrected,
-                }
+    """Returns the table, one row per network; a difference below 0 is for the better."""
     return Table(
         (
             ("network", ""),
@@ -230,31 +200,28 @@ def table_of(
             ("trained on", "tokens, minutes"),
             ("training", "tokens/s"),
         ),
-        [cells(one, records.get(one.label), steps.get(one.label), seeds) for one in every],
-        metrics,
+        [
+            [
+                (one.label, origin_of(one.trained_here, seeds)),
+                (f"{one.bits.score:.3f}", f"{one.bits.low:.3f} to {one.bits.high:.3f}"),
+                step_cell(gains.get(one.label), 3),
+                (f"{one.perplexity:,.2f}", ""),
+                (amount(one.parameters), ""),
+                *trained_cells(records.get(one.label)),
+            ]
+            for one in every
+        ],
+        {
+            f"{one.label}/{name}": value
+            for one in every
+            for name, value in (
+                one.figures(records.get(one.label)) | step_metrics("bits_difference", gains.get(one.label))
+            ).items()
+        },
         {one.label: one.bundle for one in every},
         highest=(6,),
         lowest=LOWEST,
     )
-
-
-def cells(one: LanguageMeasures, record: TrainingRecord | None, step: Step | None, seeds: int) -> Cells:
-    """Returns the (large, small) text of each column; a step below 0 is for the better."""
-    dash, several = ("–", ""), f"{seeds} seeds" if seeds > 1 else ""
-    return [
-        (one.label, several if one.trained_here else "as it stands"),
-        (f"{one.bits.score:.3f}", f"{one.bits.low:.3f} to {one.bits.high:.3f}"),
-        dash if step is None else (f"{step[0].difference:+z.3f}", said(step)),
-        (f"{one.perplexity:,.2f}", ""),
-        (amount(one.parameters), ""),
-        dash if record is None else (amount(record.tokens), duration(60 * record.minutes)),
-        dash if record is None or not record.tokens_per_second else (f"{record.tokens_per_second:,.0f}", ""),
-    ]
-
-
-def said(step: Step) -> str:
-    """Returns how sure a difference is."""
-    return "one seed: no p" if step[1] is None else f"p = {step[0].p_value:.3f}, Holm {step[1]:.3f}"
 
 
 def pictures(
@@ -282,30 +249,12 @@ def spread(config: Config) -> str:
     )
 
 
-def lead(config: Config, every: Sequence[LanguageMeasures]) -> str:
-    """Describes the comparison in one or two sentences."""
-    trained = sum(one.trained_here for one in every)
-    said = f"{plural(len(every[0].record_bits), 'record')} of the split {config.evaluate.split}."
-    if trained:
-        said += f" {trained} of the networks were trained for this page on the same text{limits(config)}."
-        if config.compare.seeds > 1:
-            said += f" Each was trained from {config.compare.seeds} seeds; scores are their means."
-    if trained < len(every):
-        said += f" {len(every) - trained} were taken as they stand, whatever they were trained with."
-    return said
-
-
 def notes(config: Config, every: Sequence[LanguageMeasures]) -> list[str]:
     """Describes the measurements so that they can be repeated."""
     contexts = "; ".join(f"{one.label}: {one.context}" for one in every)
-    labels = ",".join(one.label for one in every)
     return [
         f"Bits per character are those of the whole text, with unknown words spelled out. {spread(config)}",
         f"Context of each token: {contexts}. Speeds are those of the machine that this ran on, with everything else "
         f"that ran there. Continuations are drawn at temperature 0.8.",
-        *changed_keys(config, {one.architecture for one in every if one.trained_here}),
-        f"Shards {manifest_hash(config.shard_dir)[:12]}, seed {config.seed}. Bundles: "
-        + ", ".join(f"{one.label} {one.bundle[:12]}" for one in every)
-        + ".",
-        f"Made by: dragoman compare pair={config.pair} models=[{labels}]",
+        *origin(config, every),
     ]

@@ -127,10 +127,7 @@ def draw_length(every: Mapping[str, Sequence[LengthScore]]) -> Figure:
         )  # fmt: skip
     first = next(iter(every.values()))
     for panel, unit in ((axis, "BLEU"), (costs, "surprise by the reference, nats per character")):
-        panel.set_xticks(
-            [one.mean for one in first],
-            [f"{span(one)}\n{one.sentences:,}" for one in first],
-        )
+        panel.set_xticks([one.mean for one in first], [f"{span(one)}\n{one.sentences:,}" for one in first])
         panel.set_xlabel("words of the source; sentences of that length below", fontsize=9)
         panel.set_ylabel(unit, fontsize=9)
         clean(panel)

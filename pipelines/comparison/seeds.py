@@ -1,20 +1,27 @@
 """Networks trained from several seeds: their runs, and scores with intervals that cover the seeds too."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
 from dragoman.pipelines.comparison.entries import Entry
 from dragoman.pipelines.comparison.measures import Measures
 from dragoman.pipelines.evaluation.significance import (
+    Floats,
     Interval,
     Metric,
     Significance,
     compare_drawn,
     draw_seeds,
+    holm,
     score_resampled,
 )
+
+T = TypeVar("T")
+Step = tuple[Significance, float | None]  # to the row before; p by Holm over all, None with one seed of either
 
 
 def with_seeds(entries: Sequence[Entry], seeds: int) -> list[Entry]:
@@ -42,14 +49,19 @@ def over_seeds(runs: Sequence[Measures], references: Sequence[str], tokenize: st
     return replace(runs[0], bleu=of("bleu"), chrf=of("chrf"))
 
 
-def compare_seeds(
-    before: Sequence[Measures], after: Sequence[Measures], references: Sequence[str], tokenize: str, samples: int
-) -> Significance:
-    """Tests whether `after`'s runs are better than `before`'s on average, on the same sentences."""
-    runs = [one.hypotheses for one in (*before, *after)]
-    return compare_drawn("bleu", *score_resampled(runs, references, "bleu", tokenize, samples), len(before))
+def steps(
+    runs: Mapping[str, Sequence[T]], metric: str, draw: Callable[[Sequence[T]], tuple[Floats, Floats]], samples: int
+) -> dict[str, Step]:
+    """Returns label -> its runs' mean against that of the label before; nothing without samples.
 
-
-def covers(runs: Sequence[Measures]) -> str:
-    """Returns what the interval of these runs covers."""
-    return "sentences" if len(runs) == 1 else f"sentences and {len(runs)} seeds"
+    `draw` scores runs on the test set and on resampled ones, the same for all. One seed cannot tell a better network
+    from a luckier seed, so that difference has no p-value.
+    """
+    found: dict[str, Significance] = {}
+    tested: list[str] = []
+    for before, label in pairwise(runs) if samples > 1 else ():
+        found[label] = compare_drawn(metric, *draw([*runs[before], *runs[label]]), len(runs[before]))
+        if min(len(runs[before]), len(runs[label])) > 1:
+            tested.append(label)
+    corrected = dict(zip(tested, holm([found[label].p_value for label in tested]), strict=True))
+    return {label: (one, corrected.get(label)) for label, one in found.items()}

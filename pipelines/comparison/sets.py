@@ -95,8 +95,7 @@ def evaluate_sets(
     `say` gets the report as soon as it is known. `members`: the folders of the bundle, or of an ensemble's. `run`: the
     name of the bundle's run; `folder` holds its records.
 
-    Raises:
-        UserError: a set cannot be read, a rival is of another pair, or a setting does not fit.
+    Raises UserError: a set cannot be read, a rival is of another pair, or a setting does not fit.
     """
     settings = config.evaluate
     check_settings(config, bundle, rivals)
@@ -141,11 +140,7 @@ def page_of_split(config: Config, bundle: TranslationBundle, folder: Path, run: 
 
 
 def open_judges(config: Config) -> dict[str, Judge]:
-    """Returns the learned metrics among `evaluate.metrics`.
-
-    Raises:
-        UserError: no folder is given for one, or it cannot be read.
-    """
+    """Returns the learned metrics among `evaluate.metrics`."""
     settings, device = config.evaluate, pick_device(config.cluster.device)
     openers: dict[MetricName, Callable[[Path], Judge]] = {
         "comet": lambda folder: Comet(folder, device),

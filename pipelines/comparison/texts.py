@@ -1,8 +1,32 @@
 """Sentences that the pages of all kinds of networks share."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
+from typing import Protocol
 
+from dragoman.model.shards.manifest import manifest_hash
 from dragoman.pipelines.config import Config
+
+
+class Shown(Protocol):
+    """A network of the page."""
+
+    label: str
+    architecture: str
+    trained_here: bool
+    bundle: str  # sha256
+
+
+def lead(config: Config, every: Sequence[Shown], measured: str, same: str) -> str:
+    """Describes the comparison in one or two sentences: what was measured, and what the networks trained here share."""
+    trained = sum(one.trained_here for one in every)
+    said = f"{measured} of the split {config.evaluate.split}."
+    if trained:
+        said += f" {trained} of the networks were trained for this page on the same {same}{limits(config)}."
+        if config.compare.seeds > 1:
+            said += f" Each was trained from {config.compare.seeds} seeds; scores are their means."
+    if trained < len(every):
+        said += f" {len(every) - trained} were taken as they stand, whatever they were trained with."
+    return said
 
 
 def limits(config: Config) -> str:
@@ -17,11 +41,17 @@ def limits(config: Config) -> str:
     return f", each for at most {' and '.join(found)}" if found else ""
 
 
-def changed_keys(config: Config, architectures: Collection[str]) -> list[str]:
-    """Returns a sentence on the keys that differ from conf/model; `architectures`: of the networks trained here."""
-    keys = {name: own for name, own in config.compare.networks.items() if name in architectures}
-    keys |= {"every network that has the key": config.compare.model} if architectures and config.compare.model else {}
+def origin(config: Config, every: Sequence[Shown]) -> list[str]:
+    """Returns sentences on the keys that differ from conf/model, on the bundles, and on how to repeat the page."""
+    trained = {one.architecture for one in every if one.trained_here}
+    keys = {name: own for name, own in config.compare.networks.items() if name in trained}
+    keys |= {"every network that has the key": config.compare.model} if trained and config.compare.model else {}
     said = "; ".join(
         f"{name} with {', '.join(f'{key}={value}' for key, value in own.items())}" for name, own in keys.items()
     )
-    return [f"Trained here other than conf/model says: {said}."] if said else []
+    return [
+        *([f"Trained here other than conf/model says: {said}."] if said else []),
+        f"Shards {manifest_hash(config.shard_dir)[:12]}, seed {config.seed}. Bundles: "
+        f"{', '.join(f'{one.label} {one.bundle[:12]}' for one in every)}.",
+        f"Made by: dragoman compare pair={config.pair} models=[{','.join(one.label for one in every)}]",
+    ]

@@ -31,8 +31,7 @@ ROOM = 1.05  # a step or an evaluation may end a little after the limit
 def with_budget(config: Config, entries: Sequence[Entry]) -> list[Entry]:
     """Returns the entries with limits on their training, and refuses now whatever would stop it later.
 
-    Raises:
-        UserError: no shards, a network that does not fit them, or a run that has exceeded the budget.
+    Raises UserError: no shards, a network that does not fit them, or a run that has exceeded the budget.
     """
     runs = [one.config.run_dir for one in entries if one.config is not None]
     config = with_lanes(config, runs)  # the same lanes, so the same batches, for all

@@ -21,9 +21,8 @@ def gold_alignments(
 ) -> dict[str, list[Links]]:
     """Returns the alignment of every pair of each split, given as sources and targets; `source`: the source's language.
 
-    Raises:
-        UserError: the corpus is not the phrasebook, or has a pair that the package's phrasebook has not; names the
-            shard directory.
+    Raises UserError: the corpus is not the phrasebook, or has a pair that the package's phrasebook has not; names the
+    shard directory.
     """
     corpus = dict(manifest.config.get("corpus") or {})
     if corpus.get("format") != "phrasebook":

@@ -34,8 +34,7 @@ SHOWN = 10  # labels in a message
 def make_labelled(one: Sharding) -> Manifest:
     """Writes everything but the manifest, resuming existing work; returns the manifest.
 
-    Raises:
-        UserError: no text is left, one label only, or held-out texts with a label that no training text has.
+    Raises UserError: no text is left, one label only, or held-out texts with a label that no training text has.
     """
     config, scratch, corpus = one.config, one.scratch, one.config.corpus
     check_config(config.tokenizer)

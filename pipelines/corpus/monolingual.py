@@ -6,6 +6,7 @@ train the tokenizer, write the shards. Stages and tasks are as for parallel corp
 
 import dataclasses
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from dragoman.pipelines.cluster.map import all_of, here, workers
 from dragoman.pipelines.corpus.clean.block import load_facts
 from dragoman.pipelines.corpus.clean.text_block import TextCleaningTask, clean_text_block
 from dragoman.pipelines.corpus.making import Sections, Sharding, check_kept
-from dragoman.pipelines.corpus.pack.counting import BoundedCounts, merged_files, read_run
+from dragoman.pipelines.corpus.pack.counting import merged_files, read_run, write_run
 from dragoman.pipelines.corpus.pack.packing import Piece, kept_lines, take_pairs
 from dragoman.pipelines.corpus.pack.phrases import (
     JoiningTask,
@@ -74,11 +75,11 @@ def counting_tasks(
 def count_blocks(task: CountingTask) -> Path:
     """Counts unless that was done before; returns the run."""
     if not task.run.exists():
-        counts = BoundedCounts(task.run)
+        counts: Counter[str] = Counter()
         for piece in task.pieces:
             texts = take_pairs(task.clean, task.plan, "train", piece)[0]
-            counts.add(count_units(task.tokenizer, texts, task.language))
-        counts.finish()
+            counts.update(count_units(task.tokenizer, texts, task.language))
+        write_run(task.run, sorted(counts.items()))
     return task.run
 
 
@@ -99,8 +100,7 @@ CHARS_A_TOKEN = 5
 def make_monolingual(one: Sharding) -> Manifest:
     """Writes everything but the manifest, resuming existing work; returns the manifest.
 
-    Raises:
-        UserError: a file that cannot be read, no text left, or nothing to build a vocabulary from.
+    Raises UserError: a file that cannot be read, no text left, or nothing to build a vocabulary from.
     """
     config, scratch, corpus, language = one.config, one.scratch, one.config.corpus, one.languages[0]
     paragraphs, blank = corpus.records == "paragraph", corpus.blank == "keep"

@@ -57,8 +57,7 @@ MANY_LEAKS = 0.1  # of the training pairs
 def make_parallel(one: Sharding) -> Manifest:
     """Writes everything but the manifest, resuming existing work; returns the manifest.
 
-    Raises:
-        UserError: a file that cannot be read, misaligned files, or no pair left.
+    Raises UserError: a file that cannot be read, misaligned files, or no pair left.
     """
     config, corpus = one.config, one.config.corpus
     blocks = read_blocks(one)

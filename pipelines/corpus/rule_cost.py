@@ -52,8 +52,7 @@ class _Pairs:
 def with_rule(corpus: CorpusConfig, rule: str) -> CorpusConfig:
     """Returns the corpus with `rule` among the rules of each part.
 
-    Raises:
-        UserError: no such rule, or `low_score` without scores.
+    Raises UserError: no such rule, or `low_score` without scores.
     """
     if rule not in (*JUDGED, NEAR):
         raise unknown(KEY, rule, (*JUDGED, NEAR))

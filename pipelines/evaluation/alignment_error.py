@@ -99,13 +99,7 @@ class AlignmentEvaluation:
         """Returns the bundle's facts: the head or mean to show, its quality, and the best single head."""
         single = {"reading": self.single[0], "head": str(self.single[1]), **self.single_score.record()}
         reading, head = self.candidate
-        return {
-            "head": str(head),
-            "reading": reading,
-            "split": self.split,
-            **self.score.record(),
-            "single": single,
-        }
+        return {"head": str(head), "reading": reading, "split": self.split, **self.score.record(), "single": single}
 
     def record(self) -> dict[str, Any]:
         """Returns plain values for JSON, without the links."""
@@ -141,8 +135,7 @@ def evaluate_alignment(
 
     `config`: a head or reading named there is used instead of chosen; its threshold applies to all.
 
-    Raises:
-        UserError: a network without attention, an unknown head or split, or a corpus without a gold alignment.
+    Raises UserError: a network without attention, an unknown head or split, or a corpus without a gold alignment.
     """
     settings = config or AlignmentConfig()
     aligner = open_aligner(bundle, settings)

@@ -101,8 +101,7 @@ def score(
 
     `with_rouge`: also ROUGE, which summaries and other rewritten texts are measured by.
 
-    Raises:
-        UserError: no sentences, unequal counts, or an unknown tokeniser.
+    Raises UserError: no sentences, unequal counts, or an unknown tokeniser.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -187,8 +186,7 @@ def quick_bleu(
 ) -> float:
     """Returns only `score`'s cased BLEU, by the same tokeniser, for validation during training and tuning.
 
-    Raises:
-        UserError: an unknown tokeniser.
+    Raises UserError: an unknown tokeniser.
     """
     from sacrebleu.metrics.bleu import BLEU
 

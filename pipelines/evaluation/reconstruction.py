@@ -80,8 +80,7 @@ def evaluate_reconstruction(
 ) -> Reconstruction:
     """Evaluates a denoised bundle on the first `records` of a split, 0 for all.
 
-    Raises:
-        UserError: no such split, or shards of another vocabulary.
+    Raises UserError: no such split, or shards of another vocabulary.
     """
     noise: Mapping[str, Any] = bundle.facts[NOISE]
     reader = ShardReader(shards, split)
@@ -149,8 +148,7 @@ def rewrite(bundle: TranslationBundle, batches: Sequence[TranslationBatch], coun
 def compare(baseline: Reconstruction, candidate: Reconstruction, samples: int) -> Significance:
     """Runs paired bootstrap resampling over the texts of nats per token; lower is better.
 
-    Raises:
-        UserError: models of other noise or vocabularies, whose tokens are others.
+    Raises UserError: models of other noise or vocabularies, whose tokens are others.
     """
     if baseline.noise != candidate.noise or not np.array_equal(baseline.items, candidate.items):
         raise UserError("evaluate.against: networks that denoise are compared under equal noise and tokenizers")

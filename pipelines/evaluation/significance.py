@@ -114,8 +114,7 @@ def paired_bootstrap(
     where sacreBLEU itself would call identical systems different. `more` are further references: lists as long as
     `references`, None where a line has no more.
 
-    Raises:
-        UserError: no sentences, unequal counts, or an unknown tokeniser.
+    Raises UserError: no sentences, unequal counts, or an unknown tokeniser.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -199,11 +198,7 @@ def mcnemar(baseline: NDArray[np.bool_], candidate: NDArray[np.bool_]) -> Signif
 
 
 def score_resampled(
-    systems: Sequence[Sequence[str]],
-    references: Sequence[str],
-    metric: Metric,
-    tokenize: str,
-    samples: int,
+    systems: Sequence[Sequence[str]], references: Sequence[str], metric: Metric, tokenize: str, samples: int
 ) -> tuple[Floats, Floats]:
     """Returns (systems,) scores of the whole set and (samples, systems) of sets drawn with replacement, by sacreBLEU.
 

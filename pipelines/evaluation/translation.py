@@ -93,8 +93,7 @@ def evaluate_bundle(
     `valid` if the bundle has none. `sentences` 0 means all. Translations in the folder `stored` are used, and others
     are saved there; None translates anew.
 
-    Raises:
-        UserError: not a bundle, no such split, or held-out texts of other languages.
+    Raises UserError: not a bundle, no such split, or held-out texts of other languages.
     """
     bundle = directory if isinstance(directory, TranslationBundle) else load_bundle(directory)
     sources, references = held_out(shards, split, bundle.languages, sentences)
@@ -171,8 +170,7 @@ def held_out(
 ) -> tuple[list[str], list[str]]:
     """Reads sources and references of a split from the shard directory; the first `sentences` of them, 0 for all.
 
-    Raises:
-        UserError: an unknown split or language, or a file that differs from the one written (named).
+    Raises UserError: an unknown split or language, or a file that differs from the one written (named).
     """
     source, target = (held_out_lines(shards, split, language, sentences, key) for language in languages)
     return source, target
@@ -199,8 +197,7 @@ def held_out_lines(shards: Path, split: str, language: str, most: int = 0, key: 
 def gate_split(shards: Path, wanted: str) -> str:
     """Returns the split that decides a promotion: `promote.split`, where `auto` means gate, else valid.
 
-    Raises:
-        UserError: there is none, the split is unknown, or it is the test set.
+    Raises UserError: there is none, the split is unknown, or it is the test set.
     """
     texts = [split for split in read_manifest(shards).texts if split not in ("train", "test")]
     if wanted == "test":

@@ -97,13 +97,7 @@ def settle_length_penalty(
     if bundle.decode.length_penalty != "auto" or validation is None:
         return replace(config, length_penalty=bundle.decode.alpha)
     choice = tune_length_penalty(
-        bundle.network,
-        bundle.tokenizers,
-        *validation,
-        config,
-        penalties,
-        bundle.languages[1],
-        bundle.normalisation,
+        bundle.network, bundle.tokenizers, *validation, config, penalties, bundle.languages[1], bundle.normalisation
     )
     return replace(config, length_penalty=choice.penalty)
 

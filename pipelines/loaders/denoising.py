@@ -7,9 +7,9 @@ a text before the noise: typos are in the source alone, so that the network lear
 """
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,11 @@ from dragoman.model.text.tokenizers import load_pair
 from dragoman.model.text.word_table import SPACE
 from dragoman.pipelines.loaders.mix import Slice
 from dragoman.pipelines.loaders.noise import Noise, Row, noise_of
-from dragoman.pipelines.loaders.pairs import OF_PAIRS, LaneLoader, epochs_of
+from dragoman.pipelines.loaders.pairs import LaneLoader, epochs_of
 from dragoman.pipelines.loaders.window import Window, philox
 from dragoman.pipelines.settings import LoaderConfig
 
 OF_NOISE = ("denoise", "noise_share", "span_length", "permute_sentences", "side")
-OF_DENOISING = (*OF_PAIRS, *OF_NOISE)
 HELD_OUT_NOISE = 0x6E6F6973, 0  # random key of held-out noise: the same for every run and model
 
 
@@ -44,16 +43,14 @@ class NoisedBatch(TranslationBatch):
 class DenoisingLoader(LaneLoader):
     """This rank's lanes of a split, without end.
 
-    Raises:
-        UserError: as `LaneLoader`, settings of the noise that do not fit, or two vocabularies.
+    Raises UserError: as `LaneLoader`, settings of the noise that do not fit, or two vocabularies.
     """
+
+    of: ClassVar[tuple[str, ...]] = (*LaneLoader.of, *OF_NOISE)
 
     def __init__(self, reader: ShardReader, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
         self.noise, self.tags = noise_for(reader, config), tag_ids(reader)
         super().__init__(reader, config, seed, rank, world)
-
-    def settings(self) -> Mapping[str, Any]:
-        return {**super().settings(), **{f"loader.{key}": getattr(self.config, key) for key in OF_NOISE}}
 
     def modified(self, window: Window, epochs: NDArray[np.int64]) -> Window:
         """Returns the pairs as they are: `read` modifies each text by itself."""

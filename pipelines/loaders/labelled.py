@@ -1,25 +1,22 @@
 """Batches of labelled texts, ordered and dealt to lanes as sentence pairs are (`pipelines/loaders/pairs.py`)."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
-from dragoman.model.ranges import check_ranges
 from dragoman.model.shards.reader import Chunk, ShardReader
 from dragoman.model.text.batch import pad
 from dragoman.model.text.labels import FIRST, LabelTokenizer
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import PAD
-from dragoman.pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder, limit_of
-from dragoman.pipelines.loaders.prefetch import Lanes, Opened, check_chunks, deal_windows
+from dragoman.pipelines.loaders.pairs import limit_of
+from dragoman.pipelines.loaders.prefetch import ChunkLanes, Opened
 from dragoman.pipelines.loaders.window import Window, cut, philox_order
 from dragoman.pipelines.settings import LoaderConfig
-
-OF_LABELS = ("lanes", "batch_tokens", "window_chunks", "max_length")
 
 
 class LabelledWindow:
@@ -58,12 +55,13 @@ class LabelledWindow:
         return TextBatch(inputs, targets, items, int((inputs != PAD).sum()), window.ids[rows], lane)
 
 
-class LabelledLoader(Lanes[TextBatch]):
+class LabelledLoader(ChunkLanes[TextBatch]):
     """This rank's lanes of a split of labelled texts, without end; texts longer than `max_length` are left out.
 
-    Raises:
-        UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
+    Raises UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
     """
+
+    of: ClassVar[tuple[str, ...]] = ("lanes", "batch_tokens", "window_chunks", "max_length")
 
     def __init__(
         self,
@@ -74,23 +72,15 @@ class LabelledLoader(Lanes[TextBatch]):
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        super().__init__(reader, config.lanes, seed, rank, world)
-        check_chunks(reader, config.lanes)
-        check_ranges("loader", config)
-        self.labels, self.config = labels, config
-        self.longest = min(config.max_length, config.batch_tokens)
-        self.windows = deal_windows(reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
-        self._order_of = ChunkOrder(reader.chunks, seed)
-
-    def settings(self) -> Mapping[str, Any]:
-        return {f"loader.{key}": getattr(self.config, key) for key in OF_LABELS}
+        super().__init__(reader, config, seed, rank, world)
+        self.labels = labels
 
     def nothing_fits(self, lane: int) -> UserError:
         return UserError(f"{limit_of(self.config)}: all texts of lane {lane} are longer")
 
     def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TextBatch]:
         """Reads the window and orders its batches."""
-        chunks = [self.reader.chunk(i) for i in self._order_of.window(epoch, number, self.windows)]
+        chunks = [self.reader.chunk(i) for i in self.chunks_of(epoch, number)]
         window = LabelledWindow(chunks, self.labels)
         rows = window.fitting(philox_order(len(window.window.ids), self.seed, epoch, number + 1, 1), self.longest)
         rows, parts = window.cut(rows, self.config.batch_tokens)

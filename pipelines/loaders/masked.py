@@ -10,23 +10,20 @@ from the vocabulary, and 10 % stay. With whole words, words are chosen and all t
 replacement is drawn separately. Special ids are never chosen or drawn.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
-from dragoman.model.ranges import check_ranges
-from dragoman.model.renamed import former
 from dragoman.model.shards.reader import Chunk
 from dragoman.model.text.batch import pad
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import MASK, PAD, SPECIAL, Tokenizer
-from dragoman.pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder
-from dragoman.pipelines.loaders.prefetch import Lanes, Opened, check_chunks, deal_windows
+from dragoman.pipelines.loaders.prefetch import ChunkLanes, Opened
 from dragoman.pipelines.loaders.segments import side_of
 from dragoman.pipelines.loaders.text import SplitText
 from dragoman.pipelines.loaders.window import cut, philox, philox_order
@@ -42,8 +39,7 @@ MASKED, RANDOM = 8, 9
 class Masking:
     """The masking rules for one vocabulary.
 
-    Raises:
-        UserError: a share out of range, or a vocabulary of only special ids.
+    Raises UserError: a share out of range, or a vocabulary of only special ids.
     """
 
     vocabulary: int  # V
@@ -102,7 +98,6 @@ def masking(tokenizer: Tokenizer, share: float, whole_words: bool = False) -> Ma
     return Masking(tokenizer.vocabulary, share, begins, special)
 
 
-OF_MASKED = ("lanes", "batch_tokens", "window_chunks", "max_length", "mlm_probability", "whole_words", "side")
 HELD_OUT_MASKS = (0x6D61736B, 0)  # random key of held-out masks: the same for every run and model
 
 
@@ -152,39 +147,34 @@ class MaskedWindow:
         return TextBatch(inputs, targets, int((targets != PAD).sum()), 0, self.ids[rows], lane)
 
 
-class MaskedLoader(Lanes[TextBatch]):
+class MaskedLoader(ChunkLanes[TextBatch]):
     """This rank's lanes of a split, without end.
 
-    Raises:
-        UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
+    Raises UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
     """
 
-    def __init__(
-        self,
-        text: SplitText,
-        config: LoaderConfig,
-        masking: Masking,
-        seed: int = 1,
-        rank: int = 0,
-        world: int = 1,
-    ) -> None:
-        super().__init__(text.reader, config.lanes, seed, rank, world)
-        check_chunks(text.reader, config.lanes)
-        check_ranges("loader", config)
-        self.text, self.config, self.masking = text, config, masking
-        self.longest = min(config.max_length, config.batch_tokens)
-        self.windows = deal_windows(text.reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
-        self._order_of = ChunkOrder(text.reader.chunks, seed)
+    of: ClassVar[tuple[str, ...]] = (
+        "lanes",
+        "batch_tokens",
+        "window_chunks",
+        "max_length",
+        "mlm_probability",
+        "whole_words",
+        "side",
+    )
 
-    def settings(self) -> Mapping[str, Any]:
-        return {former(f"loader.{key}"): getattr(self.config, key) for key in OF_MASKED}
+    def __init__(
+        self, text: SplitText, config: LoaderConfig, masking: Masking, seed: int = 1, rank: int = 0, world: int = 1
+    ) -> None:
+        super().__init__(text.reader, config, seed, rank, world)
+        self.text, self.masking = text, masking
 
     def nothing_fits(self, lane: int) -> UserError:
         return UserError(f"{self.text.reader.directory}: lane {lane} has nothing but unknown tokens to mask")
 
     def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TextBatch]:
         """Reads the window, masks it, and orders its batches."""
-        chunks = [self.reader.chunk(i) for i in self._order_of.window(epoch, number, self.windows)]
+        chunks = [self.reader.chunk(i) for i in self.chunks_of(epoch, number)]
         bits = philox(self.seed, epoch, number + 1, 3)
         window = MaskedWindow.of(chunks, self.text.side, self.longest, self.masking, bits)
         rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)

@@ -147,9 +147,6 @@ def stages_of(manifest: Manifest, config: MixConfig, shares: Shares = "records")
     """Returns the stages of the mix with each part's share of the records; one without an end if there are none.
 
     `shares`: what the weights count.
-
-    Raises:
-        UserError: as `check_mix`.
     """
     check_mix(manifest, config)
     sizes = {name: len(ids) for name, ids in manifest.part_ranges("train").items()}
@@ -173,12 +170,7 @@ def _tokens_a_record(manifest: Manifest) -> dict[str, float]:
 
 
 def check_mix(manifest: Manifest, config: MixConfig) -> None:
-    """Refuses weights and stages that do not fit the shards.
-
-    Raises:
-        UserError: they name an unknown part, there is no mix, weights and a temperature are both given, or a stage
-        never ends or never begins.
-    """
+    """Refuses weights and stages that do not fit the shards."""
     names = [part.name for part in manifest.parts]
     if not names:
         if config != MixConfig():

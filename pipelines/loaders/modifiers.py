@@ -157,8 +157,7 @@ def any_of(config: ModifiersConfig) -> bool:
 def listed(config: ModifiersConfig) -> list[str]:
     """Returns each term with its translation in brackets, as `terms` takes it.
 
-    Raises:
-        UserError: no terms, or an empty side.
+    Raises UserError: no terms, or an empty side.
     """
     glossary = config.glossary or {}
     if not glossary:
@@ -170,12 +169,7 @@ def listed(config: ModifiersConfig) -> list[str]:
 
 
 class Modify:
-    """Applies the modifiers to windows of a split.
-
-    Raises:
-        UserError: tokenizers other than BPE and unigram, a vocabulary that has none of the signs of a modifier, or
-            `terms` without a glossary.
-    """
+    """Applies the modifiers to windows of a split."""
 
     def __init__(self, reader: ShardReader, config: ModifiersConfig, seed: int, shares: Shares = "records") -> None:
         """`shares`: what the shares of `config` count."""

@@ -10,15 +10,13 @@ All random orders are the argsort of raw Philox numbers (Salmon et al. 2011), th
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
-from dragoman.model.ranges import check_ranges
 from dragoman.model.shards.manifest import Split
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.batch import TranslationBatch
@@ -28,50 +26,34 @@ from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.loaders.mix import MixOrder, Slice, check_mix
 from dragoman.pipelines.loaders.modifiers import Modify, any_of
 from dragoman.pipelines.loaders.padded import PaddedBatches
-from dragoman.pipelines.loaders.prefetch import Lanes, Opened, Position, check_chunks, check_lanes, deal_windows
+from dragoman.pipelines.loaders.prefetch import ChunkLanes, Opened, Position
 from dragoman.pipelines.loaders.window import Window, philox_order
 from dragoman.pipelines.settings import LoaderConfig
 
 __all__ = ["LaneLoader", "Position", "held_out_batches"]
 
 logger = logging.getLogger(__name__)
-WINDOWS_A_LANE = 2  # least windows per epoch, if the corpus is small
-# settings that set the order of pairs
-OF_PAIRS = (
-    "lanes",
-    "batch_tokens",
-    "window_chunks",
-    "max_length",
-    "sampling",
-    "both_directions",
-    "shares",
-    "mix",
-    "modifiers",
-)
 
 
-class LaneLoader(Lanes[TranslationBatch]):
+class LaneLoader(ChunkLanes[TranslationBatch]):
     """This rank's lanes of a split of sentence pairs, without end.
 
-    Raises:
-        UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
+    Raises UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
     """
 
+    of: ClassVar[tuple[str, ...]] = (
+        *("lanes", "batch_tokens", "window_chunks", "max_length", "sampling", "both_directions", "shares", "mix"),
+        "modifiers",
+    )
+
     def __init__(self, reader: ShardReader, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
-        _check(reader, config, world)
-        super().__init__(reader, config.lanes, seed, rank, world)
-        self.config = config
-        self.windows = deal_windows(reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
-        self._order_of = ChunkOrder(reader.chunks, seed)
+        _check(reader, config)
+        super().__init__(reader, config, seed, rank, world)
         self.mix = MixOrder(reader, config, seed, self.windows) if reader.manifest.parts else None
         self._sizes = reader.chunk_sizes()
         self._samplers = _samplers(reader, config.sampling, seed) if config.sampling > 0 else []
         self.modify = Modify(reader, config.modifiers, seed, config.shares) if any_of(config.modifiers) else None
         self.left_out = 0  # records longer than max_length so far, each counted once
-
-    def settings(self) -> Mapping[str, Any]:
-        values = asdict(self.config)
-        return {f"loader.{key}": values[key] for key in OF_PAIRS}
 
     def nothing_fits(self, lane: int) -> UserError:
         return UserError(f"{limit_of(self.config)}: all records of lane {lane} are longer")
@@ -85,8 +67,7 @@ class LaneLoader(Lanes[TranslationBatch]):
         self.reader.expect_all()
         window = self.read(lane, epoch, number, slices)
         rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
-        limit = min(self.config.max_length, self.config.batch_tokens)
-        fitting = np.maximum(window.source_lengths, window.target_lengths)[rows] <= limit
+        fitting = np.maximum(window.source_lengths, window.target_lengths)[rows] <= self.longest
         self._count_left_out(epoch, int(np.count_nonzero(~fitting)), first)
         window, parts = window.batches(rows[fitting], self.config.batch_tokens)
         order = philox_order(len(parts), self.seed, epoch, number + 1, 2)
@@ -118,8 +99,7 @@ class LaneLoader(Lanes[TranslationBatch]):
         """Returns the records of window `number` of an epoch: whole chunks, or of a mix what its stage gives."""
         if self.mix is not None:
             return self.mix.window(epoch, number)
-        chunks = self._order_of.window(epoch, number, self.windows)
-        return [Slice(chunk, 0, int(self._sizes[chunk]), epoch) for chunk in chunks]
+        return [Slice(chunk, 0, int(self._sizes[chunk]), epoch) for chunk in self.chunks_of(epoch, number)]
 
     def _is_reversed(self, lane: int, epoch: int, number: int) -> bool:
         """Returns True if a window trains from target to source (a bidirectional start, Ding et al. 2021).
@@ -141,23 +121,6 @@ class LaneLoader(Lanes[TranslationBatch]):
 def epochs_of(slices: Sequence[Slice]) -> NDArray[np.int64]:
     """Returns (n,): how often each record of the slices was read before."""
     return np.repeat([one.epoch for one in slices], [one.records for one in slices])
-
-
-class ChunkOrder:
-    """The order of an epoch's chunks, and their division into windows."""
-
-    def __init__(self, chunks: int, seed: int) -> None:
-        self.chunks, self.seed = chunks, seed
-        self._orders: dict[int, NDArray[np.int64]] = {}  # of the lanes' current epochs
-
-    def window(self, epoch: int, number: int, windows: int) -> list[int]:
-        """Returns the chunks of window `number` of `windows`."""
-        if epoch not in self._orders:
-            self._orders = {known: order for known, order in self._orders.items() if known >= epoch - 1}
-            self._orders[epoch] = philox_order(self.chunks, self.seed, epoch)
-        first, last = (place * self.chunks // windows for place in (number, number + 1))
-        chunks: list[int] = self._orders[epoch][first:last].tolist()
-        return chunks
 
 
 def held_out_batches(
@@ -190,8 +153,7 @@ def check_lengths(split: Split, bounds: Sequence[int], config: LoaderConfig, pos
 
     Uses the histogram of lengths, so it opens no shard; a bucket counts as long as its longest records.
 
-    Raises:
-        UserError: names the setting and what to choose.
+    Raises UserError: names the setting and what to choose.
     """
     limit = min(config.max_length, config.batch_tokens)
     longest = 0.0
@@ -209,11 +171,9 @@ def check_lengths(split: Split, bounds: Sequence[int], config: LoaderConfig, pos
         )
 
 
-def _check(reader: ShardReader, config: LoaderConfig, world: int) -> None:
+def _check(reader: ShardReader, config: LoaderConfig) -> None:
     if reader.manifest.kind != "parallel":
         raise UserError(f"{reader.directory}: the shards are {reader.manifest.kind}, translation needs parallel ones")
-    check_lanes(config.lanes, world)
-    check_ranges("loader", config)
     if config.both_directions and not load_pair(reader.directory, reader.manifest.tokenizer).joint:
         raise UserError(
             f"loader.both_directions={config.both_directions}: needs one vocabulary for both sides. Choices: "
@@ -223,7 +183,6 @@ def _check(reader: ShardReader, config: LoaderConfig, world: int) -> None:
         raise UserError(
             f"loader.both_directions={config.both_directions}: not on a mix, whose tags have one direction; choose 0"
         )
-    check_chunks(reader, config.lanes)
     check_mix(reader.manifest, config.mix)
 
 

@@ -11,14 +11,22 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
+from dragoman.model.ranges import check_ranges
+from dragoman.model.renamed import former
 from dragoman.model.shards.manifest import manifest_hash
 from dragoman.model.shards.reader import ShardReader
+from dragoman.pipelines.loaders.window import philox_order
+from dragoman.pipelines.settings import LoaderConfig
 
+WINDOWS_A_LANE = 2  # least windows per epoch, if the corpus is small
 TOGETHER = 4  # steps that the prefetch thread hands over at once: waking a thread takes some 10 us
 AHEAD = 2  # such groups prepared ahead
 
@@ -64,15 +72,16 @@ class _Step(Generic[B]):
 class Lanes(ABC, Generic[B]):
     """This rank's lanes, without end. A loader defines an epoch's windows and opens them.
 
-    Raises:
-        UserError: lanes that the world size does not divide.
+    Raises UserError: lanes that the world size does not divide.
     """
 
+    of: ClassVar[tuple[str, ...]]  # the settings of the section `loader` that the order of batches depends on
     windows: int  # per epoch; lane l owns l, l + lanes, ...
 
-    def __init__(self, reader: ShardReader, lanes: int, seed: int, rank: int, world: int) -> None:
+    def __init__(self, reader: ShardReader, config: LoaderConfig, seed: int, rank: int, world: int) -> None:
+        lanes = config.lanes
         check_lanes(lanes, world)
-        self.reader, self.lanes, self.seed = reader, lanes, seed
+        self.reader, self.config, self.lanes, self.seed = reader, config, lanes, seed
         self._hash = manifest_hash(reader.directory)
         self._own = range(rank, lanes, world)
         self._used = {lane: Position() for lane in self._own}
@@ -86,10 +95,6 @@ class Lanes(ABC, Generic[B]):
     @abstractmethod
     def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[B]:
         """Opens window `number` of an epoch; `first`: it is the first epoch since this loader's start."""
-
-    @abstractmethod
-    def settings(self) -> Mapping[str, Any]:
-        """Returns the settings that the order of batches depends on, by their keys."""
 
     @abstractmethod
     def nothing_fits(self, lane: int) -> UserError:
@@ -125,8 +130,7 @@ class Lanes(ABC, Generic[B]):
     def load_state(self, state: dict[str, Any]) -> None:
         """Resumes from the merged `state` of all ranks, of any world size.
 
-        Raises:
-            UserError: it belongs to other shards, or to settings that give other batches.
+        Raises UserError: it belongs to other shards, or to settings that give other batches.
         """
         if state["manifest"] != self._hash:
             raise UserError(
@@ -153,7 +157,9 @@ class Lanes(ABC, Generic[B]):
         self._failure = None
 
     def _order(self) -> dict[str, Any]:
-        return {"seed": self.seed, "split": self.reader.split, **self.settings()}
+        values = asdict(self.config)
+        settings = {former(f"loader.{key}"): values[key] for key in self.of}
+        return {"seed": self.seed, "split": self.reader.split, **settings}
 
     def _start(self) -> None:
         self._stop.clear()
@@ -198,6 +204,27 @@ class Lanes(ABC, Generic[B]):
         batch = lane.opened.batch(position.batch)
         position.batch += 1
         return batch
+
+
+class ChunkLanes(Lanes[B]):
+    """Lanes whose windows hold the chunks of a split, in another order each epoch."""
+
+    def __init__(self, reader: ShardReader, config: LoaderConfig, seed: int, rank: int, world: int) -> None:
+        super().__init__(reader, config, seed, rank, world)
+        check_ranges("loader", config)
+        check_chunks(reader, config.lanes)
+        self.longest = min(config.max_length, config.batch_tokens)  # tokens of a record that fits a batch
+        self.windows = deal_windows(reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
+        self._orders: dict[int, NDArray[np.int64]] = {}  # of the lanes' current epochs
+
+    def chunks_of(self, epoch: int, number: int) -> list[int]:
+        """Returns the chunks of window `number`."""
+        if epoch not in self._orders:
+            self._orders = {known: order for known, order in self._orders.items() if known >= epoch - 1}
+            self._orders[epoch] = philox_order(self.reader.chunks, self.seed, epoch)
+        first, last = (place * self.reader.chunks // self.windows for place in (number, number + 1))
+        chunks: list[int] = self._orders[epoch][first:last].tolist()
+        return chunks
 
 
 def deal_windows(reader: ShardReader, lanes: int, window_chunks: int, least: int) -> int:

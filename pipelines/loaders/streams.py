@@ -17,8 +17,7 @@ which it begins, and may end in the next. Chunks are shuffled and dealt to the l
 before the offset and after the last window, and only one group's chunks are read at a time, whatever the corpus size.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -26,38 +25,28 @@ from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
 from dragoman.model.ranges import check_ranges
-from dragoman.model.renamed import former
 from dragoman.model.text.text_batch import TextBatch
-from dragoman.pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder
-from dragoman.pipelines.loaders.prefetch import Lanes, Opened, check_chunks, deal_windows
+from dragoman.pipelines.loaders.prefetch import ChunkLanes, Lanes, Opened
 from dragoman.pipelines.loaders.text import SplitText
 from dragoman.pipelines.loaders.window import philox, philox_order
 from dragoman.pipelines.settings import LoaderConfig
 
-OF_WINDOWS = ("lanes", "batch_tokens", "window_chunks", "context_length", "side")  # settings that set the order
 
-
-class WindowLoader(Lanes[TextBatch]):
+class WindowLoader(ChunkLanes[TextBatch]):
     """This rank's lanes of a split, without end.
 
-    Raises:
-        UserError: lanes that the world size does not divide or that exceed the chunks, rows that do not fit the budget,
-            a text shorter than a window.
+    Raises UserError: lanes that the world size does not divide or that exceed the chunks, rows that do not fit the
+    budget, a text shorter than a window.
     """
 
+    of: ClassVar[tuple[str, ...]] = ("lanes", "batch_tokens", "window_chunks", "context_length", "side")
+
     def __init__(self, text: SplitText, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
-        super().__init__(text.reader, config.lanes, seed, rank, world)
-        check_chunks(text.reader, config.lanes)
-        self.text, self.config = text, config
+        super().__init__(text.reader, config, seed, rank, world)
+        self.text = text
         self.rows, self.length = rows_of(config), config.context_length  # B, T
-        check_ranges("loader", config)
         if text.tokens < self.length:
             raise UserError(f"loader.context_length={self.length}: the text has only {text.tokens:,} tokens")
-        self.windows = deal_windows(text.reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
-        self._order_of = ChunkOrder(text.reader.chunks, seed)
-
-    def settings(self) -> Mapping[str, Any]:
-        return {former(f"loader.{key}"): getattr(self.config, key) for key in OF_WINDOWS}
 
     def nothing_fits(self, lane: int) -> UserError:
         return UserError(f"loader.context_length={self.length}: no window of lane {lane} is so long")
@@ -66,8 +55,7 @@ class WindowLoader(Lanes[TextBatch]):
         """Returns the group's windows, shuffled."""
         room = min(self.length, self.text.tokens - self.length + 1)  # a short text has fewer offsets to start at
         offset = int(philox(self.seed, epoch, 0, 1).random_raw() % room)
-        chunks = self._order_of.window(epoch, number, self.windows)
-        starts = np.concatenate([self._starts(chunk, offset) for chunk in chunks])
+        starts = np.concatenate([self._starts(chunk, offset) for chunk in self.chunks_of(epoch, number)])
         starts = starts[philox_order(len(starts), self.seed, epoch, number + 1, 1)]
         return Opened(
             -(-len(starts) // self.rows),
@@ -81,19 +69,17 @@ class WindowLoader(Lanes[TextBatch]):
         return np.arange(first, min(end, self.text.tokens - self.length + 1), self.length, dtype=np.int64)
 
 
-OF_STREAMS = ("lanes", "batch_tokens", "context_length", "side")  # settings that the order of batches depends on
-
-
 class StreamLoader(Lanes[TextBatch]):
     """This rank's lanes of a split, without end.
 
-    Raises:
-        UserError: lanes that the world size does not divide, rows that do not fit the budget, or a text too short.
+    Raises UserError: lanes that the world size does not divide, rows that do not fit the budget, or a text too short.
     """
 
+    of: ClassVar[tuple[str, ...]] = ("lanes", "batch_tokens", "context_length", "side")
+
     def __init__(self, text: SplitText, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
-        super().__init__(text.reader, config.lanes, seed, rank, world)
-        self.text, self.config = text, config
+        super().__init__(text.reader, config, seed, rank, world)
+        self.text = text
         self.rows = rows_of(config)  # B of each lane
         self.windows = config.lanes
         self.part = text.tokens // (config.lanes * self.rows)  # tokens of a row per epoch
@@ -103,9 +89,6 @@ class StreamLoader(Lanes[TextBatch]):
                 f"the {text.tokens:,} tokens of the text"
             )
         self.length = min(config.context_length, self.part)  # T
-
-    def settings(self) -> Mapping[str, Any]:
-        return {former(f"loader.{key}"): getattr(self.config, key) for key in OF_STREAMS}
 
     def nothing_fits(self, lane: int) -> UserError:
         raise AssertionError(f"lane {lane}: every epoch has a step")
@@ -130,11 +113,7 @@ def text_batch(
 
 
 def rows_of(config: LoaderConfig) -> int:
-    """Returns the rows of a lane's batch.
-
-    Raises:
-        UserError: no row fits the budget, or rows have no length.
-    """
+    """Returns the rows of a lane's batch. Raises UserError: no row fits the budget, or rows have no length."""
     check_ranges("loader", config)
     rows = config.batch_tokens // config.context_length
     if rows < 1:

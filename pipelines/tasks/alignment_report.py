@@ -69,10 +69,7 @@ def keep(evaluation: AlignmentEvaluation, pictures: dict[str, Figure], folder: P
     """Writes `alignment.SPLIT.json`, `alignment.SPLIT.txt` (Pharaoh) and the pictures; returns the paths."""
     record, lines = (folder / f"alignment.{evaluation.split}.{suffix}" for suffix in ("json", "txt"))
     content = json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n"
-    for path, text in (
-        (lines, "".join(f"{pharaoh(pairs)}\n" for pairs in evaluation.pharaoh)),
-        (record, content),
-    ):
+    for path, text in ((lines, "".join(f"{pharaoh(pairs)}\n" for pairs in evaluation.pharaoh)), (record, content)):
         atomic_write(path, text)
     files = [record, lines]
     (folder / "pictures").mkdir(exist_ok=True)
@@ -83,11 +80,7 @@ def keep(evaluation: AlignmentEvaluation, pictures: dict[str, Figure], folder: P
 
 
 def log(
-    tracked: TrackedRun,
-    step: int,
-    evaluation: AlignmentEvaluation,
-    pictures: dict[str, Figure],
-    files: Sequence[Path],
+    tracked: TrackedRun, step: int, evaluation: AlignmentEvaluation, pictures: dict[str, Figure], files: Sequence[Path]
 ) -> None:
     """Logs `test_aer` ... of the best, `test_aer_head` of the best single head, `test_aer/l2h1` ... of each."""
     split = evaluation.split

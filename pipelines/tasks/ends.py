@@ -10,13 +10,7 @@ from dragoman.pipelines.cluster.bridge import Ends, Have, Piece, new_pieces
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.training import stopping
 
-FILES = (
-    STEPS,
-    STARTS,
-    ATTEMPT,
-    PRECISION,
-    PACE,
-)  # files of the first rank that the command follows
+FILES = (STEPS, STARTS, ATTEMPT, PRECISION, PACE)  # files of the first rank that the command follows
 
 
 def ends_of(config: Config) -> Ends:

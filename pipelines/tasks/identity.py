@@ -53,8 +53,7 @@ def network_fingerprint(config: Config, of_loader: Sequence[str]) -> dict[str, A
 def claim_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
     """Creates the run's folder, or checks that it belongs to a run of this fingerprint.
 
-    Raises:
-        UserError: a run of this name was started with other settings; names each.
+    Raises UserError: a run of this name was started with other settings; names each.
     """
     check_run_dir(config, fingerprint)
     if not paths.begun(config.run_dir):

@@ -34,9 +34,8 @@ IN_A_NAME = re.compile(r".*[-_]([a-z]{2,3})[-_]([a-z]{2,3})")  # opus-mt-en-de
 def task(config: ImportRoot, source: str = "") -> int:
     """Makes the run's folder with the bundle, and registers it.
 
-    Raises:
-        UserError: no source, a model that is not supported or does not fit its own files, or a run of this name that
-            is no import.
+    Raises UserError: no source, a model that is not supported or does not fit its own files, or a run of this name that
+    is no import.
     """
     if not source:
         raise UserError(f"name the model: dragoman import FOLDER, {HUB}ORG/NAME or FILE of word vectors")
@@ -113,11 +112,7 @@ def save_model(config: ImportRoot, source: str, path: Path, origin: Mapping[str,
 
 
 def language_of(config: ImportRoot, folder: Folder) -> str:
-    """Returns the language of an encoder or a language model: `pair`, else that of README.md's front matter.
-
-    Raises:
-        UserError: neither gives one.
-    """
+    """Returns the language of an encoder or a language model: `pair`, else that of README.md's front matter."""
     pair = config.pair if again.gives("pair") else folder.front_matter("language")
     if pair is None or not is_single(pair):
         raise UserError(f"{folder.path}: reads texts of one language; give it, such as pair=en")

@@ -15,7 +15,7 @@ from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import shard_command
-from dragoman.pipelines.loaders.labelled import OF_LABELS, LabelledLoader, held_out_labelled
+from dragoman.pipelines.loaders.labelled import LabelledLoader, held_out_labelled
 from dragoman.pipelines.tasks import warm_start
 from dragoman.pipelines.tasks.base import Plan, Task
 from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint
@@ -68,9 +68,8 @@ def validation_batches(config: Config, tokenizers: TokenizerPair, ranks: Ranks) 
 def validate(config: Config) -> None:
     """Reports all mistakes that can be known before any worker starts.
 
-    Raises:
-        UserError: a setting is out of range, shards are missing, of another kind or of other labels, a model or lanes
-        do not fit them, or a setting is for other models.
+    Raises UserError: a setting is out of range, shards are missing, of another kind or of other labels, a model or
+    lanes. Raises do not fit them, or a setting is for other models.
     """
     config.train.check()
     manifest = read_manifest(config.shard_dir)
@@ -104,7 +103,7 @@ def validate(config: Config) -> None:
 
 def fingerprint(config: Config) -> dict[str, Any]:
     """Returns the run's identity: everything that the weights after a given step depend on."""
-    return {**network_fingerprint(config, OF_LABELS), **warm_start.identity(config)}
+    return {**network_fingerprint(config, LabelledLoader.of), **warm_start.identity(config)}
 
 
 def plan(config: Config) -> Plan:

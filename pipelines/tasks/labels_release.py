@@ -25,12 +25,13 @@ from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.labels.comparison import compare as significance
 from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation, evaluate_label_bundle, report
-from dragoman.pipelines.evaluation.labels.plots import curves, pictures
+from dragoman.pipelines.evaluation.labels.plots import pictures
 from dragoman.pipelines.evaluation.translation import gate_split, held_out_lines
 from dragoman.pipelines.tasks import warm_start
 from dragoman.pipelines.tasks.base import Measured
 from dragoman.pipelines.tasks.network import final_network
 from dragoman.pipelines.tracking.gate import set_name
+from dragoman.pipelines.tracking.plots import curves
 from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.tracking.run import TrackedRun
@@ -38,7 +39,7 @@ from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 logger = logging.getLogger(__name__)
 METRICS = ("auto",)
-UNITS = {"numbers": "half the squared deviation"}
+LOSSES = {"numbers": "half the squared deviation"}
 
 
 def label_tokenizers(config: Config) -> TokenizerPair:
@@ -113,7 +114,8 @@ def record(config: Config, _bundle: LabelBundle, measured: Measured, tracked: Tr
     found: LabelEvaluation = measured.details
     rows = [[one.text, one.truth, one.guess, one.score] for one in found.mistakes]
     tracked.table(["text", "truth", "guess", "score"], rows, "mistakes.json")
-    tracked.figure(curves(tracked.history(), config.name, UNITS.get(found.task, "nats per label")), "curves.png")
+    loss = LOSSES.get(found.task, "nats per {}")
+    tracked.figure(curves(tracked.history(), config.name, "label", loss), "curves.png")
     for name, figure in pictures(found).items():
         tracked.figure(figure, f"evaluation/{name}-{found.split}.png")
 

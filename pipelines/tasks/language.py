@@ -4,7 +4,7 @@ Networks with states read streams, those with a bounded view read windows, maske
 """
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -21,9 +21,9 @@ from dragoman.model.text.tokenizer import SPECIAL, Tokenizer, TokenizerPair
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
-from dragoman.pipelines.loaders.masked import OF_MASKED, MaskedLoader, held_out_masked, masking
+from dragoman.pipelines.loaders.masked import MaskedLoader, held_out_masked, masking
 from dragoman.pipelines.loaders.prefetch import Lanes
-from dragoman.pipelines.loaders.streams import OF_STREAMS, OF_WINDOWS, StreamLoader, WindowLoader, rows_of
+from dragoman.pipelines.loaders.streams import StreamLoader, WindowLoader, rows_of
 from dragoman.pipelines.loaders.text import SplitText
 from dragoman.pipelines.tasks import warm_start
 from dragoman.pipelines.tasks.base import Plan, Task
@@ -114,9 +114,8 @@ def validation_batches(
 def validate(config: Config) -> None:
     """Reports all mistakes that can be known before any worker starts.
 
-    Raises:
-        UserError: a setting is out of range, shards are missing or of other languages, a model or lanes do not fit
-        them, or a setting is for translations.
+    Raises UserError: a setting is out of range, shards are missing or of other languages, a model or lanes do not fit.
+    Raises them, or a setting is for translations.
     """
     config.train.check()
     manifest = read_manifest(config.shard_dir)
@@ -166,9 +165,9 @@ def fingerprint(config: Config) -> dict[str, Any]:
     """Returns the run's identity: everything that the weights after a given step depend on."""
     network = shape_of_network(config)
     if isinstance(network, LanguageNetwork):
-        read: Sequence[str] = OF_STREAMS if carries(network) else OF_WINDOWS
+        read = StreamLoader.of if carries(network) else WindowLoader.of
     else:
-        read = OF_MASKED
+        read = MaskedLoader.of
     return {**network_fingerprint(config, read), **warm_start.identity(config)}
 
 

@@ -22,7 +22,7 @@ from dragoman.pipelines.evaluation.language.evaluation import (
     report,
     write_text_evaluation,
 )
-from dragoman.pipelines.evaluation.language.plots import curves, surprise_by_line
+from dragoman.pipelines.evaluation.language.plots import surprise_by_line
 from dragoman.pipelines.evaluation.translation import gate_split, held_out_lines
 from dragoman.pipelines.loaders.segments import side_number
 from dragoman.pipelines.loaders.text import side_tokenizer
@@ -30,6 +30,7 @@ from dragoman.pipelines.tasks import warm_start
 from dragoman.pipelines.tasks.base import Measured
 from dragoman.pipelines.tasks.network import final_network
 from dragoman.pipelines.tracking.gate import set_name
+from dragoman.pipelines.tracking.plots import curves
 from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.tracking.run import TrackedRun
@@ -104,7 +105,7 @@ def record(config: Config, _bundle: TextBundle, measured: Measured, tracked: Tra
     evaluation: TextEvaluation = measured.details
     names = ["masked", "guessed", "truth"] if evaluation.kind == "masked" else ["prompt", "continuation", "truth"]
     tracked.table(names, [[one.prompt, one.text, one.truth] for one in evaluation.samples], "samples.json")
-    tracked.figure(curves(tracked.history(), config.name), "curves.png")
+    tracked.figure(curves(tracked.history(), config.name, "token"), "curves.png")
     tracked.figure(surprise_by_line(evaluation), f"evaluation/surprise-{evaluation.split}.png")
 
 

@@ -40,9 +40,8 @@ def train(config: Config, say: Callable[[str], object] = print) -> Path | None:
     Returns the bundle's directory, on the first rank; `say` receives the report of its scores. A refused command leaves
     no folder of a run.
 
-    Raises:
-        UserError: the task's `validate` refuses, the folder belongs to a run of other settings, or is being trained.
-        Interrupted: a signal came.
+    Raises UserError: the task's `validate` refuses, the folder belongs to a run of other settings, or is being trained.
+    Raises Interrupted: a signal came.
     """
     keep_few_products()
     run = Run.of(config)
@@ -90,9 +89,8 @@ def refuse_learned_set(config: Config, task: Task, run: Run) -> None:
 def check(config: Config) -> None:
     """Refuses what a start would refuse at once, as far as that is known if the shards are elsewhere.
 
-    Raises:
-        UserError: the task's `validate` refuses, or the folder belongs to a run of other settings; without shards, the
-        task's `validate_settings` refuses.
+    Raises UserError: the task's `validate` refuses, or the folder belongs to a run of other settings; without shards,
+    the. Raises task's `validate_settings` refuses.
     """
     config = with_lanes(config, [config.run_dir])
     task = task_for(config.model)
@@ -105,12 +103,7 @@ def check(config: Config) -> None:
 
 @contextlib.contextmanager
 def claim_run(run: Run) -> Iterator[Signals]:
-    """Reserves the run for this command within the block, and lets signals end it in order.
-
-    Raises:
-        UserError: another command trains it.
-        Interrupted: a signal came.
-    """
+    """Reserves the run for this command within the block, and lets signals end it in order."""
     claimed = lock.hold_run(run.folder, run.name) if is_first() else contextlib.nullcontext()
     with claimed, signals(run.folder) as received:
         yield received

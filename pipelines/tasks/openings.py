@@ -170,8 +170,7 @@ def open_split(
     Returns None for word vectors, which have their own test sets. `folder`: the run's, or the one that stores its
     evaluations. `tracked`: its open record.
 
-    Raises:
-        UserError: more than `evaluate.may_know` of its lines are training texts.
+    Raises UserError: more than `evaluate.may_know` of its lines are training texts.
     """
     settings = config.evaluate
     if kind == "vectors" or not has_manifest(config.shard_dir):
@@ -181,12 +180,7 @@ def open_split(
 
 
 def open_held(
-    config: Config,
-    held: Held,
-    folder: Path,
-    run: str,
-    bundles: Sequence[Path],
-    tracked: TrackedRun | None = None,
+    config: Config, held: Held, folder: Path, run: str, bundles: Sequence[Path], tracked: TrackedRun | None = None
 ) -> Checked:
     """Does for any set what `open_split` does for a split."""
     way_on = f"{KEY}=1 scores it all the same"
@@ -195,12 +189,7 @@ def open_held(
 
 
 def note_opening(
-    places: PathsConfig,
-    tracking: TrackingConfig,
-    held: Held,
-    folder: Path,
-    run: str,
-    tracked: TrackedRun | None = None,
+    places: PathsConfig, tracking: TrackingConfig, held: Held, folder: Path, run: str, tracked: TrackedRun | None = None
 ) -> Opening:
     """Records that a run opened a set; returns the count with the earlier openings of the same sentences."""
     keys = held.keys

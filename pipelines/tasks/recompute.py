@@ -78,11 +78,7 @@ def choose(every: Sequence[tuple[int, int]], wanted: str) -> list[tuple[int, int
 
 
 def _compare(config: Config, record: Mapping[str, Any], begin: int, end: int) -> str:
-    """Trains an interval again and returns how it compares.
-
-    Raises:
-        DifferenceError: the result differs.
-    """
+    """Trains an interval again and returns how it compares. Raises DifferenceError: the result differs."""
     run, named, device = config.run_dir, f"steps {begin + 1:,} to {end:,}", pick_device(config.cluster.device)
     starts, here = _starts_of(run, begin, end), machine(device)
     threads = {int(one.get("threads", 0)) for one in starts}

@@ -41,9 +41,8 @@ class Run:
     def publish(self, *results: str) -> None:
         """Sends the folder, and the files and folders `results` under their own names.
 
-        Raises:
-            StaleAttemptError: another start has taken over, so nothing of ours may be registered.
-            RefusedError, AwayError.
+        Raises StaleAttemptError: another start has taken over, so nothing of ours may be registered. Raises
+        RefusedError, AwayError.
         """
         publishing.publish(self.folder, *results)
 

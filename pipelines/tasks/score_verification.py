@@ -87,11 +87,7 @@ def check_scores(settings: Config, find: Callable[[str], Path], sample: int) -> 
 def _check_evaluation(
     settings: Config, path: Path, record: Mapping[str, Any], find: Callable[[str], Path], sample: int
 ) -> str:
-    """Returns what was computed again.
-
-    Raises:
-        DifferenceError: a score or an answer comes out otherwise.
-    """
+    """Returns what was computed again."""
     run, shards, split = settings.run_dir, find(str(record["manifest_hash"])), str(record["split"])
     check_opened(run, path, split, shards)
     if "bleu" in record["scores"]:
@@ -137,11 +133,7 @@ def _check_vectors(settings: Config, path: Path, record: Mapping[str, Any]) -> s
 
 
 def _check_sets(settings: Config, path: Path, record: Mapping[str, Any], sample: int) -> str:
-    """Scores the translations of test sets again; those that are stored are sampled, others made.
-
-    Raises:
-        DifferenceError: other files, or a score or a translation comes out otherwise.
-    """
+    """Scores the translations of test sets again; those that are stored are sampled, others made."""
     bundle, told = load_bundle(settings.run_dir / paths.BUNDLE), []
     if record["bundle"] != bundle.digest:
         raise DifferenceError(
@@ -235,8 +227,7 @@ def check_translations(
 ) -> str:
     """Translates an evaluation again, all of it or a sample; returns how much.
 
-    Raises:
-        DifferenceError: a stored text is not the bundle's, or its export has another network than its weights.
+    Raises DifferenceError: a stored text is not the bundle's, or its export has another network than its weights.
     """
     whole = not sample or sample >= len(kept) or float(record.get("seconds", math.inf)) <= MINUTE
     rows = range(len(kept)) if whole else sorted(random.SystemRandom().sample(range(len(kept)), sample))

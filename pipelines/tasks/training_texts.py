@@ -95,8 +95,7 @@ def refuse_learned(
 ) -> Overlap:
     """Returns the overlap of a held-out set with the training texts.
 
-    Raises:
-        UserError: it is more than `may_know` of the set `what`; `way_on` says how to go on.
+    Raises UserError: it is more than `may_know` of the set `what`; `way_on` says how to go on.
     """
     common = overlap(folders, sides)
     if common.share > may_know:

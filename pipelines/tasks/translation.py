@@ -27,8 +27,8 @@ from dragoman.pipelines.corpus.pack.report import WITHOUT, missing
 from dragoman.pipelines.corpus.sharded import shard_command
 from dragoman.pipelines.evaluation.metrics import quick_bleu
 from dragoman.pipelines.evaluation.translation import held_out as held_out_texts
-from dragoman.pipelines.loaders.denoising import OF_DENOISING, DenoisingLoader, held_out_noised
-from dragoman.pipelines.loaders.pairs import OF_PAIRS, LaneLoader, check_lengths, held_out_batches
+from dragoman.pipelines.loaders.denoising import DenoisingLoader, held_out_noised
+from dragoman.pipelines.loaders.pairs import LaneLoader, check_lengths, held_out_batches
 from dragoman.pipelines.tasks import pretrained_embeddings, teachers, warm_start
 from dragoman.pipelines.tasks.base import Plan, Task
 from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint
@@ -68,12 +68,7 @@ def train_rank(config: Config, ranks: Ranks, run: Run) -> Progress:
 
 
 def fresh_network(config: Config, tokenizers: TokenizerPair) -> TranslationNetwork:
-    """Returns the untrained network of the configuration; every rank draws the same weights from the seed.
-
-    Raises:
-        UserError: one table for two vocabularies, or vectors (the section `embeddings`) or weights (`train.init_from`)
-        that do not fit.
-    """
+    """Returns the untrained network of the configuration; every rank draws the same weights from the seed."""
     torch.manual_seed(config.seed)
     network = build_network(model_config(config.model), tokenizers.source.vocabulary, tokenizers.target.vocabulary)
     network.check_vocabularies(tokenizers.one_vocabulary)
@@ -132,9 +127,8 @@ def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: Tok
 def validate(config: Config) -> None:
     """Reports all mistakes that can be known before any worker starts.
 
-    Raises:
-        UserError: a setting is out of range, shards are missing or of other languages, a model or lanes do not fit
-        them, or a tokeniser of scores is unknown or not installed.
+    Raises UserError: a setting is out of range, shards are missing or of other languages, a model or lanes do not fit.
+    Raises them, or a tokeniser of scores is unknown or not installed.
     """
     config.train.check()
     manifest = read_manifest(config.shard_dir)
@@ -184,7 +178,7 @@ def fingerprint(config: Config) -> dict[str, Any]:
     """Returns the run's identity: everything that the weights after a given step depend on."""
     begun = {**pretrained_embeddings.identity(config), **warm_start.identity(config)}
     return {
-        **network_fingerprint(config, OF_DENOISING if denoises(config) else OF_PAIRS),
+        **network_fingerprint(config, (DenoisingLoader if denoises(config) else LaneLoader).of),
         **begun,
         **teachers.identity(config),
     }

@@ -23,7 +23,6 @@ from dragoman.pipelines.tasks.network import rank_record
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.word_vectors.cooccurrence import CooccurrenceFeed, Counting, count_cooccurrences
 from dragoman.pipelines.word_vectors.loop import Decay, Progress, train_tables
-from dragoman.pipelines.word_vectors.synchronous import SynchronousWord2Vec
 
 
 def train_rank(config: Config, ranks: Ranks, run: Run) -> Progress:
@@ -89,8 +88,6 @@ def make_learner(config: Config, vocabulary: Vocabulary, ranks: Ranks) -> Learne
         return BatchedWord2Vec(
             model, vocabulary.counts, config.seed, ranks.device, "triton" if backend == "triton" else None
         )
-    if backend == "ddp":
-        return SynchronousWord2Vec(model, vocabulary.counts, config.seed, ranks)
     return Word2Vec(model, vocabulary.counts, config.seed)
 
 
@@ -99,8 +96,6 @@ def check_method(config: Config, words: int) -> None:
     model, backend = model_config(config.model), config.vectors.backend
     if model.architecture == "word2vec":
         check(model, words)
-        if backend == "ddp" and model.output == "softmax":
-            raise UserError("vectors.backend=ddp: model.output=softmax has no sparse gradients. Choices: numba, torch")
         if backend != "numba":
             check_drawn(model)
         return

@@ -51,8 +51,7 @@ from dragoman.pipelines.word_vectors.settings import VectorsConfig
 def verify(config: VerifyRoot) -> list[Check]:
     """Compares everything of the run `name` that can be compared.
 
-    Raises:
-        UserError: there is no such run, or its shards cannot be found.
+    Raises UserError: there is no such run, or its shards cannot be found.
     """
     run = config.run_dir
     record = read_record(run)
@@ -118,9 +117,6 @@ def recorded_config(config: Config, record: Mapping[str, Any]) -> Config:
 def find_shards(config: Config, digest: str) -> Path:
     """Returns the shards that the run was trained or evaluated on, by their manifest's hash: in `paths.shards`, at the
     release's place, or among those beside the runs.
-
-    Raises:
-        UserError: they are in none of these.
     """
     released = read_release(config.run_dir).get("shards")
     beside = sorted(path.parent for path in (config.run_dir.parent.parent / "shards").glob(f"*/{MANIFEST}"))
@@ -185,12 +181,7 @@ def check_bundle(run: Path, shards: str, of_network: bool = False) -> str:
 
 
 def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False) -> str:
-    """Returns how far the weights that a bundle names could be compared with the run's.
-
-    Raises:
-        DifferenceError: they differ, or a bundle `of_network` names none.
-        UserError: weights of the run are damaged.
-    """
+    """Returns how far the weights that a bundle names could be compared with the run's."""
     weights, made_from = facts.get("weights") or {}, facts.get("made_from") or {}
     steps, digests = weights.get("steps", []), weights.get("sha256", [])
     if len(steps) != len(digests):

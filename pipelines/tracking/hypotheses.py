@@ -30,8 +30,7 @@ def hypotheses(
 
     Anybody may have written the translations stored with its run, so they are only compared and never decide.
 
-    Raises:
-        UserError: the bundle differs from the registered one.
+    Raises UserError: the bundle differs from the registered one.
     """
     logger.info("version %s: translating %s, %s sentences", version.number, split, f"{len(sources):,}")
     with tempfile.TemporaryDirectory() as folder:

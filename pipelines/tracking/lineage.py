@@ -12,6 +12,7 @@ The whole configuration is the run's artifact `config.yaml`; 150 defaults among 
 import os
 import platform
 import re
+import subprocess
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,47 +35,18 @@ from dragoman.pipelines.tracking.hypotheses import file_name
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig
 
-HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+GIT_SECONDS = 5.0  # for an answer
+HERE = Path(__file__).resolve().parent
 
 
-def git_commit(start: Path = Path(__file__)) -> str | None:
-    """Returns the hash of HEAD in the repository around `start`.
-
-    None outside a repository (an installed package), or if this process may not read it."""
+def git_commit(folder: Path = HERE) -> str | None:
+    """Returns the hash of HEAD in the repository around `folder`; None without a repository or git."""
     try:
-        return _find_commit(start)
-    except PermissionError:
+        words = ["git", "-C", str(folder), "rev-parse", "--verify", "--quiet", "HEAD"]
+        found = subprocess.run(words, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
         return None
-
-
-def _find_commit(start: Path) -> str | None:
-    for folder in start.resolve().parents:
-        marker = folder / ".git"
-        if marker.is_dir():
-            return _head(marker, marker)
-        if marker.is_file():  # a worktree or submodule: the file names the folder
-            place = folder / marker.read_text(encoding="utf-8").partition(":")[2].strip()
-            common = place / "commondir"
-            return _head(place, place / common.read_text(encoding="utf-8").strip() if common.exists() else place)
-    return None
-
-
-def _head(folder: Path, common: Path) -> str | None:
-    head = folder / "HEAD"
-    content = head.read_text(encoding="utf-8").strip() if head.exists() else ""
-    if not content.startswith("ref:"):
-        return _hash(content)
-    name = content.partition(":")[2].strip()
-    for place in (folder, common):
-        if (place / name).is_file():
-            return _hash((place / name).read_text(encoding="utf-8"))
-    packed = common / "packed-refs"
-    lines = packed.read_text(encoding="utf-8").splitlines() if packed.exists() else []
-    return next((_hash(line.partition(" ")[0]) for line in lines if line.endswith(f" {name}")), None)
-
-
-def _hash(text: str) -> str | None:
-    return text.strip() if HASH.fullmatch(text.strip()) else None
+    return found.stdout.strip() if found.returncode == 0 else None
 
 
 KNOWN_BY = (  # shown for every run, to compare runs

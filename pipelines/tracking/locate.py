@@ -20,8 +20,7 @@ def locate_bundle(
         runs: the folder of the runs.
         cache: the folder of downloaded versions.
 
-    Raises:
-        UserError: nothing has that name; says where it was searched.
+    Raises UserError: nothing has that name; says where it was searched.
     """
     directory = find_bundle(wanted, runs, cache)
     if directory is not None:

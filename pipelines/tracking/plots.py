@@ -16,23 +16,30 @@ BLUE, ORANGE, GREEN, GREY = "#2463a8", "#d9730d", "#2f8f5b", "#8a8f98"
 SMOOTHED_FROM = 60  # points from which a noisy curve gets a running mean
 
 
-def curves(metrics: Mapping[str, Points], title: str) -> Figure | None:
-    """Plots loss, BLEU, learning rate and speed over the steps: one panel per measured metric.
+def curves(
+    metrics: Mapping[str, Points], title: str, unit: str = "target token", loss: str = "nats per {}"
+) -> Figure | None:
+    """Plots loss, BLEU, perplexity, learning rate and speed over the steps: one panel per measured metric.
 
-    None if there is none.
+    None if there is none. `unit`: what the network predicts, and the `loss` is of.
     """
+    translates = unit == "target token"
+    key, label = ("loss", "training, smoothed labels") if translates else ("nll", "training")
 
-    def loss(axis: Axes) -> None:
-        noisy(axis, metrics.get("loss", ()), BLUE, "training, smoothed labels")
+    def losses(axis: Axes) -> None:
+        noisy(axis, metrics.get(key, ()), BLUE, label)
         line(axis, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
-        finish(axis, "Loss", "nats per target token")
+        finish(axis, "Loss", loss.format(unit))
 
-    def bleu(axis: Axes) -> None:
-        line(axis, metrics.get("valid_bleu", ()), GREEN, "validation", marker="o")
-        _mark_best(axis, metrics.get("valid_bleu", ()))
-        finish(axis, "BLEU", "sacreBLEU")
+    def quality(axis: Axes) -> None:
+        points = metrics.get(measure, ())
+        line(axis, points, GREEN, "validation", marker="o")
+        if translates:
+            _mark_best(axis, points)
+        finish(axis, *(("BLEU", "sacreBLEU") if translates else ("Perplexity", f"of a {unit}")))
 
-    drawn = {("loss", "valid_loss"): loss, ("valid_bleu",): bleu, **pace("target tokens per second", metrics)}
+    measure = {"target token": "valid_bleu", "token": "valid_perplexity"}.get(unit, "")
+    drawn = {(key, "valid_loss"): losses, (measure,): quality, **pace(f"{unit}s per second", metrics)}
     return draw_panels(metrics, drawn, title)
 
 

@@ -27,11 +27,7 @@ class Policy:
     gates: Whole = 0  # held-out sets that may be used, each with its own budget; 0: any number
 
     def check(self) -> None:
-        """Refuses values without effect.
-
-        Raises:
-            UserError: names the key.
-        """
+        """Refuses values without effect. Raises UserError: names the key."""
         check_ranges("promote.policy", self)
 
     def refuse_wider(self, p_value: float) -> None:

@@ -130,8 +130,7 @@ def promote(registry: Registry, config: PromoteConfig, compare: Compare, lock: P
     `lock` guards the move on this machine; a move from another machine could only fall into the milliseconds between
     the last check and the move.
 
-    Raises:
-        UserError: the model is another owner's, no such version, force without a reason, or settings out of range.
+    Raises UserError: the model is another owner's, no such version, force without a reason, or settings out of range.
     """
     _check(config)
     registry.check_owner()
@@ -169,8 +168,7 @@ def promote(registry: Registry, config: PromoteConfig, compare: Compare, lock: P
 def change_policy(registry: Registry, change: PolicyChange) -> str:
     """Sets the values that `change` names in the model's policy, and records that; returns the policy as text.
 
-    Raises:
-        UserError: no such model, another owner's, or a value out of range.
+    Raises UserError: no such model, another owner's, or a value out of range.
     """
     registry.newest()  # raises if there is no version yet
     registry.check_owner()
@@ -189,8 +187,7 @@ def change_policy(registry: Registry, change: PolicyChange) -> str:
 def rollback(registry: Registry, reason: str, lock: Path) -> Outcome:
     """Makes the previous champion the champion again, among those that still exist.
 
-    Raises:
-        UserError: there is none, or the model is another owner's.
+    Raises UserError: there is none, or the model is another owner's.
     """
     registry.check_owner()
     with exclusive(lock, wait=True):

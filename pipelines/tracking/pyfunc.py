@@ -28,9 +28,6 @@ class BundleModel(PythonModel):  # type: ignore[misc]  # MLflow's classes are un
         """`model_input`: texts. `params`: settings of the signature, by default the bundle's own.
 
         There is no return type, because MLflow would take it for the signature's, which differs from kind to kind.
-
-        Raises:
-            UserError: a setting out of range, or a text that the model cannot read (named).
         """
         return self.answers(list(model_input), params or {})
 

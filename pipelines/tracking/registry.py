@@ -22,12 +22,7 @@ from dragoman.pipelines.tracking.server import TrackingConfig, Verdict, connect,
 
 logger = logging.getLogger(__name__)
 # a model of each kind that has a registry of its own
-MODELS = {
-    "labels": "classifier_transformer",
-    "language": "rnnlm_lstm",
-    "masked": "bert_tiny",
-    "vectors": "skipgram",
-}
+MODELS = {"labels": "classifier_transformer", "language": "rnnlm_lstm", "masked": "bert_tiny", "vectors": "skipgram"}
 
 
 @dataclass
@@ -83,8 +78,7 @@ def register_bundle(
 class Registry:
     """One registered model on the server.
 
-    Raises (constructor):
-        UserError: nothing answers at `tracking.uri`, or MLflow is not installed.
+    The constructor raises UserError: nothing answers at `tracking.uri`, or MLflow is not installed.
     """
 
     def __init__(self, tracking: TrackingConfig, config: RegistryConfig) -> None:
@@ -110,11 +104,7 @@ class Registry:
         return _version(found)
 
     def version(self, number: str) -> Version:
-        """Returns one version by its number.
-
-        Raises:
-            UserError: there is no such version; names the existing ones.
-        """
+        """Returns one version by its number. Raises UserError: there is no such version; names the existing ones."""
         every = self.versions()
         for found in every:
             if found.number == str(number):
@@ -128,11 +118,7 @@ class Registry:
         return sorted((_version(one) for one in found), key=lambda one: -int(one.number))
 
     def newest(self) -> Version:
-        """Returns the version registered last.
-
-        Raises:
-            UserError: the model has no versions.
-        """
+        """Returns the version registered last. Raises UserError: the model has no versions."""
         every = self.versions()
         if not every:
             kind = self.config.name.rpartition("-")[2]  # as the choices of `registry` name them
@@ -156,9 +142,8 @@ class Registry:
     def bundle(self, version: Version, to: Path) -> Path:
         """Returns the version's bundle directory: on this machine if it lies here, else downloaded below `to`.
 
-        Raises:
-            ServiceError: the download failed, for example for lack of space; says why.
-            UserError: the bundle is not the registered one.
+        Raises ServiceError: the download failed, for example for lack of space; says why. Raises UserError: the bundle
+        is not the registered one.
         """
         reference = f"models:/{self.config.name}/{version.number}"
         place = download(self.tracking.uri, reference, to)

@@ -109,8 +109,7 @@ class TrackedRun:
     after a resume are not logged again. As a context manager it ends the run FINISHED, FAILED on an exception, KILLED
     on an interrupt.
 
-    Raises (constructor):
-        UserError: `tracking.uri` is no address.
+    The constructor raises UserError: `tracking.uri` is no address.
     """
 
     def __init__(

@@ -48,8 +48,7 @@ class Sender:
 
         Returns False also if another process is sending this spool.
 
-        Raises:
-            Exception: the server's, if it takes no records for now. Nothing is lost: the mark has not moved.
+        Raises Exception: the server's, if it takes no records for now. Nothing is lost: the mark has not moved.
         """
         with self.spool.sending() as mine:
             if not mine:

@@ -42,9 +42,7 @@ class Verdict(Enum):
 def resolve_paths(config: TrackingConfig) -> TrackingConfig:
     """Returns the settings with absolute local paths, so that processes in other folders use the same database."""
     return dataclasses.replace(
-        config,
-        uri=_absolute_uri(config.uri),
-        artifacts=_absolute_path(config.artifacts) if config.artifacts else None,
+        config, uri=_absolute_uri(config.uri), artifacts=_absolute_path(config.artifacts) if config.artifacts else None
     )
 
 
@@ -56,10 +54,8 @@ def is_database(uri: str) -> bool:
 def connect(config: TrackingConfig) -> Any:
     """Returns an `MlflowClient` with short timeouts. Creates a missing database, which takes seconds.
 
-    Raises:
-        UserError: an address of an unknown kind.
-        ImportError: MLflow is not installed here.
-        mlflow.exceptions.MlflowException: no answer.
+    Raises UserError: an address of an unknown kind. Raises ImportError: MLflow is not installed here. Raises
+    mlflow.exceptions.MlflowException: no answer.
     """
     check(config)
     if config.uri.startswith("sqlite:///"):
@@ -70,8 +66,7 @@ def connect(config: TrackingConfig) -> Any:
 def check(config: TrackingConfig) -> None:
     """Refuses an invalid address before a run starts.
 
-    Raises:
-        UserError: names `tracking.uri`, its value and the possible kinds.
+    Raises UserError: names `tracking.uri`, its value and the possible kinds.
     """
     scheme = config.uri.partition("://")[0].partition("+")[0]
     if "://" not in config.uri or scheme not in SCHEMES:

@@ -66,8 +66,7 @@ def check_records(run: Path) -> str:
 def follow(run: Path, name: str) -> tuple[set[str], int]:
     """Returns the digest of every line and of the first link, and the number of the first line with a link.
 
-    Raises:
-        DifferenceError: the chain is broken; names the line.
+    Raises DifferenceError: the chain is broken; names the line.
     """
     digests, before, since = [journal.first_link(run)], journal.first_link(run), 0
     for number, line in read_lines(run / name):

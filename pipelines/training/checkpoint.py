@@ -39,9 +39,8 @@ def write(
     `kept`: also keep the network's weights for averaging. Those of a checkpoint made by the clock or a signal
     are not kept, because the final model must depend only on steps.
 
-    Raises:
-        StaleAttemptError: another start of the same run has taken over.
-        OSError: the disk is full; no partial files are left.
+    Raises StaleAttemptError: another start of the same run has taken over. Raises OSError: the disk is full; no partial
+    files are left.
     """
     check_attempt(run, attempt)
     final = checkpoints.folder(run, step)
@@ -70,8 +69,7 @@ def write(
 def read(checkpoint: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
     """Returns (groups of tensors, state), with every file checked against the manifest.
 
-    Raises:
-        UserError: a file is missing or differs from the one that was written.
+    Raises UserError: a file is missing or differs from the one that was written.
     """
     files = checkpoints.check(checkpoint)
     groups = {Path(n).stem: load_file(checkpoint / n) for n in files if n.endswith(".safetensors")}
@@ -94,8 +92,7 @@ def average(kept: Sequence[Path], unhashed: bool = False) -> dict[str, Tensor]:
 
     `unhashed`: accept weights without a stored sha256, with a warning.
 
-    Raises:
-        UserError: a file is damaged, differs from what was written, or lacks its sha256.
+    Raises UserError: a file is damaged, differs from what was written, or lacks its sha256.
     """
     total: dict[str, Tensor] = {}
     types: dict[str, torch.dtype] = {}

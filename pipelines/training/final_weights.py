@@ -27,8 +27,7 @@ def final_weights(run: Path, config: TrainConfig) -> tuple[dict[str, Tensor], li
 
     Low-rank factors (`train.lora`) are merged into the weights that they change, after the mean.
 
-    Raises:
-        UserError: the run has no checkpoint yet, has not kept its best weights, or a file is damaged.
+    Raises UserError: the run has no checkpoint yet, has not kept its best weights, or a file is damaged.
     """
     if config.final_weights in ("last", "ema"):
         tensors, state = checkpoint.read(checkpoints.last(run))

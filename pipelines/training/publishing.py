@@ -57,9 +57,8 @@ def publisher(run: Path, ranks: Ranks) -> Iterator[Publisher]:
 
     At the end of the block everything saved is sent; after an error, as much as possible.
 
-    Raises:
-        StaleAttemptError: another start has taken over.
-        ServiceError: the last checkpoint could not be sent; the same command sends it.
+    Raises StaleAttemptError: another start has taken over. Raises ServiceError: the last checkpoint could not be sent;
+    the same command sends it.
     """
     elsewhere = remote_of(run)
     if elsewhere is None:
@@ -113,12 +112,7 @@ class SendingThread:
         self._writing = self._writer.submit(write_and_tell)
 
     def close(self, orderly: bool = True) -> None:
-        """Sends the rest, for as long as patience lasts.
-
-        Raises:
-            StaleAttemptError, or the error of writing: if `orderly`.
-            ServiceError: not all was sent.
-        """
+        """Sends the rest, for as long as patience lasts."""
         problem: BaseException | None = None
         try:
             self._wait_written()
@@ -202,9 +196,8 @@ def pull_own(run: Path) -> bool:
 def publish(run: Path, *results: str) -> None:
     """Sends the contents of a run's folder, and the files and folders `results` under their own names too.
 
-    Raises:
-        StaleAttemptError: another start has taken over, so nothing of ours may be registered.
-        RefusedError, AwayError.
+    Raises StaleAttemptError: another start has taken over, so nothing of ours may be registered. Raises RefusedError,
+    AwayError.
     """
     elsewhere = remote_of(run)
     if elsewhere is None:

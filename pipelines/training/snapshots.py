@@ -45,11 +45,7 @@ class Snapshot:
 
 
 def newest(elsewhere: Remote) -> Snapshot | None:
-    """Returns the last snapshot; None if the run has none.
-
-    Raises:
-        RefusedError, AwayError.
-    """
+    """Returns the last snapshot; None if the run has none. Raises RefusedError, AwayError."""
     try:
         number = int(json.loads(remote.read(elsewhere.at("head.json"), elsewhere.patience)))
     except NotThereError:
@@ -66,9 +62,7 @@ def newest(elsewhere: Remote) -> Snapshot | None:
 def pull(run: Path, elsewhere: Remote) -> None:
     """Makes the run's folder equal to the newest snapshot, unless it continues from that one already.
 
-    Raises:
-        UserError: a remote file differs from the one that was sent.
-        RefusedError, AwayError.
+    Raises UserError: a remote file differs from the one that was sent. Raises RefusedError, AwayError.
     """
     run.mkdir(parents=True, exist_ok=True)
     with exclusive(run / SNAPSHOT_LOCK, wait=True):
@@ -95,9 +89,7 @@ def base(run: Path) -> int:
 def begin(run: Path, elsewhere: Remote) -> int:
     """Takes over the run: fetches its files, begins the next attempt here and remotely, and returns its number.
 
-    Raises:
-        StaleAttemptError: another start was faster.
-        RefusedError, AwayError.
+    Raises StaleAttemptError: another start was faster. Raises RefusedError, AwayError.
     """
     for _ in range(3):
         pull(run, elsewhere)
@@ -114,9 +106,7 @@ def begin(run: Path, elsewhere: Remote) -> int:
 def commit(run: Path, elsewhere: Remote, snapshot: Snapshot) -> None:
     """Creates the snapshot, whose objects all exist.
 
-    Raises:
-        ExistsError: its number is taken.
-        RefusedError, AwayError.
+    Raises ExistsError: its number is taken. Raises RefusedError, AwayError.
     """
     remote.create(_address(elsewhere, snapshot.number), snapshot.content, elsewhere.patience)
     atomic_write(run / SNAPSHOT, str(snapshot.number))
@@ -135,10 +125,8 @@ class Sender:
     def send(self, attempt: int) -> bool:
         """Makes a snapshot of the folder; returns True if there was anything new.
 
-        Raises:
-            StaleAttemptError: another attempt has taken over; the folder records it.
-            FileNotFoundError: a file was removed meanwhile: send again.
-            RefusedError, AwayError.
+        Raises StaleAttemptError: another attempt has taken over; the folder records it. Raises FileNotFoundError: a
+        file was removed meanwhile: send again. Raises RefusedError, AwayError.
         """
         number = base(self.run)
         if self._before is None or self._before.number != number:

@@ -95,8 +95,7 @@ class Signals(Ending):
     def awaited(self) -> Iterator[None]:
         """Within the block workers train: a signal then lets it come to its own end, and interrupts afterwards.
 
-        Raises:
-            Interrupted: a stop was asked for.
+        Raises Interrupted: a stop was asked for.
         """
         before = attempts.current_attempt(self.run)
         self._training = lambda: attempts.current_attempt(self.run) > before  # before that there is nothing to keep

@@ -13,11 +13,7 @@ from dragoman.pipelines.cluster.ranks import Ranks
 
 
 def validation_loss(
-    network: Network,
-    objective: tuple[Loss, LossConfig],
-    batches: Iterable[Batch],
-    precision: Precision,
-    ranks: Ranks,
+    network: Network, objective: tuple[Loss, LossConfig], batches: Iterable[Batch], precision: Precision, ranks: Ranks
 ) -> tuple[float, int]:
     """Returns (mean negative log-likelihood in nats per token, tokens) over every rank's batches."""
     loss, config = objective

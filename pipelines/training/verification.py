@@ -76,9 +76,8 @@ def replay_lanes(loader: Lanes[Any]) -> Replay:
 def compare_steps(run: Path, replay: Replay | None) -> str:
     """Compares the journal with the batches as made today: none missing, none twice, none different.
 
-    Raises:
-        DifferenceError: the first step that is otherwise.
-        NotRecordedError: the run has no digests of its batches.
+    Raises DifferenceError: the first step that is otherwise. Raises NotRecordedError: the run has no digests of its
+    batches.
     """
     if replay is None:
         raise NotRecordedError("a model that is counted whole has none")
@@ -165,11 +164,7 @@ def check_rates(run: Path, record: Mapping[str, Any]) -> str:
 
 
 def last_step(run: Path) -> int:
-    """Returns the last step of the journal; 0 if there is none.
-
-    Raises:
-        DifferenceError: a line of it is damaged.
-    """
+    """Returns the last step of the journal; 0 if there is none. Raises DifferenceError: a line of it is damaged."""
     return max((int(line["step"]) for _, line in read_lines(run / paths.STEPS) if "step" in line), default=0)
 
 
@@ -207,8 +202,7 @@ def _compare_steps(run: Path, replay: Replay) -> tuple[int, int]:
 def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
     """Returns (number, content) of each whole line; ignores a last one that a kill cut short.
 
-    Raises:
-        DifferenceError: a line is damaged.
+    Raises DifferenceError: a line is damaged.
     """
     reader = JournalReader(path, most=None)
     found = [(reader.number or 0, line) for line in reader.lines()]

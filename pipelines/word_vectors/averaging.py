@@ -6,8 +6,6 @@ top 1024 are averaged after every round, the next 1024 after every second, and s
 checkpoint and at the end. A table of Huffman nodes follows the same rule: it begins with the root and the nodes on
 every word's path. AdaGrad's squared gradients are averaged like their rows, so they are those of one rank's part of the
 text, and steps stay as long as that rank's would be.
-
-The synchronous reference (synchronous.py) needs no averaging: its tables are equal after every step.
 """
 
 from collections.abc import Mapping
@@ -64,24 +62,6 @@ class Averaging:
         self._sent += 2 * rows.numel() * rows.element_size() * (world - 1) // world
 
 
-class Synchronous:
-    """Replaces an Averaging for a learner that synchronises with the other ranks at every step."""
-
-    def __init__(self, learner: Any) -> None:
-        self.sent_since = learner.sent_since  # bytes that this rank has sent since the last call
-
-    def after_round(self) -> None:
-        """Does nothing."""
-
-    def everything(self) -> None:
-        """Does nothing."""
-
-
-def make_averaging(learner: Any, ranks: Ranks, config: VectorsConfig) -> Averaging | Synchronous:
-    """Returns how this rank's tables synchronise with the others'."""
-    return Synchronous(learner) if config.backend == "ddp" else Averaging(learner.tables, ranks, config.average)
-
-
 def rows_due(rounds: int) -> int:
     """Returns the number of top rows to average after round `rounds` = 1, 2, ..."""
     return TOP_ROWS * (rounds & -rounds)
@@ -92,7 +72,7 @@ def rate_factor(lr: float, world: int, config: VectorsConfig) -> float:
 
     It raises `lr` to vectors.max_lr at most; 1 if `lr` is higher already.
     """
-    if not config.scale_lr or config.backend == "ddp":
+    if not config.scale_lr:
         return 1.0
     return min(float(world), max(1.0, config.max_lr / lr)) if lr > 0 else 1.0
 

@@ -27,7 +27,7 @@ from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.loaders.segments import NOTHING, Feed
 from dragoman.pipelines.training import checkpoint, stopping
 from dragoman.pipelines.training.publishing import Publisher, publisher
-from dragoman.pipelines.word_vectors.averaging import as_tensor, finite, make_averaging, rate_factor
+from dragoman.pipelines.word_vectors.averaging import Averaging, as_tensor, finite, rate_factor
 from dragoman.pipelines.word_vectors.settings import VectorsConfig
 
 Report = Callable[[int, dict[str, float]], None]
@@ -96,8 +96,7 @@ def train_tables(
 
     `decay` is for one rank. On one rank and one thread a resumed run gives the same bits as an undisturbed one.
 
-    Raises:
-        UserError: the loss or a table is no longer finite, or an epoch had nothing to train on.
+    Raises UserError: the loss or a table is no longer finite, or an epoch had nothing to train on.
     """
     with publisher(run, ranks) as publish:
         return _rounds(learner, feed, config, decay, run, ranks, seed, threads, report, publish)
@@ -118,7 +117,7 @@ def _rounds(
     """Runs `train_tables` once the run is claimed."""
     progress = resume(learner, feed, run, ranks)
     decay = decay.times(rate_factor(decay.first, ranks.world, config))
-    averaging = make_averaging(learner, ranks, config)
+    averaging = Averaging(learner.tables, ranks, config.average)
     steps = config.epochs * feed.segments
     recent, clock, rounds = Sums(), Clock(ranks), 0
     with contextlib.ExitStack() as stack:

@@ -6,7 +6,7 @@ from typing import Literal
 from dragoman.model.ranges import Amount, Count, Positive, Whole, check_ranges
 from dragoman.model.word_vectors.formats import Format
 
-Backend = Literal["numba", "torch", "triton", "ddp"]
+Backend = Literal["numba", "torch", "triton"]
 
 
 @dataclass
@@ -46,9 +46,5 @@ class VectorsConfig:
     export: list[Format] = field(default_factory=list)  # formats written into the bundle's exports/
 
     def check(self) -> None:
-        """Refuses invalid values.
-
-        Raises:
-            UserError: names the key and its least value.
-        """
+        """Refuses invalid values. Raises UserError: names the key and its least value."""
         check_ranges("vectors", self)

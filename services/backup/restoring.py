@@ -18,6 +18,7 @@ from dragoman.services.backup.settings import BackupConfig
 
 AT_ONCE = 8  # files
 SHOWN = 5  # damaged files in a message
+STAGE = f"{PART}restore"  # in a home: what is not in its place yet; it goes last
 LAST = "service"  # of a home, moved in last: a job service finds all of its files or no ledger
 
 
@@ -48,7 +49,7 @@ def restore(config: BackupConfig, place: str, name: str | None = None) -> Entry:
         one.check_version(manifest["databases"][one.name]["revision"], manifest["version"])
     _check_empty(home, kept, config, manifest)
     mask = os.umask(0o077)
-    stage = home / f"{PART}restore-{uuid4().hex[:8]}"
+    stage = home / STAGE
     try:
         (stage / "home").mkdir(parents=True)
         _stage(copy, manifest, stage)
@@ -67,6 +68,12 @@ def restore(config: BackupConfig, place: str, name: str | None = None) -> Entry:
     return manifest
 
 
+def check_whole(home: Path) -> None:
+    """Raises UserError if a restore into this home was interrupted: a service would begin with an empty ledger."""
+    if (home / STAGE).exists():
+        raise UserError(f"paths.root={home}: a restore was interrupted here; remove what is in it, and restore again")
+
+
 def _manifest(copy: Copy, name: str | None) -> Entry:
     manifest = copy.manifest(name)
     if manifest["format_version"] not in (FORMAT, OLD_FORMAT):
@@ -80,6 +87,7 @@ def _manifest(copy: Copy, name: str | None) -> Entry:
 
 
 def _check_empty(home: Path, kept: list[Kept], config: BackupConfig, manifest: Entry) -> None:
+    check_whole(home)
     if home.is_dir() and (there := sorted(path.name for path in home.iterdir() if path.name not in IGNORED)):
         raise UserError(f"paths.root={config.home}: is not empty ({there[0]}); name an empty or a new folder")
     for one in kept:

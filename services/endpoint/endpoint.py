@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -22,14 +22,12 @@ from dragoman.services.endpoint.label_routes import LabelsQueue
 from dragoman.services.endpoint.memory import Memory
 from dragoman.services.endpoint.metrics import Metrics
 from dragoman.services.endpoint.route_translator import RouteTranslator, merge_losses
-from dragoman.services.endpoint.single_model import QueuesModel
 from dragoman.services.endpoint.spoken import Spoken, languages_of
 from dragoman.services.endpoint.translation import Answer, Question
 from dragoman.services.endpoint.vector_routes import VectorsQueue
 from dragoman.services.models.catalogue import Catalogue, NotServedError, Route
 from dragoman.services.models.loaded_encoder import LoadedEncoder
 from dragoman.services.models.loaded_model import LoadedModel
-from dragoman.services.models.served import Served
 from dragoman.services.settings import Limits
 
 EncoderQueue: TypeAlias = InferenceQueue[LoadedEncoder, str, NDArray[np.float32]]
@@ -56,7 +54,7 @@ class Endpoint:
     receive_timeout: float = 15.0  # seconds for a request's body to arrive
     access_log: bool = False  # log one line per request
     metrics: Metrics = field(default_factory=Metrics)
-    models: Catalogue | None = None  # of `translations`; None: the one model of its queue
+    models: Catalogue | None = None  # of `translations`, always with them
     detector: Detector = field(default_factory=Detector)
     memory: Memory = field(default_factory=Memory)
     suggestions: bool = False  # True: /suggest stores translations
@@ -70,10 +68,6 @@ class Endpoint:
     guesser: GuessQueue | None = None
     labels: LabelsQueue | None = None
 
-    def __post_init__(self) -> None:
-        if self.models is None and self.translations is not None:
-            self.models = Catalogue([Served("", QueuesModel(self.translations))])
-
     def queue(self) -> InferenceQueue[LoadedModel, str, Translation]:
         """Returns the queue of translations.
 
@@ -83,6 +77,16 @@ class Endpoint:
         if self.translations is None:
             raise HTTPException(404, NO_TRANSLATION)
         return self.translations
+
+    def queues(self) -> Mapping[str, InferenceQueue[Any, Any, Any] | None]:
+        """Returns the queue of each kind of model."""
+        return {
+            "translation": self.translations,
+            "vectors": self.vectors,
+            "encoder": self.encoder,
+            "guesser": self.guesser,
+            "labels": self.labels,
+        }
 
     def pairs(self) -> list[tuple[str, str]]:
         """Returns the pairs of languages that are translated, spelled as in BCP 47.
@@ -145,7 +149,7 @@ class Endpoint:
         if self.memory.due:
             await asyncio.to_thread(self.memory.look)
         answers: list[Answer | None] = [
-            _copy(text, one) if one.copied else None if question.aligned else self._recall(text, one, question, owner)
+            _copy(text, one) if one.copied else self._recall(text, one, question, owner)
             for text, one in zip(question.texts, spoken, strict=True)
         ]
         routes = []
@@ -163,7 +167,9 @@ class Endpoint:
         return [answer for answer in answers if answer], routes[0] if routes else Route(())
 
     def _recall(self, text: str, spoken: Spoken, question: Question, owner: str) -> Answer | None:
-        """Returns the known translation of a text; None if there is none."""
+        """Returns the known translation of a text; None if there is none, or the model itself is asked for."""
+        if question.aligned or question.prefix is not None:
+            return None
         match = self.memory.exact(spoken.language, question.target, text, owner)
         if match is None:
             return None
@@ -216,7 +222,9 @@ class Endpoint:
             partial(self.queue().ask_in_time, key=question.key), self.metrics, self.longest, self.models
         )
         options = [question.options] * len(texts)
-        answers = await translator.translate(route, texts, options, question.aligned, question.alternatives)
+        answers = await translator.translate(
+            route, texts, options, question.aligned, question.alternatives, question.prefix
+        )
         return [_spoken(answer, one) for answer, one in zip(answers, spoken, strict=True)]
 
     def status(self) -> tuple[int, dict[str, Any]]:
@@ -226,14 +234,9 @@ class Endpoint:
             loading = translations["status"] == "ok" and bool(self.models.missing)
             served = [one.facts() for one in self.models.models]
             translations |= {"models": served} | ({"status": "loading"} if loading else {})
-        vectors = self.vectors.facts() if self.vectors else None
-        encoder = self.encoder.facts() if self.encoder else None
-        labels = self.labels.facts() if self.labels else None
-        guesser = self.guesser.facts() if self.guesser else None
-        every = (translations, vectors, encoder, labels, guesser)
-        states = [found["status"] for found in every if found and found is not NOTHING]
+        others = {name: queue and queue.facts() for name, queue in self.queues().items() if name != "translation"}
+        states = [found["status"] for found in (translations, *others.values()) if found and found is not NOTHING]
         status = next((state for state in states if state != "ok"), "ok")
-        others = {"vectors": vectors, "encoder": encoder, "labels": labels, "guesser": guesser}
         body = {**translations, "status": status, "translation": translations["status"], **others}
         return (200 if status == "ok" else 503), body
 

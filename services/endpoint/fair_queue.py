@@ -16,6 +16,7 @@ Engine = TypeVar("Engine")
 Item = TypeVar("Item")
 PRIORITIES = range(-8, 9)  # a step doubles the share
 LONGEST_WORD = 24  # letters; what is longer is no word
+LEAST = 16  # tokens that a line costs: the search may go as far for one word as for so many (`DecodeConfig.longest`)
 
 
 @dataclass(eq=False)
@@ -51,8 +52,8 @@ class Request(Generic[Engine, Item]):
 
     @property
     def price(self) -> float:
-        """Returns what the next item adds to the tags."""
-        return self.costs[self.taken] / 2.0**self.priority
+        """Returns what the next item adds to the tags: a search for several translations goes on to its last step."""
+        return max(LEAST, self.costs[self.taken]) * (1 if self.nbest == 1 else 2) / 2.0**self.priority
 
 
 Work = TypeVar("Work", bound=Request[Any, Any])

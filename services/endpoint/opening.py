@@ -69,14 +69,7 @@ def open_endpoint(
             registration = Registration(registry, config.hook_url, endpoint.hook.decode(), models.wake)
             stack.callback(registration.stop)
             registration.start()
-        queues = {
-            "translation": endpoint.translations,
-            "vectors": endpoint.vectors,
-            "encoder": endpoint.encoder,
-            "guesser": endpoint.guesser,
-            "labels": endpoint.labels,
-        }
-        metrics.show(queues, Path(config.cache), models)
+        metrics.show(endpoint.queues(), Path(config.cache), models)
         documents = Documents(endpoint, None if config.documents is None else Path(config.documents))
         stack.callback(documents.stop)
         documents.start()

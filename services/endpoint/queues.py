@@ -3,21 +3,18 @@
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.inference.translator import Translation
 from dragoman.model.settings import DecodeConfig
 from dragoman.services.endpoint.batcher import Batcher
-from dragoman.services.endpoint.endpoint import EncoderQueue
 from dragoman.services.endpoint.fair_queue import tokens_of
-from dragoman.services.endpoint.guess_routes import GuessQueue
 from dragoman.services.endpoint.inference_queue import Answering, InferenceQueue
-from dragoman.services.endpoint.label_routes import LabelsQueue
 from dragoman.services.endpoint.metrics import Metrics
-from dragoman.services.endpoint.vector_routes import VectorsQueue
 from dragoman.services.models.catalogue import Catalogue
 from dragoman.services.models.follower import Follower
 from dragoman.services.models.loaded_encoder import EncoderLoader, LoadedEncoder
@@ -105,84 +102,64 @@ def is_followed(source: ServeConfig) -> bool:
     return source.bundle is None and not source.ensemble
 
 
-@contextlib.contextmanager
-def vectors(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[VectorsQueue | None]:
-    """Yields the queue of questions about word vectors during the block; None if no vectors are named."""
-    loader = VectorsLoader("serve.vectors", Registry(config.tracking_uri, Path(config.cache)), Path(config.runs))
-    said = Kind("vectors", "set of word vectors", "Cannot search")
-    with open_queue(config, config.vectors, loader, LoadedVectors.answer, said, metrics) as queue:
-        yield queue
-
-
-@contextlib.contextmanager
-def encoder(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[EncoderQueue | None]:
-    """Yields the queue of texts to turn into vectors during the block; None if no encoder is named."""
-    loader = EncoderLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
-    said = Kind("encoder", "encoder", "Cannot make vectors")
-    with open_queue(config, config.encoder, loader, LoadedEncoder.encode, said, metrics) as queue:
-        yield queue
-
-
-@contextlib.contextmanager
-def guesser(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[GuessQueue | None]:
-    """Yields the queue of texts whose likely tokens are asked for during the block; None if no model is named."""
-    loader = GuesserLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
-    said = Kind("guesser", "language model", "Cannot guess")
-    with open_queue(config, config.guesser, loader, LoadedGuesser.guess, said, metrics) as queue:
-        yield queue
-
-
-@contextlib.contextmanager
-def labels(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[LabelsQueue | None]:
-    """Yields the queue of texts to label during the block; None if no model is named."""
-    loader = LabellerLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
-    said = Kind("labels", "model of labels", "Cannot label")
-    with open_queue(config, config.labels, loader, LoadedLabeller.label, said, metrics) as queue:
-        yield queue
-
-
-class Kind(NamedTuple):
-    """A kind of model: its name in metrics and in messages, and how a message about a failure begins."""
-
-    name: str
-    what: str
-    refusal: str
-
-
 class ModelLoader(Protocol[Loaded]):
     """Loads a model by what a setting names, or a registered version."""
-
-    @property
-    def registry(self) -> Registry: ...
 
     def load(self, named: str) -> Loaded: ...
 
     def load_version(self, version: ModelVersion) -> Loaded: ...
 
 
-@contextlib.contextmanager
-def open_queue(
-    config: ServeConfig,
-    named: str | None,
-    loader: ModelLoader[Model],
-    answer: Callable[[Model, list[Item], int], Sequence[Answer]],
-    kind: Kind,
-    metrics: Metrics | None = None,
-) -> Iterator[InferenceQueue[Model, Item, Answer] | None]:
-    """Yields the queue for the model `named`, which it follows, during the block; None if none is named."""
-    if named is None:
-        yield None
-        return
-    watch = (metrics or Metrics()).watch(kind.name)
-    reference = named if is_registered(named) else None
-    with (
-        follow_model(
-            config, loader.registry, reference, partial(loader.load, named), loader.load_version, watch.swapped
-        ) as follower,
-        run_batcher(config, Batcher(answer, limit=config.batch, capacity=config.queue, watch=watch)) as batcher,
-    ):
-        current, trouble = (lambda: follower.current), (lambda: follower.error)
-        yield InferenceQueue(kind.what, kind.refusal, current, batcher, trouble, config.timeout)
+@dataclass(frozen=True)
+class Kind(Generic[Model, Item, Answer]):
+    """A kind of model with a queue of its own; a setting of its name names the model."""
+
+    name: str
+    what: str  # in messages
+    refusal: str  # begins messages about a failure
+    loader: Callable[[ServeConfig, Registry], ModelLoader[Model]]
+    answer: Callable[[Model, list[Item], int], Sequence[Answer]]
+
+    @contextlib.contextmanager
+    def __call__(
+        self, config: ServeConfig, metrics: Metrics | None = None
+    ) -> Iterator[InferenceQueue[Model, Item, Answer] | None]:
+        """Yields the queue for the model that the setting names, which it follows; None if none is named."""
+        named: str | None = getattr(config, self.name)
+        if named is None:
+            yield None
+            return
+        watch = (metrics or Metrics()).watch(self.name)
+        registry = Registry(config.tracking_uri, Path(config.cache))
+        loader, reference = self.loader(config, registry), named if is_registered(named) else None
+        with (
+            follow_model(
+                config, registry, reference, partial(loader.load, named), loader.load_version, watch.swapped
+            ) as follower,
+            run_batcher(
+                config, Batcher(self.answer, limit=config.batch, capacity=config.queue, watch=watch)
+            ) as batcher,
+        ):
+            current, trouble = (lambda: follower.current), (lambda: follower.error)
+            yield InferenceQueue(self.what, self.refusal, current, batcher, trouble, config.timeout)
+
+
+def _loader(
+    kind: Callable[[Registry, Path, str], ModelLoader[Loaded]],
+) -> Callable[[ServeConfig, Registry], ModelLoader[Loaded]]:
+    return lambda config, registry: kind(registry, Path(config.runs), config.device)
+
+
+vectors = Kind(
+    "vectors",
+    "set of word vectors",
+    "Cannot search",
+    lambda config, registry: VectorsLoader("serve.vectors", registry, Path(config.runs)),
+    LoadedVectors.answer,
+)
+encoder = Kind("encoder", "encoder", "Cannot make vectors", _loader(EncoderLoader), LoadedEncoder.encode)
+guesser = Kind("guesser", "language model", "Cannot guess", _loader(GuesserLoader), LoadedGuesser.guess)
+labels = Kind("labels", "model of labels", "Cannot label", _loader(LabellerLoader), LoadedLabeller.label)
 
 
 @contextlib.contextmanager

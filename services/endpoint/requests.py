@@ -9,11 +9,11 @@ Parameters and error messages and codes are LibreTranslate's, so that its client
 import json
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple, NoReturn, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Self, TypeVar
 
 import orjson
 import pydantic
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError, PydanticUseDefault
 from starlette.datastructures import FormData, QueryParams
 from starlette.exceptions import HTTPException
@@ -57,6 +57,7 @@ Language = Annotated[
 ]
 Stored = Annotated[str, Field(min_length=1, pattern="^[^\x00]*$", title="a string without NUL")]  # PostgreSQL has none
 Switch = Literal[True, False, None, 1, 0, "", "true", "false", "True", "False", "1", "0"]  # JSON's, or a form's
+PLAIN = ("text", "", None)  # formats without markup
 TRUE = (True, "true", "True", "1")
 
 
@@ -113,6 +114,11 @@ class TranslationRequest(Parameters):
     source: Language = Field(description="or auto", examples=["en"])
     target: Language = Field(examples=["de"])
     version: str | None = Field(None, title="a string", description="of several models of a pair, the one to ask")
+    prefix: Annotated[str, StringConstraints(strip_whitespace=True)] | None = Field(
+        None,
+        title="a string",
+        description="the translation begins with it; alternatives differ in the word that comes next",
+    )
     alignment: Switch = Field(False, title="true or false", description="also what each word looked at")
     report: Switch = Field(False, title="true or false", description="also what was kept in the texts, and how")
     glossary: str | None = Field(None, title="a string", description="the id of a stored glossary")
@@ -122,6 +128,13 @@ class TranslationRequest(Parameters):
         description="terms and their translations",
         examples=[{"dog": "Köter"}],
     )
+
+    @pydantic.model_validator(mode="after")
+    def _check_prefix(self) -> Self:
+        more = (self.batch, self.aligned, self.reported, self.glossary, self.terms, self.format not in PLAIN)
+        if self.prefix is not None and any(more):
+            refuse("Invalid request: prefix needs one text, without markup, alignment, report, glossary and terms")
+        return self
 
     @property
     def batch(self) -> bool:
@@ -148,7 +161,9 @@ class TranslationRequest(Parameters):
         source = None if self.source == "auto" else self.source
         options = TextOptions(format=self.format or "text")
         version = version or self.version
-        return Question(self.texts, source, self.target, self.alternatives, self.aligned, options, version, key)
+        return Question(
+            self.texts, source, self.target, self.alternatives, self.aligned, options, version, key, self.prefix
+        )
 
     @classmethod
     def within(cls, limits: Limits) -> "type[TranslationRequest]":

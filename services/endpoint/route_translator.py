@@ -16,6 +16,7 @@ from dragoman.model.inference.losses import Losses
 from dragoman.model.inference.translator import Translation
 from dragoman.services.endpoint.long_texts import aside
 from dragoman.services.endpoint.metrics import Metrics
+from dragoman.services.endpoint.next_words import PIECES, check_sentence, differing
 from dragoman.services.endpoint.plain_sentences import answer_of, is_plain, is_sound
 from dragoman.services.endpoint.translation import Answer
 from dragoman.services.models.catalogue import Catalogue, Route
@@ -52,17 +53,20 @@ class RouteTranslator:
         options: Sequence[TextOptions],
         aligned: bool = False,
         alternatives: int = 0,
+        prefix: str | None = None,
     ) -> list[Answer]:
         """Returns the answers to texts of one language; over a language in the middle, one model after the other.
 
+        With `prefix`, the translation of the only text begins with it, and alternatives differ in the next word.
+
         Raises:
-            HTTPException: 400 no alignment can be given, MarkupError wrong markup, 500 a line cannot be translated; and
-                as `ask`.
+            HTTPException: 400 no alignment can be given or the text cannot have a prefix, MarkupError wrong markup, 500
+                a line cannot be translated; and as `ask`.
         """
         if aligned and route.via:
             raise HTTPException(400, f"alignment is not supported over a language in the middle ({route.via})")
         first: Sequence[Translation] = ()
-        single = not aligned and not alternatives and len(route.models) == 1
+        single = not aligned and not alternatives and prefix is None and len(route.models) == 1
         if single and all(is_plain(*pair, self.longest) for pair in zip(texts, options, strict=True)):
             first = await self._ask_plainly(route.models[0], texts)
             if all(map(is_sound, first)):
@@ -73,7 +77,10 @@ class RouteTranslator:
             given = [one.text for one in before] or texts
             if before:
                 options = [_without_terms(one, answer) for one, answer in zip(options, before, strict=True)]
-            answers = await self._ask_model(model, given, options, aligned, most, first)
+            if prefix is not None and model is route.models[-1]:
+                answers = [await self._continue(model, given[0], options[0], most, prefix)]
+            else:
+                answers = await self._ask_model(model, given, options, aligned, most, first)
             for place, (middle, answer) in enumerate(zip(before, answers, strict=False)):
                 report = merge_reports(middle.report, answer.report, answer.text)
                 losses = merge_losses(middle.losses, answer.losses)
@@ -85,6 +92,21 @@ class RouteTranslator:
         with self.metrics.telemetry.span("inference", lines=len(texts), model=served.origin.name):
             translations = await self.ask(served, list(texts), 1)
         return check_translations(translations)
+
+    async def _continue(self, served: LoadedModel, text: str, options: TextOptions, most: int, prefix: str) -> Answer:
+        """Returns the answer that begins with `prefix`, with at most `most` alternatives."""
+        prepared = prepare(text, options, served.source, self.longest, served.target)
+        check_sentence(prepared)
+        try:
+            continuing = served.continuing(prefix)
+        except UserError as problem:
+            raise HTTPException(400, f"Invalid request: prefix: {problem}") from None
+        count = PIECES * (most + 1)
+        prepared.take(check_translations(await self.ask(continuing, prepared.lines, count)))
+        answer, losses, lost = _rebuild(prepared, served, False, count - 1)
+        self.metrics.lose([losses], [lost])
+        best, *others = differing([answer.text, *answer.alternatives], prefix)
+        return dataclasses.replace(answer, text=best, alternatives=others[:most])
 
     async def _ask_model(
         self,
@@ -126,9 +148,21 @@ class RouteTranslator:
                     for text in texts:
                         text.stand_ins = known
                 for asked in await aside(given, lambda: pending(texts)):
-                    model = await self._aligning(served, needed=aligned) if aligned or asked.aligned else served
-                    translations = check_translations(await self.ask(model, asked.lines, asked.nbest(nbest)))
+                    question = asked.lines, asked.nbest(nbest), aligned or asked.aligned
+                    translations = await self.ask_model(served, *question, needed=aligned)
                     await aside(given, partial(asked.take, translations))
+
+    async def ask_model(
+        self, served: LoadedModel, lines: list[str], nbest: int, aligned: bool, needed: bool = False
+    ) -> list[Translation]:
+        """Returns a model's translations of lines, with attention if it has any and `aligned`.
+
+        Raises:
+            HTTPException: 400, the model has no attention and it is `needed`; 500, a line cannot be translated; and as
+                `ask`.
+        """
+        model = await self._aligning(served, needed) if aligned else served
+        return check_translations(await self.ask(model, lines, nbest))
 
     async def _aligning(self, served: LoadedModel, needed: bool) -> LoadedModel:
         """Returns the model with attention, loaded on another thread; the model itself if it has none and none is

@@ -22,6 +22,7 @@ class Question:
     options: TextOptions = field(default_factory=TextOptions)
     version: str | None = None  # of the model: its version, name, alias or reference; None: any
     key: Key = NOBODY  # of who asks, which pays
+    prefix: str | None = None  # the translation begins with it; alternatives differ in the next word
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", self.source and standard_code(self.source))

@@ -17,25 +17,39 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from dragoman.conf.endings import UNAVAILABLE, describe
 from dragoman.conf.interrupts import end_with_parent, handled_by
 from dragoman.model.confinement import read_grant, temporary_prefix
+from dragoman.model.errors import is_infrastructure
 from dragoman.model.usage.recorder import start_recorder
 from dragoman.services.jobs.records import YIELDED, Attempt, attempt_of
 
 POLL = 0.2  # seconds between two looks at the child, its log and the requests
 IN_ORDER = {128 + signal.SIGTERM, 128 + signal.SIGINT}  # exit codes of a command that ended on request
 NOT_BEGUN = 3  # exit code: the attempt belongs to another process
+RETRY = 5.0  # seconds until the record is written again that the disk did not take
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns the exit code of the command, or 75 if it made room."""
+    """Returns the exit code of the command, 75 if it made room, or 69 if a disk keeps it from running."""
     received: list[int] = []  # no signal ends this process before its record is written
     with handled_by(lambda number, _: received.append(number), signal.SIGTERM, signal.SIGINT):
-        return _attempt(argv, received)
+        return _unless_full(lambda: _attempt(argv, received))
+
+
+def _unless_full(work: Callable[[], int]) -> int:
+    """Returns the exit code of `work`, or the one that says that the machine failed, not the command."""
+    try:
+        return work()
+    except OSError as problem:
+        if not is_infrastructure(problem):
+            raise
+        print(describe(problem), file=sys.stderr)
+        return UNAVAILABLE
 
 
 def _attempt(argv: Sequence[str], received: Sequence[int]) -> int:
@@ -46,6 +60,21 @@ def _attempt(argv: Sequence[str], received: Sequence[int]) -> int:
     if descriptor is None or attempt.superseded():
         print(f"{job}: attempt {number} was taken before, or followed by another", file=sys.stderr)
         return NOT_BEGUN
+    code = _unless_full(lambda: _run_in_folder(attempt, words, descriptor, received))
+    if code in IN_ORDER and attempt.asked() == "yield":
+        code = YIELDED
+    while True:
+        try:
+            attempt.write(code=code, ended=time.time())
+            return code
+        except OSError as problem:  # a full disk must not lose what the command earned
+            if received or not is_infrastructure(problem):
+                raise
+            time.sleep(RETRY)
+
+
+def _run_in_folder(attempt: Attempt, words: Sequence[str], descriptor: int, received: Sequence[int]) -> int:
+    """Runs the command with a folder for its temporary files, and removes what it leaves; returns its exit code."""
     attempt.write(pid=os.getpid(), host=socket.gethostname(), started=time.time())
     # in the system's folder for temporary files, whose path is short enough for a socket's
     prefix = temporary_prefix()
@@ -58,9 +87,6 @@ def _attempt(argv: Sequence[str], received: Sequence[int]) -> int:
     for place in grant.write if grant else ():
         with contextlib.suppress(OSError):  # made for the command, which left it empty
             Path(place).rmdir()
-    if code in IN_ORDER and attempt.asked() == "yield":
-        code = YIELDED
-    attempt.write(code=code, ended=time.time())
     return code
 
 

@@ -32,6 +32,8 @@ class Job(TypedDict):
     seconds_low: float | None
     seconds_high: float | None
     spent: float
+    metric: str  # of the score; empty: none
+    score: float | None
 
 
 class JobHistory(Job):

@@ -30,6 +30,7 @@ SMOKE_LINES = {
     "de": ["Der Hund sieht den Mann.", "Wo ist das Haus, das mein Freund gekauft hat?"],
 }
 ODD_LINES = ["1", "(?!) \U0001f600 \ufffd", "x " * 400]
+CONTINUATIONS = 24  # next tokens at most of translations that begin alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +98,15 @@ class LoadedModel:
                     _lock=threading.Lock(),
                 )
             return self._kept[key]
+
+    def continuing(self, prefix: str) -> "LoadedModel":
+        """Returns the same model, whose translations begin with `prefix` and differ in the next token.
+
+        Raises:
+            UserError: the prefix is longer than the model writes.
+        """
+        decode = dataclasses.replace(self.decode, beam=CONTINUATIONS, patience=1.0)
+        return dataclasses.replace(self, translator=self.translator.continuing(prefix), decode=decode)
 
     @property
     def held_bytes(self) -> int:

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -26,6 +26,7 @@ from dragoman.model.errors import ServiceError
 LOADING = 300.0  # CPU seconds for a process to get ready: the planner's loads torch
 PATIENCE = 120.0  # wall-clock seconds that an asker waits for a process at work
 STUCK = 300.0  # seconds without any computing, after which a process is ended: it is stopped, or waits for ever
+IDLE = 300.0  # seconds without a question, after which a process is ended: it holds the memory of what it has loaded
 LATE = 8  # kept answers for which nobody waited
 LOOK = 0.2  # seconds between two checks of a question in progress
 
@@ -48,7 +49,7 @@ class Pool:
     def __init__(self, module: str, most: int, computing: float) -> None:
         """`computing`: CPU seconds per question."""
         self.command = [sys.executable, "-m", module]
-        self.most, self.computing, self.patience = most, computing, PATIENCE
+        self.most, self.computing, self.patience, self.idle = most, computing, PATIENCE, IDLE
         self._changed = threading.Condition()  # guards the following
         self._all: set[Process] = set()
         self._free: list[Process] = []
@@ -57,12 +58,13 @@ class Pool:
         self._turns = itertools.count()
         self._asked: dict[tuple[str, str], Future[str]] = {}  # owner and question -> its answer
         self._closed = False
+        self._resting = False  # a thread waits to end the free processes
 
     def prepare(self) -> None:
         """Starts a process, so that the first question need not wait for loading."""
         with self._changed:
             if not self._free:
-                self._free.append(self._start())
+                self._release(self._start())
 
     def ask(self, question: dict[str, Any], owner: str = "") -> str:
         """Returns the line of the answer; empty if the process has gone.
@@ -93,16 +95,34 @@ class Pool:
 
     def _answer(self, owner: str, question: str, answer: "Future[str]") -> None:
         try:
-            with self._process(owner) as process:
+            with self.session(owner) as ask:
                 answer.set_running_or_notify_cancel()
-                line = process.ask(question, self.computing)
-                if not line:  # it is going, even if it has not gone yet
-                    process.end()
-            if self._closed:
-                raise PoolClosedError("the service stops")
+                line = ask(question)
             answer.set_result(line)
         except Exception as problem:  # for whoever asked
             answer.set_exception(PoolClosedError("the service stops") if self._closed else problem)
+
+    @contextlib.contextmanager
+    def session(self, owner: str) -> Iterator[Callable[[str], str]]:
+        """Yields what asks one process: a question, and answers to what that asks back. Raises as `ask`, but BusyError.
+
+        A process whose session fails in the middle is ended.
+        """
+        with self._process(owner) as process:
+
+            def ask(question: str) -> str:
+                line = process.ask(question, self.computing)
+                if not line:  # it is going, even if it has not gone yet
+                    process.end()
+                if self._closed:
+                    raise PoolClosedError("the service stops")
+                return line
+
+            try:
+                yield ask
+            except BaseException:
+                process.end()
+                raise
 
     def close(self) -> None:
         """Ends the processes, whatever they are at."""
@@ -148,11 +168,32 @@ class Pool:
             with self._changed:
                 self._held[owner] -= 1
                 if process.alive() and not self._closed:
-                    self._free.append(process)
+                    self._release(process)
                 else:
                     process.end()
                     self._all.discard(process)
                 self._changed.notify_all()
+
+    def _release(self, process: "Process") -> None:
+        """Keeps a process for the next question, for a while."""
+        process.free_since = time.monotonic()
+        self._free.append(process)
+        if not self._resting:
+            self._resting = True
+            threading.Thread(target=self._end_idle, name="idle", daemon=True).start()
+
+    def _end_idle(self) -> None:
+        """Ends the processes that nobody has asked for a while."""
+        with self._changed:
+            while self._free and not self._closed:
+                left = self._free[0].free_since + self.idle - time.monotonic()
+                if left > 0:
+                    self._changed.wait(left)
+                else:
+                    process = self._free.pop(0)  # the last one is asked first, so the first idles longest
+                    process.end()
+                    self._all.discard(process)
+            self._resting = False
 
     def _next(self) -> int | None:
         """Returns the turn that gets a process now; None if all must wait."""
@@ -170,6 +211,7 @@ class Process:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         self._ready = False
+        self.free_since = 0.0  # monotonic
 
     def alive(self) -> bool:
         return self._process.poll() is None

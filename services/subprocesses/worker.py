@@ -1,10 +1,12 @@
 """The child's side of a pool: answers a line of JSON with a line of JSON; the first line reports that it is ready."""
 
+import contextlib
 import json
 import logging
 import math
 import os
 import resource
+import signal
 import sys
 import time
 import traceback
@@ -20,8 +22,43 @@ GRACE = 5  # seconds: the parent, which can say what happened, comes first
 NICE = 10  # on a full machine requests come first, and jobs, to which Ray gives 15, last
 
 
+class Parent:
+    """The process that asks, and may be asked back in the middle of a question."""
+
+    def __init__(self, computing: float) -> None:
+        """`computing`: CPU seconds from a line to the next, after which the system ends this process; 0: no limit."""
+        self._computing = computing
+        self._out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)  # a library's output is no answer
+        self.write({"ready": True})
+
+    def read(self) -> dict[str, Any]:
+        """Returns the next question.
+
+        Raises:
+            EOFError: there is none any more.
+        """
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        if self._computing:
+            most = math.ceil(time.process_time() + self._computing) + GRACE
+            resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+        question: dict[str, Any] = json.loads(line)
+        return question
+
+    def write(self, answer: dict[str, Any]) -> None:
+        self._out.write(json.dumps(answer) + "\n")
+        self._out.flush()
+
+    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Returns the parent's answer."""
+        self.write({"asks": question})
+        return self.read()
+
+
 def serve(
-    answer: Callable[[dict[str, Any]], dict[str, Any]],
+    answer: Callable[[dict[str, Any], Parent], dict[str, Any]],
     what: str,
     memory: int = MEMORY,
     computing: float = 0.0,
@@ -33,23 +70,19 @@ def serve(
     Without `files` it reads no files but the programs' own, where the kernel can forbid it.
     """
     os.nice(NICE)
+    for number in (signal.SIGTERM, signal.SIGINT):  # of a whole group: the parent, which gets it too, ends this process
+        signal.signal(number, signal.SIG_IGN)
     limit_memory(memory)
     if not files:
         close_files()
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # a library's output is no answer
     logging.getLogger().addHandler(logging.NullHandler())
-    answers.write('{"ready": true}\n')
-    answers.flush()
-    for line in sys.stdin:
-        if computing:
-            most = math.ceil(time.process_time() + computing) + GRACE
-            resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
-        found = answer_or_refuse(answer, json.loads(line), what, memory)
-        answers.write(json.dumps(found) + "\n")
-        answers.flush()
-        if found.get("spent"):
-            return 1
+    parent = Parent(computing)
+    with contextlib.suppress(EOFError):
+        while True:
+            found = answer_or_refuse(lambda question: answer(question, parent), parent.read(), what, memory)
+            parent.write(found)
+            if found.get("spent"):
+                return 1
     return 0
 
 
@@ -65,6 +98,8 @@ def answer_or_refuse(
         return {"refused": str(problem)}
     except MemoryError:
         return too_large
+    except EOFError:  # the parent has gone
+        raise
     except Exception as problem:  # the next question must be answered in any case
         if "can't allocate memory" in str(problem):  # torch's message
             return too_large

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dragoman.services.texts.parts import Part, RunState
 from dragoman.services.texts.protected import has_letter
@@ -14,9 +14,14 @@ from dragoman.services.texts.targets import MARKS, Target
 class Assembly:
     """A run's translation before it is written: a text, masks by place, the source of every piece."""
 
-    text: str
-    places: list[Place]
-    pieces: list[tuple[Span, Span, Target | None]]  # (in the run, in the text, None: copied)
+    text: str = ""
+    places: list[Place] = field(default_factory=list)
+    pieces: list[tuple[Span, Span, Target | None]] = field(default_factory=list)  # (run, text, None: copied)
+
+    @property
+    def length(self) -> int:
+        """Returns the length of what it has pieces of."""
+        return self.pieces[-1][1][1] if self.pieces else 0
 
     def inside(self, start: int, end: int) -> Sequence[tuple[Span, Span, Target | None]]:
         """Returns the pieces of a part of the run."""
@@ -26,39 +31,40 @@ class Assembly:
 
 def assemble(state: RunState, chosen: "dict[Part, Target] | None" = None) -> Assembly:
     """Returns the run with the translations of its parts; `chosen` replaces some of them by alternatives."""
-    found = Assembly("", [], [])
+    found, texts = Assembly(), list[str]()
     place = 0
     for part in state.parts:
         target = (chosen or {}).get(part, part.target)
         assert target is not None
-        _copy(found, state, place, part.span[0])
-        _add(found, state, part, target)
+        _copy(found, state, place, part.span[0], texts)
+        _add(found, state, part, target, texts)
         place = part.span[1]
-    _copy(found, state, place, len(state.run.text))
+    _copy(found, state, place, len(state.run.text), texts)
+    found.text = "".join(texts)
     return found
 
 
-def _copy(found: Assembly, state: RunState, start: int, end: int) -> None:
+def _copy(found: Assembly, state: RunState, start: int, end: int, texts: list[str]) -> None:
     if start == end:
         return
-    at = len(found.text)
+    at = found.length
     for mask in state.masks((start, end)):
         how = "cut" if mask in state.cut else "copied"
         found.places.append(Place(at + mask.start - start, at + mask.end - start, mask, how))
-    found.text += state.run.text[start:end]
-    found.pieces.append(((start, end), (at, len(found.text)), None))
+    texts.append(state.run.text[start:end])
+    found.pieces.append(((start, end), (at, at + end - start), None))
 
 
-def _add(found: Assembly, state: RunState, part: Part, target: Target) -> None:
-    at = len(found.text)
+def _add(found: Assembly, state: RunState, part: Part, target: Target, texts: list[str]) -> None:
+    at = found.length
     places = [place.moved(at) for place in target.places]
     taken = {place.unit for place in places}
     masks = [mask for mask in state.masks(part.span) if mask not in taken]
     for mask in masks:  # anchors, and what the model lost all the same
         places.append(_put(state, part, target, mask, at))
     found.places += sorted(places, key=lambda place: (place.start, place.end, place.unit.start))
-    found.text += target.text
-    found.pieces.append((part.span, (at, len(found.text)), target))
+    texts.append(target.text)
+    found.pieces.append((part.span, (at, at + len(target.text)), target))
 
 
 def _put(state: RunState, part: Part, target: Target, mask: Mask, at: int) -> Place:

@@ -40,14 +40,13 @@ def bind(run: Run, counts: bool = False) -> Run:
 
     `counts`: a # stands for a number, as in a plural's branch.
     """
-    markup = run.form.kind in ("html", "xml")
     if not (run.masks or run.tags or counts) and is_ordinary(run.text) and not _FEED.search(run.text):
         return run
     _take_references(run)
     run.borders = _borders(run)
     found = (mask for edge in _between(run) for mask in find_masks(run.text, *edge))
-    if markup:
-        found = (mask for mask in found if mask.kind not in ("tag", "element", "entity"))
+    if run.form.kind == "html":  # a reader of the page sees such a tag as a word
+        found = (replace(mask, anchor=mask.anchor and mask.kind != "tag") for mask in found)
     _merge(run, found)
     if counts:
         _merge(run, (Mask(at, at + 1, "count", "#") for at, sign in enumerate(run.text) if sign == "#"))
@@ -160,8 +159,8 @@ def _borders(run: Run) -> list[int]:
     starts, ends = defaultdict[int, set[str]](set), defaultdict[int, set[str]](set)
     text = run.text
     for tag in run.tags:
-        inside_a_word = tag.name not in APART and text.find(" ", tag.start, tag.end) < 0  # <b>Java</b>Script
-        name = "" if inside_a_word else tag.name
+        named = tag.name in APART | RUBY | RAISED or text.find(" ", tag.start, tag.end) >= 0
+        name = tag.name if named else ""  # of letters in a word: <b>Java</b>Script
         starts[tag.start].add(name)
         ends[tag.end].add(name)
     found = set[int]()
@@ -178,7 +177,7 @@ def _divides(left: str, right: str, closed: set[str], opened: set[str]) -> bool:
     if (closed | opened) & RUBY:
         return True
     one, other = left[-1:], right[:1]
-    if not one or one.isspace() or not other.isalnum() or (closed | opened) & RAISED:
+    if not one or one.isspace() or not (other.isalnum() or other in "$€£¥") or (closed | opened) & RAISED:
         return False
     if not (closed and opened):
         return (

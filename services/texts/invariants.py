@@ -9,6 +9,7 @@ from markdown_it.token import Token
 from dragoman.model.errors import UserError
 from dragoman.services.texts.markdown import SPECIAL, read_inline
 from dragoman.services.texts.markup import ATTRIBUTES
+from dragoman.services.texts.protected import find_masks
 from dragoman.services.texts.runs import Node, Run
 from dragoman.services.texts.trees import Element, Text, read_html_tree, read_xml_tree, walk
 
@@ -78,7 +79,8 @@ def _read_shape(run: Run, raw: str, source: bool = False) -> Shape:
             raw = raw.replace(end, "\n")
         events = _read_markdown(tokens if source else read_inline(raw, references))
     else:
-        events = _read_tree(read_xml_tree(raw) if run.form.kind == "xml" else read_html_tree(raw))
+        xml = run.form.kind == "xml"
+        events = _read_tree(read_xml_tree(raw) if xml else read_html_tree(raw), escaped=xml)
     for event, what in events:
         if event == "open":
             waiting.append((what, filled))
@@ -95,14 +97,17 @@ def _read_shape(run: Run, raw: str, source: bool = False) -> Shape:
     return Shape(units, empty, "".join(text))
 
 
-def _read_tree(root: Element) -> Iterable[Event]:
+def _read_tree(root: Element, escaped: bool) -> Iterable[Event]:
+    """Yields what is in a tree; `escaped`: tags in its text, as in &lt;b&gt;, are units."""
     for one in walk(root):
         if one is root or one == "":
             continue
         if isinstance(one, Element):
             yield "open" if one.closing else "unit", _key(one)
         elif isinstance(one, Text):
-            yield "text", one.text
+            tags = [mask for mask in find_masks(one.text) if mask.kind == "tag"] if escaped and "<" in one.text else []
+            yield from (("unit", mask.raw) for mask in tags)
+            yield "text", "".join(Run(one.text, tags).outside(0, len(one.text)))
         elif isinstance(one, str):
             yield "close", one
 

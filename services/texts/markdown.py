@@ -193,7 +193,7 @@ def _make_run(token: Token, glue: Sequence[str], raw: str, reader: Reader, refer
             soft = child.type == "softbreak"
             grower.add(Mask(0, 0, "soft" if soft else "border", next(ends, "\n" if soft else "  \n"), anchor=True))
         elif child.type == "html_inline":
-            add_tag(grower, written(child.content), within=MARKS)
+            add_tag(grower, written(child.content), reader.form, within=MARKS)
         elif child.type == "text_special" and (SPECIAL.search(child.content) or started.isdigit()):
             grower.add(Mask(0, 0, "escape", child.markup, anchor=True))
         else:

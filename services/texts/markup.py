@@ -53,25 +53,34 @@ def read_plain(text: str, options: TextOptions) -> list[Node]:
     """Returns a plain text as a run; tags that stand in it stay around their words."""
     if "<" not in text:
         return [bind(Run(text, raw=text))]
-    grower, place = Grower(), 0
-    for mask in find_masks(text):
-        if mask.kind == "tag":
-            grower.add(Text(text[place : mask.start], text[place : mask.start]))
-            add_tag(grower, mask.raw)
-            place = mask.end
-    grower.add(Text(text[place:], text[place:]))
-    return [Reader(options, Form()).run(grower.unwind().children, text)]
+    return [Reader(options, Form()).run([Text(text, text)], text)]
 
 
-def add_tag(grower: Grower, raw: str, within: str = "") -> None:
+def _find_tags(children: Sequence[Child], form: Form) -> Sequence[Child]:
+    """Returns parts of a tree in which tags that stand in a text, as in &lt;b&gt;, are elements."""
+    grower = Grower()
+    for child in children:
+        text, place = child.text if isinstance(child, Text) else "", 0
+        for mask in find_masks(text) if "<" in text else ():
+            if mask.kind == "tag":
+                before = text[place : mask.start]
+                grower.add(Text(before, form.write(before)))
+                add_tag(grower, mask.raw, form)
+                place = mask.end
+        grower.add(Text(text[place:], form.write(text[place:])) if place else child)
+    return grower.unwind().children
+
+
+def add_tag(grower: Grower, raw: str, form: Form, within: str = "") -> None:
     """Adds a tag that stands in a text which is no markup as a whole; it ends nothing outside of `within`."""
     name = re.split(r"[\s.]", raw.strip("</>"), maxsplit=1)[0].lower()  # of subtitles: <c.red>
+    written = form.write(raw)
     if raw.startswith("</"):
-        grower.end(name, raw, within)
+        grower.end(name, written, within)
     elif not name[:1].isalpha() or raw.endswith("/>"):
-        grower.add(Mask(0, 0, "tag", raw, anchor=True))
+        grower.add(Mask(0, 0, "tag", written, anchor=True))
     else:
-        grower.start(Element(name, raw))
+        grower.start(Element(name, written))
 
 
 def check_markup(text: str, options: TextOptions) -> None:
@@ -114,6 +123,7 @@ class Reader:
     def run(self, children: Sequence[Child], raw: str = "", parsed: Any = None) -> Node:
         """Returns a part of a sentence, or more, as a run; as it was written if there is nothing to translate."""
         raw = raw or "".join(map(source_of, children))
+        children = _find_tags(children, self.form) if self.form.kind in ("text", "xml") else children
         run = Run("", form=self.form, split_lines=not self.html, raw=raw, parsed=parsed)
         text: list[str] = []
         self._add(children, run, text)

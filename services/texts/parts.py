@@ -1,6 +1,7 @@
 """A run's parts on their way through the model: asked, checked, asked again around what it lost."""
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +13,7 @@ from dragoman.model.inference.translator import Translation
 from dragoman.model.languages import base_language
 from dragoman.model.text.loops import collapse
 from dragoman.model.text.sentences import split
-from dragoman.services.texts import casing, lines, quotes, short
+from dragoman.services.texts import casing, lines, short
 from dragoman.services.texts.lines import Line
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.protected import has_letter
@@ -25,6 +26,9 @@ TURNS = 1  # other stand-ins are tried so often before a sentence is cut
 MOST_TRIES = 8  # a part is asked so often at most; the last time without what was lost
 SHORTEST = 16  # characters of a sentence that is cut at the model's limit
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+(?:[-'’.][\p{L}\p{M}\p{N}_]+)*")
+QUOTES = '"“”„«»「」『』'  # of all languages: a translation may have those of its own
+BRACKETS = "()[]（）"
+_WIDE = str.maketrans("（）", "()")
 
 
 @dataclass(eq=False)
@@ -182,16 +186,13 @@ class RunState:
 
     def settle(self) -> None:
         """Makes what has no translation yet final: cut around what is lost, the rest untranslated."""
-        for part in list(self.parts):
-            if part.target is not None:
-                continue
-            if part.line is not None and part.translation is not None:
+        for part in self.parts:
+            if part.target is None and part.line is not None and part.translation is not None:
                 part.target = read_translation(part.line, part.translation, part.text, self.target)
-            else:
-                self.parts.remove(part)
+        self.parts = [part for part in self.parts if part.target is not None]
 
     def _replace(self, part: Part, spans: Sequence[Span]) -> list[Part]:
-        at = self.parts.index(part)
+        at = bisect_left(self.parts, part.span, key=lambda one: one.span)
         found = [Part(span, 0 if self.simple else part.tries, set(part.hidden)) for span in spans]
         self.parts[at : at + 1] = found
         return found
@@ -200,10 +201,10 @@ class RunState:
         """Cuts a part around masks, and at places; what is between them is translated by itself."""
         self.cut.update(around)
         spans, place = [], part.span[0]
-        shade = shadow(self.run)
+        shade = shadow(self.run, *part.span)
         cuts = sorted([(mask.start, mask.end) for mask in around] + [(place, place) for place in at])
         for start, end in [*cuts, (part.span[1], part.span[1])]:
-            span = trim(self.run, shade, place, start) if place < start else None
+            span = trim(self.run, shade, place, start, part.span[0]) if place < start else None
             if span is not None:
                 spans.append(span)
             place = max(place, end)
@@ -212,15 +213,13 @@ class RunState:
     def _halve(self, part: Part) -> bool:
         """Cuts a part that is too long for the model in two, at a clause or a blank near its middle."""
         start, end = part.span
-        shade = shadow(self.run)
-        first, *more = split(
-            shade[start:end].replace("\n", " "), (end - start) * 2 // 3, self.language, sentences=False
-        )
+        shade = shadow(self.run, start, end)
+        first, *more = split(shade.replace("\n", " "), (end - start) * 2 // 3, self.language, sentences=False)
         cut = start + len(first.text + first.after)
         if not more or end - start < SHORTEST or any(mask.start < cut < mask.end for mask in self.masks(part.span)):
             return False
         self.limited.append(self.run.text[start:end])
-        spans = [trim(self.run, shade, *span) for span in ((start, cut), (cut, end))]
+        spans = [trim(self.run, shade, *span, start) for span in ((start, cut), (cut, end))]
         self._replace(part, [span for span in spans if span is not None])
         return True
 
@@ -245,7 +244,7 @@ class RunState:
         if not spans:
             return False
         self._mask(sorted(spans - {(-1, -1)}))
-        span = trim(self.run, shadow(self.run), start, end)
+        span = trim(self.run, shadow(self.run, start, end), start, end, start)
         if span is None:
             self.parts.remove(part)
         else:
@@ -255,7 +254,7 @@ class RunState:
     def _hide_pairs(self, part: Part) -> bool:
         """Masks the quotes and brackets that the translation lacks; returns False if none is lost."""
         masks = self.masks(part.span)
-        lost = quotes.find_lost(self.run.text, part.span, masks, part.text)
+        lost = _find_lost(self.run.text, part.span, masks, part.text)
         self._mask((place, place + 1) for place in lost)
         return bool(lost)
 
@@ -285,10 +284,33 @@ class RunState:
                 raw = self.run.text[start:end]
                 anchor = not any(map(str.isalnum, raw))
                 masks.append(Mask(start, end, "mark" if anchor else "word", self.run.form.write(raw), anchor))
-        self.run.add_masks(masks)
+        if masks:
+            self.run.add_masks(masks)
 
     def _whole_word(self, span: Span, within: Span) -> Span:
         for match in _WORD.finditer(self.run.text, *within):
             if match.start() < span[1] and span[0] < match.end():
                 return min(match.start(), span[0]), max(match.end(), span[1])
         return span
+
+
+def _find_lost(text: str, span: Span, masks: Sequence[Mask], translation: str) -> list[int]:
+    """Returns the places of the quotes, or of the brackets, in a part of a run, if its translation has fewer."""
+    start, end = span
+    places = [
+        place
+        for place in range(start, end)
+        if text[place] in QUOTES + BRACKETS and not any(mask.start <= place < mask.end for mask in masks)
+    ]
+    wanted, found = _count(text[place] for place in places), _count(translation)
+    lost = {kind for kind, times in wanted.items() if found[kind] < times}
+    return [place for place in places if _kind(text[place]) in lost]
+
+
+def _count(signs: Iterable[str]) -> Counter[str]:
+    return Counter(_kind(sign) for sign in signs if sign in QUOTES + BRACKETS)
+
+
+def _kind(sign: str) -> str:
+    """Returns what a sign counts as: all quotes are one kind, a bracket is its own."""
+    return '"' if sign in QUOTES else sign.translate(_WIDE)

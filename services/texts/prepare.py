@@ -296,11 +296,12 @@ def spoken_text(text: str, options: TextOptions) -> str:
 def _mask_terms(run: Run, glossary: Glossary | None, language: str, target_language: str) -> None:
     if glossary is None:
         return
-    taken = [(mask.start, mask.end) for mask in run.masks]
-    for start, end, target, exact in glossary.find(run.text, language, target_language):
-        if not any(begin < end and start < stop for begin, stop in taken):
-            run.masks.append(Mask(start, end, "term", run.form.write(target), exact=exact))
-    run.add_masks(())
+    terms = [
+        Mask(start, end, "term", run.form.write(target), exact=exact)
+        for start, end, target, exact in glossary.find(run.text, language, target_language)
+        if not run.touches(start, end)
+    ]
+    run.add_masks(terms)
 
 
 READERS: dict[Format, Callable[[str, TextOptions], list[Node]]] = {

@@ -6,7 +6,7 @@ is its text with a `Place` for each unit; `Writer` writes both.
 """
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -111,6 +111,11 @@ class Run:
         """Returns the masks that lie in a part of the text."""
         return _inside(self.masks, start, end)
 
+    def touches(self, start: int, end: int) -> bool:
+        """Returns True if a mask lies in a part of the text, or over its borders."""
+        at = bisect_right(self.masks, start, key=lambda mask: mask.end)
+        return at < len(self.masks) and self.masks[at].start < end
+
     def outside(self, start: int, end: int) -> list[str]:
         """Returns a part of the text without its masks, in the pieces that they leave."""
         pieces, place = [], start
@@ -125,7 +130,8 @@ class Run:
 
     def add_masks(self, masks: Iterable[Mask]) -> None:
         """Adds masks where none is."""
-        self.masks = sorted((*self.masks, *masks), key=lambda mask: mask.start)
+        for mask in masks:
+            insort(self.masks, mask, key=lambda mask: mask.start)
 
     @property
     def units(self) -> list[Unit]:

@@ -40,6 +40,7 @@ _PAIRS = {
 }
 _CLOSERS = frozenset("".join(_PAIRS.values()))
 UNSEEN = "\u2063"  # stands for what is no part of a sentence
+SEEN = ("emoji", "soft", "border")  # masks whose text is looked at
 WRAPPED = 50  # characters of a line that was probably broken to fit a width
 
 
@@ -77,8 +78,12 @@ def _apart(chunks: Iterable[Span], borders: Sequence[int]) -> Iterator[Span]:
         yield from pairwise((start, *inside, end))
 
 
-def trim(run: Run, shade: str, start: int, end: int) -> Span | None:
-    """Returns the part of a sentence that is translated, without what only surrounds it; None if there is no letter."""
+def trim(run: Run, shade: str, start: int, end: int, first: int = 0) -> Span | None:
+    """Returns the part of a sentence that is translated, without what only surrounds it; None if there is no letter.
+
+    `shade`: the run's shadow from `first` on.
+    """
+    start, end = start - first, end - first
     before: Span | None = None
     while before != (start, end):
         before = (start, end)
@@ -92,12 +97,13 @@ def trim(run: Run, shade: str, start: int, end: int) -> Span | None:
             end = tail.start()
         if bullet := _BULLET.match(shade, start, end):
             start = bullet.end()
-        for mask in run.inside(start, end):
-            if mask.anchor and mask.start == start and mask.end <= end:
-                start = mask.end
-            elif mask.anchor and mask.end == end and mask.start >= start:
-                end = mask.start
+        for mask in run.inside(first + start, first + end):
+            if mask.anchor and mask.start == first + start and mask.end <= first + end:
+                start = mask.end - first
+            elif mask.anchor and mask.end == first + end and mask.start >= first + start:
+                end = mask.start - first
         start, end = _unwrap(shade, start, end)
+    start, end = first + start, first + end
     return (start, end) if any(map(has_letter, run.outside(start, end))) else None
 
 
@@ -118,22 +124,25 @@ def _unwrap(text: str, start: int, end: int) -> Span:
     return start, end
 
 
-def shadow(run: Run) -> str:
-    """Returns the text in the same length, in which no border lies inside of a mask or of a message."""
-    if not run.masks:
-        return run.text
-    signs = list(run.text)
-    for mask in run.masks:
-        if mask.kind in ("emoji", "soft", "border"):
-            if mask.raw.isascii() and mask.kind == "emoji":  # a smiley has no letters and no marks
-                signs[mask.start : mask.end] = "\u263a" * (mask.end - mask.start)
-            continue
-        first = "" if mask.kind == "number" or mask.anchor else "X"
-        body = first + run.text[mask.start + len(first) : mask.end]
-        signs[mask.start : mask.end] = [sign if sign.isalnum() else "x" for sign in body]
-        if mask.anchor:  # a tag is no word
-            signs[mask.start : mask.end] = UNSEEN * (mask.end - mask.start)
-    return "".join(signs)
+def shadow(run: Run, start: int = 0, end: int | None = None) -> str:
+    """Returns a part of the text in the same length, in which no border lies inside of a mask or of a message."""
+    end = len(run.text) if end is None else end
+    signs: list[str] = []
+    place = start
+    for mask in run.inside(start, end):
+        signs.append(run.text[place : mask.start])
+        place = mask.end
+        raw = run.text[mask.start : mask.end]
+        if mask.anchor and mask.kind not in SEEN:  # a tag is no word
+            signs.append(UNSEEN * len(raw))
+        elif mask.kind not in SEEN:
+            first = "" if mask.kind == "number" else "X"
+            signs.append(first + "".join([sign if sign.isalnum() else "x" for sign in raw[len(first) :]]))
+        elif mask.raw.isascii() and mask.kind == "emoji":  # a smiley has no letters and no marks
+            signs.append("\u263a" * len(raw))
+        else:
+            signs.append(raw)
+    return "".join([*signs, run.text[place:end]])
 
 
 def _chunks(text: str, joined: bool) -> Iterator[Span]:

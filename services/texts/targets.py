@@ -117,13 +117,21 @@ def _has_sign(word: str) -> bool:
 
 def _link(found: Target, line: Line, pairs: Sequence[tuple[Span, Span]]) -> None:
     """Adds the links of words; a mask has none but its own."""
-    exact = {place.unit: (place.start, place.end) for place in found.places}
     stood = [spot for _, _, spot in line.stood]
     for right, left in (piece for pair in pairs for piece in _pieces(found.text, line.text, *pair)):
-        if any(_meet(right, spot) for spot in exact.values()) or any(_meet(left, spot) for spot in stood):
-            continue
-        end = min(left[1], len(line.origin)) - 1
-        found.links.append((right, (line.origin[left[0]], line.origin[end] + 1)))
+        start, end = line.origin[left[0]], line.origin[min(left[1], len(line.origin)) - 1] + 1
+        met = sorted(
+            (place for place in found.places if _meet(right, (place.start, place.end))), key=lambda place: place.start
+        )
+        if met and start <= met[0].unit.start and met[-1].unit.end <= end:  # what is beside a mask in one word
+            sides = (
+                ((right[0], met[0].start), (start, met[0].unit.start)),
+                ((met[-1].end, right[1]), (met[-1].unit.end, end)),
+            )
+            found.links += [(one, other) for one, other in sides if one[0] < one[1] and other[0] < other[1]]
+        elif not met and not any(_meet(left, spot) for spot in stood):
+            found.links.append((right, (start, end)))
+    exact = {place.unit: (place.start, place.end) for place in found.places}
     found.links += [(spot, (mask.start, mask.end)) for mask, spot in exact.items()]
     found.links.sort()
 

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,16 @@ import uvicorn
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.documents.documents import Documents
+from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.glossaries import Glossaries
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.key_store import KeyStore
 from dragoman.services.http.listening import bind
 from dragoman.services.models.loaded_encoder import LoadedEncoder
+from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.origin import Origin
-from tests.services.endpoint.conftest import Stage
-from tests.services.endpoint.conftest import stage as stage  # a fixture
+from dragoman.services.settings import Limits
+from tests.services.endpoint.conftest import DETECTOR, Shouting, served
 
 
 class Lengths:
@@ -32,25 +33,36 @@ class Lengths:
         return np.array([[len(text), 0.5] for text in texts], np.float32)
 
 
-@pytest.fixture
-def url(stage: Stage, tmp_path: Path) -> Iterator[str]:
-    """The server's address."""
-    stage.endpoint.glossaries = Glossaries(KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}"))
-    encoder = LoadedEncoder(Lengths(), Origin("text-en-skipgram", "1", "run2", "def"))
-    batcher = Batcher(LoadedEncoder.encode)
-    batcher.start()
-    stage.endpoint.encoder = InferenceQueue("encoder", "Cannot make vectors", lambda: encoder, batcher)
-    documents = Documents(stage.endpoint, tmp_path / "documents")
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Endpoint]]:
+    """The server's address, and what answers there."""
+    folder, translator = tmp_path_factory.mktemp("endpoint"), Shouting()
+    translator.open.set()
+    model, encoder = served(translator), LoadedEncoder(Lengths(), Origin("text-en-skipgram", "1", "run2", "def"))
+    batchers = Batcher(LoadedModel.translate, limit=64, capacity=8), Batcher(LoadedEncoder.encode)
+    for batcher in batchers:
+        batcher.start()
+    queue = InferenceQueue("model", "Cannot translate text", lambda: model, batchers[0], timeout=10)
+    endpoint = Endpoint(queue, limits=Limits(characters=200, texts=4, alternatives=2, body=1000), detector=DETECTOR)
+    endpoint.glossaries = Glossaries(KeyStore(f"sqlite:///{folder / 'endpoint.db'}"))
+    endpoint.encoder = InferenceQueue("encoder", "Cannot make vectors", lambda: encoder, batchers[1])
+    documents = Documents(endpoint, folder / "documents")
     documents.start()
     listening = bind("127.0.0.1", 0)
-    app = create_app(stage.endpoint, documents)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    http = uvicorn.Server(uvicorn.Config(create_app(endpoint, documents), log_level="critical", lifespan="off"))
+    thread = threading.Thread(target=http.run, kwargs={"sockets": [listening]})
     thread.start()
-    while not server.started:
+    while not http.started:
         time.sleep(0.01)
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}", endpoint
+    http.should_exit = True
     thread.join(10)
     documents.stop()
-    batcher.stop(10)
+    for batcher in batchers:
+        batcher.stop(10)
+
+
+@pytest.fixture
+def url(server: tuple[str, Endpoint]) -> str:
+    """The server's address."""
+    return server[0]

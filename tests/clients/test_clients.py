@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.models.catalogue import Catalogue
 from tests.clients import __main__ as clients
 from tests.clients.__main__ import Question, find_server, show
 from tests.clients.checks import Outcome, Server, judge
 from tests.clients.node_clients import SCRIPTS, ask_node_clients
 from tests.clients.python_clients import CLIENTS, ask_python_clients
-from tests.services.endpoint.conftest import Stage
 from tests.services.endpoint.test_models import served
 
 NODE = Path(__file__).parents[2] / "node_modules"  # where `npm install` puts them in a checkout
@@ -33,14 +33,17 @@ def test_python_clients_get_what_the_server_says(url: str, name: str) -> None:
     assert [one for one in found if one.state != "ok"] == []
 
 
-def test_a_server_of_many_pairs_and_of_versions_by_weight_is_asked_as_any(url: str, stage: Stage) -> None:
+def test_a_server_of_many_pairs_and_of_versions_by_weight_is_asked_as_any(
+    server: tuple[str, Endpoint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, endpoint = server
     models = [served("de>en"), served("en>de", "1", 50), served("en>de", "2", 50)]
     models[2].reference = "canary"
-    stage.endpoint.models = Catalogue(models)
-    server = find_server(Question(url=url, source="en"), "The dog sees the man.")
-    assert server.expected == ["De1 The dog sees the man.", "De2 The dog sees the man."]
+    monkeypatch.setattr(endpoint, "models", Catalogue(models))
+    asked = find_server(Question(url=url, source="en"), "The dog sees the man.")
+    assert asked.expected == ["De1 The dog sees the man.", "De2 The dog sees the man."]
     for name in ("libretranslatepy", "mlflow"):
-        found = [one for _ in range(3) for one in ask_python_clients(server, [name])]
+        found = [one for _ in range(3) for one in ask_python_clients(asked, [name])]
         assert [one for one in found if one.state == "failed"] == []
 
 

@@ -7,18 +7,8 @@ from pathlib import Path
 
 import dragoman
 
-HEAVY = (
-    "numpy",
-    "torch",
-    "ray",
-    "mlflow",
-    "hydra",
-    "omegaconf",
-    "ctranslate2",
-    "httpx",
-    "dragoman.pipelines",
-    "dragoman.services",
-)
+LIBRARIES = ("numpy", "torch", "ray", "mlflow", "hydra", "omegaconf", "ctranslate2", "httpx")
+HEAVY = (*LIBRARIES, "dragoman.pipelines", "dragoman.services")
 
 
 def python(code: str, folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":

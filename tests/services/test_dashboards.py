@@ -91,7 +91,7 @@ def endpoint(bundle: Path, vectors: Path) -> Iterator[int]:
         queues.vectors(config, metrics) as words,
     ):
         metrics.show({"translation": translations, "vectors": words}, bundle)
-        with serving(create_endpoint(Endpoint(translations, words, Limits(), metrics=metrics))) as port:
+        with serving(create_endpoint(Endpoint(translations, words, Limits(), metrics=metrics, models=models))) as port:
             yield port
     metrics.telemetry.close()
 

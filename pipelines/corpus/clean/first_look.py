@@ -51,8 +51,7 @@ def look(config: CorpusConfig, sources: Sequence[Source], pair: str, vocabulary:
     Args:
         vocabulary: pieces that the tokenizer is to learn.
 
-    Raises:
-        UserError: a clear mistake; names the file, what was seen, and the setting that mends it.
+    Raises UserError: a clear mistake; names the file, what was seen, and the setting that mends it.
     """
     doubts: list[str] = []
     if config.check == "off":

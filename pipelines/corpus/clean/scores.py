@@ -61,8 +61,7 @@ def find_scorers(
         pairs: the languages of the corpus, or of each part of a mix.
         bundle_of: returns the directory of the bundle that a setting names, given the name and the setting.
 
-    Raises:
-        UserError: there is no such bundle, or it does not translate these languages in this direction.
+    Raises UserError: there is no such bundle, or it does not translate these languages in this direction.
     """
     if not named:
         return None

@@ -22,7 +22,7 @@ from dragoman.model.files import atomic_open
 from dragoman.model.text import letters
 from dragoman.model.text.words import WordRules
 from dragoman.pipelines.corpus.clean.block import block_path, load_block, load_facts, save_block
-from dragoman.pipelines.corpus.pack.counting import BoundedCounts, Entry, read_run
+from dragoman.pipelines.corpus.pack.counting import Entry, read_run, write_run
 from dragoman.pipelines.corpus.pack.packing import Piece, take_pairs
 from dragoman.pipelines.corpus.settings import PhrasesConfig
 
@@ -65,21 +65,19 @@ def count_pairs(task: PairCountingTask) -> tuple[Path, Path]:
     """Counts unless that was done before; returns the runs of words and of pairs."""
     if not task.words.exists():  # the words' run is made last
         outer = OuterWords(task.rules)
-        words, pairs = BoundedCounts(task.words), BoundedCounts(task.pairs)
+        words, pairs = Counter[str](), Counter[str]()
         for piece in task.pieces:
             texts = take_pairs(task.clean, task.plan, "train", piece)[0]
-            words.add(task.rules.count(texts))
+            words.update(task.rules.count(texts))
             strings: Counter[tuple[str, str]] = Counter()
             for text in texts:
                 strings.update(pairwise(task.rules.fold_case(text).split()))
-            found: Counter[str] = Counter()
             for pair, number in strings.items():
                 phrase = outer.phrase(*pair)
                 if phrase:
-                    found[phrase] += number
-            pairs.add(found)
-        pairs.finish()
-        words.finish()
+                    pairs[phrase] += number
+        write_run(task.pairs, sorted(pairs.items()))
+        write_run(task.words, sorted(words.items()))
     return task.words, task.pairs
 
 

@@ -48,8 +48,7 @@ def is_built_in(config: CorpusConfig) -> bool:
 def check_built_in(config: CorpusConfig, pair: str) -> None:
     """Refuses settings that a built-in corpus does not support.
 
-    Raises:
-        UserError: files, another language pair, or more pairs than there are.
+    Raises UserError: files, another language pair, or more pairs than there are.
     """
     given = [(f"corpus.{split}.{key}", name) for split in SPLITS for key, name in vars(getattr(config, split)).items()]
     for key, name in given:

@@ -1,32 +1,39 @@
-"""`corpus.fetch`: downloads files by URL and sha256 into `corpus.root`, each completely or not at all."""
+"""`corpus.fetch`: downloads files by URL and sha256 into `corpus.root`, each completely or not at all.
 
+A read timeout is no limit: a server that sends one byte per minute would hold a reader forever. So `minutes` ends a
+download wherever it waits: for a handshake, a head or a body."""
+
+import asyncio
 import hashlib
-import http.client
 import logging
 import ssl
-import urllib.error
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
+
+import httpx
 
 from dragoman.model.addresses import mask_address, mask_secrets
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.files import atomic_open, file_sha256
-from dragoman.pipelines.corpus.read.download import Deadline, content_length, open_url
+from dragoman.model.storage.places import local_path
 from dragoman.pipelines.corpus.settings import FetchFile
 
 SCHEMES = ("http", "https", "file")
+UPGRADE = ("http", "https")  # the only change of scheme that a redirect may make
+REDIRECTS = 10  # at most
+TIMEOUT = 60.0  # seconds without a byte
 _READ = 1 << 20  # bytes
-_OF_THE_NETWORK = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError)
 logger = logging.getLogger(__name__)
 
 
 def fetch(files: Sequence[FetchFile], root: str | None) -> None:
     """Downloads files that are missing or have another content.
 
-    Raises:
-        UserError: no `corpus.root`, a forbidden scheme or name, a server that does not send the file in time, or a
-            content that does not match the sha256; names the key.
+    Raises UserError: no `corpus.root`, a forbidden scheme or name, a server that does not send the file in time, or a
+    content that does not match the sha256; names the key.
     """
     if files and not root:
         raise UserError("corpus.root: needed for corpus.fetch; give the folder to download into")
@@ -50,12 +57,12 @@ def _fetch_one(entry: FetchFile, root: Path, key: str) -> None:
         return
     logger.info(f"fetching {shown}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with Deadline(60 * entry.minutes) as deadline:
-        try:
-            _download(entry, path, deadline, key)
-        except (*_OF_THE_NETWORK, ValueError) as problem:
-            reason = f"not there within {key}.minutes={entry.minutes:g}" if deadline.passed else str(problem)
-            raise UserError(f"{key}.url: {shown}: cannot be fetched ({mask_secrets(reason, entry.url)})") from None
+    try:
+        _run(_download(entry, path, key))
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as problem:
+        late = isinstance(problem, TimeoutError)
+        reason = f"not there within {key}.minutes={entry.minutes:g}" if late else str(problem)
+        raise UserError(f"{key}.url: {shown}: cannot be fetched ({mask_secrets(reason, entry.url)})") from None
 
 
 def _place(file: str, root: Path, key: str) -> Path:
@@ -71,21 +78,51 @@ def _place(file: str, root: Path, key: str) -> Path:
     return path
 
 
-def _download(entry: FetchFile, path: Path, deadline: Deadline, key: str) -> None:
-    digest, expected_digest = hashlib.sha256(), entry.sha256.lower()
-    with open_url(entry.url, deadline) as answer, atomic_open(path) as file:
-        expected = content_length(answer.headers)
-        size = 0
-        while not deadline.passed and (block := answer.read(_READ)):
-            digest.update(block)
-            file.write(block)
-            size += len(block)
-        if deadline.passed:
-            raise TimeoutError
-        if expected is not None and size != expected:
-            raise ConnectionError(f"broke off after {size:,} of {expected:,} bytes; try again")
-        if digest.hexdigest() != expected_digest:
-            found = digest.hexdigest()
+async def _download(entry: FetchFile, path: Path, key: str) -> None:
+    digest, expected = hashlib.sha256(), entry.sha256.lower()
+    with atomic_open(path) as file:
+        async with asyncio.timeout(60 * entry.minutes):
+            async for block in _blocks(entry.url):
+                digest.update(block)
+                file.write(block)
+        if (found := digest.hexdigest()) != expected:
             raise UserError(
-                f"{key}.sha256: {mask_address(entry.url)} gives another file: expected {expected_digest}, got {found}"
+                f"{key}.sha256: {mask_address(entry.url)} gives another file: expected {expected}, got {found}"
             )
+
+
+async def _blocks(url: str) -> AsyncIterator[bytes]:
+    """Yields the bytes at `url`; a password goes to its own host only."""
+    if urlsplit(url).scheme == "file":
+        with local_path(url).open("rb") as file:
+            while block := file.read(_READ):
+                yield block
+        return
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs addresses with their secrets
+    plain = {"Accept-Encoding": "identity"}
+    async with httpx.AsyncClient(verify=ssl.create_default_context(), timeout=TIMEOUT, headers=plain) as client:
+        request = client.build_request("GET", url)
+        for _ in range(REDIRECTS):
+            answer = await client.send(request, stream=True)
+            if answer.next_request is None:
+                break
+            await answer.aclose()
+            schemes = request.url.scheme, answer.next_request.url.scheme
+            if len(set(schemes)) > 1 and schemes != UPGRADE:
+                raise ValueError(f"redirected from {schemes[0]} to {schemes[1]}, which is not allowed")
+            request = answer.next_request
+        if not answer.is_success:
+            raise ValueError(f"the server answers {answer.status_code} {answer.reason_phrase}")
+        async for block in answer.aiter_raw(_READ):
+            yield block
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Runs `work` to its end, also where an event loop runs already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(work)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, work).result()

@@ -46,8 +46,7 @@ def find_tokenizer(
         folder_of: returns the local folder of a place.
         bundle_of: returns the directory of the bundle that a setting names, given the name and the setting.
 
-    Raises:
-        UserError: nothing has that name, or the tokenizer has another type or other languages.
+    Raises UserError: nothing has that name, or the tokenizer has another type or other languages.
     """
     wanted = settings.same_as
     if wanted is None:

@@ -35,9 +35,8 @@ Row = tuple[int, Any, Any]  # line (from 1), text or words, label or tags
 def labelled_sources(config: CorpusConfig, pair: str, folder: Path) -> list[Source]:
     """Writes the corpus files' texts and labels as lines into `folder`; returns them as a Moses corpus' sources.
 
-    Raises:
-        UserError: a file that does not exist or is of another form; with `corpus.on_error=raise` also a record without
-            a label, or with another number of words than of tags, named.
+    Raises UserError: a file that does not exist or is of another form; with `corpus.on_error=raise` also a record
+    without a label, or with another number of words than of tags, named.
     """
     folder.mkdir(parents=True, exist_ok=True)
     found = []
@@ -84,8 +83,7 @@ def _write_lines(files: Sequence[Path], rows: Sequence[tuple[str, str]]) -> None
 def _record(config: CorpusConfig, text: Any, label: Any) -> tuple[str, str]:
     """Returns text and label as lines.
 
-    Raises:
-        ValueError: a part is missing or empty, tags and words are not of one number, or a label is no number.
+    Raises ValueError: a part is missing or empty, tags and words are not of one number, or a label is no number.
     """
     form, task = config.clean.form, config.labels
     if task == "tags":

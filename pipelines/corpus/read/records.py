@@ -66,8 +66,7 @@ def encodings_of(config: CorpusConfig) -> tuple[str, ...]:
 
     An encoding of lines must contain ASCII unchanged, because only then does a byte 0x0A end a line.
 
-    Raises:
-        UserError: an encoding that is not known, or not of that kind.
+    Raises UserError: an encoding that is not known, or not of that kind.
     """
     if config.encoding_is_wide:
         return ("utf-8",)

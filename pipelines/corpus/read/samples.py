@@ -27,8 +27,8 @@ SHOWN = 5  # broken samples to name
 def as_lines(config: CorpusConfig, pair: str, folder: Path) -> CorpusConfig:
     """Returns the corpus with its tars' samples as JSON Lines (text: lines) in `folder`, one input file per tar.
 
-    Raises:
-        UserError: a damaged tar; with `corpus.on_error=raise` also a sample that lacks a side or is not UTF-8, named.
+    Raises UserError: a damaged tar; with `corpus.on_error=raise` also a sample that lacks a side or is not UTF-8,
+    named.
     """
     text = "-" not in pair
     folder.mkdir(parents=True, exist_ok=True)
@@ -93,9 +93,7 @@ def _lines(config: CorpusConfig, pair: str, path: Path) -> Iterator[str]:
 def _side(members: dict[str, bytes], record: object, extensions: tuple[str, ...], fields: tuple[str, ...]) -> str:
     """Returns one side of a sample, without white space around it.
 
-    Raises:
-        KeyError: the side is missing; names the expected members and fields.
-        ValueError: it is not UTF-8.
+    Raises KeyError: the side is missing; names the expected members and fields. Raises ValueError: it is not UTF-8.
     """
     for extension in extensions:
         if extension in members:

@@ -39,8 +39,7 @@ def read_json(path: Path) -> Any:
 def claim_directory(directory: Path) -> Iterator[None]:
     """Makes the shard directory if needed, and locks it against a second `shard` during the block.
 
-    Raises:
-        UserError: it cannot be made, holds other files, or another process shards into it.
+    Raises UserError: it cannot be made, holds other files, or another process shards into it.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)

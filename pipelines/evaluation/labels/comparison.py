@@ -14,8 +14,7 @@ from dragoman.pipelines.evaluation.significance import Significance, mcnemar, pa
 def compare(baseline: LabelEvaluation, candidate: LabelEvaluation, samples: int = 1000) -> Significance:
     """Returns the difference and its probability by chance.
 
-    Raises:
-        UserError: models of different tasks, or evaluated on other texts.
+    Raises UserError: models of different tasks, or evaluated on other texts.
     """
     if baseline.task != candidate.task:
         raise UserError(f"a model of {candidate.task} and a model of {baseline.task} cannot be compared")

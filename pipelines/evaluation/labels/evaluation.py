@@ -162,8 +162,7 @@ def evaluate_label_bundle(
 ) -> LabelEvaluation:
     """Labels the held-out texts of `split` in the shard directory and scores the answers; `texts` 0 means all.
 
-    Raises:
-        UserError: no such split, shards of other labels, or a text that is too long.
+    Raises UserError: no such split, shards of other labels, or a text that is too long.
     """
     lines, truth = held_out(shards, split, (bundle.language, LABELS), texts)
     if not lines:

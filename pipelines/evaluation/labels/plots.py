@@ -1,25 +1,9 @@
 """Pictures of an evaluation of labels: the confusion matrix, calibration, numbers against the truth."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation
-from dragoman.pipelines.tracking.plots import (
-    BLUE,
-    GREY,
-    ORANGE,
-    Axes,
-    Figure,
-    Points,
-    clean,
-    draw_panels,
-    finish,
-    line,
-    noisy,
-    pace,
-    panels,
-)
+from dragoman.pipelines.tracking.plots import BLUE, GREY, ORANGE, Figure, clean, panels
 
 MOST = 30  # labels in the confusion matrix, the most frequent ones
 WRITTEN = 18  # labels up to which its numbers are written
@@ -92,14 +76,3 @@ def numbers(evaluation: LabelEvaluation) -> Figure:
     axis.set_ylabel("found")
     clean(axis)
     return figure
-
-
-def curves(metrics: Mapping[str, Points], title: str, unit: str) -> Figure | None:
-    """Plots loss, learning rate and speed over the steps; None if nothing was measured."""
-
-    def loss(axis: Axes) -> None:
-        noisy(axis, metrics.get("nll", ()), BLUE, "training")
-        line(axis, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
-        finish(axis, "Loss", unit)
-
-    return draw_panels(metrics, {("nll", "valid_loss"): loss, **pace("labels per second", metrics)}, title)

@@ -21,9 +21,8 @@ def compare(baseline: TextEvaluation, candidate: TextEvaluation, samples: int = 
     The p-value counts how often the resampled difference, centred on its mean, is as large as the observed one; one is
     added to both counts, as in sacreBLEU, so it is never 0.
 
-    Raises:
-        UserError: models of different kinds or languages, of differently normalised texts (case, punctuation), or
-            masked models that predict different tokens.
+    Raises UserError: models of different kinds or languages, of differently normalised texts (case, punctuation), or
+    masked models that predict different tokens.
     """
     if (baseline.kind, baseline.language) != (candidate.kind, candidate.language):
         raise UserError(

@@ -198,8 +198,7 @@ def evaluate_text_bundle(
     `stride`: tokens that a network with a bounded context scores at a time, the rest being context; 0: half of it.
     `records` 0 means all.
 
-    Raises:
-        UserError: no such split or language, a stride that does not fit.
+    Raises UserError: no such split or language, a stride that does not fit.
     """
     lines = Lines(held_out_lines(shards, split, bundle.language, records), bundle.tokenizer)
     begin = time.perf_counter()

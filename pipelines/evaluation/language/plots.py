@@ -1,46 +1,14 @@
 """Plots of a language model: its training curves, and its surprise along a held-out text."""
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
 from dragoman.pipelines.evaluation.language.evaluation import TextEvaluation
-from dragoman.pipelines.tracking.plots import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    Axes,
-    Figure,
-    Points,
-    clean,
-    draw_panels,
-    finish,
-    line,
-    noisy,
-    pace,
-    panels,
-)
+from dragoman.pipelines.tracking.plots import BLUE, GREY, ORANGE, Figure, clean, panels
 
 BINS = 60
 RUNNING = 50  # records in the running mean, at least
-
-
-def curves(metrics: Mapping[str, Points], title: str) -> Figure | None:
-    """Plots loss, perplexity, learning rate and speed over the steps: one panel per measured one; None if none."""
-
-    def loss(axis: Axes) -> None:
-        noisy(axis, metrics.get("nll", ()), BLUE, "training")
-        line(axis, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
-        finish(axis, "Negative log-likelihood", "nats per token")
-
-    def perplexity(axis: Axes) -> None:
-        line(axis, metrics.get("valid_perplexity", ()), GREEN, "validation", marker="o")
-        finish(axis, "Perplexity", "of a token")
-
-    drawn = {("nll", "valid_loss"): loss, ("valid_perplexity",): perplexity, **pace("tokens per second", metrics)}
-    return draw_panels(metrics, drawn, title)
 
 
 def surprise_by_line(evaluation: TextEvaluation) -> Figure | None:

@@ -50,8 +50,7 @@ class Comet:
     def __init__(self, folder: Path, device: torch.device) -> None:
         """Opens the folder.
 
-        Raises:
-            UserError: transformers is missing, a file is missing or a pickle, or the model is of another kind.
+        Raises UserError: transformers is missing, a file is missing or a pickle, or the model is of another kind.
         """
         self.hparams = read_hparams(folder)
         opened = open_folder(KEY, folder, "xlm-roberta", add_pooling_layer=False)

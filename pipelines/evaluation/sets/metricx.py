@@ -40,8 +40,7 @@ class MetricX:
     def __init__(self, path: Path, form: MetricXForm, device: torch.device) -> None:
         """Opens the folder.
 
-        Raises:
-            UserError: transformers is missing, a file is missing or a pickle, or the model is of another kind.
+        Raises UserError: transformers is missing, a file is missing or a pickle, or the model is of another kind.
         """
         opened = open_folder(KEY, path, "mt5")
         self.tokenizer = opened.tokenizer

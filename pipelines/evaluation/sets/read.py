@@ -74,8 +74,7 @@ def read_sets(
 
     `local` turns a place into the path of its files on this machine.
 
-    Raises:
-        UserError: a file is missing, has no lines, or its lines do not fit; names key, file and line.
+    Raises UserError: a file is missing, has no lines, or its lines do not fit; names key, file and line.
     """
     found = []
     for name, value in wanted.items():

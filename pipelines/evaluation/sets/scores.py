@@ -73,8 +73,7 @@ def score_set(
     """Returns the scores of a system's translations of a set; `language` is the target's. `judges` are the learned
     metrics by name; a set's score is the mean of its lines'.
 
-    Raises:
-        UserError: an unknown tokeniser, or one that is not installed.
+    Raises UserError: an unknown tokeniser, or one that is not installed.
     """
     quieten()
     name, rows = tokeniser(tokenize, language), range(len(one.sources))

@@ -104,12 +104,7 @@ def tasks(baseline: Embeddings, candidate: Embeddings, sets: Sets, restrict: int
 
 
 def significance(
-    baseline: Embeddings,
-    candidate: Embeddings,
-    sets: Sets,
-    restrict: int,
-    metric: Metric = "auto",
-    samples: int = 1000,
+    baseline: Embeddings, candidate: Embeddings, sets: Sets, restrict: int, metric: Metric = "auto", samples: int = 1000
 ) -> Significance:
     """Tests whether the candidate is better, by paired bootstrap resampling (Koehn 2004) over the words both have.
 
@@ -118,8 +113,7 @@ def significance(
     as in `metrics.paired_bootstrap`: how often a resampled difference is further from their mean than the observed
     difference is from 0.
 
-    Raises:
-        UserError: no words in common, or no pairs and questions for the metric.
+    Raises UserError: no words in common, or no pairs and questions for the metric.
     """
     baseline, candidate = restrict_to_shared_words([baseline, candidate])
     found = tasks(baseline, candidate, sets, restrict)
@@ -172,8 +166,7 @@ def method_table(
 ) -> dict[str, dict[str, float | None]]:
     """Returns task -> name -> score over the words that all have: similarity, analogies, retrieval, and their means.
 
-    Raises:
-        UserError: no word in common.
+    Raises UserError: no word in common.
     """
     found = {
         name: evaluate_embeddings(embeddings, settings, sets, records).scores()

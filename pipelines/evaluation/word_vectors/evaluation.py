@@ -95,8 +95,7 @@ class VectorsEvaluation:
 def read_sets(settings: EvaluateVectors) -> Sets:
     """Reads the files of the settings; none if there is no root.
 
-    Raises:
-        UserError: a file is missing or malformed (named), or two have the same name.
+    Raises UserError: a file is missing or malformed (named), or two have the same name.
     """
     root = settings.root
     if root is None:
@@ -143,8 +142,7 @@ def evaluate_embeddings(
 
     `sets`: the result of `read_sets`, if available.
 
-    Raises:
-        UserError: a file that cannot be read (named).
+    Raises UserError: a file that cannot be read (named).
     """
     begin = time.perf_counter()
     sets = read_sets(settings) if sets is None else sets

@@ -37,10 +37,7 @@ FEWEST = 3  # words needed for a picture
 
 
 def all_pictures(
-    embeddings: Embeddings,
-    evaluation: VectorsEvaluation,
-    sets: Sets,
-    words: Sequence[str] = (),
+    embeddings: Embeddings, evaluation: VectorsEvaluation, sets: Sets, words: Sequence[str] = ()
 ) -> dict[str, Figure]:
     """Returns name -> figure for everything that can be drawn; always draws `words`."""
     drawn = drawn_words(embeddings, sets, words)
@@ -228,9 +225,5 @@ def bars(axis: Axes, table: Mapping[str, Mapping[str, float | None]], notes: Seq
     axis.tick_params(axis="y", labelsize=6.5)
     axis.grid(axis="y", visible=False)
     if len(labels) > 1:
-        beyond: Any = {
-            "loc": "lower left",
-            "bbox_to_anchor": (0.0, 1.0),
-            "ncols": 5,
-        }  # above the bars, not over them
+        beyond: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 5}  # above the bars, not over them
         axis.legend(frameon=False, fontsize=7, borderaxespad=0.2, columnspacing=1.0, handlelength=1.2, **beyond)

@@ -118,8 +118,7 @@ def held_out(directory: Path, side: str | None = None) -> list[list[str]]:
 
     At most RECORDS, the last ones with SHORTEST words or more; longer ones are cut to LONGEST words.
 
-    Raises:
-        UserError: no shards, or two languages and no `side`.
+    Raises UserError: no shards, or two languages and no `side`.
     """
     reader = ShardReader(directory, "train")
     for split in ("test", "valid"):

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dragoman.model.errors import UserError
-from dragoman.services.texts.glossary import LONGEST, MOST_TERMS
-from dragoman.services.texts.tbx import read_tbx
+from dragoman.services.texts.glossary import LONGEST, MOST_TERMS, read_tbx
 
 MOST_LINES = 2 * MOST_TERMS
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")

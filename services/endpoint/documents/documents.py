@@ -1,6 +1,7 @@
 """The documents of the endpoint: taken, asked for, given out. A thread translates them (worker.py)."""
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from dragoman.services.endpoint.translation import Question
 from dragoman.services.texts.documents.kinds import KINDS, ending_of
 
 MOST_CHARACTERS = 1_000_000
+logger = logging.getLogger(__name__)
 DISABLED = "Files translation are disabled on this server."  # LibreTranslate's words
 
 
@@ -81,7 +83,7 @@ class Documents:
 
         Raises:
             HTTPException: 400 the document cannot be read or its languages are not served, 403 none is translated here,
-                413 it is too long, 429 too many are kept; or the key's limits are reached.
+                413 it is too long, 429 too many are kept, 503 it cannot be stored; or the key's limits are reached.
         """
         jobs, limits = self.jobs, self.endpoint.limits
         name = PurePath(name.replace("\\", "/")).name
@@ -117,7 +119,14 @@ class Documents:
                 message = "Slowdown: too many documents are kept: try again in 60 s"
                 raise HTTPException(429, message, {"Retry-After": "60"})
             self.endpoint.keys.charge(key, characters, (question.source or question.target, question.target))
-            handle = jobs.add(job, content)
+            try:
+                handle = jobs.add(job, content)
+            except OSError as problem:
+                self.endpoint.keys.give_back(key, characters)
+                logger.error("a document could not be stored: %s", problem)
+                raise HTTPException(
+                    503, "The document cannot be stored: try again later", {"Retry-After": "60"}
+                ) from None
         self.worker.wake()
         return handle
 

@@ -81,11 +81,15 @@ class Jobs:
             yield from (path.name for path in self.folder.iterdir() if _is_id(path.name))
 
     def add(self, job: Job, content: bytes) -> Handle:
-        """Stores a new job with its document."""
+        """Stores a new job with its document; OSError leaves nothing of it."""
         identity = secrets.token_hex(ID // 2).upper()
-        self.place(identity).mkdir(mode=0o700, parents=True)
-        atomic_write(self.source(identity), content)
-        self.save(identity, job)
+        try:
+            self.place(identity).mkdir(mode=0o700, parents=True)
+            atomic_write(self.source(identity), content)
+            self.save(identity, job)
+        except OSError:
+            self.delete(identity)
+            raise
         return Handle(identity, job.secret)
 
     def waiting(self) -> list[str]:

@@ -1,19 +1,35 @@
-"""Reads and writes documents in child processes, because a stranger's file may take any time and memory."""
+"""Reads, prepares and writes documents in child processes, because a stranger's file may take any time and memory."""
 
+import asyncio
 import base64
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from dragoman.model.errors import ServiceError
 from dragoman.services.subprocesses.pool import Pool, TooLongError
-from dragoman.services.texts.documents.document import DocumentError, Passage
-from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.documents.document import DocumentError
 
 MODULE = "dragoman.services.endpoint.documents.reading_worker"
-COMPUTING = 20.0  # CPU seconds to read, check or write a document
-PROCESSES = 3  # at most; one client never holds the last one
+COMPUTING = 20.0  # CPU seconds to read or write a document, or to prepare a group of its passages
+AT_ONCE = 2  # documents in translation, each with a process of its own
+PROCESSES = AT_ONCE + 2  # at most; one client never holds the last one
+Reply = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class GoneError(ServiceError):
+    """The process has ended in the middle of a document: it was killed, or has crashed."""
+
+
+class Translated(NamedTuple):
+    """A translated document."""
+
+    content: bytes
+    notes: list[str]  # what its owner has to be told
+    characters: int
 
 
 @dataclass
@@ -29,32 +45,56 @@ class Reading:
             DocumentError: it cannot be read, or takes too much time or memory.
             ServiceError: the process has gone, or the server stops.
         """
-        return int(self._ask("count", name, content, owner, most=most)["count"])
+        question = {"do": "count", "name": name, "content": base64.b64encode(content).decode(), "most": most}
+        with _limits_named():
+            return int(_read(self.pool.ask(question, owner), "count"))
 
-    def read(self, name: str, content: bytes, owner: str) -> tuple[list[Passage], list[str]]:
-        """Returns a document's passages, and what its owner has to be told. Raises as `count`."""
-        found = self._ask("read", name, content, owner)["read"]
-        return [Passage(text, _options(values)) for text, values in found["passages"]], list(found["notes"])
+    async def translate(
+        self, name: str, content: bytes, terms: dict[str, str] | None, language: str, owner: str, reply: Reply
+    ) -> Translated:
+        """Returns a document in another language; `reply` answers what its process asks for (`translating.py`).
 
-    def write(self, name: str, content: bytes, texts: Sequence[str], language: str, owner: str) -> bytes:
-        """Returns a document with texts in the place of its passages. Raises as `count`."""
-        found = self._ask("write", name, content, owner, texts=list(texts), language=language)
-        return base64.b64decode(found["write"])
+        Raises:
+            DocumentError, ServiceError: as `count`; and as `reply`.
+        """
+        question = {
+            "do": "translate",
+            "name": name,
+            "content": base64.b64encode(content).decode(),
+            "terms": terms,
+            "language": language,
+        }
+        async with self._session(owner) as ask:
+            with _limits_named():
+                line = await ask(question)
+                while line and "asks" in (values := json.loads(line)):
+                    line = await ask(await reply(values["asks"]))
+        found = _read(line, "translate")
+        return Translated(base64.b64decode(found["content"]), list(found["notes"]), int(found["characters"]))
 
-    def _ask(self, do: str, name: str, content: bytes, owner: str, **more: Any) -> dict[str, Any]:
-        question = {"do": do, "name": name, "content": base64.b64encode(content).decode(), **more}
-        try:
-            line = self.pool.ask(question, owner)
-        except TooLongError as limit:
-            raise DocumentError(f"it takes more than {limit}") from None
-        answer: dict[str, Any] = json.loads(line) if line else {"failed": "it has gone"}
-        if "refused" in answer:
-            raise DocumentError(answer["refused"])
-        if do not in answer:
-            raise ServiceError(f"the process that reads documents failed: {answer.get('failed')}")
-        return answer
+    @contextlib.asynccontextmanager
+    async def _session(self, owner: str) -> AsyncIterator[Callable[[dict[str, Any]], Awaitable[str]]]:
+        """Yields what asks one process; beside the event loop, which waits for none."""
+        with ExitStack() as stack:
+            ask = await asyncio.to_thread(stack.enter_context, self.pool.session(owner))
+            yield lambda question: asyncio.to_thread(ask, json.dumps(question))
 
 
-def _options(values: dict[str, Any]) -> TextOptions:
-    plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-    return TextOptions(**plain)
+@contextlib.contextmanager
+def _limits_named() -> Iterator[None]:
+    try:
+        yield
+    except TooLongError as limit:
+        raise DocumentError(f"it takes more than {limit}") from None
+
+
+def _read(line: str, do: str) -> Any:
+    """Returns what a process answers. Raises as `Reading.count`."""
+    if not line:
+        raise GoneError("the process that reads documents has ended")
+    answer: dict[str, Any] = json.loads(line)
+    if "refused" in answer:
+        raise DocumentError(answer["refused"])
+    if do not in answer:
+        raise ServiceError(f"the process that reads documents failed: {answer.get('failed')}")
+    return answer[do]

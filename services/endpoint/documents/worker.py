@@ -9,33 +9,32 @@ import dataclasses
 import logging
 import threading
 from asyncio import AbstractEventLoop, Event, Task
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write
+from dragoman.model.inference.losses import Losses
 from dragoman.services.endpoint.batcher import EngineStoppedError, TooManyTokensError
 from dragoman.services.endpoint.documents.jobs import Job, Jobs
 from dragoman.services.endpoint.documents.patient_queue import PatientQueue
-from dragoman.services.endpoint.documents.reading import Reading
+from dragoman.services.endpoint.documents.reading import AT_ONCE, GoneError, Reading
+from dragoman.services.endpoint.documents.translating import plain_values
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.fair_queue import PRIORITIES
 from dragoman.services.endpoint.keys import Key
 from dragoman.services.endpoint.route_translator import RouteTranslator
+from dragoman.services.models.catalogue import Route
 from dragoman.services.subprocesses.pool import PoolClosedError
-from dragoman.services.texts.documents.document import DocumentError, Passage
-from dragoman.services.texts.glossary import Glossary
+from dragoman.services.texts.documents.document import DocumentError
 from dragoman.services.texts.known import Known
-from dragoman.services.texts.prepare import spoken_text
+from dragoman.services.texts.stand_ins import stand_ins_of
 
-AT_ONCE = 2  # jobs
 ATTEMPTS = 3  # at a document that the server does not survive
 EVERY = 2.0  # seconds between two looks for jobs of other processes
 BEHIND = 4  # steps of priority behind a request
-GROUP = 8000  # characters of the passages that are translated together, about
-SAMPLE = 2000  # characters that tell a document's language
 SAME = "Source and target language are equal."  # DeepL's words
 KNOWN = (UserError, HTTPException, TooManyTokensError)  # their messages are for the owner
 logger = logging.getLogger(__name__)
@@ -112,11 +111,9 @@ class DocumentWorker:
         self.jobs.save(identity, job)
         try:
             if job.attempts > ATTEMPTS:
-                raise DocumentError(f"{job.name}: the server has ended {ATTEMPTS} times while it translated it")
+                raise DocumentError(f"{job.name}: the server or its process has ended {ATTEMPTS} times over it")
             content, client = self.jobs.source(identity).read_bytes(), job.digest or identity
-            passages, job.notes = await asyncio.to_thread(self.reading.read, job.name, content, client)
-            texts = await self._translate(identity, job, passages)
-            written = await asyncio.to_thread(self.reading.write, job.name, content, texts, job.target, client)
+            written = await self._translate(identity, job, content, client)
             atomic_write(self.jobs.result(identity), written)
             job.status, job.share = "done", 1.0
         except (EngineStoppedError, PoolClosedError, asyncio.CancelledError):  # the server stops
@@ -124,6 +121,9 @@ class DocumentWorker:
             with contextlib.suppress(DocumentError):
                 self.jobs.save(identity, job)
             raise
+        except GoneError:  # begun again, as after the end of a server
+            logger.warning("the process of a document has ended, attempt %d of %d", job.attempts, ATTEMPTS)
+            return
         except Exception as problem:
             if not self.jobs.place(identity).exists():  # deleted by its owner
                 return
@@ -137,66 +137,73 @@ class DocumentWorker:
         self.jobs.source(identity).unlink(missing_ok=True)
         self.jobs.save(identity, job)
 
-    async def _translate(self, identity: str, job: Job, passages: Sequence[Passage]) -> list[str]:
-        """Returns the texts of a document's passages."""
-        source = job.source
-        if source is None:
-            source = await asyncio.to_thread(self._detect, job, passages)
-        if self.endpoint.served().is_one(source, job.target):
-            raise UserError(SAME)
-        self.endpoint.keys.allow(_payer(job), [source])
-        route = await self.endpoint.find(source, job.target, job.version)
+    async def _translate(self, identity: str, job: Job, content: bytes, client: str) -> bytes:
+        """Returns the translated document, which another process reads, prepares and writes."""
         # not in the turn of the key's own requests, which would wait for them
         queue = PatientQueue(
             self.endpoint.queue().batcher, max(PRIORITIES[0], job.priority - BEHIND), f"documents {job.digest}"
         )
         translator = RouteTranslator(queue.ask, self.endpoint.metrics, self.endpoint.longest, self.endpoint.models)
-        glossary = Glossary(job.terms) if job.terms else None
-        known = None if route.via else await asyncio.to_thread(self._known, job, source)  # not the middle language's
-        texts: list[str] = []
-        broken = 0
-        for group in groups(passages):
-            options = [dataclasses.replace(passage.options, glossary=glossary, known=known) for passage in group]
-            answers = await translator.translate(route, [passage.text for passage in group], options)
-            texts += [answer.text for answer in answers]
-            broken += sum(not answer.report.get("complete", True) for answer in answers)
-            job.share = len(texts) / len(passages)
-            self.jobs.save(identity, job)
-        if broken:
-            job.notes = [*job.notes, f"passages that lost something, or stay as they were: {broken} of {len(texts)}"]
-        self.endpoint.metrics.translated(job.characters, sum(map(len, texts)))
-        return texts
+        reply = _Replies(self, identity, job, translator).reply
+        found = await self.reading.translate(job.name, content, job.terms, job.target, client, reply)
+        job.notes = found.notes
+        self.endpoint.metrics.translated(job.characters, found.characters)
+        return found.content
 
-    def _known(self, job: Job, source: str) -> Known | None:
-        """Returns the known translations that a document's owner may use."""
-        self.endpoint.memory.look()
-        return self.endpoint.memory.all(source, job.target, job.owner)
 
-    def _detect(self, job: Job, passages: Sequence[Passage]) -> str:
-        """Returns the language of a document's beginning."""
-        sample, sources = "", self.endpoint.served().sources(job.target)
-        for passage in passages:
-            sample += spoken_text(passage.text[:SAMPLE], passage.options) + "\n"
-            if len(sample) > SAMPLE:
-                break
-        found = self.endpoint.detector.detect(sample, sources)
-        return found.language or sources[0]
+@dataclass
+class _Replies:
+    """Answers what the process that prepares a document asks for."""
+
+    worker: DocumentWorker
+    identity: str
+    job: Job
+    translator: RouteTranslator
+    route: Route = field(default_factory=lambda: Route(()))
+    known: Known | None = None
+
+    async def reply(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Returns what one question asks for; `translating.py` has them all."""
+        if "lines" in question:
+            served = self.route.models[question["model"]]
+            asked = question["lines"], question["nbest"], question["aligned"]
+            return {"translations": [plain_values(one) for one in await self.translator.ask_model(served, *asked)]}
+        if "sample" in question:
+            return await self._route(question["sample"])
+        if "stand_ins" in question:
+            return dataclasses.asdict(await asyncio.to_thread(stand_ins_of, self.route.models[question["stand_ins"]]))
+        if "losses" in question:
+            self.worker.endpoint.metrics.lose([Losses(**question["losses"])], [question["lost"]])
+        elif "share" in question:
+            self.job.share = question["share"]
+            self.worker.jobs.save(self.identity, self.job)
+        elif self.known is not None:
+            exact = "exact" in question
+            find = self.known.exact if exact else self.known.similar
+            return {"match": await asyncio.to_thread(find, question["exact" if exact else "similar"])}
+        return {}
+
+    async def _route(self, sample: str) -> dict[str, Any]:
+        """Returns the facts of the models for a document that begins so."""
+        endpoint, job = self.worker.endpoint, self.job
+        source = job.source
+        if source is None:
+            sources = endpoint.served().sources(job.target)
+            source = (await asyncio.to_thread(endpoint.detector.detect, sample, sources)).language or sources[0]
+        if endpoint.served().is_one(source, job.target):
+            raise UserError(SAME)
+        endpoint.keys.allow(_payer(job), [source])
+        self.route = await endpoint.find(source, job.target, job.version)
+        if not self.route.via:  # not the middle language's
+            await asyncio.to_thread(endpoint.memory.look)
+            self.known = endpoint.memory.all(source, job.target, job.owner)
+        models = [
+            {"source": one.source, "target": one.target, "marks_capitals": one.marks_capitals}
+            for one in self.route.models
+        ]
+        return {"models": models, "longest": endpoint.longest, "known": self.known is not None}
 
 
 def _payer(job: Job) -> Key:
     """Returns the key that pays for a job."""
     return Key(digest=job.digest, languages=None if job.languages is None else tuple(job.languages))
-
-
-def groups(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
-    """Yields the passages in groups of about GROUP characters."""
-    group: list[Passage] = []
-    size = 0
-    for passage in passages:
-        if group and size + len(passage.text) > GROUP:
-            yield group
-            group, size = [], 0
-        group.append(passage)
-        size += len(passage.text)
-    if group:
-        yield group

@@ -41,7 +41,7 @@ HEADERS = {
     **{"Content-Security-Policy": POLICY, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
     **{"Referrer-Policy": "same-origin", "X-Frame-Options": "DENY", "Vary": "Accept"},
 }
-ALTERNATIVES = 3  # that the page asks for
+ALTERNATIVES, OTHERS = 3, 5  # that the page asks for: of a translation, and at one of its words
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
         languages = [(code, language_name(code), list(targets)) for code, targets in served.targets().items()]
         models = list(served.cards())
         context |= {"languages": languages, "models": models, "endpoint": endpoint, "glossaries": await glossaries()}
+        context["others"] = min(OTHERS, endpoint.limits.alternatives)
         return render("page.html", status, values, **context)
 
     async def glossaries() -> Sequence[Glossary]:

@@ -13,17 +13,22 @@ from dragoman.services.jobs.client.settings import JobsConfig
 ROLES = ("metrics", "viewer", "submitter", "admin")
 RULES = ("succeeded", "failed", "stopped", "newest", "most", "runs", "limit")  # service.keep's, and the length
 TIMES = {"SINCE": table.at("created"), "ENDS": table.at("expires"), "LAST USED": table.at("used")}  # of a token
+PROJECT = "project "  # begins the name of a project's account
 NO_BOUND = ("none", "null")
 BOUNDS = ("cpus", "gpus", "jobs")  # of a quota
 
 
 def quota(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Lists the quotas, or sets one: OWNER cpus=N gpus=N jobs=N; what is not named becomes unlimited."""
+    """Lists the quotas, or sets one: OWNER, or "project NAME", cpus=N gpus=N jobs=N; what is not named is unlimited."""
     names, values = split("quota", words, BOUNDS)
     if names:
         if len(names) > 1 or not values:
             raise UserError("say whose and what: dragoman quota OWNER cpus=8 gpus=none")
-        service.set_quota(names[0], **bounds_of(values))
+        project = names[0].removeprefix(PROJECT)
+        if project != names[0]:
+            service.set_project_quota(project, **bounds_of(values))
+        else:
+            service.set_quota(names[0], **bounds_of(values))
     elif values:
         raise UserError("say whose: dragoman quota OWNER cpus=8 gpus=none")
     bounds = {key.upper(): _shown(key) for key in BOUNDS}
@@ -31,17 +36,17 @@ def quota(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def owner(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Lists the owners of registered models, or gives one to an owner or a project: MODEL OWNER|project=NAME."""
+    """Lists the owners of models, or gives a model, shards or a run away."""
     names, values = split("owner", words, ("project",))
     match names:
         case [name] if values:
-            service.give_model(name, project=values["project"])
+            service.give(name, project=values["project"])
         case [name, new] if not values:
-            service.give_model(name, new)
+            service.give(name, new)
         case [] if not values:
             pass
         case _:
-            raise UserError("say which model and whose it becomes: dragoman owner MODEL OWNER|project=NAME")
+            raise UserError("say what and whose: dragoman owner MODEL|shards/NAME|runs/NAME OWNER|project=NAME")
     return table.show(service.models(), {"MODEL": "name", "OWNER": "owner", "SINCE": table.at("since")})
 
 

@@ -70,9 +70,13 @@ class Administration(Connection):
         """Returns the owners of registered models' names."""
         return self._rows("/v1/models")
 
-    def give_model(self, name: str, owner: str = "", project: str = "") -> None:
-        """Gives the name of a registered model to an owner, or to a project."""
-        self._ask("PUT", f"/v1/models/{path_part(name)}", json={"owner": owner, "project": project})
+    def give(self, name: str, owner: str = "", project: str = "") -> None:
+        """Gives a registered model, or the folder shards/NAME or runs/NAME, to an owner, or to a project."""
+        whose = {"owner": owner, "project": project}
+        if "/" in name:
+            self._ask("PUT", "/v1/places", json={"place": name, **whose})
+        else:
+            self._ask("PUT", f"/v1/models/{path_part(name)}", json=whose)
 
     def retention(self, **rules: Any) -> dict[str, Any]:
         """Returns the jobs that `service.keep`, with `rules` in its place, would delete now."""

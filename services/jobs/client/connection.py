@@ -29,10 +29,10 @@ class Connection:
         owner: str | None = None,
         timeout: float = 60.0,
         trace: TraceParent | None = None,
-        project: str = "",
+        project: str | None = None,
     ) -> None:
         """`owner` is the user's name for a service without tokens; `trace` the trace that the requests belong to;
-        `project` that of all submissions that name none."""
+        `project` that of all submissions that name none; without it the owner's only one, if they have one."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if owner:
             headers["X-Dragoman-Owner"] = owner

@@ -14,7 +14,7 @@ class JobsConfig:
     key_file: str | None = None  # a file with the service's token
     owner: str | None = None  # null: this user; counts where the service requires no token
     priority: Literal["low", "normal", "high"] = "normal"
-    project: str | None = None  # whose members share the job; null: none
+    project: str | None = None  # whose members share the job; null: your only one, if you have one; empty: none
     after: list[str] = field(default_factory=list)  # jobs that must succeed before
     tags: list[str] = field(default_factory=list)  # to find the job by
     notify: list[str] = field(default_factory=list)  # targets to tell: mailto:WHO, https://..., slack:https://...

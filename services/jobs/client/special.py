@@ -18,18 +18,29 @@ ARRAY = "--array"
 logger = logging.getLogger(__name__)
 
 
-def options(config: JobsConfig) -> Options:
-    """Returns how a job is queued, as the client takes it."""
+def options(config: JobsConfig, service: JobClient) -> Options:
+    """Returns how a job is queued, as the client takes it; `jobs.after` names jobs, or runs: of several the newest."""
     return {
         "priority": config.priority,
-        "project": config.project or "",
-        "after": list(config.after),
+        "project": config.project,
+        "after": [_job_of(service, name) for name in config.after],
         "tags": list(config.tags),
         "notify": list(config.notify),
         "retries": config.retries,
         "max_hours": config.max_hours or None,
         "by": table.moment(config.by) if config.by else None,
     }
+
+
+def _job_of(service: JobClient, name: str) -> str:
+    """Returns the id of the job that an id, or the name of its run, means."""
+    try:
+        return str(service.job(name)["id"])
+    except UserError:
+        found = service.jobs(limit=1, name=name)["jobs"]
+        if not found:
+            raise UserError(f"jobs.after={name}: there is no such job: give an id, or the name of a run") from None
+        return str(found[0]["id"])
 
 
 def submit_array(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> int:
@@ -47,7 +58,7 @@ def submit_array(config: JobsConfig, service: JobClient, verb: str, overrides: S
         raise UserError(f"{ARRAY}: {len(lines):,} combinations; at most {MOST_RUNS} are submitted at once")
     common = [word for word in lines[0] if all(word in line for line in lines)]
     runs = [[word for word in line if word not in common] for line in lines]
-    found = service.submit_array(verb, common, runs, **options(config))
+    found = service.submit_array(verb, common, runs, **options(config, service))
     tag = found[0]["tags"][-1]
     showing.show(found, lambda: "\n".join(job["id"] for job in found))
     logger.info("%s: dragoman jobs tag=%s    dragoman stop tag=%s", plural(len(found), "job"), tag, tag)
@@ -62,7 +73,7 @@ def add_schedule(config: JobsConfig, service: JobClient, verb: str, overrides: S
     """
     if config.after or config.by or config.plan == "only":
         raise UserError("jobs.every: jobs.after, jobs.by and jobs.plan=only are for a single job")
-    how = options(config)
+    how = options(config, service)
     del how["after"], how["by"]
     found = service.schedule(str(config.every), verb, overrides, **how)
     showing.show([found], lambda: str(found["id"]))
@@ -121,7 +132,7 @@ def submission(service: JobClient, name: str, words: Sequence[str]) -> list[str]
         first += [f"jobs.priority={PRIORITY_NAMES.get(job['priority'], 'normal')}", f"jobs.retries={job['retries']}"]
         tags = [tag for tag in job["tags"] if not tag.startswith("array-")]  # it is none of that array
         first += [f"jobs.tags=[{','.join(tags)}]"] if tags else []
-        first += [f"jobs.project={job['project']}"] if job["project"] else []
+        first += [f"jobs.project={job['project']}"]
         first += [f"jobs.max_hours={job['max_seconds'] / 3600:g}"] if job["max_seconds"] else []
     for word in words:
         if "=" not in word and not word.startswith(("-", "~")) and word != verb:

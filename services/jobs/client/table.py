@@ -1,5 +1,6 @@
 """Formats jobs for the terminal."""
 
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -15,6 +16,12 @@ from dragoman.services.jobs.measures import MEASURES
 from dragoman.services.jobs.states import PRIORITY_NAMES
 
 Column = str | Callable[[Mapping[str, Any]], object]  # a key of a record, or what to show of it
+NARROW, WIDE, LEAST, GAP = (
+    10,
+    20,
+    12,
+    2,
+)  # letters of an owner, of a job's name, of its reason at least, between columns
 # strftime's names follow the locale
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -52,26 +59,30 @@ def jobs(found: Sequence[Mapping[str, Any]], counts: Mapping[str, int], now: flo
 
 
 def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[object]]:
-    """Returns one row per job."""
-    head: Sequence[object] = ("JOB", "STATE", "OWNER", "VERB", "RUN", "PRIORITY", "WORKERS", "SINCE", "REASON")
-    rows = [head]
+    """Returns one row per job, as wide as the terminal; `!` marks a high priority, `.` a low one."""
+    rows: list[list[str]] = [["JOB", "STATE", "OWNER", "NAME", "SCORE", "SINCE", "WHY"]]
     for job in jobs:
-        run = str(job["run"]).partition(" ")[2] or "-"
-        reason = job["why"] or reason_beyond(job["state"], job["reason"])
+        name = str(job["run"]).partition(" ")[2].rpartition("/")[2] or job["model"]
+        high = {"high": "!", "low": "."}.get(PRIORITY_NAMES.get(job["priority"], ""), "")
         rows.append(
-            (
+            [
                 job["id"],
-                job["state"],
-                whose(job),
-                job["verb"],
-                run,
-                PRIORITY_NAMES.get(job["priority"], "-"),
-                job["workers"] or "-",
+                f"{job['state']}{high}",
+                cut(job["project"] or job["owner"], NARROW),
+                cut(f"{job['verb']} {name}".rstrip(), WIDE),
+                "-" if job.get("score") is None else f"{job['score']:.4g}",
                 duration(now - job["changed"]),
-                reason if len(reason) < 60 else f"{reason[:57]}...",
-            )
+                job["why"] or reason_beyond(job["state"], job["reason"]),
+            ]
         )
-    return rows
+    used = sum(max(len(row[place]) for row in rows) + GAP for place in range(len(rows[0]) - 1))
+    room = max(LEAST, shutil.get_terminal_size().columns - used)
+    return [[*row[:-1], cut(row[-1], room)] for row in rows]
+
+
+def cut(text: str, most: int) -> str:
+    """Returns at most `most` letters of a text."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def whose(job: Mapping[str, Any]) -> str:

@@ -42,7 +42,7 @@ def client(config: JobsConfig, address: str, owner: str | None = None, home: str
         token,
         owner or config.owner or getpass.getuser(),
         trace=read_environment(),
-        project=config.project or "",
+        project=config.project,
     )
 
 
@@ -82,7 +82,7 @@ def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence
     Raises:
         UserError: the planner refuses the job.
     """
-    job = service.submit(verb, overrides, **special.options(config))
+    job = service.submit(verb, overrides, **special.options(config, service))
     found = service.planned(job["id"])
     if found["state"] == "failed" and not found["attempts"]:
         service.remove(job["id"])

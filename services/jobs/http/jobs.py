@@ -225,11 +225,12 @@ def schedules(here: Here, person: Viewer) -> list[schemas.ScheduleView]:
 @router.post("/schedules", status_code=201)
 def add_schedule(here: Here, person: Submitter, body: schemas.ScheduleRequest) -> schemas.ScheduleView:
     """Enters a schedule once its first job has been planned. Its jobs never have an admin's rights."""
-    options = body.model_dump(include=set(schemas.Options.model_fields))
+    project = person.project(body.project)
+    options = {**body.model_dump(include=set(schemas.Options.model_fields)), "project": project}
     command = body.every, body.verb, body.overrides, options
     first = here.loop.schedules.check(*command)
     here.loop.intake.plan(
-        person.owner, body.verb, first, here.loop.capacity, deadline=None, admin=False, project=body.project
+        person.owner, body.verb, first, here.loop.capacity, deadline=None, admin=False, project=project
     )
     return schemas.ScheduleView.of(here.loop.schedules.add(person, *command))
 

@@ -156,11 +156,22 @@ def owned(here: Here, person: Viewer) -> list[schemas.ModelView]:
 
 
 @router.put("/models/{name}", status_code=204)
-def give(here: Here, person: Admin, name: Name, body: schemas.ModelRequest) -> None:
-    """Gives a registered model to an owner, or to a project."""
-    if body.project and here.projects.get(body.project) is None:
-        raise UserError(f"project {body.project!r}: there is none of that name")
-    here.loop.intake.ownership.give(name, account_of(body.owner, body.project), person.owner)
+def give(here: Here, person: Submitter, name: Name, body: schemas.ModelRequest) -> None:
+    """Gives a registered model to an owner, or to a project; who is no admin gives their own to their projects."""
+    ownership = here.loop.intake.ownership
+    here.sharing.check_gift(person, ownership.names.owner(name), body)
+    ownership.give(name, account_of(body.owner, body.project), person.owner)
+
+
+@router.put("/places", status_code=204)
+def give_place(here: Here, person: Submitter, body: schemas.PlaceRequest) -> None:
+    """Gives shards or a run to an owner, or to a project; who is no admin gives their own to their projects."""
+    places, path = here.loop.intake.places, (here.home / body.place).resolve()
+    inside = path.is_dir() and any(here.home.joinpath(kind).resolve() in path.parents for kind in ("shards", "runs"))
+    here.sharing.check_gift(person, places.owner(str(path)) if inside else None, body)
+    if not inside:
+        raise UserError(f"{body.place}: there is no such folder in the service's home")
+    places.give(str(path), account_of(body.owner, body.project), person.owner)
 
 
 @router.get("/bill")

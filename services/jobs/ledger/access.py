@@ -71,6 +71,11 @@ class Person:
         """Returns True if this user may change a job: its owner, a maintainer of its project, an admin."""
         return self.sees_all or job.owner == self.owner or (job.project, "maintainer") in self.projects
 
+    def project(self, named: str | None) -> str:
+        """Returns the project of a submission: the named one, or this user's only one; empty: none."""
+        only = self.projects[0][0] if len(self.projects) == 1 else ""
+        return only if named is None else named
+
     def jobs(self) -> list[ColumnElement[bool]]:
         """Returns the conditions of the jobs that this user may see."""
         if self.sees_all:

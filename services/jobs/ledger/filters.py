@@ -12,7 +12,7 @@ from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.statements import JOBS
 from dragoman.services.jobs.states import State
 
-SortKey = Literal["submitted", "changed", "name", "owner", "model", "state", "priority", "spent"]
+SortKey = Literal["submitted", "changed", "name", "owner", "model", "state", "priority", "spent", "score"]
 SORT_KEYS: tuple[SortKey, ...] = get_args(SortKey)
 SORT = rf"^-?({'|'.join(SORT_KEYS)})$"
 NEWEST_FIRST = "-submitted"
@@ -72,7 +72,7 @@ class Filter:
         """Returns the order; jobs that are equal in it come by age, newest first."""
         key = self.sort.lstrip("-")
         column = COLUMNS[key] if key in COLUMNS else JOBS.c[key]
-        return [column.desc() if self.descending else column.asc(), JOBS.c.seq.desc()]
+        return [column.desc().nulls_last() if self.descending else column.asc().nulls_last(), JOBS.c.seq.desc()]
 
 
 def moment_of(key: str, text: str, now: float, ahead: bool = False) -> float:

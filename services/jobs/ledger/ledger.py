@@ -214,6 +214,14 @@ class Ledger:
         self.committed(session)
         return moved
 
+    def add_tag(self, job: Job, tag: str, actor: str) -> Job:
+        """Raises ConflictError if the job has changed since it was read."""
+        with self.database.write() as session:
+            moved = self._set(session, job, tags=list(dict.fromkeys([*job.tags, tag])))
+            _note(session, self.now(), actor, job, None, None, f"tagged {tag}", "tag")
+        self.committed(session)
+        return moved
+
     def set_after(self, job: Job, after: list[str], actor: str) -> Job:
         """Sets the jobs that a job comes after. Raises ConflictError if it has changed since it was read."""
         with self.database.write() as session:

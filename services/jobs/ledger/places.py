@@ -11,10 +11,18 @@ from dragoman.model.errors import UserError
 from dragoman.model.names import check_name
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.tables import PROJECT, Job, Model, Place, Token
+from dragoman.services.jobs.ledger.tables import PROJECT, Job, Member, Model, Place, Token, account_of
 from dragoman.services.jobs.states import UNENDED
 
 AT_ONCE = 200  # paths per query
+
+
+class TakenError(UserError):
+    """The place of a setting belongs to another owner; `place` as the plan names it."""
+
+    def __init__(self, message: str, place: Mapping[str, str]) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 class Places:
@@ -30,16 +38,20 @@ class Places:
 
         `admin`: the token that submitted it is an admin's, whatever other tokens its owner has.
 
-        Folders of their own, and of the job's `account`, are writable even if the command only reads them.
+        Folders of their own, and of the job's `account`, are writable even if the command only reads them. Those of all
+        projects of `owner` are readable.
 
         Raises:
-            UserError: a place belongs to another owner, or has no owner and may not be changed.
+            TakenError: a place belongs to another owner.
+            UserError: it has no owner and may not be changed.
         """
         with self.ledger.database.read() as session:
             known = _related(session, [one["path"] for one in places])
             closed = session.scalar(select(Token.digest).limit(1)) is not None
+            shared = session.scalars(select(Member.project).where(Member.owner == owner)).all()
         admin = admin and closed  # where everybody is an admin, names alone keep owners apart
         names = {owner, account}
+        readable = names | {account_of("", project) for project in shared}
         free = admin or not closed
         granted: dict[str, list[str]] = {"read": [], "write": [], "record": []}
         for place in places:
@@ -49,7 +61,8 @@ class Places:
                 if use == "record":  # the same shards made again continue the record
                     granted["write"] += [one for one in _records(path) if _is_theirs(known, one, names, free)]
                 continue
-            others = [one for one in known if one.owner not in names and _touch(one.path, path)]
+            theirs = names if use in ("write", "all") else readable
+            others = [one for one in known if one.owner not in theirs and _touch(one.path, path)]
             if use == "maybe" and not os.path.lexists(path):
                 continue
             if others and (use in ("write", "all") or not admin):
@@ -68,6 +81,22 @@ class Places:
         for place in places:
             if place["use"] == "write":
                 session.merge(Place(path=place["path"], owner=job.account, job=job.id))
+
+    def owner(self, path: str) -> str | None:
+        """Returns the owner of a folder; None if it has none."""
+        with self.ledger.database.read() as session:
+            return next((one.owner for one in _related(session, [path]) if path.startswith(one.path)), None)
+
+    def give(self, path: str, owner: str, actor: str) -> None:
+        """Gives a folder, and what jobs wrote in it, to `owner`, or to a project's account."""
+        check_name("owner", owner.removeprefix(PROJECT))
+        with self.ledger.database.write() as session:
+            for one in _related(session, [path]):
+                if PurePosixPath(one.path).is_relative_to(path):
+                    one.owner = owner
+            if session.get(Place, path) is None:
+                session.add(Place(path=path, owner=owner, job=""))
+        self.ledger.note(actor, "place", f"gave {path} to {owner}", owner)
 
     def hidden(self, person: Person, paths: Sequence[str]) -> set[str]:
         """Returns those of the real `paths` that another owner's job has written, in whole or in part."""
@@ -126,13 +155,14 @@ def _holds(path: str) -> bool:
         return True
 
 
-def _belongs(place: Mapping[str, str]) -> UserError:
+def _belongs(place: Mapping[str, str]) -> TakenError:
     key, value = place["key"], place["value"]
+    said = f"{key}={value}: belongs to another owner; choose another {key}="
     if key == "name":
-        return UserError(f"name={value}: the run {value} belongs to another owner; choose another name=")
-    if place["use"] == "all":
-        return UserError(f"{key}={value}: holds runs of other owners; name one of your own with name=")
-    return UserError(f"{key}={value}: belongs to another owner; choose another {key}=")
+        said = f"name={value}: the run {value} belongs to another owner; choose another name="
+    elif place["use"] == "all":
+        said = f"{key}={value}: holds runs of other owners; name one of your own with name="
+    return TakenError(said, place)
 
 
 class Models:

@@ -96,6 +96,8 @@ class Job(Base):
     failures: Mapped[Count]  # failed attempts, and
     losses: Mapped[Count]  # lost ones, since the owner's last action
     spent: Mapped[Amount]  # seconds of ended attempts
+    metric: Mapped[str] = mapped_column(String(64), default="", server_default="")  # the measure of what it released,
+    score: Mapped[float | None]  # and its value
 
     @property
     def account(self) -> str:

@@ -236,7 +236,7 @@ def use_charts(found: Mapping[str, Use], groups: Groups) -> list[Chart]:
             ]
             for host, use in found.items()
             for name, word in names.items()
-            if name in use.curves
+            if any(value for _, value in use.curves.get(name, ()))  # what is nothing is not drawn
         }
         greatest = sorted(lines, key=lambda name: -max(value for _, value in lines[name]))[:LINES]
         chart = time_chart(title, {name: lines[name] for name in lines if name in greatest})

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import select
 
+from dragoman.model.errors import ServiceError
 from dragoman.model.runs import paths
 from dragoman.model.untrusted import open_regular, read_object
 from dragoman.services.jobs.ledger.access import Person
@@ -16,7 +17,7 @@ from dragoman.services.jobs.pages.curves import EDGE, JOB_CHARTS, charts, use_ch
 from dragoman.services.jobs.pages.site import Link, Site
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.scheduling.why import Why
-from dragoman.services.jobs.service.curves import score_in
+from dragoman.services.jobs.service.curves import score_in, score_text
 from dragoman.services.jobs.service.logs import PIECE, Piece, cut
 from dragoman.services.jobs.service.schemas import ChangeView, NoticeView
 from dragoman.services.jobs.service.shard_folders import Folder, manifest_digest, sharding_run
@@ -25,6 +26,7 @@ from dragoman.services.jobs.service.usage import read_use
 from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED, State
 
 BARS = 40  # attempts in the drawing; the table has all of them
+OTHERS = 50  # trainings that a curve is compared with
 CHANGES = 200  # newest rows of the audit trail
 PARENT = "tracking.parent="  # the word of a sweep's trial that names its parent run
 DONE = {  # word of the address after an action -> its message
@@ -76,8 +78,8 @@ class Promise:
         return "less than promised" if self.took < self.low else "as promised"
 
 
-def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
-    """Returns what the parts of a job's page show."""
+def overview(site: Site, person: Person, name: str, beside: str = "") -> dict[str, Any]:
+    """Returns what the parts of a job's page show; its curves beside those of the job `beside`."""
     job = site.operations.job(person, name)
     attempts = site.operations.ledger.attempts(name)
     plan = job.plan or {}
@@ -85,7 +87,12 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
     notes = [*journal.notes, *site.operations.loop.notes(job)]
     links = _links(site, person, job, plan, notes)
     used = read_use(site.home, name, job.attempt)
-    drawn = charts({str(plan.get("run") or job.id): journal}) if job.verb == "train" else []
+    journals = {str(plan.get("run") or job.id): journal}
+    trainings = _others(site, person, job) if job.verb == "train" else []
+    other = next((one for one in trainings if one.id == beside), None)
+    if other is not None:
+        journals[f"{title(other)} ({other.id})"] = site.journals.read((other.plan or {}).get("run_dir"))
+    drawn = charts(journals) if job.verb == "train" else []
     return {
         "job": job,
         "plan": plan,
@@ -95,6 +102,8 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
         "why": _why(site, person, job),
         "progress": _progress(job, plan, journal.last),
         "charts": drawn,
+        "beside": beside,
+        "others": [(one.id, title(one)) for one in trainings],
         "links": links,
         "notes": notes,
         "may": _may(person, job),
@@ -109,6 +118,25 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
         "machines": list(used),
         "ran": job.spent + (max(0.0, site.now - job.started) if job.started else 0.0),
     }
+
+
+def _others(site: Site, person: Person, job: Job) -> list[Job]:
+    """Returns the newest other trainings of the job's project, or of its owner where it has none."""
+    mine = Job.project == job.project if job.project else (Job.owner == job.owner) & (Job.project == "")
+    query = select(Job).where(Job.verb == "train", Job.id != job.id, Job.attempt > 0, mine, *person.jobs())
+    return site.operations.ledger.database.all(query.order_by(Job.seq.desc()).limit(OTHERS))
+
+
+def champion_job(site: Site, job: Job) -> str:
+    """Returns the job that trained the champion of the model that a job trains; empty if that is not known."""
+    if job.verb != "train" or not job.model or not site.tracking.address:
+        return ""
+    try:
+        model = site.tracking.model(job.model)
+    except ServiceError:
+        return ""
+    champions = [one for one in model.versions if "champion" in one.aliases] if model else []
+    return next((one.tags.get("dragoman.job", "") for one in champions), "")
 
 
 def _promise(job: Job, plan: dict[str, Any], attempts: Sequence[Attempt]) -> Promise | None:
@@ -258,7 +286,7 @@ def _links(site: Site, person: Person, job: Job, plan: dict[str, Any], notes: li
         )
     elif job.model and job.verb != "train":  # promote, rollback
         found.append(Link("Model", job.model, f"/models/{job.model}"))
-    if score := score_in(released):
+    if score := score_text(*score_in(released)):
         found.append(Link("Score", score))
     if plan.get("fingerprint"):
         found.append(Link("Submission", f"sha256 {plan['fingerprint'][:12]}"))

@@ -7,24 +7,27 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse, RedirectResponse, StreamingResponse
 from sqlalchemy import ColumnElement, String, cast, func, or_, select
 
 from dragoman.model.errors import UserError, unknown
+from dragoman.model.plural import plural
 from dragoman.services.jobs.ledger.access import Person
-from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.filters import Filter as JobFilter
+from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import live
 from dragoman.services.jobs.pages.jobpage import PARENT, title
-from dragoman.services.jobs.pages.site import HEADERS, Site, part, validated
+from dragoman.services.jobs.pages.site import HEADERS, Site, Visitor, part, validated
 from dragoman.services.jobs.pages.words import iso, priority
 from dragoman.services.jobs.service.forecaster import Forecast
 from dragoman.services.jobs.service.schemas import JobQuery
-from dragoman.services.jobs.states import ACTIVE, QUEUED, State
+from dragoman.services.jobs.service.usage import read_use
+from dragoman.services.jobs.states import ACTIVE, PRIORITIES, QUEUED, State
 
 FIELDS = tuple(name for name in JobQuery.model_fields if name != "sort")
 SEVERAL = ("state", "tag")  # with A,B
@@ -67,6 +70,7 @@ def read_search(text: str) -> Search:
 
 ROWS = 50
 ACTIVE_ROWS = 20  # running jobs, above the others
+NEXT = 5  # waiting jobs above all others
 AHEAD = ROWS + 10  # waiting jobs to read for a page: some have started since the order was made
 RUN = re.compile(r"[0-9a-f]{32}")  # MLflow's form of an id
 GROUPS: dict[str, tuple[str, frozenset[State]]] = {
@@ -92,6 +96,7 @@ class Filter:
     sweep: str = ""
     before: int | None = None
     place: int = 0
+    sort: str = ""  # "score" or "-score"; by age otherwise
 
     @classmethod
     def of(cls, request: Request) -> "Filter":
@@ -109,6 +114,7 @@ class Filter:
             sweep if RUN.fullmatch(sweep) else "",
             _number(asked.get("before", "")),
             _number(asked.get("place", "")) or 0,
+            asked.get("sort", "") if asked.get("sort") in ("score", "-score") else "",
         )
 
     @property
@@ -119,7 +125,7 @@ class Filter:
     def query(self, **changed: Any) -> str:
         """Returns the address of another such list."""
         asked: dict[str, Any] = {"state": self.group, "q": self.text, "owner": self.owner, "sweep": self.sweep}
-        asked |= {"before": self.before, "place": self.place, **changed}
+        asked |= {"before": self.before, "place": self.place, "sort": self.sort, **changed}
         kept = {key: value for key, value in asked.items() if value not in ("", None, 0, "all")}
         return f"?{urlencode(kept)}" if kept else ""
 
@@ -137,6 +143,8 @@ class Row:
     done: float | None  # a running training's finished part, 0 to 1
     step: int = 0
     steps: int = 0
+    cpus: str = ""  # in use of those that it holds
+    gpus: str = ""
 
 
 @dataclass(frozen=True)
@@ -144,6 +152,7 @@ class Listing:
     """The values that the template shows."""
 
     active: Sequence[Row]  # running jobs, above the first page of all or of the waiting jobs
+    next: Sequence[Row]  # the first of those that wait, above the first page of all
     rows: Sequence[Row]
     counts: Mapping[str, int]
     filter: Filter
@@ -157,36 +166,54 @@ def listing(site: Site, person: Person, asked: Filter) -> Listing:
     ledger = site.operations.ledger
     forecasts = site.forecaster.view().forecasts
     active: list[Job] = []
-    if asked.group in ("all", "waiting") and asked.before is None and not asked.place:
+    first = asked.group in ("all", "waiting") and asked.before is None and not (asked.place or asked.sort)
+    if first:
         active = _jobs(ledger, asked, person, _among(ACTIVE), ACTIVE_ROWS)
     if asked.group == "waiting":
         found = _queue(ledger, asked, person, list(forecasts))
     else:
         # the newest of all jobs are read in order; an index of states does not help here
-        wanted = _among(GROUPS[asked.group][1]) if asked.group != "all" else Job.state.not_in(sorted(ACTIVE))
+        all_states = asked.group == "all" and not asked.sort
+        wanted = Job.state.not_in(sorted(ACTIVE)) if all_states else _among(GROUPS[asked.group][1])
         found = _jobs(ledger, asked, person, wanted)
+    following = _queue(ledger, asked, person, list(forecasts))[:NEXT] if first and asked.group == "all" else []
     shown, more = found[:ROWS], ""
     if len(found) > ROWS:
-        cursor = {"place": asked.place + ROWS} if asked.group == "waiting" else {"before": shown[-1].seq}
-        more = f"/{asked.query(**cursor)}"
-    rows, above = ([_row(site, job, forecasts.get(job.id)) for job in jobs] for jobs in (shown, active))
+        counted = asked.group == "waiting" or asked.sort
+        more = f"/{asked.query(**({'place': asked.place + ROWS} if counted else {'before': shown[-1].seq}))}"
+    shown = [job for job in shown if job.id not in {one.id for one in following}]
+    parts = (shown, active, following)
+    rows, above, after = ([_row(site, job, forecasts.get(job.id)) for job in jobs] for jobs in parts)
     by_state = _counts(ledger, asked, person)
     counts = {key: sum(by_state.get(state, 0) for state in states) for key, (_, states) in GROUPS.items()}
     pictures = site.tracking.run_page(asked.sweep, "artifacts") if asked.sweep else ""
-    return Listing(above, rows, counts, asked, more, pictures)
+    return Listing(above, after, rows, counts, asked, more, pictures)
 
 
 def _row(site: Site, job: Job, forecast: Forecast | None) -> Row:
-    if job.state not in ACTIVE or job.verb != "train" or not job.plan or not job.plan.get("steps"):
+    if job.state not in ACTIVE:
         return Row(job, forecast if job.state in QUEUED else None, None)
-    steps = int(job.plan["steps"])
-    step = int(site.journals.read(job.plan.get("run_dir")).last.get("step", 0))
-    return Row(job, None, min(1.0, step / max(1, steps)), step, steps)
+    used = [use.last for use in read_use(site.home, job.id, job.attempt).values()]
+    cpus = _use(sum(one.get("cpu", 0.0) for one in used) if used else None, job.workers * job.cpus)
+    gpus = _use(sum(one.get("gpu", 0.0) for one in used) / 100 if used else None, job.workers * job.gpus)
+    steps = int((job.plan or {}).get("steps") or 0) if job.verb == "train" else 0
+    if not steps:
+        return Row(job, None, None, cpus=cpus, gpus=gpus)
+    step = int(site.journals.read((job.plan or {}).get("run_dir")).last.get("step", 0))
+    return Row(job, None, min(1.0, step / steps), step, steps, cpus, gpus)
+
+
+def _use(used: float | None, held: float) -> str:
+    """Returns what a job uses of the processors that it holds; empty if it holds none."""
+    return "" if not held else f"{held:g}" if used is None else f"{used:.1f} of {held:g}"
 
 
 def _jobs(ledger: Ledger, asked: Filter, person: Person, state: ColumnElement[bool], most: int = ROWS + 1) -> list[Job]:
-    """Returns jobs in these states, newest first."""
-    query = select(Job).order_by(Job.seq.desc()).limit(most).where(*wanted_jobs(asked, person), state)
+    """Returns jobs in these states, newest first or as they are sorted."""
+    query = select(Job).limit(most).where(*wanted_jobs(asked, person), state)
+    if asked.sort:
+        return ledger.database.all(query.order_by(*JobFilter(sort=asked.sort).order()).offset(asked.place))
+    query = query.order_by(Job.seq.desc())
     if asked.before is not None:
         query = query.where(Job.seq < asked.before)
     return ledger.database.all(query)
@@ -251,6 +278,8 @@ HEAD = (
     "priority",
     "workers",
     "attempts",
+    "metric",
+    "score",
 )
 TIMES = ("submitted", "changed", "seconds")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # OWASP, CSV injection
@@ -275,6 +304,8 @@ def as_csv(site: Site, person: Person, asked: Filter) -> Iterator[str]:
                 priority(job.priority),
                 job.workers,
                 job.attempt,
+                job.metric,
+                "" if job.score is None else job.score,
                 iso(job.submitted),
                 iso(job.changed),
                 round(job.spent, 1),
@@ -296,6 +327,34 @@ def _safe(cell: object) -> object:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
+def change_many(site: Site, person: Person, names: Sequence[str], sent: Mapping[str, Any]) -> str:
+    """Stops, retries, tags, or gives a priority to jobs; returns what was done, and why not for the others."""
+    operations, what, tag = site.operations, str(sent.get("do", "")), str(sent.get("tag", "")).strip()
+    words = {"stop": "asked to stop", "retry": "queued again", "priority": "given another priority", "tag": "tagged"}
+    if what not in words:
+        raise UserError(f"do: {what!r} is none of {', '.join(words)}")
+    if what == "tag":
+        validated(JobQuery, {"tag": [tag]})
+    done, refused = 0, []
+    for name in names:
+        try:
+            match what:
+                case "stop":
+                    operations.stop(person, name)
+                case "retry":
+                    operations.retry(person, name)
+                case "priority":
+                    operations.set_priority(person, name, PRIORITIES.get(sent.get("priority", "normal"), 0))
+                case _:
+                    operations.add_tag(person, name, tag)
+            done += 1
+        except (UserError, ConflictError, HTTPException) as problem:
+            refused.append(f"{name}: {problem.detail if isinstance(problem, HTTPException) else problem}")
+    others = f"; not {refused[0]}{f' and {len(refused) - 1} more' if len(refused) > 1 else ''}" if refused else ""
+    return f"{plural(done, 'job')} {words[what]}{others}." if names else "Choose some jobs first."
+
+
+VISITORS = 1000  # whose changes are remembered until they are shown
 RECENT = 50  # jobs offered by name
 REMOVED = "The job is removed."
 
@@ -303,20 +362,23 @@ REMOVED = "The job is removed."
 def add_list(router: APIRouter, site: Site) -> None:
     """Adds them to the router."""
 
-    def shown(person: Person, asked: Filter) -> Mapping[str, str]:
-        found = listing(site, person, asked)
-        return {"jobs": site.render("_jobs.html", found=found, now=site.now, person=person)}
+    told: dict[str, str] = {}  # visitor -> what their last change of many jobs did, shown once
+
+    def shown(visitor: Visitor, asked: Filter) -> Mapping[str, str]:
+        found = listing(site, visitor.person, asked)
+        more = {"now": site.now, "person": visitor.person, "csrf": visitor.csrf}
+        return {"jobs": site.render("_jobs.html", found=found, **more)}
 
     @router.get("/")
     def jobs(request: Request) -> Response:
         visitor, asked, problem = site.visitor(request), Filter.of(request), ""
         try:
-            parts = shown(visitor.person, asked)
+            parts = shown(visitor, asked)
         except UserError as wrong:  # beside all jobs, which stand there instead
-            parts, problem = shown(visitor.person, replace(asked, text="")), str(wrong)
+            parts, problem = shown(visitor, replace(asked, text="")), str(wrong)
         more: dict[str, Any] = {
             "stream": "" if problem else f"/live/jobs{asked.query()}",
-            "done": REMOVED if "removed" in request.query_params else "",
+            "done": REMOVED if "removed" in request.query_params else told.pop(visitor.csrf, ""),
             "fields": FIELDS,
             "parts": {name: part(name, text) for name, text in parts.items()},
         }
@@ -327,7 +389,17 @@ def add_list(router: APIRouter, site: Site) -> None:
     async def live_jobs(request: Request) -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
         asked = Filter.of(request)
-        return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor.person, asked)))
+        return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor, asked)))
+
+    @router.post("/jobs")
+    async def change(request: Request) -> Response:
+        visitor, sent = await site.form(request)
+        names = [str(name) for name in sent.getlist("job")][:AT_ONCE]
+        if len(told) >= VISITORS:
+            told.clear()
+        told[visitor.csrf] = await run_in_threadpool(change_many, site, visitor.person, names, sent)
+        back = Filter.read(dict(parse_qsl(str(sent.get("back", "")).lstrip("?"))))
+        return RedirectResponse(f"/{back.query()}", 303)
 
     @router.get("/jobs.csv")
     def table(request: Request) -> Response:

@@ -6,7 +6,10 @@ Those of the list, shards, models and people are in the modules of these names.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, cast
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, FastAPI, HTTPException, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -98,6 +101,7 @@ def add_schedules(router: APIRouter, site: Site) -> None:
 
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
+Beside = Annotated[str | None, Query(max_length=40)]  # a job whose curves are drawn too; none: the champion's
 Parts = Mapping[str, str]
 Context = dict[str, Any]
 JOB_PARTS = ("head", "attempts", "curves", "usage", "links", "notices", "changes")
@@ -128,43 +132,44 @@ def _marked(found: Parts) -> dict[str, dict[str, str]]:
     return {name: part(name, text) for name, text in found.items()}
 
 
-def _job_parts(site: Site, visitor: Visitor, name: str) -> Parts:
-    found = {**jobpage.overview(site, visitor.person, name), "csrf": visitor.csrf, "person": visitor.person}
+def _job_parts(site: Site, visitor: Visitor, name: str, beside: str) -> Parts:
+    found = {**jobpage.overview(site, visitor.person, name, beside), "csrf": visitor.csrf, "person": visitor.person}
     found["changes"] = jobpage.history(site, visitor.person, name)
     return {part: site.render(f"_job_{part}.html", **found) for part in JOB_PARTS}
 
 
 def _job(router: APIRouter, site: Site) -> None:
-    def show(request: Request, name: str, status: int = 200, problem: str = "") -> Response:
+    def show(request: Request, name: str, beside: str | None, status: int = 200, problem: str = "") -> Response:
         visitor = site.visitor(request)
         job = site.operations.job(visitor.person, name)
+        beside = jobpage.champion_job(site, job) if beside is None else beside
         log = jobpage.log_end(site, job)
         more: Context = {
             "job": job,
             "title": jobpage.title(job),
             "log": log,
             "problem": problem,
-            "parts": _marked(_job_parts(site, visitor, name)),
+            "parts": _marked(_job_parts(site, visitor, name, beside)),
             "choices": submitting.choices(site, visitor.person) if job.state in QUEUED else [],
             "done": jobpage.DONE.get(request.query_params.get("done", ""), ""),
             "command": jobpage.command(job),
         }
         place = f"{site.newest()}:{max(1, job.attempt)}:{log.end}"
-        more["stream"] = "" if job.state in ENDED else f"/live/jobs/{name}?after={place}"
+        follow = urlencode({"after": place, "beside": beside})
+        more["stream"] = "" if job.state in ENDED else f"/live/jobs/{name}?{follow}"
         return site.page(request, visitor, "job.html", status, **more)
 
     @router.get("/jobs/{id}")
-    def job(request: Request, id: Id) -> Response:
-        return show(request, id)
+    def job(request: Request, id: Id, beside: Beside = None) -> Response:
+        return show(request, id, beside)
 
     @router.get("/live/jobs/{id}")
-    async def live_job(request: Request, id: Id, after: str = "") -> StreamingResponse:
+    async def live_job(request: Request, id: Id, after: str = "", beside: Beside = None) -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
         await run_in_threadpool(site.operations.job, visitor.person, id)
         place = live.last_place(request, after)
-        source = live.job(
-            site.operations.ledger, site.newest, site.home, id, place, lambda: _job_parts(site, visitor, id)
-        )
+        parts = partial(_job_parts, site, visitor, id, beside or "")
+        source = live.job(site.operations.ledger, site.newest, site.home, id, place, parts)
         return live.answer(site, visitor, source)
 
     @router.get("/jobs/{id}/log")
@@ -286,6 +291,8 @@ def _submit(router: APIRouter, site: Site) -> None:
             filled = submitting.fill_preset(site.operations.presets.get(visitor.person.owner, preset).content)
         else:
             filled = submitting.read_form(request.query_params)
+            project = visitor.person.project(request.query_params.get("project"))
+            filled = replace(filled, queuing={**filled.queuing, "project": project})
         return show(request, visitor, filled, kept=preset)
 
     @router.post("/submit")

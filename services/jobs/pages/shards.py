@@ -68,7 +68,7 @@ def _makers(site: Site, person: Person, folders: list[Folder]) -> dict[str, Job]
 def card(site: Site, person: Person, folder: Folder) -> dict[str, Any]:
     """Returns what a folder's page shows. Raises UserError if the manifest cannot be read."""
     manifest = site.shards.manifest(folder)
-    models, away = _models(site, folder.summary.digest if folder.summary else "")
+    models, away = _models(site, folder)
     train = manifest.splits.get("train")
     dropped = {
         split: dict(sorted(drops.items(), key=lambda item: -item[1])) for split, drops in manifest.dropped.items()
@@ -116,14 +116,24 @@ def _users(site: Site, person: Person, folder: Folder) -> list[Job]:
     return site.operations.ledger.database.all(query.order_by(Job.seq.desc()).limit(USERS))
 
 
-def _models(site: Site, digest: str) -> tuple[list[Version], str]:
-    """Returns the registered versions that were trained on these shards, and why they are not known."""
-    if not digest or not site.tracking.address:
+def _models(site: Site, folder: Folder) -> tuple[list[Version], str]:
+    """Returns the registered versions whose jobs read this folder, and why they are not known.
+
+    A version of no job of this service counts by the manifest's hash; that is equal for folders of equal content.
+    """
+    if folder.summary is None or not site.tracking.address:
         return [], ""
     try:
-        return site.tracking.versions_with("manifest_hash", digest, USERS), ""
+        found = site.tracking.versions_with("manifest_hash", folder.summary.digest, USERS)
     except ServiceError as problem:
         return [], str(problem)
+    names = [one.tags.get("dragoman.job", "") for one in found]
+    read = {
+        job.id: [place["path"] for place in (job.plan or {}).get("places", ()) if place["key"] == "paths.shards"]
+        for job in site.operations.ledger.database.all(select(Job).where(Job.id.in_(names)))
+    }
+    here = [str(folder.path)]
+    return [one for one, name in zip(found, names, strict=True) if here[0] in read.get(name, here)], ""
 
 
 def _verified(site: Site, folder: Folder, manifest: Manifest) -> float | None:

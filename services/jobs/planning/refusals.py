@@ -19,6 +19,7 @@ from dragoman.conf import groups
 from dragoman.model.errors import UserError, unknown
 
 VERBS = ("shard", "train", "evaluate", "compare", "promote", "rollback", "sync", "unpack", "synthesize", "doctor")
+COMMANDS = re.compile(rf"\bdragoman ({'|'.join(VERBS)})\b")
 SPREADING = {"shard", "train", "compare"}  # commands that need the cluster's workers
 MOST_WORDS, LONGEST = 100, 2000  # words, characters of one
 ELASTIC = re.compile(r"cluster\.workers=(\d{1,4})\.\.(\d{1,4})")  # a job that takes what is free
@@ -238,6 +239,11 @@ def _outside(place: Any, areas: Areas) -> UserError:
         f"{place.key}={shorten(place.value)}: lies outside of what jobs may use: {_named(areas.readable)} "
         f"(service.roots adds more)"
     )
+
+
+def as_jobs(text: str) -> str:
+    """Returns advice with the commands that make jobs: `dragoman shard` as `dragoman submit shard`."""
+    return COMMANDS.sub(r"dragoman submit \1", text)
 
 
 def shorten(value: object) -> str:

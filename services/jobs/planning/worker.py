@@ -33,4 +33,4 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(answer, WHAT))
+    sys.exit(serve(lambda question, _: answer(question), WHAT))

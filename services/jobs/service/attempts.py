@@ -6,21 +6,33 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 
 from sqlalchemy import insert, update
 
+from dragoman.conf.endings import UNAVAILABLE
+from dragoman.model.durations import duration
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.usage.recorder import Order
 from dragoman.services.jobs.executors.base import Executor, Observation
 from dragoman.services.jobs.executors.base import Start as Handed
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
 from dragoman.services.jobs.ledger.tables import Attempt, Job, Measurement
-from dragoman.services.jobs.records import Request, attempt_of
+from dragoman.services.jobs.records import YIELDED, Request, attempt_of
+from dragoman.services.jobs.service.curves import released, run_of, score_in
 from dragoman.services.jobs.service.intake import Intake
 from dragoman.services.jobs.service.progress import Footprint, Progress, footprint, progress
 from dragoman.services.jobs.service.shard_folders import sharding_run
-from dragoman.services.jobs.service.verdict import PREEMPTION, Verdict, judge_exit, judge_vanishing
+from dragoman.services.jobs.service.verdict import (
+    CLUSTER,
+    PREEMPTION,
+    SIGNALLED,
+    TROUBLE,
+    Verdict,
+    judge_exit,
+    judge_vanishing,
+)
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import State
 from dragoman.services.telemetry.traceparent import TraceParent, parse
@@ -47,6 +59,8 @@ class Accounts:
                 values |= {"kept_step": run.kept, "kept_seconds": run.kept_seconds}
                 if not _same_steps(run, before):
                     values |= {"lost_tokens": run.lost_tokens, "lost_seconds": run.lost_seconds}
+            else:
+                values["metric"], values["score"] = score_in(released(run_of(job)))
         if verdict.state == State.WAITING:
             values |= self.intake.left(job, run.kept)
         reason = f"{verdict.reason}; {run.damage}" if run.damage else verdict.reason
@@ -129,6 +143,11 @@ def _same_steps(run: Progress, before: Sequence[Attempt]) -> bool:
 
 
 START_PATIENCE = 600.0  # seconds that the executor has to start an attempt
+# Seconds after which a failure is judged: a command may fail because its cluster goes away, some moments before the
+# cluster itself stops to answer.
+SETTLING = 3.0
+CERTAIN = {0, UNAVAILABLE, YIELDED, *SIGNALLED}  # exit codes that no cluster's end changes
+PAUSES = (1.0, 5.0, 15.0, 60.0, 300.0)  # seconds before an attempt follows one that met trouble
 logger = logging.getLogger(__name__)
 
 
@@ -142,6 +161,8 @@ class Attempts:
         self.accounts = accounts
         self.pending: dict[str, str] = {}  # attempt -> what it waits for, by the executor
         self._asked: dict[str, float] = {}  # attempt -> the time of the first request to end, monotonic
+        self._failed: dict[str, float] = {}  # attempt -> the time when its failure was first seen, monotonic
+        self.settling = SETTLING
 
     def settle(self, job: Job, seen: Observation | None) -> None:
         """Settles one attempt by the surest source: its record, then its lock, then the executor's answer."""
@@ -150,26 +171,35 @@ class Attempts:
         notes: list[str] = []
         record = attempt.record(notes)  # after the lock: the record is written before the lock is freed
         if "code" in record:
-            self._end(job, judge_exit(job, int(record["code"]), self._same_cluster(job)), record["code"])
+            if record["code"] in CERTAIN or self._settled(job):
+                self._end(job, judge_exit(job, int(record["code"]), self._same_cluster(job)), record["code"])
         elif held:
             self._alive(job)
-        elif held is False:
+        elif held is False and self._settled(job):
             why = " and ".join(["its processes are gone without a word", *(f"its {note}" for note in notes)])
             self._end(job, judge_vanishing(job, why, self.config.losses, self._same_cluster(job)))
-        elif seen is not None:
+        elif held is None and seen is not None:
             self._by_executor(job, seen)
+
+    def _settled(self, job: Job) -> bool:
+        """Returns True if a failed attempt can be judged; a stop's reason is known, a cluster's end shows late."""
+        since = self._failed.setdefault(f"{job.id}-a{job.attempt}", time.monotonic())
+        return job.state == State.STOPPING or time.monotonic() - since >= self.settling
 
     def _by_executor(self, job: Job, seen: Observation) -> None:
         """Settles an attempt that cannot be seen from here: it has not begun, or its storage is not shared."""
         late = self.ledger.now() - (job.started or 0) > START_PATIENCE and not self.executor.queues
         if seen.state == "pending":
             self.pending[f"{job.id}-a{job.attempt}"] = seen.message
-        if seen.state == "ended" and seen.code is not None:
+        if seen.state == "ended" and seen.code not in CERTAIN and not self._settled(job):
+            return
+        if seen.state == "ended" and seen.code is not None and seen.code >= 0:
             self._end(job, judge_exit(job, seen.code, self._same_cluster(job)), seen.code)
         elif seen.state == "ended" or (seen.state == "absent" and job.state != State.STARTING):
             why = seen.message.splitlines()[0][:200] if seen.message else "the cluster knows nothing of it"
             if job.state in (State.YIELDING, State.STOPPING) or seen.state == "ended" or late:
-                self._end(job, judge_vanishing(job, why, self.config.losses, self._same_cluster(job)))
+                began = job.state != State.STARTING  # otherwise the cluster could not start it
+                self._end(job, judge_vanishing(job, why, self.config.losses, began and self._same_cluster(job)))
         elif seen.state == "absent":
             self.hand_over(job)
         elif seen.state == "running":
@@ -202,7 +232,11 @@ class Attempts:
 
     def hand_over(self, job: Job) -> None:
         """Starts an attempt; one that was started before stays as it is. The owners of files and models are checked
-        again: others may have made some, been given the name, or revoked the job's token, since the job was planned."""
+        again: others may have made some, been given the name, or revoked the job's token, since the job was planned.
+        After trouble it waits a while, in which it keeps its place."""
+        if wait := self._pause(job):
+            self.pending[f"{job.id}-a{job.attempt}"] = wait
+            return
         plan, admin = job.plan or {}, self.intake.rights.is_admin(job)
         try:
             if job.project:
@@ -224,6 +258,16 @@ class Attempts:
         usage = str(Order(path, bool(job.gpus), self.config.idle.share))
         self.executor.submit(replace(describe_attempt(job), model_owner=owner, grant=grant, usage=usage))
 
+    def _pause(self, job: Job) -> str:
+        """Returns why an attempt does not begin yet; empty if it may."""
+        *before, _ = self.ledger.attempts(job.id)
+        times = len(list(takewhile(lambda one: one.cause in (TROUBLE, CLUSTER), reversed(before))))
+        if not times:
+            return ""
+        left = (before[-1].ended or 0.0) + PAUSES[min(times, len(PAUSES)) - 1] - self.ledger.now()
+        met = f"attempt {before[-1].number} met a full disk, or a server or cluster that did not answer: see its log"
+        return f"{met}; it is tried again in {duration(left)}" if left > 0 else ""
+
     def _incarnation(self, job: Job) -> str | None:
         """Returns the life of the cluster that the running attempt belongs to."""
         return next((one.incarnation for one in self.ledger.attempts(job.id) if one.number == job.attempt), None)
@@ -238,8 +282,8 @@ class Attempts:
 
     def _end(self, job: Job, verdict: Verdict, code: int | None = None) -> None:
         run = self.accounts.close(job, verdict, code)
-        self._asked.pop(f"{job.id}-a{job.attempt}", None)
-        self.pending.pop(f"{job.id}-a{job.attempt}", None)
+        for kept in (self._asked, self._failed, self.pending):
+            kept.pop(f"{job.id}-a{job.attempt}", None)
         if self.executor.queues:  # otherwise it would make another attempt of its own
             self.executor.kill(describe_attempt(job))
         if verdict.state == State.SUCCEEDED:

@@ -24,16 +24,22 @@ def run_of(job: Job) -> Path | None:
     return Path(plan["run_dir"]) if job.verb == "train" and plan.get("run_dir") else None
 
 
-def score_in(released: Mapping[str, Any]) -> str:
-    """Returns the score that a run's release has, with its metric's name; empty if it has none."""
+def score_in(released: Mapping[str, Any]) -> tuple[str, float | None]:
+    """Returns the metric and the value of the score that a run's release has; empty and None if it has none."""
     if released.get("bleu"):
         signature, _, value = str(released["bleu"]).partition(" = ")
-        return f"{signature.partition('|')[0]} {value.partition(' ')[0]}"
+        try:
+            return signature.partition("|")[0][:64], finite(float(value.partition(" ")[0]))
+        except ValueError:
+            return "", None
     scores = released.get("scores")
-    if not isinstance(scores, Mapping):
-        return ""
-    numbers = ((name, finite(value)) for name, value in scores.items())
-    return next((f"{name} {number:.4g}" for name, number in numbers if number is not None), "")
+    numbers = ((str(name)[:64], finite(value)) for name, value in scores.items()) if isinstance(scores, Mapping) else ()
+    return next(((name, number) for name, number in numbers if number is not None), ("", None))
+
+
+def score_text(metric: str, score: float | None) -> str:
+    """Returns a score with its metric's name; empty if there is none."""
+    return "" if score is None else f"{metric} {score:.4g}"
 
 
 def read_curves(run: Path | None) -> dict[str, list[Point]]:

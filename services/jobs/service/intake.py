@@ -5,8 +5,9 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import bindparam, func, select
@@ -16,11 +17,12 @@ from dragoman.model.errors import UserError, is_infrastructure, reason
 from dragoman.model.plural import plural
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
 from dragoman.services.jobs.ledger.own_tokens import Rights
-from dragoman.services.jobs.ledger.places import Places
+from dragoman.services.jobs.ledger.places import Places, TakenError
 from dragoman.services.jobs.ledger.projects import Projects
-from dragoman.services.jobs.ledger.tables import Job, Measurement, account_of
+from dragoman.services.jobs.ledger.tables import PROJECT, Job, Measurement, account_of
 from dragoman.services.jobs.planning.estimate import Estimate, estimate
 from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
+from dragoman.services.jobs.planning.refusals import as_jobs
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.room import Room
 from dragoman.services.jobs.service.ownership import Ownership
@@ -29,6 +31,8 @@ from dragoman.services.jobs.states import State
 from dragoman.services.subprocesses.pool import PoolClosedError
 
 RANGED = ("train", "shard")  # commands that run with any number of workers
+NAMED = re.compile(r"\+*registry[.=]")  # the model has a name of its own
+FOLDERS = {"paths.shards": "paths.shards", "name": "paths.runs"}  # setting -> the setting of its folder
 WORKERS = re.compile(r"\+*cluster\.workers=")
 MOST = 1024  # workers to try
 AT_ONCE = 2  # plans of one owner at a time
@@ -131,6 +135,10 @@ class Intake:
             plan = self._asked(owner, account, verb, [*words, *_range_of(plan, capacity)], gpus, early, admin)
         if capacity is not None and capacity.nodes and not queued:
             self._check_room(plan, capacity)
+        if project and plan.get("model") and not any(NAMED.match(word) for word in words):
+            own = f"{project}-{plan['model']}"  # where the usual name is another owner's
+            if self.ownership.names.owner(own) == account or not self.ownership.allows(plan, owner, admin, account):
+                plan = self._asked(owner, account, verb, [*plan["words"], f"registry.name={own}"], gpus, early, admin)
         self.ownership.check(plan, owner, admin, account)
         measured = self.measured()
         if capacity is not None and capacity.nodes:  # a range may exceed what the cluster ever holds
@@ -216,12 +224,40 @@ class Intake:
     def _asked(
         self, owner: str, account: str, verb: str, words: Sequence[str], gpus: float, early: bool, admin: bool
     ) -> dict[str, Any]:
+        """Returns the planner's answer. Shards or a run whose name is another owner's are a project's own of that name,
+        in a folder of the project."""
+        try:
+            plan = self._planned(owner, account, verb, words, gpus, early, admin)
+            own = next(filter(None, (self._own(one, account, words, True) for one in plan.get("places", ()))), "")
+        except TakenError as taken:
+            own = self._own(taken.place, account, words, False)
+            if not own:
+                raise
+        return self._asked(owner, account, verb, [*words, own], gpus, early, admin) if own else plan
+
+    def _own(self, place: Mapping[str, str], account: str, words: Sequence[str], made: bool) -> str:
+        """Returns the word for a project's own folder in the place of a common one; empty if there is none.
+
+        With `made` only where the project has made it, or is about to."""
+        key, path = FOLDERS.get(place["key"], ""), Path(place["path"])
+        project = account.removeprefix(PROJECT)
+        common = Path(self.planner.roots[0]).resolve() / key.removeprefix("paths.")
+        if project == account or not key or path.parent != common or any(word.startswith(f"{key}=") for word in words):
+            return ""
+        own = common / project / path.name
+        if made and not (own.exists() or self.places.owner(str(own)) == account):
+            return ""
+        return f"{key}={own if key == place['key'] else own.parent}"
+
+    def _planned(
+        self, owner: str, account: str, verb: str, words: Sequence[str], gpus: float, early: bool, admin: bool
+    ) -> dict[str, Any]:
         """Returns the planner's answer, without what it says about another owner's files, even in a refusal."""
         try:
             plan = self.planner.plan(verb, words, gpus, early, owner)
         except RefusedPlanError as problem:
             self.places.check(owner, problem.places, account, admin)
-            raise UserError(str(problem)) from None
+            raise UserError(as_jobs(str(problem))) from None
         self.places.check(owner, plan.get("places", ()), account, admin)
         return plan
 

@@ -22,7 +22,7 @@ from dragoman.model.runs.paths import RELEASE
 from dragoman.model.untrusted import read_object
 from dragoman.services.jobs.ledger.ledger import SHORT, Ledger, UnknownJobError
 from dragoman.services.jobs.ledger.tables import Change, Job, Meta, Notice
-from dragoman.services.jobs.service.curves import run_of, score_in
+from dragoman.services.jobs.service.curves import run_of, score_in, score_text
 from dragoman.services.jobs.service.repeating import Repeating
 from dragoman.services.jobs.service.targets import Message, RefusedError, send, shown
 from dragoman.services.jobs.service.usage import Spell
@@ -185,7 +185,7 @@ class Notifier:
             run = run_of(self.ledger.job(one.job))
         except UnknownJobError:
             return ""
-        return score_in(read_object(run / RELEASE)) if run else ""
+        return score_text(*score_in(read_object(run / RELEASE))) if run else ""
 
 
 def _told(session: Session, changes: Sequence[Change]) -> Iterator[tuple[Job, Event, int, str]]:

@@ -21,7 +21,7 @@ from dragoman.services.jobs.ledger.ledger import Options as Columns
 from dragoman.services.jobs.ledger.presets import Presets
 from dragoman.services.jobs.ledger.tables import Attempt, AuditRow, Job, Saved
 from dragoman.services.jobs.options import KEPT, OPTION, is_option, merge_words
-from dragoman.services.jobs.planning.refusals import check_words
+from dragoman.services.jobs.planning.refusals import as_jobs, check_words
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.scheduling.why import Why, explain
 from dragoman.services.jobs.service import schemas
@@ -100,7 +100,7 @@ class Operations:
             self.loop.capacity,
             deadline=body.by,
             admin=person.may("admin"),
-            project=body.project,
+            project=person.project(body.project),
         )
 
     def submit(self, person: Person, body: schemas.Submission, trace: str | None = None) -> Job:
@@ -110,10 +110,11 @@ class Operations:
             check_target(target, self.config.notify)
         for other in body.after:
             self.job(person, other)
-        if body.project:
-            self.loop.intake.projects.check_member(body.project, person.owner, person.may("admin"))
+        if project := person.project(body.project):
+            self.loop.intake.projects.check_member(project, person.owner, person.may("admin"))
         options: Columns = {
             **body.columns(),
+            "project": project,
             "deadline": body.by,
             "trace": trace,
             "admin": person.may("admin"),
@@ -224,6 +225,10 @@ class Operations:
 
         return self._repeat(person, name, change)
 
+    def add_tag(self, person: Person, name: str, tag: str) -> Job:
+        """Adds a tag to a job."""
+        return self._repeat(person, name, lambda job: self.ledger.add_tag(job, tag, person.owner))
+
     def set_after(self, person: Person, name: str, after: Sequence[str]) -> Job:
         """Sets the jobs that a job comes after.
 
@@ -280,7 +285,7 @@ class Operations:
         """Returns the error in the log of a job that has failed; empty: there is none."""
         if job.state not in (State.FAILED, State.LOST) or not job.attempt:
             return ""
-        return error_of(attempt_of(self.loop.home, job.id, job.attempt).log)
+        return as_jobs(error_of(attempt_of(self.loop.home, job.id, job.attempt).log))
 
     def idle(self, job: Job) -> Spell | None:
         """Returns the spell in which GPUs of a running job idle; None if they work."""

@@ -68,6 +68,14 @@ class Ownership:
             raise UserError(f"registry.name={name}: the model {whose}{instead}")
         return found
 
+    def allows(self, plan: dict[str, Any], owner: str, admin: bool, account: str) -> bool:
+        """Returns True if the plan may write its model; see `check`."""
+        try:
+            self.check(plan, owner, admin, account)
+        except UserError:
+            return False
+        return True
+
     def claim(self, plan: dict[str, Any], owner: str, admin: bool, account: str = "") -> str:
         """Checks the same, and claims a free name for the account, or the owner, if the plan registers a version."""
         account = account or owner

@@ -6,6 +6,7 @@ schedule whose token was revoked or has ended is paused; who resumes it lends it
 """
 
 import logging
+import math
 from datetime import UTC, datetime
 from typing import Any
 
@@ -55,6 +56,7 @@ class Schedules:
 
     def __init__(self, ledger: Ledger, config: ServiceConfig) -> None:
         self.ledger, self.config, self.rights = ledger, config, Rights(ledger)
+        self._looked = math.inf  # when it looked last
 
     def check(self, every: str, verb: str, words: list[str], options: dict[str, Any]) -> list[str]:
         """Returns the words of the first job.
@@ -114,6 +116,9 @@ class Schedules:
     def look(self) -> None:
         """Submits the jobs that are due."""
         now = self.ledger.now()
+        if now < self._looked:
+            self._set_back(now)
+        self._looked = now
         query = select(Schedule).where(Schedule.due <= now).order_by(Schedule.due).limit(AT_ONCE)
         found = self.ledger.database.all(query)
         for one in found:
@@ -129,6 +134,15 @@ class Schedules:
             with self.ledger.database.write() as session:
                 # paused or noted by another service in the meantime: that stands
                 session.execute(update(Schedule).where(Schedule.id == one.id, Schedule.due == one.due).values(**values))
+
+    def _set_back(self, now: float) -> None:
+        """Makes schedules due at their next time: a clock that went ahead and back again has made it a later one."""
+        for one in self.ledger.database.all(select(Schedule).where(Schedule.due > now)):
+            if (due := next_time(one.every, now)) < (one.due or now):
+                with self.ledger.database.write() as session:
+                    session.execute(
+                        update(Schedule).where(Schedule.id == one.id, Schedule.due == one.due).values(due=due)
+                    )
 
     def _submit(self, one: Schedule, at: float) -> str:
         """Returns the job of this time. Raises UserError if the last one has not ended."""

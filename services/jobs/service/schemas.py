@@ -70,7 +70,7 @@ class Command(Strict):
 class PlanRequest(Command):
     """A command to be planned."""
 
-    project: ProjectOrNone = ""
+    project: ProjectOrNone | None = None  # null: the only project of who asks, if they have one; empty: none
     by: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None = None  # seconds since 1970
 
 
@@ -78,7 +78,7 @@ class Options(Strict):
     """The options of jobs that are submitted once or by a schedule."""
 
     priority: Priority = "normal"
-    project: ProjectOrNone = ""
+    project: ProjectOrNone | None = None
     tags: Annotated[list[Tag], Field(max_length=20)] = []
     notify: Annotated[list[Annotated[str, Field(min_length=1, max_length=500)]], Field(max_length=10)] = []
     retries: Annotated[int, Field(ge=0, le=100)] = 0
@@ -88,7 +88,7 @@ class Options(Strict):
         """Returns them as the ledger has them."""
         return {
             "priority": PRIORITIES[self.priority],
-            "project": self.project,
+            "project": self.project or "",
             "tags": self.tags,
             "notify": self.notify,
             "retries": self.retries,
@@ -506,6 +506,12 @@ class ModelRequest(Strict):
         if bool(self.owner) == bool(self.project):
             raise ValueError("give owner or project")
         return self
+
+
+class PlaceRequest(ModelRequest):
+    """The new owner of shards or of a run."""
+
+    place: Annotated[str, Field(max_length=400, pattern=r"^(shards|runs)/[^/].*$")]  # below the service's home
 
 
 class StatusView(BaseModel):

@@ -3,6 +3,7 @@
 from fastapi import HTTPException
 from sqlalchemy import case, func, select
 
+from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.ledger.tables import Job, Model, Project, account_of
@@ -61,6 +62,19 @@ class Sharing:
         """Ends a membership, which members do for themselves too. Raises UserError, or HTTPException as `get`."""
         self.get(person, name, manage=owner != person.owner)
         self.projects.leave(name, owner, person.owner)
+
+    def check_gift(self, person: Person, owner: str | None, body: schemas.ModelRequest) -> None:
+        """Checks that somebody may give away what is `owner`'s.
+
+        Raises:
+            HTTPException: 403, they are no admin, and it is not theirs or does not go to a project of theirs.
+            UserError: there is no such project.
+        """
+        mine = owner == person.owner and body.project in dict(person.projects)
+        if not (person.sees_all or mine):
+            raise HTTPException(403, "an admin gives it away; its owner may give it to a project of theirs")
+        if body.project and self.projects.get(body.project) is None:
+            raise UserError(f"project {body.project!r}: there is none of that name")
 
     def set_quota(self, person: Person, name: str, body: schemas.QuotaRequest) -> None:
         """Sets a project's quota, as an admin may. Raises HTTPException (404) if there is none."""

@@ -4,14 +4,16 @@ import signal
 from dataclasses import dataclass, field
 from typing import Any
 
+from dragoman.conf.endings import UNAVAILABLE, USER_MISTAKE
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.records import YIELDED
 from dragoman.services.jobs.states import State
 
-MISTAKE = 2  # exit code of a command that the user must change
 SIGNALLED = (130, 143)  # ended gracefully by SIGINT or SIGTERM
 SHUTDOWN = "the service is stopped"  # the reason when all running jobs are asked to yield
 PREEMPTION = "preemption"  # cause of the end of an attempt that yielded to another job
+CLUSTER = "cluster"  # cause of the end of an attempt whose cluster went away, or could not start it
+TROUBLE = "trouble"  # cause of the end of an attempt that met a full disk, or a server or cluster that did not answer
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,12 @@ def judge_exit(job: Job, code: int, same_cluster: bool) -> Verdict:
         cause = "signal" if job.state != State.YIELDING else "shutdown" if job.reason == SHUTDOWN else PREEMPTION
         what = job.reason if job.state == State.YIELDING else f"ended in order by a signal ({describe_code(code)})"
         return Verdict(State.WAITING, "yielded", cause, f"yielded: {what}")
-    if code == MISTAKE:
-        return Verdict(State.FAILED, "failed", "mistake", "the verb refuses its settings (exit code 2): see its log")
     if not same_cluster:
-        return _interrupted("cluster", f"the cluster went away under it ({describe_code(code)})")
+        return _interrupted(CLUSTER, f"the cluster went away under it ({describe_code(code)})")
+    if code == UNAVAILABLE:
+        return _interrupted(TROUBLE, f"a server, a disk or the cluster failed ({describe_code(code)}: see its log)")
+    if code == USER_MISTAKE:
+        return Verdict(State.FAILED, "failed", "mistake", "the verb refuses its settings (exit code 2): see its log")
     return _failed(job, code)
 
 
@@ -47,7 +51,7 @@ def judge_vanishing(job: Job, why: str, losses: int, counts: bool = True) -> Ver
     if job.state == State.STOPPING:
         return Verdict(State.STOPPED, "stopped", "stop", job.reason or "stopped")
     if not counts:
-        return _interrupted("cluster", why)
+        return _interrupted(CLUSTER, why)
     return _lost(job, "vanished", why, losses)
 
 

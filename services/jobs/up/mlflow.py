@@ -3,6 +3,9 @@
 Each is in a file of HOME/service that only this user can read, in the form of ~/.mlflow/credentials. The jobs' user may
 write runs and models, but neither delete those of others nor change users or permissions. MLflow keeps the users in a
 database of its own: docs/backup.md says how both get a new password.
+
+People have the login of the service's pages: what its proxy says of them, or a token as their password. MLflow asks the
+service who they are, and gives an admin the admin's rights, a submitter those of jobs, a viewer none but to read.
 """
 
 import configparser
@@ -12,16 +15,26 @@ import secrets
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
 from dragoman.model.errors import ServiceError
 from dragoman.model.mlflow_client import make_database
+from dragoman.services.jobs.settings import ServiceConfig
 
-ADMIN, JOBS = "dragoman", "dragoman-jobs"  # users
+ADMIN, JOBS, READERS = "dragoman", "dragoman-jobs", "dragoman-readers"  # users
+USERS = {"admin": ADMIN, "submitter": JOBS, "viewer": READERS}  # of a person, by their role
+WHO, WHO_HEADERS = "DRAGOMAN_WHO", "DRAGOMAN_WHO_HEADERS"  # variables: where to ask, and what to pass on
+REMEMBERED = 60.0  # seconds
+READING = ("search", "get-", "graphql")  # begins the last part of a path that MLflow's pages read by POST
+HERE = ("localhost", "127.0.0.1")
 FILES = {ADMIN: "mlflow_credentials", JOBS: "mlflow_jobs_credentials"}
 GRANTED = {"experiment": "EDIT", "registered_model": "EDIT"}  # the jobs' rights on what others have made
 LOGINS = "mlflow_auth.db"  # of users and permissions
@@ -57,13 +70,26 @@ def read_login(path: Path) -> Login:
         raise ServiceError(f"{path}: holds no login of MLflow ({type(problem).__name__})") from None
 
 
-def server_variables(folder: Path, admin: Login) -> dict[str, str]:
-    """Writes MLflow's login settings to `folder` and returns the variables of its server."""
+def server_variables(folder: Path, admin: Login, service: str, config: ServiceConfig) -> dict[str, str]:
+    """Writes MLflow's login settings to `folder` and returns the variables of its server; `service` is our address."""
     settings = folder / "mlflow_auth.ini"
     # hashing a password is slow on purpose, and a registration makes over a hundred requests: cached for a minute
-    lines = ("[mlflow]", "default_permission = READ", "auth_cache_ttl_seconds = 60")
+    lines = (
+        "[mlflow]",
+        "default_permission = READ",
+        "auth_cache_ttl_seconds = 60",
+        f"authorization_function = {__name__}:authenticate",
+    )
     _write(settings, "\n".join([*lines, f"database_uri = sqlite:///{folder}/{LOGINS}", ""]))
+    proxy = config.proxy
+    passed = (proxy.header, proxy.secret_header, proxy.groups_header) if proxy.header else ()
+    outside = urlsplit(config.tracking_url or "")
+    hosts = [*HERE, *(f"{host}:*" for host in HERE), *filter(None, [outside.netloc])]
     return {
+        "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(hosts),
+        "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS": f"{outside.scheme}://{outside.netloc}" if outside.netloc else "",
+        WHO: f"{service}/v1/me",
+        WHO_HEADERS: ",".join(map(str, passed)),
         "MLFLOW_AUTH_CONFIG_PATH": str(settings),
         "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(32),
         "MLFLOW_AUTH_ADMIN_USERNAME": admin.user,
@@ -79,11 +105,13 @@ def admit_jobs(address: str, admin: Login, jobs: Login) -> bool:
     named = {"username": jobs.user}
     try:
         with httpx.Client(base_url=f"{address}/api", auth=who, timeout=30.0) as client:
-            known = client.get("/2.0/mlflow/users/get", params=named)
-            if known.status_code == 404:
-                client.post("/2.0/mlflow/users/create", json={**named, "password": jobs.password}).raise_for_status()
-            else:
-                known.raise_for_status()
+            for user, password in ((jobs.user, jobs.password), (READERS, secrets.token_urlsafe(32))):
+                known = client.get("/2.0/mlflow/users/get", params={"username": user})
+                if known.status_code == 404:
+                    made = {"username": user, "password": password}
+                    client.post("/2.0/mlflow/users/create", json=made).raise_for_status()
+                else:
+                    known.raise_for_status()
             for kind, permission in GRANTED.items():
                 grant = {**named, "resource_type": kind, "resource_id": "*", "permission": permission}
                 client.post("/3.0/mlflow/users/permissions/grant", json=grant).raise_for_status()
@@ -130,6 +158,33 @@ def local_login(folder: Path) -> Mapping[str, str]:
         return read_login(folder / FILES[JOBS]).variables()
     except ServiceError:
         return {}
+
+
+def authenticate() -> Any:
+    """Returns whom MLflow serves, in its own form: a user of MLflow, or somebody whom the job service knows."""
+    from flask import Response, request
+    from mlflow.server.auth import authenticate_request_basic_auth
+    from werkzeug.datastructures import Authorization
+
+    login = request.authorization
+    told = {name: request.headers[name] for name in os.environ[WHO_HEADERS].split(",") if name in request.headers}
+    if login is not None and login.username not in FILES:
+        told = {"Authorization": f"Bearer {login.password}"}
+    user = _user(tuple(sorted(told.items())), int(time.monotonic() / REMEMBERED)) if told else ""
+    reads = request.method in ("GET", "HEAD") or request.path.rpartition("/")[2].startswith(READING)
+    if user == READERS and not reads:
+        return Response("a viewer reads, and changes nothing", 403)
+    return Authorization("basic", {"username": user, "password": ""}) if user else authenticate_request_basic_auth()
+
+
+@lru_cache(maxsize=1000)
+def _user(told: tuple[tuple[str, str], ...], _minute: int) -> str:
+    """Returns MLflow's user for what a request says of its person; empty if the service does not know them."""
+    try:
+        answer = httpx.get(os.environ[WHO], headers=dict(told), timeout=30.0)
+        return USERS.get(answer.json()["role"], "") if answer.is_success else ""
+    except (httpx.HTTPError, ValueError, KeyError):
+        return ""
 
 
 def main(argv: Sequence[str]) -> None:

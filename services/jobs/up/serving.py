@@ -19,6 +19,7 @@ from dragoman.model import landlock
 from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.files import atomic_write, exclusive, read_secret
+from dragoman.services.backup.restoring import check_whole
 from dragoman.services.http.listening import bind, reserve_descriptors
 from dragoman.services.http.proxies import networks
 from dragoman.services.jobs.executors.base import Executor
@@ -59,6 +60,7 @@ def up(root: UpRoot, words: Sequence[str]) -> int:
     root.service.check()
     check_settings(root.service.notify)
     home = Path(root.paths["root"]).absolute()
+    check_whole(home)
     with contextlib.ExitStack() as stack:
         stack.callback(os.umask, os.umask(0o077))  # for everything started here, and so for every job
         (home / "service").mkdir(parents=True, exist_ok=True)
@@ -95,22 +97,23 @@ def _serve(
     access = _open_ledger(config, keys, stack)
     ledger = access.ledger
     closed = keys or access.issued
-    expected = _start_children(children, root, places, words, variables, closed)
+    port = listening.getsockname()[1]
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    address = f"http://{host}:{port}"
+    make_tracking = partial(_tracking, root, places, variables, address)
+    expected = _start_children(children, root, places, words, variables, partial(make_tracking, closed))
     if config.tracking:
         ending = threading.Event()
         stack.callback(ending.set)
         admitted = partial(keep_admitting, f"http://127.0.0.1:{places.tracking}", *logins(places.service), ending)
         if closed:
             admitted()
-        access.first = partial(_ask_for_login, children, root, places, variables, admitted)
+        access.first = partial(_ask_for_login, children, partial(make_tracking, True), admitted)
     planner = Planner([home, *(Path(place).absolute() for place in config.roots)], secrets_of(root))
     stack.callback(planner.close)
     planner.prepare()
     if not landlock.version():
         logger.warning("this kernel has no Landlock: files are kept from jobs by the check of their settings alone")
-    port = listening.getsockname()[1]
-    host = f"[{config.host}]" if ":" in config.host else config.host
-    address = f"http://{host}:{port}"
     executor = _executor(root, places, home, config.url or address)
     where = {"jobs": address, **{name: f"http://127.0.0.1:{number}" for name, number in expected.items()}}
     neighbours = _neighbours(config, where)
@@ -198,9 +201,9 @@ def _start_children(
     places: subprocesses.Places,
     words: Sequence[str],
     variables: dict[str, str],
-    closed: bool,
+    make_tracking: Callable[[], Child],
 ) -> dict[str, int]:
-    """Starts the processes and returns name -> port; `closed`: MLflow asks for a login."""
+    """Starts the processes and returns name -> port."""
     config = root.service
     wanted: dict[str, tuple[bool, int, Callable[[], Child]]] = {
         "ray": (
@@ -208,7 +211,7 @@ def _start_children(
             places.ray,
             lambda: subprocesses.ray_head(places, config, variables),
         ),
-        "mlflow": (config.tracking, places.tracking, lambda: _tracking(root, places, variables, closed)),
+        "mlflow": (config.tracking, places.tracking, make_tracking),
         "endpoint": (config.endpoint, places.endpoint, lambda: subprocesses.endpoint(places, words, variables)),
     }
     started = {name: (port, make) for name, (asked, port, make) in wanted.items() if asked}
@@ -222,18 +225,20 @@ def _start_children(
     return {name: port for name, (port, _) in started.items()}
 
 
-def _tracking(root: UpRoot, places: subprocesses.Places, variables: dict[str, str], closed: bool) -> Child:
-    login = server_variables(places.service, logins(places.service)[0]) if closed else None
+def _tracking(
+    root: UpRoot, places: subprocesses.Places, variables: dict[str, str], address: str, closed: bool
+) -> Child:
+    """Returns MLflow; `closed`: it asks for a login, of the service at `address`."""
+    admin = logins(places.service)[0]
+    login = server_variables(places.service, admin, address, root.service) if closed else None
     if closed:
         logger.info("MLflow asks for a login: the admin's is in %s", places.service / FILES[ADMIN])
     return subprocesses.tracking(places, Path(root.paths["mlflow"]).absolute(), variables, login)
 
 
-def _ask_for_login(
-    children: Children, root: UpRoot, places: subprocesses.Places, variables: dict[str, str], admit: Callable[[], None]
-) -> None:
+def _ask_for_login(children: Children, make: Callable[[], Child], admit: Callable[[], None]) -> None:
     """Restarts MLflow with a login, because the first token was issued."""
-    children.replace(_tracking(root, places, variables, True))
+    children.replace(make())
     admit()
 
 

@@ -77,16 +77,19 @@ def write_token(places: Places) -> None:
 
 
 def ray_head(places: Places, config: ServiceConfig, variables: Mapping[str, str]) -> Child:
-    """Returns the Ray head, with one CPU more than jobs may use, for starting them."""
+    """Returns the Ray head, with one CPU more than jobs may use, for starting them.
+
+    Its autoscaler and the monitor of its logs do not run: nothing here scales, and jobs write their own logs.
+    """
     (client,) = free_ports(1)
     cpus = config.cpus or os.cpu_count() or 1
     command = [
         sys.executable,
         "-m",
-        "ray.scripts.scripts",
-        "start",
+        "dragoman.services.jobs.up.head",
         "--head",
-        "--block",
+        "--no-monitor",
+        "--include-log-monitor=false",
         f"--num-cpus={cpus + 1}",
         "--port=0",
         "--node-ip-address=127.0.0.1",

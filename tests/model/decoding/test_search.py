@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from dragoman.model.decoding.beam import best_candidates
 from dragoman.model.decoding.hypothesis import Hypothesis
 from dragoman.model.decoding.lengths import length_batches
-from dragoman.model.decoding.search import decode, pad
+from dragoman.model.decoding.search import continuations, decode, pad
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.model.networks.network import Memory, State, TranslationNetwork
@@ -63,8 +63,9 @@ def transformer(vocabulary: int = WORDS, norm: str = "pre") -> TranslationNetwor
     return Transformer(config, vocabulary, vocabulary)
 
 
-def recurrent(architecture: str, **settings: object) -> TranslationNetwork:
-    values = {"architecture": architecture, "embedding": 8, "width": 12, "max_positions": 64, **settings}
+def built(architecture: str, **settings: object) -> TranslationNetwork:
+    recurrent = {"embedding": 8, "width": 12} if architecture.startswith("rnn") else {}
+    values = {"architecture": architecture, "max_positions": 64, **recurrent, **settings}
     return build_network(model_config(values), WORDS, WORDS)
 
 
@@ -83,9 +84,10 @@ NETWORKS = {
     "recurrent": lambda: spread(Recurrent(WORDS)),
     "pre-norm": lambda: spread(transformer()),
     "post-norm": lambda: spread(transformer(norm="post")),
-    "rnnenc": lambda: spread(recurrent("rnnenc", feed_context=True)),
-    "rnnsearch": lambda: spread(recurrent("rnnsearch", encoder_width=6)),
-    "rnnsearch, feeding": lambda: spread(recurrent("rnnsearch", encoder_width=6, context="feeding")),
+    "prefix": lambda: spread(built("prefixlm", width=16, heads=2, feed_forward=24, layers=2, max_positions=128)),
+    "rnnenc": lambda: spread(built("rnnenc", feed_context=True)),
+    "rnnsearch": lambda: spread(built("rnnsearch", encoder_width=6)),
+    "rnnsearch, feeding": lambda: spread(built("rnnsearch", encoder_width=6, context="feeding")),
 }
 
 
@@ -95,7 +97,7 @@ def network(request: pytest.FixtureRequest) -> TranslationNetwork:
     return made
 
 
-def sources(count: int = 14, seed: int = 0) -> list[np.ndarray]:
+def sources(count: int = 8, seed: int = 0) -> list[np.ndarray]:
     """Of 1 to 20 tokens, the end of sentence included."""
     rng = np.random.default_rng(seed)
     return [np.append(rng.integers(6, WORDS, int(n)), EOS) for n in rng.integers(0, 20, count)]
@@ -211,12 +213,6 @@ def exhaustive(
     return sorted(((score, *key) for key, score in found.items()), reverse=True)
 
 
-def test_score_is_log_probability_over_length_to_the_penalty(network: TranslationNetwork) -> None:
-    for hypotheses in decode(network, sources(), DecodeConfig(length_penalty=0.7, nbest=3)):
-        for one in hypotheses:
-            assert one.score == pytest.approx(one.log_probability / one.length**0.7)
-
-
 def test_a_higher_penalty_never_shortens(network: TranslationNetwork) -> None:
     lengths = [
         [found[0].length for found in decode(network, sources(), DecodeConfig(length_penalty=alpha, patience=4.0))]
@@ -224,6 +220,22 @@ def test_a_higher_penalty_never_shortens(network: TranslationNetwork) -> None:
     ]
     assert all(a <= b <= c for a, b, c in zip(*lengths, strict=True))
     assert lengths[0] != lengths[2]
+
+
+def test_continuations_are_the_likeliest_next_tokens_behind_what_is_forced(network: TranslationNetwork) -> None:
+    config, source = DecodeConfig(beam=5, nbest=5), sources()[2]
+    for begin in ([], [7, 30, 9]):
+        found = continuations(network, source, begin, config)
+        scores = log_probabilities(network, source, [*begin, 6], config)[len(begin)]
+        following = [(*one.ids, EOS)[len(begin)] for one in found]
+        assert sorted(following) == sorted(scores.topk(5).indices.tolist())
+        assert all(list(one.ids[: len(begin)]) == begin for one in found)
+        for one, token in zip(found, following, strict=True):
+            rest = [*one.ids, EOS][len(begin) + 1 :] if token != EOS else []
+            every = log_probabilities(network, source, one.ids, config)[len(begin) + 1 :]
+            steps = [float(row[token]) for row, token in zip(every, rest, strict=False)][: one.length - len(begin) - 1]
+            assert [int(row.argmax()) for row in every[: len(steps)]] == rest[: len(steps)]  # greedy
+            assert one.score == pytest.approx(float(scores[token]) + sum(steps) / max(1, len(steps)), abs=1e-3)
 
 
 def test_special_tokens_are_never_generated(network: TranslationNetwork) -> None:
@@ -256,9 +268,10 @@ def test_limits_never_pass_the_position_table(network: TranslationNetwork) -> No
         assert found[0].length == 64
 
 
-def test_empty_and_single_token_sources_decode(network: TranslationNetwork) -> None:
+def test_empty_lonely_and_unknown_sources_decode(network: TranslationNetwork) -> None:
     config = DecodeConfig(beam=3)
-    assert all(found for found in decode(network, [np.array([EOS]), np.array([9, EOS])], config))
+    odd = [np.array([EOS]), np.array([9, EOS]), np.array([UNK, UNK, EOS])]
+    assert all(np.isfinite(found[0].score) for found in decode(network, odd, config))
     assert decode(network, [], config) == []
 
 

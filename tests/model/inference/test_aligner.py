@@ -11,16 +11,20 @@ from dragoman.model.bundles.translation import load_bundle, save_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.aligner import Aligner, Encoded, cross_maps, force_targets, open_aligner, shape
 from dragoman.model.inference.translator import Translation, open_translator
+from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.model.networks.network import TranslationNetwork
-from dragoman.model.networks.prefixlm import PrefixConfig, PrefixTranslation
-from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
-from dragoman.model.networks.rnnsearch import RNNSearch, RNNSearchConfig
-from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.networks.prefixlm import PrefixTranslation
 from dragoman.model.text.tokenizer import EOS, UNK, TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import train_pair
 
 LINES = ["the dog sees the man .", "a house is old .", "der hund sieht den mann .", "ja , gut !"]
-NETWORKS = ["rnnsearch", "feeding", "transformer", "prefixlm"]
+NETWORKS = ["rnnsearch", "rnnsearch feeding", "transformer", "prefixlm"]
+SIZES: dict[str, dict[str, int]] = {
+    "transformer": {"width": 16, "heads": 2, "feed_forward": 16, "encoder_layers": 1, "decoder_layers": 3},
+    "prefixlm": {"width": 16, "heads": 2, "feed_forward": 16, "layers": 2, "max_positions": 48},
+    "rnnenc": {"embedding": 8, "width": 8},
+    "rnnsearch": {"embedding": 8, "width": 8, "encoder_width": 4, "attention_width": 8},
+}
 
 
 @pytest.fixture(scope="module")
@@ -28,21 +32,11 @@ def tokenizers() -> TokenizerPair:
     return train_pair(TokenizerConfig(type="bpe", vocabulary=60), LINES, LINES)
 
 
-def make(name: str, size: int, positions: int = 24) -> TranslationNetwork:
+def make(name: str, size: int) -> TranslationNetwork:
     torch.manual_seed(1)
-    network: TranslationNetwork
-    if name == "transformer":
-        sizes = {"width": 16, "heads": 2, "feed_forward": 16, "encoder_layers": 1, "decoder_layers": 3}
-        network = Transformer(TransformerConfig(**sizes, max_positions=positions), size, size)  # type: ignore[arg-type]  # whole numbers
-    elif name == "prefixlm":
-        stack = {"width": 16, "heads": 2, "feed_forward": 16, "layers": 2}
-        network = PrefixTranslation(PrefixConfig(**stack, max_positions=2 * positions), size, size)  # type: ignore[arg-type]  # the same
-    elif name == "rnnenc":
-        network = EncoderDecoder(EncoderDecoderConfig(embedding=8, width=8, max_positions=positions), size, size)
-    else:
-        widths = {"embedding": 8, "width": 8, "encoder_width": 4, "attention_width": 8, "max_positions": positions}
-        context = "feeding" if name == "feeding" else "output"
-        network = RNNSearch(RNNSearchConfig(**widths, context=context), size, size)  # type: ignore[arg-type]  # the same
+    architecture, *changes = name.split()
+    values = {"architecture": architecture, **SIZES[architecture], **({"context": "feeding"} if changes else {})}
+    network = build_network(model_config({"max_positions": 24, **values}), size, size)
     with torch.no_grad():  # sharper than at birth
         for weights in network.parameters():
             weights.mul_(2.0)

@@ -75,13 +75,13 @@ def test_the_envelope_is_the_best_line_everywhere() -> None:
 
 
 def test_a_line_search_is_exact() -> None:
-    for seed in range(5):
+    for seed in range(3):
         data = lists(seed)
         rng = np.random.default_rng(seed)
         point, direction = rng.standard_normal(3), rng.standard_normal(3)
         step, value = line_search(data, point, direction)
         assert data.bleu(point + step * direction) == pytest.approx(value, abs=1e-6)
-        tried = [data.bleu(point + g * direction) for g in np.linspace(-20, 20, 4001)]
+        tried = [data.bleu(point + g * direction) for g in np.linspace(-20, 20, 1001)]
         assert value >= max(tried) - 1e-6
 
 

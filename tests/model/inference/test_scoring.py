@@ -10,9 +10,8 @@ import torch
 from dragoman.model.decoding.search import decode
 from dragoman.model.errors import UserError
 from dragoman.model.inference.scoring import PairScore, Scorer, pair_batches, score_pairs
+from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.model.networks.network import TranslationNetwork
-from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
-from dragoman.model.networks.rnnsearch import RNNSearch, RNNSearchConfig
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.batch import collate
@@ -22,23 +21,24 @@ from dragoman.model.text.tokenizers import train_pair
 V = 23
 
 
+NETWORKS = {
+    "transformer": {"width": 16, "heads": 2, "feed_forward": 32},
+    "prefixlm": {"width": 16, "heads": 2, "feed_forward": 32, "layers": 2, "max_positions": 80},
+    "rnnenc": {"embedding": 12, "width": 16},
+    "rnnsearch": {"embedding": 12, "encoder_width": 8, "width": 16, "attention_width": 8},
+}
+
+
 def make(name: str, seed: int = 3) -> TranslationNetwork:
     torch.manual_seed(seed)
-    network: TranslationNetwork
-    if name == "transformer":
-        network = Transformer(TransformerConfig(width=16, heads=2, feed_forward=32, max_positions=40), V, V)
-    elif name == "rnnenc":
-        network = EncoderDecoder(EncoderDecoderConfig(embedding=12, width=16, max_positions=40), V, V)
-    else:
-        sizes = {"embedding": 12, "encoder_width": 8, "width": 16, "attention_width": 8, "max_positions": 40}
-        network = RNNSearch(RNNSearchConfig(**sizes), V, V)  # type: ignore[arg-type]  # all of them whole numbers
+    network = build_network(model_config({"architecture": name, "max_positions": 40, **NETWORKS[name]}), V, V)
     with torch.no_grad():  # sharper than at birth, so that scores differ
         for table in network.parameters():
             table.mul_(1.5)
     return network
 
 
-@pytest.fixture(scope="module", params=["transformer", "rnnenc", "rnnsearch"])
+@pytest.fixture(scope="module", params=NETWORKS)
 def network(request: pytest.FixtureRequest) -> TranslationNetwork:
     return make(request.param)
 

@@ -59,6 +59,20 @@ def test_both_engines_give_the_same_texts_and_scores(bundle: TranslationBundle) 
     assert any(a.text for a in answers[0])
 
 
+def test_both_engines_continue_a_prefix_with_the_same_words(bundle: TranslationBundle) -> None:
+    decode = DecodeConfig(beam=6, nbest=6, max_ratio=1.0, max_extra=4)
+    for prefix in ("", "he is", "a big dog, and"):
+        answers = [
+            open_translator(bundle, engine).continuing(prefix).translate(["a small line", "two"], decode)
+            for engine in ("torch", "ctranslate2")  # type: ignore[arg-type]  # literals
+        ]
+        texts = [[one.text for line in lines for one in line.nbest] for lines in answers]
+        assert texts[0] == texts[1]
+        assert len(set(texts[0][:6])) == 6 and all(text.startswith(prefix) for text in texts[0])
+    with pytest.raises(UserError, match="tokens; the model writes 64"):
+        open_translator(bundle, "torch").continuing("x " * 64)
+
+
 def test_empty_lines_stay_empty_and_in_place(translator: Translator) -> None:
     answers = translator.translate(["", "one two", "   ", "\t\u00a0", "three", "\x00\u200b"])
     assert [bool(a.nbest) for a in answers] == [False, True, False, False, True, False]
@@ -82,7 +96,7 @@ def test_alternatives_come_best_first_with_the_text_leading(translator: Translat
 
 def test_consensus_orders_what_the_search_finds_and_keeps_scores(translator: Translator) -> None:
     wide = DecodeConfig(beam=4, nbest=4)
-    for line in lines(6, 3):
+    for line in lines(3, 3):
         (by_score,) = translator.translate([line], wide)
         (by_votes,) = translator.translate([line], replace(wide, consensus=100.0))
         assert set(by_votes.nbest) == set(by_score.nbest)
@@ -94,7 +108,7 @@ def test_consensus_orders_what_the_search_finds_and_keeps_scores(translator: Tra
 
 
 def test_company_does_not_change_a_translation(translator: Translator) -> None:
-    asked = lines(20, 6)
+    asked = lines(8, 6)
     together = [answer.text for answer in translator.translate(asked)]
     assert together == [translator.translate([line])[0].text for line in asked]
 
@@ -118,7 +132,7 @@ def test_naughty_strings_never_break_it(translator: Translator, naughty: list[st
 
 
 def test_many_threads_may_share_a_translator(translator: Translator) -> None:
-    asked = lines(12, 7)
+    asked = lines(6, 7)
     expected = [answer.text for answer in translator.translate(asked)]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: [a.text for a in translator.translate(asked)], range(8)))

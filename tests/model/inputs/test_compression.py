@@ -71,13 +71,13 @@ def test_a_damaged_file_is_named(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", PACKERS)
 def test_a_file_made_to_fill_the_disk_is_left_early(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "LEAST_LIMIT", 4 << 20)
-    path = _file(tmp_path, PACKERS[kind](bytes(100 << 20)))
+    monkeypatch.setattr(compression, "LEAST_LIMIT", 1 << 20)
+    path = _file(tmp_path, PACKERS[kind](bytes(16 << 20)))
     read = 0
     with pytest.raises(UserError, match=r"name.txt: comes to more than 0\.0 GB, 100 times its size"):
         for block in plain_blocks(path):
             read += len(block)
-    assert read <= 100 * path.stat().st_size + (4 << 20)
+    assert read <= 100 * path.stat().st_size + (1 << 20)
 
 
 def test_an_archive_made_to_fill_the_disk_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

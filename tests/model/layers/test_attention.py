@@ -32,17 +32,6 @@ def test_attention_equals_the_formula_worked_by_hand() -> None:
     torch.testing.assert_close(out, torch.tensor([[[[first, 1 - first, 4 - 2 * first, 0.0]]]]))
 
 
-def test_padding_never_gets_weight() -> None:
-    torch.manual_seed(0)
-    real = torch.tensor([[True, True, False], [True, False, False]])
-    record: list[torch.Tensor] = []
-    q, k, v = torch.randn(3, 2, 4, 3, 8).unbind(0)
-    attend(q, k, v, padding_bias(real), Dropout(0.0), record)
-    assert torch.equal(record[0][0, :, :, 2], torch.zeros(4, 3))
-    assert torch.equal(record[0][1, :, :, 1:], torch.zeros(4, 3, 2))
-    torch.testing.assert_close(record[0].sum(-1), torch.ones(2, 4, 3))
-
-
 def test_the_look_ahead_mask_hides_the_future() -> None:
     record: list[torch.Tensor] = []
     x = torch.randn(1, 2, 5, 8)
@@ -162,14 +151,6 @@ def test_a_prefix_is_seen_whole_and_what_follows_backwards() -> None:
     q, k = torch.randn(2, 1, 3, 4), torch.randn(2, 1, 5, 4)
     attend(q, k, k, bias, Dropout(0.0), record)
     assert torch.equal(record[0][:, 0] > 0, torch.tensor(seen).bool())
-
-
-def test_as_many_key_heads_as_heads_is_multi_head_attention() -> None:
-    torch.manual_seed(0)
-    plain, grouped = SelfAttention(16, 4, 0.0), SelfAttention(16, 4, 0.0, kv_heads=4)
-    grouped.load_state_dict(plain.state_dict())
-    x = torch.randn(2, 5, 16)
-    assert torch.equal(plain(x)[0], grouped(x)[0])
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2])

@@ -28,19 +28,6 @@ def test_the_mask_is_the_comparison_of_bytes_in_every_type(dtype: torch.dtype, p
     torch.testing.assert_close(mask, expected.view(37, 41))
 
 
-def test_every_byte_of_a_word_is_fair() -> None:
-    torch.manual_seed(1)
-    kept = (byte_mask(torch.empty(8, 40_000).t().contiguous(), 0.5) > 0).float().mean(0)
-    assert (kept - 0.5).abs().max() < 0.012
-
-
-def test_same_seed_same_mask() -> None:
-    torch.manual_seed(7)
-    first = byte_mask(torch.empty(100), 0.1)
-    torch.manual_seed(7)
-    assert torch.equal(first, byte_mask(torch.empty(100), 0.1))
-
-
 def test_add_is_residual_plus_dropout() -> None:
     dropout = Dropout(0.4).train()
     residual, x = torch.randn(50, 7), torch.randn(50, 7)

@@ -9,15 +9,17 @@ from torch import nn
 from dragoman.model import device
 from dragoman.model.layers import losses
 from dragoman.model.layers.losses import vocabulary_loss
+from dragoman.model.layers.rdrop import paired_vocabulary_loss
 from dragoman.model.text.distillation import Distillation
 
 
 def problem(
-    rows: int, vocabulary: int = 37, width: int = 8, bias: bool = False
+    rows: int, vocabulary: int = 37, width: int = 8, bias: bool = False, draws: tuple[int, ...] = ()
 ) -> tuple[torch.Tensor, torch.Tensor, nn.Linear]:
+    """States (*draws, rows, width) that need gradients, targets (rows,) and the output layer."""
     torch.manual_seed(rows)
     output = nn.Linear(width, vocabulary, bias=bias)
-    return torch.randn(rows, width, requires_grad=True), torch.randint(vocabulary, (rows,)), output
+    return torch.randn(*draws, rows, width, requires_grad=True), torch.randint(vocabulary, (rows,)), output
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -135,5 +137,6 @@ def test_a_hopeless_probability_gives_a_finite_loss() -> None:
 
 def test_no_rows_give_zero() -> None:
     states, targets, output = problem(3)
-    loss, _ = vocabulary_loss(states[:0], targets[:0], output, 0.1)
-    assert loss.item() == 0.0
+    assert vocabulary_loss(states[:0], targets[:0], output, 0.1)[0].item() == 0.0
+    paired, *_ = problem(3, draws=(2,))
+    assert paired_vocabulary_loss(paired[:, :0], targets[:0], output, 0.1, 1.0)[0].item() == 0.0

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from dragoman.conf import groups
 from dragoman.model.errors import UserError
-from dragoman.model.networks.architectures import any_network, architecture, build_network, model_config
+from dragoman.model.networks.architectures import any_network, model_config
 from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from dragoman.model.networks.language_network import language_loss
 from dragoman.model.networks.network import mean_of_real
 from dragoman.model.settings import LossConfig
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import EOS, MASK, PAD, UNK
+from tests.model.networks.examples import torch_layers
 
 SIZES = {"width": 16, "heads": 4, "feed_forward": 24, "layers": 2, "dropout": 0.0, "max_positions": 12}
 SWITCHES: list[dict[str, object]] = [
@@ -48,21 +48,7 @@ def batch(*lengths: int) -> TextBatch:
 
 def test_equals_torchs_layers_and_the_head_worked_by_hand() -> None:
     ours = network()
-    layer = nn.TransformerEncoderLayer(16, 4, 24, 0.0, "gelu", batch_first=True)
-    theirs = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-    for mine, other in zip(ours.layers, theirs.layers, strict=True):
-        attention, forward = mine.self_attention, mine.feed_forward  # type: ignore[union-attr]  # an EncoderLayer
-        other.load_state_dict(
-            {
-                "self_attn.in_proj_weight": attention.qkv.weight,
-                "self_attn.in_proj_bias": attention.qkv.bias,
-                **{f"self_attn.out_proj.{name}": value for name, value in attention.out.state_dict().items()},
-                **{f"linear1.{name}": value for name, value in forward.inner.state_dict().items()},
-                **{f"linear2.{name}": value for name, value in forward.outer.state_dict().items()},
-                **{f"norm1.{name}": value for name, value in mine.self_sublayer.norm.state_dict().items()},  # type: ignore[union-attr]
-                **{f"norm2.{name}": value for name, value in mine.feed_forward_sublayer.norm.state_dict().items()},  # type: ignore[union-attr]
-            }
-        )
+    theirs = torch_layers(ours, norm_first=False)
     b = batch(7, 4)
     real = b.inputs != PAD
     x = ours.embedding(b.inputs) * 4 + ours.positions.table[:7]
@@ -146,9 +132,3 @@ def test_berts_base_has_its_number_of_parameters_without_segments_and_their_norm
     with torch.device("meta"):
         built = any_network(model_config(values), 30_522, 30_522)
     assert built.parameter_count() == 109_514_298 - 2 * 768 - 2 * 768
-
-
-def test_it_is_of_the_masked_family() -> None:
-    assert architecture("bert").kind == "masked"
-    with pytest.raises(UserError, match="'bert' is of the kind masked"):
-        build_network(EncoderOnlyConfig(**SIZES), 30, 30)  # type: ignore[arg-type]

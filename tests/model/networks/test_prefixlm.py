@@ -8,46 +8,22 @@ import torch
 
 from dragoman.conf import groups
 from dragoman.model.bundles.ctranslate2 import export, exportable
-from dragoman.model.decoding.beam import beam_search
 from dragoman.model.decoding.search import decode
 from dragoman.model.errors import UserError
-from dragoman.model.inference.scoring import score_pairs
 from dragoman.model.layers.attention import MASKED
 from dragoman.model.layers.transformer_layers import embed
 from dragoman.model.networks.architectures import build_network, model_config, translation_loss
 from dragoman.model.networks.prefixlm import PrefixConfig, PrefixTranslation, replace_bos
 from dragoman.model.settings import DecodeConfig, LossConfig
-from dragoman.model.text.batch import TranslationBatch, collate
-from dragoman.model.text.tokenizer import BOS, EOS, PAD, SEP, UNK
+from dragoman.model.text.tokenizer import BOS, EOS, PAD, SEP
+from tests.model.networks.examples import PREFIXED, sentences, translation
 
 SIZES = {"width": 16, "heads": 4, "feed_forward": 24, "layers": 3, "dropout": 0.0, "max_positions": 40}
-SWITCHES: list[dict[str, object]] = [
-    {},
-    {"norm": "pre"},
-    {"norm_kind": "rms"},
-    {"activation": "swiglu"},
-    {"activation": "gelu", "tie": False},
-    {"positions": "learned"},
-    {"positions": "rotary"},
-    {"kv_heads": 1},
-    {"norm": "pre", "norm_kind": "rms", "activation": "swiglu", "positions": "rotary", "kv_heads": 2},
-]
 
 
 def network(**changes: object) -> PrefixTranslation:
     torch.manual_seed(0)
     return PrefixTranslation(PrefixConfig(**{**SIZES, **changes}), 30, 30).eval()  # type: ignore[arg-type]
-
-
-def batch(*lengths: int) -> TranslationBatch:
-    """Sources of the given lengths and targets one token longer; EOS included."""
-    generator = torch.Generator().manual_seed(1)
-
-    def side(extra: int) -> list[np.ndarray]:
-        rows = [[*torch.randint(6, 30, (n + extra - 1,), generator=generator).tolist(), EOS] for n in lengths]
-        return [np.array(row) for row in rows]
-
-    return collate(side(0), side(1), list(range(len(lengths))))
 
 
 def one_pass(ours: PrefixTranslation, source: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -64,11 +40,12 @@ def one_pass(ours: PrefixTranslation, source: torch.Tensor, target: torch.Tensor
     return ours.norm(x)[0, prefix:], record[0][0]
 
 
-@pytest.mark.parametrize("switches", SWITCHES, ids=str)
-def test_equals_one_masked_pass_over_source_sep_and_target(switches: dict[str, object]) -> None:
+@pytest.mark.parametrize("name", PREFIXED)
+def test_equals_one_masked_pass_over_source_sep_and_target(name: str) -> None:
     """Row by row, so that a sentence alone equals the sentence in a batch too."""
-    ours = network(**switches)
-    b = batch(6, 3)
+    ours = translation(name)
+    assert isinstance(ours, PrefixTranslation)
+    b = sentences(6, 3)
     states = ours(b)
     for row, length in enumerate((6, 3)):
         expected, _ = one_pass(ours, b.source[row, :length], b.target_in[row, : length + 1])
@@ -79,22 +56,9 @@ def test_sep_stands_between_source_and_target() -> None:
     assert replace_bos(torch.tensor([[BOS, 7, 8, PAD]])).tolist() == [[SEP, 7, 8, PAD]]
 
 
-@pytest.mark.parametrize("switches", SWITCHES, ids=str)
-def test_stepwise_decoding_equals_teacher_forcing(switches: dict[str, object]) -> None:
-    ours = network(**switches)
-    b = batch(4, 6)
-    expected = ours.logits(ours(b))
-    state = ours.start(ours.encode(b.source), 10)
-    for t in range(b.target_in.shape[1]):
-        logits, state = ours.step(b.target_in[:, t], state)
-        torch.testing.assert_close(logits[1], expected[1, t], rtol=1e-4, atol=1e-5)
-        if t < 5:  # beyond it the first row is padding
-            torch.testing.assert_close(logits[0], expected[0, t], rtol=1e-4, atol=1e-5)
-
-
 def test_the_memory_is_the_keys_and_values_of_all_layers() -> None:
     ours = network(kv_heads=2)
-    b = batch(5, 2)
+    b = sentences(5, 2)
     memory = ours.encode(b.source)
     assert memory.states.shape == (2, 5, 3 * 2 * 2 * 4)
     assert memory.real.sum(1).tolist() == [5, 2]
@@ -106,7 +70,7 @@ def test_the_memory_is_the_keys_and_values_of_all_layers() -> None:
 
 def test_maps_are_parts_of_one_distribution_that_padding_has_no_share_of() -> None:
     ours = network()
-    b = batch(5, 2)
+    b = sentences(5, 2)
     maps = ours.attention_maps(b)
     assert sorted(maps) == [
         *(f"decoder.{i}.{part}" for i in range(3) for part in ("cross", "self")),
@@ -127,65 +91,18 @@ def test_maps_are_parts_of_one_distribution_that_padding_has_no_share_of() -> No
     torch.testing.assert_close(maps["encoder.0"][0], first[:, :5, :5])
 
 
-@pytest.mark.parametrize("switches", [{}, SWITCHES[-1]], ids=str)
-def test_beam_one_equals_greedy_and_a_batch_one_by_one(switches: dict[str, object]) -> None:
-    ours = network(**switches)
-    rng = np.random.default_rng(3)
-    sources = [np.append(rng.integers(6, 30, n), EOS) for n in (7, 1, 12, 4)]
-    greedy = DecodeConfig(beam=1, max_ratio=0.2, max_extra=4)
-    found = decode(ours, sources, greedy)
-    for source, one in zip(sources, found, strict=True):
-        limit = greedy.longest(len(source), ours.max_target_positions)
-        (beam,) = beam_search(
-            ours, torch.tensor(source)[None], [limit], greedy.forbidden(), greedy.alpha, beam=1, candidates=1
-        )
-        assert beam[0].ids == one[0].ids == decode(ours, [source], greedy)[0][0].ids
-    wide = DecodeConfig(beam=3, nbest=3, max_ratio=0.2, max_extra=4)
-    together, alone = decode(ours, sources, wide), [decode(ours, [source], wide)[0] for source in sources]
-    assert [[y.ids for y in x] for x in together] == [[y.ids for y in x] for x in alone]
-
-
-def test_a_found_translation_scores_what_the_search_says() -> None:
-    ours = network(positions="rotary", kv_heads=2)
-    source = np.array([7, 8, 9, EOS])
-    config = DecodeConfig(beam=2, max_ratio=0.0, max_extra=6)
-    best = decode(ours, [source], config)[0][0]
-    (score,) = score_pairs(ours, [source], [np.array([*best.ids, EOS])], search=config)
-    assert sum(score.log_probabilities[: len(best.ids)]) == pytest.approx(best.log_probability, abs=1e-4)
-
-
-@pytest.mark.parametrize("switches", [{}, SWITCHES[-1]], ids=str)
-def test_gradients_match_finite_differences(switches: dict[str, object]) -> None:
-    torch.manual_seed(0)
-    sizes = {"width": 4, "heads": 2, "feed_forward": 2, "layers": 2, "dropout": 0.0, "max_positions": 20}
-    ours = PrefixTranslation(PrefixConfig(**{**sizes, **switches, "kv_heads": 1}), 30, 30).double()  # type: ignore[arg-type]
-    b = batch(2, 1)
-    names = ["layers.0.self_attention.qkv.weight", "layers.1.self_attention.qkv.weight"]
-    named = dict(ours.named_parameters())
-
-    def loss(*values: torch.Tensor) -> torch.Tensor:
-        states = torch.func.functional_call(ours, dict(zip(names, values, strict=True)), (b,))
-        logits = ours.logits(states).log_softmax(-1)
-        return logits.gather(-1, b.target_out[..., None])[b.target_out != PAD].sum()
-
-    assert torch.autograd.gradcheck(loss, tuple(named[name] for name in names), fast_mode=True)
-
-
 def test_every_weight_is_trained_by_the_target_alone() -> None:
     ours = network(tie=False)
-    loss, _ = translation_loss(ours, batch(5, 2), LossConfig())
+    loss, _ = translation_loss(ours, sentences(5, 2), LossConfig())
     loss.backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in ours.parameters())
 
 
-def test_two_vocabularies_are_refused() -> None:
+def test_two_vocabularies_are_refused_though_they_are_of_one_size() -> None:
     with pytest.raises(
         UserError, match=r"one vocabulary, but theirs have 30 and 31 tokens\. Set tokenizer\.joint=true"
     ):
         PrefixTranslation(PrefixConfig(**SIZES), 30, 31)  # type: ignore[arg-type]
-
-
-def test_two_vocabularies_of_one_size_are_refused_too() -> None:
     network().check_vocabularies(joint=True)
     with pytest.raises(
         UserError, match=r"share one table, but the shards have a vocabulary a side\. Choices: tokenizer"
@@ -196,29 +113,17 @@ def test_two_vocabularies_of_one_size_are_refused_too() -> None:
 def test_each_side_has_half_of_the_positions() -> None:
     ours = network()
     assert ours.max_source_positions == ours.max_target_positions == 20
-    assert ours(batch(19)).shape == (1, 20, 16)
+    assert ours(sentences(19)).shape == (1, 20, 16)
     with pytest.raises(UserError, match=r"a source of 21 tokens is longer than the 20 that each side has of"):
-        ours(batch(21))
+        ours(sentences(21))
     with pytest.raises(UserError, match="a target of 21 tokens"):
-        ours(batch(20))
+        ours(sentences(20))
     long = np.append(np.full(50, 7), EOS)
     with pytest.raises(UserError, match="51 tokens are more than the model's 20 source positions"):
         decode(ours, [long], DecodeConfig(too_long="error"))
     assert len(decode(ours, [long], DecodeConfig(beam=1))[0][0].ids) <= 20
     with pytest.raises(UserError, match="max_positions=1: must be at least 2"):
         network(max_positions=1)
-
-
-def test_empty_lonely_and_unknown_sources_are_translated() -> None:
-    ours = network()
-    sources = [np.array([EOS]), np.array([7, EOS]), np.array([UNK, UNK, EOS])]
-    found = decode(ours, sources, DecodeConfig(beam=2))
-    assert all(np.isfinite(one[0].score) for one in found)
-    only_padding = TranslationBatch(
-        torch.full((2, 3), PAD), torch.full((2, 1), BOS), torch.full((2, 1), EOS), 2, 0, np.arange(2)
-    )
-    loss, _ = translation_loss(ours, only_padding, LossConfig())
-    assert torch.isfinite(loss)
 
 
 def test_ctranslate2_has_no_such_network(tmp_path: Path) -> None:

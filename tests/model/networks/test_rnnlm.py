@@ -1,9 +1,9 @@
 """Recurrent language models against torch's own networks; carried states, cut gradients, tied tables."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -11,56 +11,27 @@ from torch import Tensor, nn
 from dragoman.model.errors import UserError
 from dragoman.model.layers.cells import CellName
 from dragoman.model.networks.architectures import any_network, build_network, model_config
-from dragoman.model.networks.language_network import BEFORE, EVALUATION, LanguageNetwork, language_loss
-from dragoman.model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
+from dragoman.model.networks.language_network import BEFORE, EVALUATION, language_loss
+from dragoman.model.networks.rnnlm import RecurrentLanguage
 from dragoman.model.precision import cannot_run
 from dragoman.model.settings import LossConfig
-from dragoman.model.text.text_batch import TextBatch
-from dragoman.model.text.tokenizer import PAD
+from tests.model.layers.test_recurrent import torch_twin
+from tests.model.networks.examples import VOCABULARY, language, tokens, window
 
 CELLS: Sequence[CellName] = ("rnn_tanh", "rnn_relu", "lstm", "gru")
-VOCABULARY, WIDTH, LAYERS = 13, 5, 2
+text = partial(tokens, length=12)
 
 
-def network(cell: CellName = "lstm", **changes: Any) -> RecurrentLanguage:
-    torch.manual_seed(0)
-    values = {"cell": cell, "embedding": 4, "width": WIDTH, "layers": LAYERS, "dropout": 0.0, "tie": False, **changes}
-    made = RecurrentLanguage(RecurrentLanguageConfig(**values), VOCABULARY).double()
-    for parameter in made.parameters():
-        nn.init.normal_(parameter, std=0.5)
-    return made.eval()
+def network(cell: str = "lstm", **changes: Any) -> RecurrentLanguage:
+    made = language("rnnlm cell=lstm", **{"cell": cell, **changes}).double()
+    assert isinstance(made, RecurrentLanguage)
+    return made
 
 
-def text(rows: int = 3, length: int = 12, seed: int = 1) -> Tensor:
-    """(B, T + 1) tokens, none of them special."""
-    return torch.randint(6, VOCABULARY, (rows, length + 1), generator=torch.Generator().manual_seed(seed))
-
-
-def batch(tokens: Tensor, lane: int = 0, goes_on: bool = False) -> TextBatch:
-    """The window of `tokens` (B, T + 1)."""
-    inputs, targets = tokens[:, :-1], tokens[:, 1:]
-    ids = np.arange(len(tokens), dtype=np.int64)
-    return TextBatch(inputs, targets, int((targets != PAD).sum()), 0, ids, lane, goes_on)
-
-
-def torch_logits(ours: RecurrentLanguage, tokens: Tensor) -> Tensor:
+def torch_logits(ours: RecurrentLanguage, ids: Tensor) -> Tensor:
     """(B, T, V) by torch's own embedding, stack of layers and output layer with our weights."""
-    config = ours.config
-    kinds = {"lstm": nn.LSTM, "gru": nn.GRU}
-    if config.cell in kinds:
-        stack: nn.RNNBase = kinds[config.cell](config.embedding, config.width, config.layers, batch_first=True)
-    else:
-        function = config.cell.removeprefix("rnn_")
-        stack = nn.RNN(config.embedding, config.width, config.layers, function, batch_first=True)
-    stack.double().load_state_dict(
-        {
-            name.replace("_l0", f"_l{number}"): weight
-            for number, layer in enumerate(ours.recurrent.layers)
-            for name, weight in layer.state_dict().items()
-        }
-    )
-    x = nn.functional.embedding(tokens, ours.embedding.weight) * config.embedding**0.5
-    hidden, _ = stack(x)
+    x = nn.functional.embedding(ids, ours.embedding.weight) * ours.config.embedding**0.5
+    hidden, _ = torch_twin(ours.recurrent)(x)
     return nn.functional.linear(hidden, ours.output.weight, ours.output.bias)
 
 
@@ -68,55 +39,35 @@ def torch_logits(ours: RecurrentLanguage, tokens: Tensor) -> Tensor:
 def test_equals_torch_with_the_same_weights(cell: CellName) -> None:
     ours, tokens = network(cell), text()
     expected = torch_logits(ours, tokens[:, :-1])
-    torch.testing.assert_close(ours.logits(ours(batch(tokens))), expected)
-    loss, nll = language_loss(ours, batch(tokens), LossConfig(0.0))
+    torch.testing.assert_close(ours.logits(ours(window(tokens))), expected)
+    loss, nll = language_loss(ours, window(tokens), LossConfig(0.0))
     wanted = nn.functional.cross_entropy(expected.flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum")
     for found in (loss, nll):
         torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=0.0)
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_windows_one_after_the_other_are_the_whole_text(cell: CellName) -> None:
-    ours, tokens = network(cell).train(), text(length=12)
-    whole = ours(batch(tokens))
-    end = ours.carried[0]
-    found = [ours(batch(tokens[:, start : start + 6], goes_on=start > 0)) for start in (0, 5)]
-    found.append(ours(batch(tokens[:, 10:], goes_on=True)))
-    torch.testing.assert_close(torch.cat(found, 1), whole)
-    torch.testing.assert_close(ours.carried[0], end)
-
-
 def test_lanes_and_evaluation_carry_their_own_states() -> None:
     ours = network().train()
     first, second = text(seed=1), text(seed=2)
-    ours(batch(first, lane=0))
-    ours(batch(second, lane=1))
+    ours(window(first, lane=0))
+    ours(window(second, lane=1))
     lanes = {lane: state.clone() for lane, state in ours.carried.items()}
     ours.eval()
-    start = ours(batch(first, lane=0))
-    ours(batch(second, lane=1, goes_on=True))
+    start = ours(window(first, lane=0))
+    ours(window(second, lane=1, goes_on=True))
     assert sorted(ours.carried) == [EVALUATION, 0, 1]
     assert all(torch.equal(ours.carried[lane], state) for lane, state in lanes.items())
     ours.train()
-    on = ours(batch(second, lane=0, goes_on=True))
-    assert not torch.allclose(on, ours(batch(second, lane=1, goes_on=True)))
-    torch.testing.assert_close(ours(batch(first)), start)
+    on = ours(window(second, lane=0, goes_on=True))
+    assert not torch.allclose(on, ours(window(second, lane=1, goes_on=True)))
+    torch.testing.assert_close(ours(window(first)), start)
 
 
 def test_a_batch_that_does_not_go_on_begins_at_the_beginning() -> None:
     ours = network().train()
-    fresh = ours(batch(text()))
-    ours(batch(text(seed=2)))
-    torch.testing.assert_close(ours(batch(text())), fresh)
-
-
-def test_going_on_from_nothing_is_refused() -> None:
-    ours = network().train()
-    with pytest.raises(ValueError, match="3 rows goes on in lane 0, where there are none"):
-        ours(batch(text(), goes_on=True))
-    ours(batch(text(rows=2)))
-    with pytest.raises(ValueError, match="where there are states of 2 rows"):
-        ours(batch(text(), goes_on=True))
+    fresh = ours(window(text()))
+    ours(window(text(seed=2)))
+    torch.testing.assert_close(ours(window(text())), fresh)
 
 
 def gradients(ours: RecurrentLanguage) -> dict[str, Tensor]:
@@ -127,10 +78,10 @@ def gradients(ours: RecurrentLanguage) -> dict[str, Tensor]:
 def test_a_window_cuts_the_gradient(cell: CellName) -> None:
     """The second window's gradient is that of a text that begins in the carried states as constants."""
     ours, tokens = network(cell).train(), text(length=10)
-    ours(batch(tokens[:, :6]))
+    ours(window(tokens[:, :6]))
     assert not ours.carried[0].requires_grad
     carried = ours.carried[0].clone()
-    second = batch(tokens[:, 5:], goes_on=True)
+    second = window(tokens[:, 5:], goes_on=True)
     ours(second).square().sum().backward()
     cut = gradients(ours)
     ours.zero_grad()
@@ -139,75 +90,12 @@ def test_a_window_cuts_the_gradient(cell: CellName) -> None:
     for name, gradient in gradients(ours).items():
         torch.testing.assert_close(cut[name], gradient)
     ours.zero_grad()
-    ours(batch(tokens))[:, 5:].square().sum().backward()
+    ours(window(tokens))[:, 5:].square().sum().backward()
     assert not torch.allclose(gradients(ours)["embedding.weight"], cut["embedding.weight"])
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_gradients_match_finite_differences(cell: CellName) -> None:
-    ours, tokens = network(cell, layers=1, tie=True).train(), text(2, 4)
-    ours(batch(tokens))
-    second = batch(text(2, 4, seed=3), goes_on=True)
-    start = {lane: state.clone() for lane, state in ours.carried.items()}
-
-    def loss() -> Tensor:
-        ours.carried = {lane: state.clone() for lane, state in start.items()}
-        logits = ours.logits(ours(second))
-        return nn.functional.cross_entropy(logits.flatten(0, 1), second.targets.flatten())
-
-    ours.zero_grad()
-    loss().backward()
-    for parameter in ours.parameters():
-        assert parameter.grad is not None
-        flat = parameter.detach().view(-1)
-        for place in range(0, flat.numel(), max(1, flat.numel() // 5)):
-            kept, values = float(flat[place]), []
-            for nudge in (1e-5, -1e-5):
-                flat[place] = kept + nudge
-                with torch.no_grad():
-                    values.append(float(loss()))
-            flat[place] = kept
-            row = place // parameter.shape[-1]
-            if parameter is ours.embedding.weight and row == PAD:
-                continue  # looked up, padding has no gradient by definition
-            assert float(parameter.grad.view(-1)[place]) == pytest.approx((values[0] - values[1]) / 2e-5, abs=1e-7)
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_step_by_step_and_at_once_are_teacher_forcing(cell: CellName) -> None:
-    ours, tokens = network(cell), text()
-    expected = ours.logits(ours(batch(tokens)))
-    state = ours.start(3, tokens.device)
-    for t in range(12):
-        logits, state = ours.step(tokens[:, t], state)
-        torch.testing.assert_close(logits, expected[:, t])
-    at_once, end = ours.read(tokens[:, :-1], ours.start(3, tokens.device))
-    by_step, by_step_end = LanguageNetwork.read(ours, tokens[:, :-1], ours.start(3, tokens.device))
-    torch.testing.assert_close(at_once, expected[:, -1])
-    torch.testing.assert_close(by_step, expected[:, -1])
-    torch.testing.assert_close(end["hidden"], by_step_end["hidden"])
-    kept = ours.reorder(end, torch.tensor([2, 0]))
-    torch.testing.assert_close(kept["hidden"], end["hidden"][[2, 0]])
-
-
-def test_padding_changes_neither_loss_nor_states() -> None:
-    ours, tokens = network(), text(2, 6)
-    tokens[1, 3:] = PAD
-    short = batch(tokens)
-    with torch.no_grad():
-        alone = sum(
-            float(language_loss(ours, batch(row[None, :length]), LossConfig(0.0))[0])
-            for row, length in zip(tokens, (7, 3), strict=True)
-        )
-        _, end = ours.read(tokens[1:, :3], ours.start(1, tokens.device))
-        for one in (short, short.padded_to(8)):
-            loss, _ = language_loss(ours, one, LossConfig(0.0))
-            assert float(loss) == pytest.approx(alone, rel=1e-6)
-            torch.testing.assert_close(ours.carried[EVALUATION][1], end["hidden"][0])
-
-
 def test_a_text_of_one_token_has_a_loss() -> None:
-    loss, _ = language_loss(network(), batch(torch.tensor([[BEFORE, BEFORE]])), LossConfig(0.0))
+    loss, _ = language_loss(network(), window(torch.tensor([[BEFORE, BEFORE]])), LossConfig(0.0))
     assert torch.isfinite(loss)
 
 
@@ -215,12 +103,12 @@ def test_smoothing_and_rough_precision_stay_near() -> None:
     ours = network().float().train()
     if reason := cannot_run(ours, "bf16", torch.device("cpu")):
         pytest.skip(reason)
-    one = batch(text())
+    one = window(text())
     exact, nll = (value.detach() for value in language_loss(ours, one, LossConfig(0.1)))
     assert float(nll) != float(exact)
     with torch.autocast("cpu", torch.bfloat16):
         rough, _ = language_loss(ours, one, LossConfig(0.1))
-        again, _ = language_loss(ours, batch(text(), goes_on=True), LossConfig(0.1))
+        again, _ = language_loss(ours, window(text(), goes_on=True), LossConfig(0.1))
     assert ours.carried[0].dtype == torch.float32
     torch.testing.assert_close(rough.detach(), exact, rtol=0.02, atol=0.0)
     again.backward()
@@ -233,20 +121,7 @@ def test_tied_tables_are_one_and_another_width_has_a_product_between(width: int,
     assert tied.output.weight is tied.embedding.weight
     assert untied.output.weight is not untied.embedding.weight
     assert tied.parameter_count() == untied.parameter_count() - VOCABULARY * width + extra
-    assert tied(batch(text())).shape == (3, 12, 4)
-
-
-def test_it_learns_to_repeat() -> None:
-    torch.manual_seed(0)
-    ours = RecurrentLanguage(RecurrentLanguageConfig(embedding=8, width=16, layers=1, dropout=0.0), VOCABULARY).train()
-    tokens = torch.arange(6, 12).repeat(4, 5)[:, :25]
-    optimizer = torch.optim.Adam(ours.parameters(), 0.02)
-    for _ in range(60):
-        optimizer.zero_grad()
-        loss, _ = language_loss(ours, batch(tokens), LossConfig(0.0))
-        loss.backward()
-        optimizer.step()
-    assert float(loss.detach()) / 96 < 0.1
+    assert tied(window(text())).shape == (3, 12, 4)
 
 
 def test_it_is_a_row_of_the_table_and_of_one_family() -> None:

@@ -109,15 +109,6 @@ def test_states_and_maps_are_the_equations(context: str, attention: str) -> None
             assert not maps[row, 0, :, len(source) :].any()
 
 
-def test_the_decoders_first_state_comes_from_the_first_token() -> None:
-    """However much padding follows."""
-    ours = network()
-    short, padded = torch.tensor([[9, EOS]]), torch.tensor([[9, EOS, 0, 0, 0]])
-    torch.testing.assert_close(
-        ours.start(ours.encode(short), 5)["hidden"], ours.start(ours.encode(padded), 5)["hidden"]
-    )
-
-
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_every_parameter_learns(context: str) -> None:
     """DDP waits for a gradient from each."""

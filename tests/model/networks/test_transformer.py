@@ -12,41 +12,15 @@ from dragoman.model.layers.positions import sinusoids
 from dragoman.model.networks.architectures import build_network, model_config, translation_loss
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.settings import LossConfig
-from dragoman.model.text.batch import TranslationBatch, collate
-from dragoman.model.text.tokenizer import BOS, EOS, PAD
+from dragoman.model.text.tokenizer import PAD
+from tests.model.networks.examples import sentences
 
 SIZES = {"width": 16, "heads": 4, "feed_forward": 32, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
-SWITCHES: list[dict[str, object]] = [
-    {"norm": "pre"},
-    {"norm": "post"},
-    {"positions": "learned"},
-    {"positions": "rotary"},
-    {"norm_kind": "rms"},
-    {"activation": "swiglu"},
-    {"kv_heads": 1},
-    {"kv_heads": 2, "tie": "none"},
-    {"norm": "pre", "norm_kind": "rms", "activation": "swiglu", "positions": "rotary", "kv_heads": 2, "tie": "target"},
-    {"positions": "relative", "relative_buckets": 8, "relative_distance": 10},
-    {"activation": "geglu", "output_bias": True, "tie": "inputs"},
-    {"activation": "silu", "source_prefix": [7, 8], "target_prefix": [9, 10]},
-    {"positions": "relative", "source_prefix": [7], "target_prefix": [9]},
-]
 
 
 def network(**changes: object) -> Transformer:
     torch.manual_seed(0)
     return Transformer(TransformerConfig(**{**SIZES, **changes}), 30, 30)  # type: ignore[arg-type]
-
-
-def batch(*lengths: int) -> TranslationBatch:
-    """Sources of the given lengths and targets one token longer; EOS included."""
-    generator = torch.Generator().manual_seed(1)
-
-    def side(extra: int) -> list:  # type: ignore[type-arg]
-        rows = [[*torch.randint(6, 30, (n + extra - 1,), generator=generator).tolist(), EOS] for n in lengths]
-        return [torch.tensor(row).numpy() for row in rows]
-
-    return collate(side(0), side(1), list(range(len(lengths))))
 
 
 def torch_twin(ours: Transformer) -> nn.Transformer:
@@ -92,7 +66,7 @@ def _copy_rest(mine: nn.Module, other: nn.Module, sublayers: list) -> None:  # t
 def test_equals_torch_transformer_with_the_same_weights(norm: str, activation: str) -> None:
     ours = network(norm=norm, activation=activation)
     theirs = torch_twin(ours)
-    b = batch(3, 7, 5)
+    b = sentences(3, 7, 5)
     real = b.source != PAD
     scale = math.sqrt(ours.config.width)
     table = sinusoids(20, 16)
@@ -104,98 +78,14 @@ def test_equals_torch_transformer_with_the_same_weights(norm: str, activation: s
     torch.testing.assert_close(ours(b)[kept], expected[kept], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("switches", SWITCHES, ids=str)
-def test_stepwise_decoding_equals_teacher_forcing(switches: dict[str, object]) -> None:
-    ours = network(**switches).eval()
-    b = batch(4, 6)
-    expected = ours.logits(ours(b))
-    state = ours.start(ours.encode(b.source), 10)
-    for t in range(b.target_in.shape[1]):
-        logits, state = ours.step(b.target_in[:, t], state)
-        torch.testing.assert_close(logits[1], expected[1, t], rtol=1e-4, atol=1e-5)
-        if t < 5:  # beyond it the first row is padding
-            torch.testing.assert_close(logits[0], expected[0, t], rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("switches", SWITCHES, ids=str)
-def test_padding_changes_nothing(switches: dict[str, object]) -> None:
-    ours = network(**switches).eval()
-    alone, together = batch(4), batch(4, 9)
-    states = ours(alone)
-    assert torch.equal(alone.source[0], together.source[0, :4])
-    together.target_in[0, :5] = alone.target_in[0]
-    torch.testing.assert_close(ours(together)[0, :5], states[0], rtol=1e-4, atol=1e-5)
-
-
-def test_a_position_depends_on_no_later_one() -> None:
-    ours = network().eval()
-    b = batch(5)
-    before = ours(b)
-    b.target_in[0, 4] = 7 if b.target_in[0, 4] != 7 else 8
-    after = ours(b)
-    torch.testing.assert_close(after[:, :4], before[:, :4])
-    assert not torch.allclose(after[:, 4:], before[:, 4:])
-
-
-def test_only_padding_gives_no_nan() -> None:
-    ours = network()
-    source = torch.full((2, 3), PAD)
-    b = TranslationBatch(
-        source, torch.tensor([[BOS], [BOS]]), torch.tensor([[EOS], [EOS]]), 2, 0, torch.arange(2).numpy()
-    )
-    loss, _ = translation_loss(ours, b, LossConfig())
-    loss.backward()
-    assert torch.isfinite(loss)
-    assert all(p.grad is None or torch.isfinite(p.grad).all() for p in ours.parameters())
-
-
 def test_attention_maps_are_distributions_with_readable_names() -> None:
-    maps = network().eval().attention_maps(batch(3, 5))
+    maps = network().eval().attention_maps(sentences(3, 5))
     assert sorted(maps) == [
         "decoder.0.cross", "decoder.0.self", "decoder.1.cross", "decoder.1.self", "encoder.0", "encoder.1",
     ]  # fmt: skip
     assert maps["decoder.0.cross"].shape == (2, 4, 6, 5)
     for weights in maps.values():
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
-
-
-def test_tied_tables_are_one() -> None:
-    ours = network(tie="all")
-    assert ours.output.weight is ours.target_embedding.weight is ours.source_embedding.weight
-    loose = network(tie="none")
-    assert loose.output.weight is not loose.target_embedding.weight
-    assert network(tie="target").source_embedding.weight is not ours.target_embedding.weight
-
-
-@pytest.mark.parametrize(("tie", "tables"), [("all", 1), ("target", 2), ("none", 2)])
-def test_the_embedding_tables_are_named_by_side(tie: str, tables: int) -> None:
-    ours = network(tie=tie)
-    found = ours.embedding_tables()
-    assert found["source"] is ours.source_embedding
-    assert found["target"] is ours.target_embedding
-    assert len({id(table) for table in found.values()}) == tables
-    assert (ours.output.weight is found["target"].weight) == (tie != "none")
-
-
-@pytest.mark.parametrize(
-    "switches",
-    [{}, {"norm_kind": "rms", "activation": "swiglu", "positions": "rotary", "kv_heads": 1, "norm": "pre"}],
-    ids=str,
-)
-def test_gradients_match_finite_differences(switches: dict[str, object]) -> None:
-    torch.manual_seed(0)
-    sizes = {"width": 4, "heads": 2, "feed_forward": 4, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
-    config = TransformerConfig(**{**sizes, **switches})  # type: ignore[arg-type]
-    ours = Transformer(config, 30, 30).double()
-    b = batch(2)
-    names = ["encoder.0.self_attention.qkv.weight", "decoder.0.cross_attention.q.weight"]
-    named = dict(ours.named_parameters())
-
-    def loss(*values: torch.Tensor) -> torch.Tensor:
-        states = torch.func.functional_call(ours, dict(zip(names, values, strict=True)), (b,))
-        return ours.logits(states).log_softmax(-1).gather(-1, b.target_out[..., None]).sum()
-
-    assert torch.autograd.gradcheck(loss, tuple(named[name] for name in names))
 
 
 @pytest.mark.parametrize(
@@ -208,12 +98,7 @@ def test_gradients_match_finite_differences(switches: dict[str, object]) -> None
 )
 def test_impossible_sizes_are_refused_by_name(changes: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        network(**changes)(batch(5))
-
-
-def test_tied_tables_of_two_sizes_are_refused() -> None:
-    with pytest.raises(UserError, match=r"tokenizer\.joint=true"):
-        Transformer(TransformerConfig(**SIZES, tie="all"), 30, 31)  # type: ignore[arg-type]
+        network(**changes)(sentences(5))
 
 
 @pytest.mark.parametrize(
@@ -237,7 +122,7 @@ def test_unknown_architecture_and_key_are_refused_with_choices() -> None:
 
 
 def test_rdrop_trains_on_two_draws_of_dropout_and_judges_on_none() -> None:
-    ours, b = network(dropout=0.4), batch(3, 5, 7)
+    ours, b = network(dropout=0.4), sentences(3, 5, 7)
     plain, paired = LossConfig(label_smoothing=0.1), LossConfig(label_smoothing=0.1, rdrop=4.0)
     ours.eval()
     expected, nll = translation_loss(ours, b, plain)

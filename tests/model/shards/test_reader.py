@@ -81,60 +81,40 @@ def find(data: bytes, name: str) -> int:
     return data.index(name.encode() + b"\0") + 512
 
 
-def cut_off(data: bytearray) -> bytearray:
-    return data[:-512]
+def replace(old: bytes, new: bytes) -> Callable[[bytearray], bytearray]:
+    return lambda data: data.replace(old, new)
 
 
-def append(data: bytearray) -> bytearray:
-    return data + bytes(512)
+def overwrite(name: str, place: int, value: bytes) -> Callable[[bytearray], bytearray]:
+    """The bytes of the array `name` from `place` on become `value`."""
 
+    def change(data: bytearray) -> bytearray:
+        at = find(data, name) + 128 + place
+        return data[:at] + value + data[at + len(value) :]
 
-def rename_member(data: bytearray) -> bytearray:
-    return data.replace(b"000000-0000.tgt.npy", b"000000-0000.pkl.npy")
-
-
-def fortran_order(data: bytearray) -> bytearray:
-    return data.replace(b"False", b"True ")
-
-
-def object_dtype(data: bytearray) -> bytearray:
-    return data.replace(b"'<u2'", b"'|O' ")
-
-
-def other_first_id(data: bytearray) -> bytearray:
-    return data.replace(b'"first_id":0', b'"first_id":8')
-
-
-def falling_offsets(data: bytearray) -> bytearray:
-    at = find(data, "000000-0000.src_off.npy") + 128
-    data[at + 4 : at + 8] = (9999).to_bytes(4, "little")
-    return data
-
-
-def unknown_id(data: bytearray) -> bytearray:
-    at = find(data, "000000-0000.src.npy") + 128
-    data[at : at + 2] = (50).to_bytes(2, "little")
-    return data
+    return change
 
 
 def lost_end(data: bytearray) -> bytearray:
     at = find(data, "000000-0000.src.npy") + 128
     place = np.frombuffer(bytes(data[at : at + 400]), "<u2").tolist().index(EOS)
-    data[at + 2 * place] = 7
-    return data
+    return overwrite("000000-0000.src.npy", 2 * place, b"\7")(data)
+
+
+OTHER = "not what the manifest says"
 
 
 @pytest.mark.parametrize(
     ("tamper", "message"),
     [
-        (cut_off, "cut off"),
-        (append, "too long"),
-        (rename_member, "not what the manifest says"),
-        (fortran_order, "not what the manifest says"),
-        (object_dtype, "not what the manifest says"),
-        (other_first_id, "not what the manifest says"),
-        (falling_offsets, "offsets"),
-        (unknown_id, "id 50 is not in a vocabulary of 50"),
+        (lambda data: data[:-512], "cut off"),
+        (lambda data: data + bytes(512), "too long"),
+        (replace(b"000000-0000.tgt.npy", b"000000-0000.pkl.npy"), OTHER),
+        (replace(b"False", b"True "), OTHER),  # Fortran's order
+        (replace(b"'<u2'", b"'|O' "), OTHER),  # objects
+        (replace(b'"first_id":0', b'"first_id":8'), OTHER),
+        (overwrite("000000-0000.src_off.npy", 4, (9999).to_bytes(4, "little")), "offsets"),
+        (overwrite("000000-0000.src.npy", 0, (50).to_bytes(2, "little")), "id 50 is not in a vocabulary of 50"),
         (lost_end, "end-of-sentence"),
     ],
 )

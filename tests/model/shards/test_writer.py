@@ -44,14 +44,6 @@ def test_members_are_plain_tar_and_npy(tmp_path: Path) -> None:
         assert source[offsets[i] : offsets[i + 1]].tolist() == [*row, EOS]
 
 
-def test_headers_carry_no_time_and_no_owner(tmp_path: Path) -> None:
-    write_shard(tmp_path, "train", 0, random_records(3), 0, 8, "<u2")
-    with tarfile.open(tmp_path / "train-000000.tar") as archive:
-        for member in archive:
-            assert (member.mtime, member.uid, member.gid, member.uname, member.gname) == (0, 0, 0, "", "")
-            assert not member.pax_headers
-
-
 def test_the_entry_says_what_is_in_the_file(tmp_path: Path) -> None:
     records = random_records(20)
     entry = write_shard(tmp_path, "valid", 0, records, 7, 8, "<u4", key="made of this")

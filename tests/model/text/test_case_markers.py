@@ -13,7 +13,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.huggingface.write import subwords
 from dragoman.model.text.case_markers import MARKERS, mark, restore
 from dragoman.model.text.subword_regularization import SubwordSampler
-from dragoman.model.text.subwords import COMPILED_AFTER, SubwordTokenizer
+from dragoman.model.text.subwords import SubwordTokenizer
 from dragoman.model.text.tokenizer import EOS, Kind, TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import load_pair, train_pair
 from tests.model.text.sampling import sample
@@ -91,10 +91,10 @@ def test_a_tokenizer_with_markers_gives_texts_back_by_every_way(kind: Kind, tmp_
     assert kept.decode([row[:-1] for row in drawn]) == kept.decode(rows)
 
 
-def test_compiled_tables_read_the_same_markers() -> None:
+def test_many_texts_have_the_same_markers(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = trained()
     before = [row.tolist() for row in tokenizer.encode(LINES)]
-    tokenizer.encode([""] * (COMPILED_AFTER + 1))
+    monkeypatch.setattr("dragoman.model.text.word_table.MANY", 0)
     assert [row.tolist() for row in tokenizer.encode(LINES)] == before
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.model.text.compiled_word_table import CompiledWordTable
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.subwords import BpeTokenizer, SubwordTokenizer
 from dragoman.model.text.tokenizer import (
@@ -24,7 +23,6 @@ from dragoman.model.text.tokenizer import (
     without_surrogates,
 )
 from dragoman.model.text.tokenizers import draw_lines, load, load_pair, train_pair
-from dragoman.model.text.word_table import WordTable
 from dragoman.model.text.words import WordRules, WordTokenizer
 from tests.model.text.sampling import sample
 
@@ -163,12 +161,12 @@ def test_describe_names_the_real_sha256(tmp_path: Path, pairs: dict[str, Tokeniz
     assert entry["vocabulary"] == 150
 
 
-@pytest.fixture(params=["dictionary", "compiled"])
+@pytest.fixture(params=["few", "many"])
 def bpe(
     request: pytest.FixtureRequest, pairs: dict[str, TokenizerPair], monkeypatch: pytest.MonkeyPatch
 ) -> BpeTokenizer:
-    """A tokenizer with the one or the other table of words, and nothing in it."""
-    monkeypatch.setattr("dragoman.model.text.subwords.COMPILED_AFTER", 0 if request.param == "compiled" else 1 << 40)
+    """A tokenizer that takes the one or the other way, with an empty table of words."""
+    monkeypatch.setattr("dragoman.model.text.word_table.MANY", 0 if request.param == "many" else 1 << 40)
     return BpeTokenizer(pairs["bpe"].source.serialise())
 
 
@@ -194,16 +192,7 @@ def test_a_table_of_words_that_is_full_starts_again(bpe: BpeTokenizer, monkeypat
     monkeypatch.setattr("dragoman.model.text.subwords.BLOCK_TEXTS", 3)
     for _ in range(2):
         assert [row.tolist() for row in bpe.encode(ENGLISH)] == [bpe.processor.encode(text) for text in ENGLISH]
-    if isinstance(bpe._words, WordTable):
-        assert len(bpe._words) <= 12 and all(len(word) <= 4 for word in bpe._words)
-    else:
-        assert isinstance(bpe._words, CompiledWordTable) and bpe._words.index.entries <= 10
-
-
-def test_a_compiled_table_of_words_grows(bpe: BpeTokenizer) -> None:
-    texts = [" ".join(f"{first}{second:03d}" for second in range(600)) for first in range(100, 200)]
-    for block in (texts[:1], texts[1:], texts):  # 60,000 words: more than it begins with
-        assert [row.tolist() for row in bpe.encode(block)] == [bpe.processor.encode(text) for text in block]
+    assert len(bpe._words) <= 12 and all(len(word) <= 4 for word in bpe._words)
 
 
 def test_a_table_of_words_that_was_interrupted_is_as_good_as_new(
@@ -213,23 +202,11 @@ def test_a_table_of_words_that_was_interrupted_is_as_good_as_new(
         def encode(self, *_: object, **__: object) -> None:
             raise KeyboardInterrupt
 
-    assert bpe.encode(ENGLISH[:1])  # with it the compiled table comes
     with monkeypatch.context() as patch:
         patch.setattr(bpe._words, "processor", Interrupted())
         with pytest.raises(KeyboardInterrupt):
             bpe.encode(ENGLISH)
     assert [row.tolist() for row in bpe.encode(ENGLISH)] == [bpe.processor.encode(text) for text in ENGLISH]
-
-
-def test_numba_is_loaded_after_many_texts_only(
-    pairs: dict[str, TokenizerPair], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dragoman.model.text.subwords.COMPILED_AFTER", 3)
-    bpe = BpeTokenizer(pairs["bpe"].source.serialise())
-    bpe.encode(ENGLISH[:3])
-    assert isinstance(bpe._words, WordTable)
-    bpe.encode(ENGLISH[:1])
-    assert isinstance(bpe._words, CompiledWordTable)
 
 
 def test_threads_may_share_a_tokenizer(pairs: dict[str, TokenizerPair]) -> None:

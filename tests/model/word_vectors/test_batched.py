@@ -15,7 +15,7 @@ from dragoman.model.word_vectors.huffman import HuffmanTree
 from dragoman.model.word_vectors.learner import Text
 from dragoman.model.word_vectors.sampling import AliasTable
 from dragoman.model.word_vectors.word2vec import Word2VecConfig
-from tests.model.word_vectors.reference import Reference, Window
+from tests.model.word_vectors.reference import Reference, Window, likelihood
 
 WORDS = 30
 COUNTS = np.sort(np.random.default_rng(0).integers(1, 60, WORDS))[::-1].astype(np.int64).copy()
@@ -55,45 +55,39 @@ def learner(settings: Word2VecConfig, tokens: int = 8, **place: str) -> BatchedW
     return made
 
 
+def windows(settings: Word2VecConfig, draws: Draws) -> list[Window]:
+    """What each kept word of the draws predicts, and from what."""
+    rows, records, radius = (getattr(draws, name).numpy() for name in ("rows", "records", "radius"))
+    tree, found = HuffmanTree.of(COUNTS), []
+    for at in range(settings.window, settings.window + draws.kept):
+        word, near = int(rows[at]), np.arange(at - radius[at], at + radius[at] + 1)
+        around = rows[near[(near != at) & (records[near] == records[at])]].tolist()
+        targets, signs = list(range(WORDS)), []
+        if settings.output == "negative":
+            drawn = [row for row in draws.negatives[at].tolist() if row != word]
+            targets, signs = [word, *drawn], [1, *[-1] * len(drawn)]
+        elif settings.output == "hierarchical":
+            path = slice(tree.offsets[word], tree.offsets[word + 1])
+            targets, signs = tree.nodes[path].tolist(), (1 - 2 * tree.codes[path].astype(int)).tolist()
+        found.append(Window(word, around, targets, signs))
+    return found
+
+
 def plain(settings: Word2VecConfig, tables: Tables, draws: Draws, lr: float, tokens: int) -> tuple[float, int]:
     """The same updates word by word: each step of `tokens` words reads the tables of before the step."""
-    rows, records, radius = (getattr(draws, name).numpy() for name in ("rows", "records", "radius"))
-    tree, window = HuffmanTree.of(COUNTS), settings.window
-    loss, predictions = 0.0, 0
-    for start in range(window, window + draws.kept, tokens):
+    every, loss, predictions = windows(settings, draws), 0.0, 0
+    for start in range(0, len(every), tokens):
         vectors, contexts = tables["vectors"].copy(), tables["contexts"].copy()
-        for at in range(start, min(start + tokens, window + draws.kept)):
-            word = rows[at]
-            near = [i for i in range(at - radius[at], at + radius[at] + 1) if i != at and records[i] == records[at]]
-            around = [rows[i] for i in near]
-            if settings.output == "negative":
-                drawn = [row for row in draws.negatives[at].tolist() if row != word]
-                targets = [(word, 1.0), *((row, 0.0) for row in drawn)]
-            elif settings.output == "hierarchical":
-                path = slice(tree.offsets[word], tree.offsets[word + 1])
-                targets = [(n, 1.0 - c) for n, c in zip(tree.nodes[path], tree.codes[path], strict=True)]
-            else:
-                targets = [(row, float(row == word)) for row in range(WORDS)]
-            if settings.algorithm == "skipgram":
-                inputs = [(vectors[row], [row]) for row in around]
-            else:
-                total = sum(vectors[row] for row in around)
-                inputs = [(total / len(around) if settings.mean else total, around)] if around else []
-            for x, moved in inputs:
-                scores = np.array([x @ contexts[row] for row, _ in targets])
-                labels = np.array([label for _, label in targets])
-                if settings.output == "softmax":
-                    chances = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
-                    loss -= math.log(chances[word])
-                else:
-                    chances = 1 / (1 + np.exp(-scores))
-                    loss -= np.log(np.where(labels == 1, chances, 1 - chances)).sum()
-                errors = lr * (labels - chances)
-                for row in moved:
-                    tables["vectors"][row] += sum(e * contexts[t] for e, (t, _) in zip(errors, targets, strict=True))
-                for error, (target, _) in zip(errors, targets, strict=True):
-                    tables["contexts"][target] += error * x
-                predictions += 1
+        for window in every[start : start + tokens]:
+            old = vectors[window.around]  # (C, d)
+            if settings.algorithm == "cbow" and window.around:
+                old = (old.mean(0) if settings.mean else old.sum(0))[None]
+            for row, x in enumerate(old):
+                part, errors = likelihood(x[None], contexts[window.targets], window)  # errors (1, T)
+                moved = [window.around[row]] if settings.algorithm == "skipgram" else window.around
+                np.add.at(tables["vectors"], moved, -lr * errors @ contexts[window.targets])
+                np.add.at(tables["contexts"], window.targets, -lr * errors.T @ x[None])
+                loss, predictions = loss + part, predictions + 1
     return loss, predictions
 
 
@@ -122,20 +116,8 @@ def test_one_word_a_step_is_the_reference_implementation(algorithm: str, output:
     ours = learner(settings, tokens=1)
     found = ours.vectors()
     reference = Reference(settings, COUNTS, found["vectors"], found["contexts"])
-    tree, draws, expected = HuffmanTree.of(COUNTS), ours.sampler.draw(segment, 3, 4), 0.0
-    rows, records, radius = (getattr(draws, name).numpy() for name in ("rows", "records", "radius"))
-    for at in range(3, 3 + draws.kept):
-        word, near = rows[at], np.arange(at - radius[at], at + radius[at] + 1)
-        around = rows[near[(near != at) & (records[near] == records[at])]].tolist()
-        targets, signs = list(range(WORDS)), []
-        if output == "negative":
-            drawn = [row for row in draws.negatives[at].tolist() if row != word]
-            targets, signs = [word, *drawn], [1, *[-1] * len(drawn)]
-        elif output == "hierarchical":
-            path = slice(tree.offsets[word], tree.offsets[word + 1])
-            targets, signs = tree.nodes[path].tolist(), (1 - 2 * tree.codes[path].astype(int)).tolist()
-        if around:
-            expected += reference.step(Window(word, around, targets, signs), 0.1)
+    every = windows(settings, ours.sampler.draw(segment, 3, 4))
+    expected = sum(reference.step(window, 0.1) for window in every if window.around)
     loss, _ = ours.train(segment, 0.1, seed=3, threads=1)
     assert loss == pytest.approx(expected, rel=1e-5)
     np.testing.assert_allclose(ours.vectors()["vectors"], reference.inputs, rtol=1e-4, atol=1e-5)

@@ -1,9 +1,6 @@
 """Vectors come back from files as they were; other programs open them; damage is named."""
 
 import json
-import subprocess
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -21,20 +18,6 @@ from dragoman.model.word_vectors.formats import (
     write_text,
 )
 from tests import vector_files
-
-ROOT = Path(__file__).resolve().parents[3]
-GENSIM = """
-import json, sys
-from gensim.models import KeyedVectors
-answers = []
-for path, binary in ((sys.argv[1], False), (sys.argv[2], True)):
-    vectors = KeyedVectors.load_word2vec_format(path, binary=binary)
-    near = {word: vectors.most_similar(word, topn=5) for word in vectors.index_to_key[:40]}
-    analogies = [vectors.most_similar(positive=["w2", "w3"], negative=["w1"], topn=5)]
-    answers.append({"words": vectors.index_to_key, "bits": vectors.vectors.tobytes().hex(), "near": near,
-                    "analogies": analogies})
-print(json.dumps(answers))
-"""
 
 
 @pytest.fixture
@@ -55,30 +38,20 @@ def test_vectors_come_back_to_the_bit(kind: formats.Format, embeddings: Embeddin
     assert vectors.tobytes() == embeddings.vectors.tobytes()
 
 
-def test_gensim_opens_both_and_finds_the_same_neighbours(tmp_path: Path) -> None:
-    python = Path(sys.executable) if find_spec("gensim") else ROOT / ".venv-bench" / "bin" / "python"
-    if not python.is_file():
-        pytest.skip("gensim is neither here nor in .venv-bench")
+@pytest.mark.parametrize("kind", ["text", "binary"])
+def test_gensim_opens_both_and_finds_the_same_neighbours(kind: formats.Format, tmp_path: Path) -> None:
+    gensim = pytest.importorskip("gensim.models", reason="requirements-dev.lock has it")
     vectors = np.random.default_rng(2).standard_normal((200, 20)).astype(np.float32)
-    embeddings = Embeddings([f"w{i}" for i in range(200)], None, vectors)
-    write_text(tmp_path / "v.txt", embeddings)
-    write_binary(tmp_path / "v.bin", embeddings)
-    done = subprocess.run(
-        [python, "-c", GENSIM, tmp_path / "v.txt", tmp_path / "v.bin"], capture_output=True, text=True, timeout=300
-    )
-    if "No module named 'gensim'" in done.stderr:
-        pytest.skip("gensim is neither here nor in .venv-bench")
-    assert done.returncode == 0, done.stderr
-    for theirs in json.loads(done.stdout):
-        assert theirs["words"] == embeddings.words
-        assert theirs["bits"] == embeddings.vectors.tobytes().hex()
-        for word, near in theirs["near"].items():
-            ours = embeddings.neighbours(word, 5)
-            assert [one.word for one in ours] == [name for name, _ in near]
-            assert [one.similarity for one in ours] == pytest.approx([value for _, value in near], abs=1e-6)
-        ours = embeddings.analogy("w1", "w2", "w3", k=5)
-        assert [one.word for one in ours] == [name for name, _ in theirs["analogies"][0]]
-        assert [one.similarity for one in ours] == pytest.approx([v for _, v in theirs["analogies"][0]], abs=1e-6)
+    ours = Embeddings([f"w{i}" for i in range(200)], None, vectors)
+    place = write_format(tmp_path, kind, ours)
+    theirs = gensim.KeyedVectors.load_word2vec_format(str(place), binary=kind == "binary")
+    assert theirs.index_to_key == ours.words
+    assert theirs.vectors.tobytes() == ours.vectors.tobytes()
+    answers = [(ours.neighbours(word, 5), theirs.most_similar(word, topn=5)) for word in ours.words[:40]]
+    analogy = theirs.most_similar(positive=["w2", "w3"], negative=["w1"], topn=5)
+    for found, expected in [*answers, (ours.analogy("w1", "w2", "w3", k=5), analogy)]:
+        assert [one.word for one in found] == [name for name, _ in expected]
+        assert [one.similarity for one in found] == pytest.approx([value for _, value in expected], abs=1e-6)
 
 
 @pytest.mark.parametrize("word", ["New York", "line\nbreak", "tab\t", "", "non\u00a0breaking"])

@@ -9,8 +9,9 @@ from dragoman.pipelines.comparison.measures import LengthScore, Measures, Traini
 from dragoman.pipelines.comparison.page import Report, Sample, best_of, render
 from dragoman.pipelines.comparison.pictures import Picture, describe_length, describe_scores
 from dragoman.pipelines.comparison.samples import samples
-from dragoman.pipelines.comparison.table import amount, rows, table_of
-from dragoman.pipelines.evaluation.significance import Interval
+from dragoman.pipelines.comparison.seeds import steps
+from dragoman.pipelines.comparison.table import amount, table_of
+from dragoman.pipelines.evaluation.significance import Interval, score_resampled
 
 REFERENCES = ["der hund sieht einen baum", "ein mann geht durch die stadt", "die frau liest"]
 ONE = Measures(
@@ -35,31 +36,26 @@ ONE = Measures(
 
 def test_the_table_says_what_a_row_won_over_the_row_before() -> None:
     two = replace(ONE, label="b", hypotheses=REFERENCES, bleu=Interval(100.0, 100.0, 100.0), trained_here=False)
-    table = rows(
-        [ONE, two],
-        {"b": TrainingRecord(3, 1_500_000, 2.5, 800.0)},
-        REFERENCES,
-        "de",
-        "auto",
-        20,
-        {"a<b": [ONE], "b": [two]},
+    runs = {"a<b": [ONE], "b": [two]}
+    gains = steps(
+        runs, "bleu", lambda of: score_resampled([one.hypotheses for one in of], REFERENCES, "bleu", "13a", 20), 20
     )
-    assert table[0].step is None
-    assert table[1].step is not None
-    assert table[1].step.difference > 30
-    first, second = (row.cells() for row in table)
+    assert list(gains) == ["b"] and gains["b"][0].difference > 30 and gains["b"][1] is None
+    table = table_of([ONE, two], {"b": TrainingRecord(3, 1_500_000, 2.5, 800.0)}, gains, 1)
+    assert table.metrics["b/bleu_won"] > 30 and "b/bleu_won_p" not in table.metrics
+    first, second = table.rows
     assert first[0] == ("a<b", "")
     assert (first[4], first[5], first[6]) == (("2.61M", ""), ("–", ""), ("–", ""))
     assert second[0] == ("b", "as it stands")
     assert (second[5], second[6]) == (("1.50M", "2 min 30 s"), ("800", ""))
-    assert "1,234.5" in str(table_of(table))
+    assert "1,234.5" in str(table)
 
 
 def test_what_people_wrote_is_text_on_the_page() -> None:
-    table = rows([ONE], {}, REFERENCES, "de", "auto", 1, {ONE.label: [ONE]})
+    table = table_of([ONE], {}, {}, 1)
     picture = Picture("p", "Title & more", 'a "quote" <i>', "alt <x>", b"\x89PNG", "quality")
     sample = Sample("<script>alert(1)</script>", "$ref", {"a<b": "</td>"})
-    text = render(Report("t <b>", "lead", table_of(table), [picture], [sample], ["note $1"]))
+    text = render(Report("t <b>", "lead", table, [picture], [sample], ["note $1"]))
     assert "<script>" not in text
     assert "&lt;script&gt;" in text
     assert "<title>t &lt;b&gt;</title>" in text
@@ -71,11 +67,11 @@ def test_what_people_wrote_is_text_on_the_page() -> None:
 
 
 def test_what_is_wider_than_a_phone_says_that_it_scrolls() -> None:
-    table = rows([ONE], {}, REFERENCES, "de", "auto", 1, {ONE.label: [ONE]})
+    table = table_of([ONE], {}, {}, 1)
     header = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
     every = [Picture(name, name, "", "", header + width.to_bytes(4, "big"), "quality")
              for name, width in (("narrow", 500), ("broad", 900))]  # fmt: skip
-    text = render(Report("t", "l", table_of(table), every))
+    text = render(Report("t", "l", table, every))
     assert '<figure id="narrow"><div class="scroll"><img' in text
     assert '<figure id="broad"><div class="scroll wide" tabindex="0"' in text
     assert '<div class="scroll wide" tabindex="0" role="region" aria-label="Table of networks">' in text
@@ -83,10 +79,10 @@ def test_what_is_wider_than_a_phone_says_that_it_scrolls() -> None:
 
 def test_a_tiny_budget_and_endless_translations_stay_readable() -> None:
     low = replace(ONE, bleu=Interval(0.0, -0.01, 0.1))
-    table = rows([low], {"a<b": TrainingRecord(1, 6_000, 0.3, 80.0)}, REFERENCES, "de", "auto", 1, {low.label: [low]})
-    assert table[0].cells()[1] == ("0.0", "0.0 to 0.1")
-    assert table[0].cells()[5] == ("6,000", "18 s")
-    text = render(Report("t", "l", table_of(table), [], [Sample("s", "r", {"a": "und " * 500})]))
+    table = table_of([low], {"a<b": TrainingRecord(1, 6_000, 0.3, 80.0)}, {}, 1)
+    assert table.rows[0][1] == ("0.0", "0.0 to 0.1")
+    assert table.rows[0][5] == ("6,000", "18 s")
+    text = render(Report("t", "l", table, [], [Sample("s", "r", {"a": "und " * 500})]))
     assert 380 < text.count("und ") * 4 < 420
     words, weights = ("x",) * 90, np.full((90, 3), 1 / 3, dtype=np.float32)
     chosen = AttentionMap(("a", "b", "</s>"), words, weights, "mean", "output")

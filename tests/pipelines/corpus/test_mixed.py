@@ -10,7 +10,7 @@ import pytest
 from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.shards.reader import ShardReader
-from dragoman.model.shards.stream import stream_chunks
+from dragoman.model.shards.stream import StreamReader
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.config import Config
@@ -54,7 +54,7 @@ def test_each_record_is_of_its_part(make: Make, tmp_path: Path) -> None:
     for part, first, records in zip(reader.chunk_parts(), reader.first_ids, reader.chunk_sizes(), strict=True):
         assert range(first, first + records)[-1] in ranges[part]
         assert first in ranges[part]
-    streamed = list(stream_chunks(result.directory, "train"))
+    streamed = list(StreamReader(result.directory, "train"))
     assert [chunk.first_id for chunk in streamed] == reader.first_ids
 
 

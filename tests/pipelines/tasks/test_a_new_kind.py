@@ -21,7 +21,7 @@ from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.source import Loader
 from dragoman.services.settings import ModelSource
 from tests.pipelines.tasks import unigram_kind
-from tests.services.endpoint.conftest import Client
+from tests.services.endpoint.conftest import Client, only_model
 
 BEASTS = {"dogs": "Hunde", "cats": "Katzen", "birds": "Vögel", "cows": "Kühe"}
 DEEDS = {"see": "sehen", "hear": "hören", "like": "mögen", "call": "rufen"}
@@ -94,7 +94,7 @@ def test_it_is_promoted_and_served(settings: list[str]) -> None:
     batcher.start()
     queue = InferenceQueue("model", "Cannot translate text", lambda: model, batcher)
     question = {"q": "cats call cows often .", "source": "en", "target": "de"}
-    answer = Client(create_app(Endpoint(queue))).post("/translate", json=question)
+    answer = Client(create_app(Endpoint(queue, models=only_model(queue)))).post("/translate", json=question)
     batcher.stop(10)
     assert answer.json()["translatedText"] == "Katzen rufen Kühe oft."
     assert answer.headers["X-Model-Version"] == "1"

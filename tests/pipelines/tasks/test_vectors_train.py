@@ -201,7 +201,6 @@ def test_word_vectors_are_scored_again_by_verify(
         (["registry.register=true"], "translation model; word vectors need one of their own"),
         (["model.min_count=100000"], "model.min_count=100000: no word of the training text"),
         (["model.width=0"], "model.width=0"),
-        (["vectors.backend=ddp", "model.output=softmax"], "model.output=softmax has no sparse gradients"),
         (["vectors.backend=torch", "model.shared_negatives=false"], "torch draws negatives once for the words of"),
         (["name=undisturbed", "model.shared_negatives=false"], "model.shared_negatives was True, is False"),
         (["vectors.epochs=0"], "vectors.epochs=0: must be at least 1"),

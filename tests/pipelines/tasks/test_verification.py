@@ -13,7 +13,7 @@ from dragoman.model.ports import free_ports
 from dragoman.model.runs import checkpoints, journal, paths
 from dragoman.model.shards.manifest import manifest_hash
 from dragoman.pipelines import entries
-from dragoman.pipelines.loaders.pairs import OF_PAIRS
+from dragoman.pipelines.loaders.pairs import LaneLoader
 from tests.pipelines.training.test_loop import CONFIG, LOADER, NETWORKS, flip_last_bit, rank_process, train
 from tests.warm import start_ranks
 
@@ -34,7 +34,7 @@ def run(shards: Path, tmp_path: Path) -> Path:
         "seed": 3,
         "shards": manifest_hash(shards),
         "model": {**NETWORKS["transformer"], "name": "tiny"},
-        "loader": {key: asdict(LOADER)[key] for key in OF_PAIRS},
+        "loader": {key: asdict(LOADER)[key] for key in LaneLoader.of},
     }
     (run / "run.json").write_text(json.dumps(record))
     return run

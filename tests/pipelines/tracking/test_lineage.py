@@ -1,6 +1,7 @@
 """From a model version a person reaches its run, its configuration, its shards and their sources."""
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -180,30 +181,18 @@ def test_no_secret_of_the_configuration_is_shown() -> None:
     }
 
 
-def test_the_commit_is_read_without_git(tmp_path: Path) -> None:
-    commit = "0123456789" * 4
-    file = tmp_path / "work/package/file.py"
-    file.parent.mkdir(parents=True)
-    assert git_commit(file) is None or len(str(git_commit(file))) == 40  # the folder itself may lie in a repository
-    git = tmp_path / "work/.git"
-    (git / "refs/heads").mkdir(parents=True)
-    (git / "HEAD").write_text("ref: refs/heads/main\n")
-    assert git_commit(file) is None, "a repository without a commit"
-    (git / "packed-refs").write_text(f"# pack-refs\n{commit} refs/heads/main\n")
-    assert git_commit(file) == commit
-    (git / "refs/heads/main").write_text("f" * 40 + "\n")
-    assert git_commit(file) == "f" * 40, "a loose reference is newer than a packed one"
-    (git / "HEAD").write_text(commit + "\n")
-    assert git_commit(file) == commit
-
-    worktree = tmp_path / "other/file.py"
-    worktree.parent.mkdir()
-    place = git / "worktrees/other"
-    place.mkdir(parents=True)
-    (worktree.parent / ".git").write_text(f"gitdir: {place}\n")
-    (place / "HEAD").write_text("ref: refs/heads/main\n")
-    (place / "commondir").write_text("../..\n")
-    assert git_commit(worktree) == "f" * 40
+def test_the_commit_is_that_of_the_repository_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "work" / "deep"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    assert git_commit(folder) is None
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "--quiet"], [*who, "commit", "--quiet", "--allow-empty", "--message=one"]):
+        assert git_commit(folder) is None, "a repository without a commit"
+        subprocess.run(["git", *words], cwd=folder.parent, check=True)
+    assert len(str(git_commit(folder))) == 40
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert git_commit(folder) is None, "no git on this machine"
 
 
 def test_the_experiment_opens_as_model_training(tracking: TrackingConfig, tmp_path: Path) -> None:

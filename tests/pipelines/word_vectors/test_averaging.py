@@ -22,9 +22,8 @@ def test_a_rate_above_the_limit_stays() -> None:
     assert rate_factor(0.3, 4, VectorsConfig()) == 1
 
 
-@pytest.mark.parametrize("config", [VectorsConfig(scale_lr=False), VectorsConfig(backend="ddp")])
-def test_the_rate_is_not_scaled_where_nothing_is_divided(config: VectorsConfig) -> None:
-    assert rate_factor(0.025, 4, config) == 1
+def test_the_rate_is_not_scaled_where_nobody_asks_for_it() -> None:
+    assert rate_factor(0.025, 4, VectorsConfig(scale_lr=False)) == 1
 
 
 def test_one_rank_has_nothing_to_average() -> None:

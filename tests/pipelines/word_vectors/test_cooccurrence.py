@@ -3,7 +3,7 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,9 +19,10 @@ from dragoman.pipelines.word_vectors.cooccurrence import (
     Counting,
     count_cooccurrences,
     merge_runs,
+    unit,
+    units,
     write_run,
 )
-from dragoman.pipelines.word_vectors.pair_table import PairTable, dense_stops, drop_left_out, unit, units
 
 LARGE, TINY = 64 << 20, 1
 Matrix = dict[tuple[int, int], float]
@@ -228,6 +229,25 @@ def test_finished_runs_are_not_counted_again(
     assert passages.read == []
 
 
+def test_runs_that_ended_within_a_segment_are_counted_again(tmp_path: Path, counting: Counting) -> None:
+    """As an earlier version left them when it was killed."""
+    passages = random_passages()
+    count_cooccurrences(tmp_path / "whole", passages, counting, LARGE)
+    folder = tmp_path / "x"
+    assert not cooccurrence.open_folder(folder_of(folder), {**asdict(counting), "segments": 6})
+    for number, (segment, word) in enumerate([(1, 0), (2, 0), (2, 17)]):
+        cells = cooccurrence.count_pairs(passages.texts[number], counting)
+        write_run(folder / f"run-{number:06d}-{segment:09d}-{word:012d}.cells", [cells])
+    passages.read.clear()
+    count_cooccurrences(folder, passages, counting, LARGE)
+    assert digest(folder) == digest(tmp_path / "whole") and passages.read == [2, 3, 4, 5]
+
+
+def folder_of(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
 def test_another_window_or_text_starts_anew(tmp_path: Path, counting: Counting) -> None:
     passages, folder = random_passages(), tmp_path / "x"
     count_cooccurrences(folder, passages, counting, LARGE)
@@ -304,40 +324,11 @@ def test_runs_are_merged_in_pieces(tmp_path: Path) -> None:
     assert list(merge_runs(paths[:1], 10)) == list(merge_runs([], 10)) == []
 
 
-@pytest.mark.parametrize("symmetric", [True, False])
-@pytest.mark.parametrize("cells", [0, 1, 10, 100, 10_000])
-def test_the_dense_part_keeps_to_its_budget(symmetric: bool, cells: int) -> None:
-    low = np.arange(50, dtype=np.int64) * symmetric
-    stops = dense_stops(low, cells)
-    assert ((low <= stops) & (stops <= 50)).all()
-    assert (stops - low).sum() <= cells
-    if cells >= 2500:
-        assert (stops == 50).all()
-
-
 def test_units_are_exact_where_they_can_be() -> None:
     for window in (1, 2, 15, 22):
         assert all(int(weight) * (n + 1) == unit(window) for n, weight in enumerate(units(window)))
     found = units(500) / unit(500)
     np.testing.assert_allclose(found, 1 / np.arange(1, 501), rtol=1e-6)
-
-
-def test_a_table_is_empty_after_it_was_drained() -> None:
-    table = PairTable(40, 5, True, 4000)
-    part = drop_left_out(random_passages().texts[0])
-    stop = table.add(part, 0)
-    first = [block.copy() for block in table.drain()]
-    assert 0 < stop < len(part)
-    assert sum(map(len, first)) > 40
-    assert not list(table.drain())
-    assert table.add(part, 0) == stop
-    again = list(table.drain())
-    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
-
-
-def test_too_many_pairs_to_number_are_refused() -> None:
-    with pytest.raises(UserError, match="window=1000000: too wide"):
-        PairTable(1 << 22, 1_000_000, True, 1000)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Quality on several ranks: two find in a small text what one finds, with averages and with summed gradients."""
+"""Quality on several ranks: two find in a small text what one finds, with averages of their tables."""
 
 from pathlib import Path
 
@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 from dragoman.model.ports import free_ports
 from dragoman.model.shards.writer import Record
 from dragoman.model.text.tokenizer import SPECIAL
-from dragoman.model.word_vectors.learner import Learner
 from dragoman.model.word_vectors.word2vec import Word2Vec, Word2VecConfig
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.loaders.segments import ShardText, shard_vocabulary
 from dragoman.pipelines.word_vectors.loop import Decay, train_tables
-from dragoman.pipelines.word_vectors.settings import Backend, VectorsConfig
-from dragoman.pipelines.word_vectors.synchronous import SynchronousWord2Vec
+from dragoman.pipelines.word_vectors.settings import VectorsConfig
 from tests.random_shards import MakeShards
 from tests.warm import start_ranks
 
@@ -36,15 +34,11 @@ def shards(make_shards: MakeShards) -> Path:
     return make_shards(records, chunk=64, shard=1000)
 
 
-def learned(shards: Path, run: Path, ranks: Ranks, backend: Backend = "numba") -> tuple[NDArray[np.float32], float]:
+def learned(shards: Path, run: Path, ranks: Ranks) -> tuple[NDArray[np.float32], float]:
     """(V, d) vectors after some epochs, and the last one's loss."""
-    config = VectorsConfig(epochs=6, segment_words=500, backend=backend)
+    config = VectorsConfig(epochs=6, segment_words=500)
     vocabulary, _ = shard_vocabulary(shards, "train", None, 1)
-    learner: Learner = (
-        Word2Vec(MODEL, vocabulary.counts, 1)
-        if backend == "numba"
-        else SynchronousWord2Vec(MODEL, vocabulary.counts, 1, ranks, tokens=64 // ranks.world)
-    )
+    learner = Word2Vec(MODEL, vocabulary.counts, 1)
     feed = ShardText(shards, "train", vocabulary, None, config.segment_words)
     progress = train_tables(
         learner, feed, config, Decay(MODEL.lr, MODEL.min_lr), run, ranks, 1, 1, lambda step, values: None
@@ -63,11 +57,8 @@ def purity(vectors: NDArray[np.float32]) -> float:
 def rank_process(rank: int, port: int, shards: str, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-    backend: Backend
-    for backend in ("numba", "ddp"):
-        run = Path(folder) / backend
-        vectors, loss = learned(Path(shards), run, Ranks(rank, 2, torch.device("cpu")), backend)
-        np.savez(Path(folder) / f"{backend}-{rank}.npz", vectors=vectors, loss=loss)
+    vectors, loss = learned(Path(shards), Path(folder) / "two", Ranks(rank, 2, torch.device("cpu")))
+    np.savez(Path(folder) / f"{rank}.npz", vectors=vectors, loss=loss)
     dist.destroy_process_group()
 
 
@@ -78,8 +69,7 @@ def test_two_ranks_find_what_one_finds(shards: Path, tmp_path: Path) -> None:
     assert purity(one) > 0.95
     (port,) = free_ports(1)
     start_ranks(rank_process, (port, str(shards), str(tmp_path)))
-    for backend in ("numba", "ddp"):
-        first, second = (np.load(tmp_path / f"{backend}-{rank}.npz") for rank in (0, 1))
-        assert np.array_equal(first["vectors"], second["vectors"])  # equal at the end, to the bit
-        assert purity(first["vectors"]) > 0.95
-        assert float(first["loss"]) == pytest.approx(loss, rel=0.05)
+    first, second = (np.load(tmp_path / f"{rank}.npz") for rank in (0, 1))
+    assert np.array_equal(first["vectors"], second["vectors"])  # equal at the end, to the bit
+    assert purity(first["vectors"]) > 0.95
+    assert float(first["loss"]) == pytest.approx(loss, rel=0.05)

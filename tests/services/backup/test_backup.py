@@ -14,6 +14,7 @@ from sqlalchemy import text
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.storage import remote
 from dragoman.services import cli
+from dragoman.services.backup import restoring
 from dragoman.services.backup.copies import Copy, files_of
 from dragoman.services.backup.making import make
 from dragoman.services.backup.restoring import check, restore
@@ -324,3 +325,27 @@ def test_the_commands_say_what_they_did_and_what_to_say(
         assert cli.main(words) == 2, words
         assert said in capsys.readouterr().err
     assert not (home / "inside").exists() and not (tmp_path / "nothing").exists()
+
+
+def test_a_restore_that_was_killed_is_named_and_no_service_starts_on_it(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, target = str(tmp_path / "backup"), tmp_path / "target"
+    make(config_of(home), place)
+    moved: list[str] = []
+
+    def rename(path: Path, to: Path) -> None:
+        moved.append(path.name)
+        if len(moved) == 2:
+            raise KeyboardInterrupt
+        shutil.move(path, to)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(restoring.shutil, "rmtree", lambda *_, **__: None)  # a kill cleans nothing up
+        patch.setattr(Path, "rename", rename)
+        with pytest.raises(KeyboardInterrupt):
+            restore(config_of(target), place)
+    with pytest.raises(UserError, match="a restore was interrupted here"):
+        restore(config_of(target), place)
+    assert cli.main(["up", f"paths.root={target}", "service.port=0"]) == 2
+    assert "a restore was interrupted here" in capsys.readouterr().err

@@ -25,6 +25,7 @@ from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.models.loaded_model import LoadedModel, load_model
 from dragoman.services.settings import Limits, TranslateConfig
+from tests.services.endpoint.conftest import only_model
 
 LINES = b"the dog sees\n\nja , gut !\n"
 
@@ -118,18 +119,6 @@ def test_nothing_to_show_is_said(tmp_path: Path, bundles: dict[str, Path], caplo
     assert not path.exists()
 
 
-@pytest.mark.parametrize("content", [b"\xce\xa9\xce\xa9 \xce\xa9\n", b"x " * 300 + b"\n", b"a\n"])
-def test_unknown_and_overlong_and_single_tokens_are_shown(
-    tmp_path: Path, bundles: dict[str, Path], content: bytes
-) -> None:
-    for architecture in ("transformer", "rnnsearch"):
-        found = json.loads(run(tmp_path, bundles[architecture], "out.json", content).read_text(encoding="utf-8"))
-        (sentence,) = found[0]["sentences"]
-        assert found[0]["truncated"] == (len(content) > 100)
-        assert sentence["source_tokens"][-1] == END
-        assert all(sum(row) == pytest.approx(1.0, abs=5e-3) for row in sentence["weights"])
-
-
 @pytest.mark.parametrize(
     ("architecture", "attention", "head", "message"),
     [
@@ -159,7 +148,7 @@ class Client:
         self.batcher: Batcher[Any, str, Any] = Batcher(LoadedModel.translate, limit=64, capacity=16)
         self.batcher.start()
         queue = InferenceQueue("model", "Cannot translate text", lambda: served, self.batcher)
-        self.app = create_app(Endpoint(queue, limits=Limits(alternatives=2)))
+        self.app = create_app(Endpoint(queue, limits=Limits(alternatives=2), models=only_model(queue)))
 
     def ask(self, **values: Any) -> httpx.Response:
         async def post() -> httpx.Response:
@@ -170,7 +159,7 @@ class Client:
         return asyncio.run(post())
 
 
-@pytest.fixture(params=["transformer", "rnnsearch"])
+@pytest.fixture(scope="module", params=["transformer", "rnnsearch"])
 def client(request: pytest.FixtureRequest, bundles: dict[str, Path]) -> Iterator[Client]:
     made = Client(load_model(bundles[request.param]))
     yield made

@@ -32,7 +32,7 @@ LINES = [
     f"{name} {verb} {thing}" for name in ("Anna", "the king") for verb in ("sees", "likes") for thing in "abcdefgh"
 ]
 SIZES: dict[str, Any] = {"width": 16, "heads": 4, "feed_forward": 24, "dropout": 0.1}
-SHAPES = [(1, 1), (1, 9), (2, 4), (5, 17), (3, 23)]  # texts, tokens of the longest
+SHAPES = [(1, 1), (2, 4), (5, 23)]  # texts, tokens of the longest
 
 
 def drawn(network: Network) -> Any:
@@ -112,7 +112,7 @@ def test_a_head_gives_probabilities(task: Any, pooling: Any, tmp_path: Path) -> 
     tokenizer = train(TokenizerConfig(name="bpe", type="bpe", vocabulary=60), LINES)
     texts = ["1", "2.5", "7"] if task == "numbers" else ["good", "bad", "neither"]
     labels = LabelTokenizer.of(task, texts)
-    config = TransformerHeadConfig(**SIZES, layers=2, max_positions=24, head=task, pooling=pooling)
+    config = TransformerHeadConfig(**SIZES, layers=1, max_positions=24, head=task, pooling=pooling)
     network = drawn(TransformerHead(config, tokenizer.vocabulary, labels.vocabulary))
     save_label_bundle(
         tmp_path / "b",
@@ -152,7 +152,7 @@ def test_a_head_gives_probabilities(task: Any, pooling: Any, tmp_path: Path) -> 
 def test_a_translation_is_decoded_step_by_step(switches: dict[str, Any], joint: bool, tmp_path: Path) -> None:
     config = TokenizerConfig(name="bpe", type="bpe", vocabulary=60, joint=joint)
     tokenizers = train_pair(config, LINES, [line[::-1] for line in LINES])
-    sizes: dict[str, Any] = {**SIZES, "encoder_layers": 2, "decoder_layers": 2, "max_positions": 32, **switches}
+    sizes: dict[str, Any] = {**SIZES, "encoder_layers": 1, "decoder_layers": 2, "max_positions": 32, **switches}
     network_config = TransformerConfig(**sizes)
     vocabulary = tokenizers.source.vocabulary, tokenizers.target.vocabulary
     network = drawn(Transformer(network_config, *vocabulary))

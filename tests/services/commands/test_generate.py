@@ -133,10 +133,6 @@ def test_what_is_quoted_for_the_configuration_stays_so() -> None:
     assert compose.typed(Config, compose.values(["generate.prompt="])).generate.prompt == ""
 
 
-def test_yaml_and_dataclass_have_the_same_keys() -> None:
-    assert set(compose.values([])["generate"]) == set(compose.plain(ContinueConfig()))
-
-
 def test_mistakes_are_named(
     tmp_path: Path, language_bundle: Path, bundle: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,10 +61,8 @@ def test_the_command_answers_a_text_that_it_cannot_fill_in_a_line(
 @pytest.mark.parametrize(
     ("verb", "text", "changes", "message"),
     [
-        (fill, "The dog barks.", {}, r"'The dog barks.' has no \[MASK\]; write one for each token to guess"),
         (fill, None, {}, r"fill: give a text with a mask; write one for each token"),
         (fill, "The [MASK].", {"bundle": "language"}, "language"),
-        (fill, "[MASK]" + " a" * 40, {"bundle": "masked"}, "the network has 32 positions; shorten it"),
         (next_tokens, None, {}, "give the beginning of a text"),
         (next_tokens, "The", {"bundle": "masked"}, "masked"),
         (next_tokens, "The", {"best": 0}, "guess.best=0"),

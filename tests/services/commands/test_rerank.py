@@ -1,10 +1,8 @@
 """Another system's lists in, better ordered ones out."""
 
 import gzip
-import io
 import json
 import logging
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -167,15 +165,6 @@ def test_our_own_translations_are_such_lists(tmp_path: Path, bundle: Path) -> No
             for entry in entries:
                 assert entry.features["LogP"] == pytest.approx(entry.score, abs=1e-5)
         assert all(entry.features["Dragoman"] < 0 for entry in entries)
-
-
-def test_standard_input_and_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(constructed().encode())))
-    (tmp_path / "src").write_text("".join(f"{line}\n" for line in SOURCES))
-    assert rerank(RerankConfig(source=str(tmp_path / "src"))) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(SOURCES)
 
 
 @pytest.mark.parametrize(

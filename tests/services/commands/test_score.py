@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -145,14 +144,6 @@ def test_a_language_model_has_neither_sources_nor_a_search(tmp_path: Path, langu
             run(tmp_path, language_bundle, **one)
     with pytest.raises(UserError, match=r"score\.input: none cannot be read"):
         run(tmp_path, language_bundle, input="none")
-
-
-def test_standard_input_goes_to_standard_output(
-    bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PAIRS)))
-    assert score(ScoreConfig(bundle=str(bundle))) == 0
-    assert all(math.isfinite(float(line)) for line in capsys.readouterr().out.splitlines())
 
 
 @pytest.mark.parametrize("verb", ["score", "translate"])

@@ -1,6 +1,7 @@
 """The application over a translator that upper-cases, asked without a socket."""
 
 import asyncio
+import dataclasses
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +18,10 @@ from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.detection import Detector
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.models.catalogue import Catalogue
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.origin import Origin
+from dragoman.services.models.served import Served
 from dragoman.services.settings import Limits
 
 DETECTOR = Detector()  # one for all tests: its model takes a second to load, and 74 MB
@@ -26,9 +29,13 @@ DETECTOR = Detector()  # one for all tests: its model takes a second to load, an
 
 @dataclass
 class Shouting:
-    """A translator: TEXT for text; `!bad` fails, `!long` is cut, 犬 is unknown; alternatives carry their rank."""
+    """A translator: TEXT for text; `!bad` fails, `!long` is cut, 犬 is unknown; alternatives carry their rank.
+
+    Behind a prefix it says words that begin anew, that end the prefix's last one, and one word twice.
+    """
 
     mark: str = ""
+    prefix: str | None = None
     open: threading.Event = field(default_factory=threading.Event)
     lines: list[str] = field(default_factory=list)
 
@@ -37,9 +44,14 @@ class Shouting:
         self.lines += lines
         return [self.one(line, decode.nbest) for line in lines]
 
+    def continuing(self, prefix: str) -> "Shouting":
+        return dataclasses.replace(self, prefix=prefix)
+
     def one(self, line: str, nbest: int) -> Translation:
-        if "!bad" in line:
-            return Translation("", 0.0, error="cannot")
+        if self.prefix is not None:
+            behind = [" A DOG.", "S DOG.", " THE DOG.", " A CAT.", ", DOG.", "", " NO DOG."][:nbest]
+            texts = [f"{self.prefix}{end}".strip() for end in behind]
+            return Translation(texts[0], 0.0, [Alternative(text, 0.0) for text in texts])
         texts = [line.upper() + self.mark] + [f"{line.upper()}{self.mark}#{rank}" for rank in range(1, nbest)]
         missing = ("犬",) if "犬" in line else ()
         nbest = [Alternative(text, 0.0) for text in texts]
@@ -48,6 +60,32 @@ class Shouting:
 
 def served(translator: Any, version: str = "3") -> LoadedModel:
     return LoadedModel(translator, DecodeConfig(beam=4), Origin("demo", version, "run1", "abc"), "en", "de")
+
+
+@dataclass(frozen=True)
+class QueuesModel:
+    """The model that a queue has, as the only one of a catalogue."""
+
+    queue: InferenceQueue[LoadedModel, str, Translation]
+
+    @property
+    def current(self) -> LoadedModel | None:
+        return self.queue.current()
+
+    @property
+    def error(self) -> str | None:
+        return self.queue.trouble()
+
+    def unload(self) -> None: ...
+
+    def load_again(self) -> LoadedModel:
+        return self.queue.model()
+
+    def wake(self) -> None: ...
+
+
+def only_model(queue: InferenceQueue[LoadedModel, str, Translation]) -> Catalogue:
+    return Catalogue([Served("", QueuesModel(queue))])
 
 
 @dataclass
@@ -99,7 +137,7 @@ def stage() -> Iterator[Stage]:
         "model", "Cannot translate text", lambda: current[0], batcher, lambda: trouble[0], timeout=10
     )
     limits = Limits(characters=200, texts=4, alternatives=2, body=1000)
-    endpoint = Endpoint(queue, limits=limits, detector=DETECTOR)
+    endpoint = Endpoint(queue, limits=limits, detector=DETECTOR, models=only_model(queue))
     yield Stage(Client(create_app(endpoint)), translator, endpoint, queue, batcher, current, trouble)
     translator.open.set()
     batcher.stop(10)

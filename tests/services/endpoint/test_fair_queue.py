@@ -25,7 +25,7 @@ def request(*costs: int, engine: str = "a", nbest: int = 1, priority: int = 0, c
 
 def test_requests_take_turns_by_tokens() -> None:
     lane: Lane[Request[str, int]] = Lane(1, 100)
-    many, few = request(*[10] * 6), request(*[30] * 2)
+    many, few = request(*[20] * 6), request(*[60] * 2)
     lane.add(many)
     lane.add(few)
     order = [lane.take()[0][0] for _ in range(8)]
@@ -101,6 +101,17 @@ def test_a_full_queue_makes_room_for_a_client_with_fewer_lines() -> None:
     assert lane.crowding(request(1, client="crowd"), 1) == []
     assert lane.take() == [(first, [0])]
     assert lane.crowding(request(1, client="one"), 5) == []  # what has begun stays
+
+
+def test_words_that_are_searched_as_far_as_a_sentence_take_turns_with_one() -> None:
+    lane: Lane[Request[str, int]] = Lane(1, 100)
+    order = []
+    for _ in range(20):  # each asks again as soon as its line is taken
+        for client, cost, nbest in (("words", 2, 5), ("sentences", 30, 1)):
+            if not any(one.client == client for one in waiting(lane)):
+                lane.add(request(cost, nbest=nbest, client=client))
+        order.append(lane.take()[0][0].client)
+    assert order.count("sentences") >= 9
 
 
 def test_a_batch_ends_at_its_tokens_and_takes_any_first_line() -> None:

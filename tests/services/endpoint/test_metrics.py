@@ -40,7 +40,9 @@ def asked(bundle: Path, vectors: Path) -> Iterator[Asked]:
         queues.translations(config, models, metrics) as translations,
         queues.vectors(config, metrics) as words,
     ):
-        endpoint = Endpoint(translations, words, Limits(characters=50, body=1000), keys=Keys(["k"]), metrics=metrics)
+        endpoint = Endpoint(
+            translations, words, Limits(characters=50, body=1000), keys=Keys(["k"]), metrics=metrics, models=models
+        )
         metrics.show({"translation": translations, "vectors": words}, bundle)
         with TestClient(create_app(endpoint)) as client:
             ask = {"source": "en", "target": "de", "api_key": "k"}

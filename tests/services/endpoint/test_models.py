@@ -55,6 +55,9 @@ class Marking:
     def translate(self, lines: Sequence[str], decode: DecodeConfig, on_error: str = "raise", **_: object) -> list[Any]:
         return [self.one(line, decode.nbest) for line in lines]
 
+    def continuing(self, prefix: str) -> "Marking":
+        return Marking(f"{prefix} {self.mark}")
+
     def one(self, line: str, nbest: int) -> Translation:
         best = f"{self.mark} {line}"
         return Translation(
@@ -109,6 +112,8 @@ def test_a_pair_without_a_model_goes_over_another_language_and_says_so(client: C
     assert answer.headers["X-Dragoman-Via"] == "en"
     assert answer.headers["X-Model-Name"] == "fr-en+en-de"
     assert ask(client, q="un", source="fr", alternatives=1).json()["alternatives"] == ["also de1 en1 un"]
+    continued = ask(client, q=FRENCH, source="fr", prefix="Ein", alternatives=1).json()
+    assert continued == {"translatedText": f"Ein de1 En1 {FRENCH}", "alternatives": [], "via": "en"}
     refused = ask(client, q=FRENCH, source="fr", alignment=True)
     assert (refused.status_code, "in the middle (en)" in refused.json()["error"]) == (400, True)
 

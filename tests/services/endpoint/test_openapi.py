@@ -27,6 +27,7 @@ from dragoman.services.models.loaded_labeller import LoadedLabeller
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.origin import Origin
 from dragoman.services.settings import Limits, ServeConfig
+from tests.services.endpoint.conftest import only_model
 from tests.services.endpoint.test_label_routes import ByRule
 
 # Schemathesis asks by way of Starlette's client, which would rather have the next httpx.
@@ -35,6 +36,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.te
 
 class Echo:
     """A translator that says everything again."""
+
+    def continuing(self, _: str) -> "Echo":
+        return self
 
     def translate(self, lines: Sequence[str], decode: DecodeConfig, on_error: str) -> list[Translation]:
         return [Translation(line, 0.0, [Alternative(f"{line}{rank}", 0.0) for rank in range(3)]) for line in lines]
@@ -54,7 +58,8 @@ def app(vectors: Path, language_bundle: Path, tmp_path_factory: pytest.TempPathF
         queues.run_batcher(config, Batcher(LoadedModel.translate)) as batcher,
         queues.run_batcher(config, Batcher(LoadedLabeller.label)) as labelling,
     ):
-        endpoint = Endpoint(InferenceQueue("model", "Cannot translate", lambda: model, batcher), words, limits)
+        queue = InferenceQueue("model", "Cannot translate", lambda: model, batcher)
+        endpoint = Endpoint(queue, words, limits, models=only_model(queue))
         endpoint.guesser = guesser
         endpoint.labels = InferenceQueue("labels", "Cannot label", lambda: labeller, labelling)
         documents = Documents(endpoint, tmp_path_factory.mktemp("documents"))

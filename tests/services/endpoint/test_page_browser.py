@@ -116,6 +116,62 @@ def test_the_page_translates_after_a_pause_and_shows_what_words_looked_at(addres
         browser.close()
 
 
+def test_a_word_offers_what_else_it_could_be_by_mouse_and_by_keyboard(address: str, stage: Stage) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for width in (1440, 390):
+            page = browser.new_page(viewport={"width": width, "height": 900})
+            said: list[str] = []
+            page.on("console", lambda message, said=said: said.append(message.text))
+            page.on("pageerror", lambda problem, said=said: said.append(str(problem)))
+            page.goto(address)
+            page.select_option("#source", "en")
+            page.fill("#text", "I see my dog.")
+            page.wait_for_selector("#translation")
+            page.click("#translation .word >> nth=2")
+            page.wait_for_selector("#menu button:focus")
+            offered = page.locator("#menu button").all_inner_texts()
+            assert offered == ["A DOG.", "THE DOG.", ", DOG."]
+            if folder := os.environ.get("SCREENSHOTS"):
+                page.screenshot(path=f"{folder}/words-{width}.png")
+            box = page.locator("#menu").bounding_box()
+            assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= width
+            page.keyboard.press("Escape")
+            assert not page.is_visible("#menu")
+            assert page.inner_text("#translation") == "I SEE MY DOG."
+            page.click("#translation .word >> nth=2")
+            page.wait_for_selector("#menu button:focus")
+            page.keyboard.press("ArrowDown")
+            page.keyboard.press("Enter")
+            assert page.inner_text("#translation") == "I SEE THE DOG."
+            page.keyboard.press("ArrowRight")  # the first word
+            with page.expect_request("**/translate") as sent:
+                page.keyboard.press("Enter")
+            asked = sent.value.post_data_json
+            assert {name: asked[name] for name in ("q", "prefix", "source", "alternatives")} == {
+                "q": "I see my dog.",
+                "prefix": "",
+                "source": "en",
+                "alternatives": 2,
+            }
+            page.wait_for_selector("#menu button:focus")
+            page.fill("#text", "I see a man. I see my dog.")
+            page.locator("#translation", has_text="I SEE A MAN. I SEE MY DOG.").wait_for()
+            page.click("#translation .word >> nth=7")
+            page.wait_for_selector("#menu button:focus")
+            page.click("#menu button >> nth=0")
+            assert page.inner_text("#translation") == "I SEE A MAN. I SEE A DOG."
+            page.click("#translation .word >> nth=2")  # the other sentence, whose place is still known
+            page.wait_for_selector("#menu button:focus")
+            page.click("#menu button >> nth=1")
+            assert page.inner_text("#translation") == "I SEE, DOG. I SEE A DOG."
+            assert said == []
+            page.close()
+        browser.close()
+
+
 def test_a_better_translation_is_sent_to_the_memory(address: str, stage: Stage) -> None:
     from playwright.sync_api import sync_playwright
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint.documents import reading_worker, worker
+from dragoman.services.endpoint.documents import jobs, reading_worker, worker
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.documents.reading import Reading
 from dragoman.services.endpoint.translation import Question
@@ -34,7 +34,7 @@ import json, sys
 print("ready", flush=True)
 for line in sys.stdin:
     do = json.loads(line)["do"]
-    while do == "compute":
+    while do in ("compute", "translate"):
         pass
     if do == "die":
         sys.exit(1)
@@ -63,7 +63,6 @@ def test_a_server_that_stops_waits_for_no_document(stage: Stage, tmp_path: Path,
     documents = Documents(stage.endpoint, tmp_path / "documents", reading=Reading(pool))
     handle = documents.submit("a.txt", b"x", QUESTION)
     pool.computing = 1e9
-    documents.reading.read = lambda *_: pool.ask({"do": "compute"})  # type: ignore[method-assign,assignment,return-value]
     documents.start()
     while documents.state(*handle).status != "translating":
         time.sleep(0.01)
@@ -76,6 +75,45 @@ def test_a_server_that_stops_waits_for_no_document(stage: Stage, tmp_path: Path,
         pool.ask({"do": "count"})
 
 
+def test_a_document_whose_process_ends_is_begun_again_three_times(stage: Stage, tmp_path: Path, pool: Pool) -> None:
+    documents = Documents(stage.endpoint, tmp_path / "documents", reading=Reading(pool))
+    handle = documents.submit("mine.txt", b"x", QUESTION)
+    pool.command = [
+        sys.executable,
+        "-c",
+        STUB.replace('do == "die"', 'do == "translate"').replace('"compute", "translate"', '""'),
+    ]
+    pool._free.pop().end()
+    for attempt in (1, 2, 3):
+        assert documents.work()
+        job = documents.jobs.load(handle.id)
+        assert job is not None and (job.status, job.attempts) == ("translating", attempt)
+    assert documents.work()
+    assert documents.state(*handle)[0::3] == ("error", "mine.txt: the server or its process has ended 3 times over it")
+
+
+def test_a_document_that_cannot_be_stored_is_not_paid_and_leaves_nothing(
+    stage: Stage, tmp_path: Path, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    documents = Documents(stage.endpoint, tmp_path / "documents", reading=Reading(pool))
+    back: list[int] = []
+    monkeypatch.setattr(documents.endpoint.keys, "give_back", lambda _key, characters: back.append(characters))
+    monkeypatch.setattr(jobs, "atomic_write", full)
+    with pytest.raises(HTTPException, match="cannot be stored") as problem:
+        documents.submit("mine.txt", b"x", QUESTION)
+    assert problem.value.status_code == 503 and back == [7] and not list(documents.jobs)
+
+
+def test_a_signal_to_the_whole_group_ends_no_process_in_the_middle(tmp_path: Path) -> None:
+    code = "import os, signal; from dragoman.services.subprocesses import worker as w; "
+    code += "w.serve(lambda question, _: os.kill(os.getpid(), signal.SIGTERM) or question, 'it')"
+    said = subprocess.run([sys.executable, "-c", code], input='{"a": 1}\n', capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines() == ['{"ready": true}', '{"a": 1}']
+
+
 def test_a_document_that_ends_the_server_again_and_again_is_given_up(stage: Stage, tmp_path: Path, pool: Pool) -> None:
     documents = Documents(stage.endpoint, tmp_path / "documents", reading=Reading(pool))
     handle = documents.submit("mine.txt", b"x", QUESTION)
@@ -86,7 +124,7 @@ def test_a_document_that_ends_the_server_again_and_again_is_given_up(stage: Stag
     assert documents.work()
     assert documents.state(*handle)[0::3] == (
         "error",
-        "mine.txt: the server has ended 3 times while it translated it",
+        "mine.txt: the server or its process has ended 3 times over it",
     )
 
 
@@ -95,7 +133,12 @@ def test_a_document_that_needs_too_much_memory_is_refused(monkeypatch: pytest.Mo
         raise MemoryError
 
     monkeypatch.setattr(reading_worker, "read_document", fail)
-    found = answer_or_refuse(reading_worker.answer, {"name": "a", "content": ""}, "reading it", 1 << 30)
+    found = answer_or_refuse(
+        lambda question: reading_worker.answer(question, None),  # type: ignore[arg-type]  # it asks nothing
+        {"name": "a", "content": ""},
+        "reading it",
+        1 << 30,
+    )
     assert found == {"refused": "reading it needs more than 1 GiB of memory", "spent": True}
 
 

@@ -18,7 +18,7 @@ from dragoman.services.endpoint.key_store import KeyStore
 from dragoman.services.endpoint.keys import Keys
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.settings import Limits
-from tests.services.endpoint.conftest import Shouting, served
+from tests.services.endpoint.conftest import Shouting, only_model, served
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
@@ -70,7 +70,7 @@ def line() -> Iterator[Line]:
     batcher.start()
     model = served(translator)
     queue = InferenceQueue("model", "Cannot translate text", lambda: model, batcher, timeout=30)
-    found = Line(Endpoint(queue, limits=Limits(characters=200, texts=9)), translator, batcher)  # type: ignore[arg-type]
+    found = Line(Endpoint(queue, limits=Limits(characters=200, texts=9), models=only_model(queue)), translator, batcher)  # type: ignore[arg-type]
     asking = batcher.ask
 
     async def counted(engine: LoadedModel, items: Sequence[str], *more: object) -> object:

@@ -249,7 +249,7 @@ def test_vectors_follow_their_alias_beside_a_translation_model(
         queues.translations(config, models) as translations,
         queues.vectors(config) as queue,
     ):
-        client = Client(create_app(Endpoint(translations, queue)))
+        client = Client(create_app(Endpoint(translations, queue, models=models)))
         assert client.get("/vectors/queen").json()["vector"] == [1, 1, 0, 1]
         Shelf.version = "2"
         while (answer := client.get("/vectors/queen")).headers["X-Model-Version"] != "2":

@@ -150,7 +150,9 @@ def make_loop(url: str, home: Path, cpus: float = 2, **settings: Any) -> Loop:
     config = ServiceConfig(**{"tick": 0.05, "preempt_after": 0.0, **settings})
     executor = ProcessExecutor(home, cpus)
     intake = Intake(ledger, StubPlanner(home), "here")  # type: ignore[arg-type]  # as far as it is asked
-    return Loop(ledger, Access(ledger), executor, intake, config, home)
+    loop = Loop(ledger, Access(ledger), executor, intake, config, home)
+    loop.attempts.settling = 0.1
+    return loop
 
 
 def words(home: Path, name: str, steps: int, pause: float = 0.02, code: int = 0, workers: int = 1) -> list[str]:

@@ -69,7 +69,7 @@ def test_every_change_that_is_asked_for_says_who_whence_what_and_which_job_or_mo
     assert last(served) == ("root", "r", "POST", f"{path}/stop", 200, f"{job['id']} stopped")
     anna.remove(job["id"])
     assert last(served)[2:] == ("DELETE", path, 204, f"{job['id']} removed")
-    root.give_model("demo", "ben")
+    root.give("demo", "ben")
     assert last(served)[2:] == ("PUT", "/v1/models/demo", 204, "gave demo to ben")
     root.set_quota("anna", 2)
     assert last(served)[2:] == ("PUT", "/v1/quotas/anna", 204, "cpus=2.0 gpus=None jobs=None")

@@ -132,6 +132,7 @@ def hurry() -> Iterator[None]:
 def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
     home = tmp_path_factory.mktemp("home")
     one = make_loop(f"sqlite:///{home}/ledger.db", home, cpus=1000, losses=0)
+    one.attempts.settling = 0.0
     one.look()
     yield one
     one.ledger.database.close()

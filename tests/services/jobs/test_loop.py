@@ -256,6 +256,8 @@ def test_a_stopped_service_leaves_everything_to_the_next(loop: Loop, home: Path)
         (State.RUNNING, 2, True, State.FAILED, "failed"),
         (State.RUNNING, 1, True, State.FAILED, "failed"),
         (State.RUNNING, 1, False, State.WAITING, "lost"),
+        (State.RUNNING, 2, False, State.WAITING, "lost"),
+        (State.RUNNING, 69, True, State.WAITING, "lost"),
         (State.RUNNING, 137, False, State.WAITING, "lost"),
     ],
 )

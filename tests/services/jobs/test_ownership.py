@@ -118,7 +118,7 @@ def test_an_admin_gives_a_model_to_another_and_what_waits_is_checked_again(
     client = JobClient(LOCAL)
     client.close()
     client._http = people["zelda"]
-    with pytest.raises(UserError, match="say which model and whose"):
+    with pytest.raises(UserError, match="say what and whose"):
         owner_verb(JobsConfig(), client, ["m"])
     owner_verb(JobsConfig(), client, ["m", "ben"])
     assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["m", "ben"]

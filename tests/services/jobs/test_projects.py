@@ -4,7 +4,7 @@ import contextlib
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.http.listening import serving
 from dragoman.services.jobs.http.parts import Parts
 from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.planning.plan import make_plan
+from dragoman.services.jobs.planning.planner import RefusedPlanError
 from dragoman.services.jobs.scheduling.decide import decide
 from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Quota, Start
 from dragoman.services.jobs.scheduling.queue import Queue
@@ -29,7 +31,7 @@ from dragoman.services.jobs.scheduling.why import explain
 from dragoman.services.jobs.states import State
 from dragoman.services.jobs.up.app import create_app
 from tests.markup import check_nothing_runs
-from tests.services.jobs.processes import make_loop, words
+from tests.services.jobs.processes import StubPlanner, make_loop, words
 from tests.services.jobs.test_own_tokens import FORM
 from tests.services.jobs.test_ownership import Planner, Registered
 
@@ -316,7 +318,8 @@ def test_what_a_projects_jobs_make_is_the_projects(team: Team) -> None:
     check = team.loop.intake.places.check
     use = [{"key": "name", "value": "shared", "path": str(run), "use": "read"}]
     assert check("ben", use, "project vision")["write"] == [str(run)]
-    for owner, account in (("ben", "ben"), ("dora", ""), ("dora", "project other"), ("vision", "")):
+    assert check("ben", use, "ben") == {"read": [str(run)], "write": [], "record": []}  # a member, in a job of his own
+    for owner, account in (("dora", ""), ("dora", "project other"), ("vision", "")):
         with pytest.raises(UserError, match="belongs to another owner"):
             check(owner, use, account)
     own = team.home / "own"
@@ -442,3 +445,64 @@ def test_the_pages_show_a_project_and_change_it_as_far_as_one_may(team: Team, br
     assert "Remove this project?" in browser.get("/projects/new/remove").text
     assert browser.post("/projects/new/remove", data={"csrf": word}).status_code == 303
     assert [one["name"] for one in team.people["root"].projects()] == ["vision"]
+
+
+class RealPlanner(StubPlanner):
+    """Plans of this process."""
+
+    def plan(
+        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, owner: str = ""
+    ) -> dict[str, Any]:
+        places: list[dict[str, str]] = []
+        try:
+            return make_plan(verb, words, [Path(root) for root in self.roots], gpus, early, None, (), places)
+        except UserError as problem:
+            raise RefusedPlanError(str(problem), places) from None
+
+
+def test_the_same_commands_work_for_every_member_and_for_another_project(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job of somebody with one project is the project's; the second project has folders and a model of its own."""
+    monkeypatch.setenv("DRAGOMAN_HOME", str(team.home))
+    team.loop.intake.planner = RealPlanner(team.home)  # type: ignore[assignment]  # as far as it is asked
+    root, home = team.people["root"], team.home.resolve()
+    root.create_project("other")
+    root.add_member("other", "dora")
+
+    def submit(who: str, verb: str, *after: str) -> Job:
+        job = team.people[who].submit(verb, ["corpus=phrasebook"], after=after)
+        team.loop._take()
+        return team.ledger.job(job["id"])
+
+    shards, own = home / "shards" / "phrasebook-en-de-bpe", home / "shards" / "other" / "phrasebook-en-de-bpe"
+    for who in ("anna", "ben"):
+        job = submit(who, "shard")
+        assert (job.state, job.project, job.run) == (State.WAITING, "vision", f"shards {shards}"), job.reason
+    job = submit("dora", "shard")
+    assert (job.state, job.project, job.run) == (State.WAITING, "other", f"shards {own}"), job.reason
+    first = submit("anna", "train", team.ledger.jobs(ascending=True)[0].id)
+    assert (first.state, first.model) == (State.WAITING, "phrasebook-en-de"), first.reason
+    later = submit("dora", "train", job.id)
+    assert (later.state, later.model) == (State.WAITING, "other-phrasebook-en-de"), later.reason
+    assert f"paths.shards={own}" in (later.plan or {})["words"]
+    assert later.run == f"run {home}/runs/other/{first.run.removeprefix('run ')}"
+
+
+def test_members_give_their_shards_runs_and_models_to_the_project_and_admins_to_anybody(team: Team) -> None:
+    run = team.home / "runs" / "mine"
+    team.submit("anna", "runs/mine", project="", model="m")
+    run.mkdir(parents=True)
+    places = team.loop.intake.places
+    for who in ("ben", "dora"):
+        with pytest.raises(UserError, match="an admin gives it away"):
+            team.people[who].give("runs/mine", project="vision")
+    for mistake in ("runs/../service", "runs/none"):
+        with pytest.raises(UserError):
+            team.people["root"].give(mistake, project="vision")
+    admin.owner(JobsConfig(), team.people["anna"], ["runs/mine", "project=vision"])
+    assert places.owner(str(run)) == "project vision"
+    team.people["anna"].give("m", project="vision")
+    assert team.loop.intake.ownership.names.owner("m") == "project vision"
+    team.people["root"].give("runs/mine", "dora")
+    assert places.owner(str(run)) == "dora"

@@ -229,3 +229,21 @@ def test_the_command_line_enters_lists_pauses_and_removes(
     assert ask("submit", "--every", "0 3 * * *", "jobs.by=08:00", *job) == 2
     assert ask("schedules", "stop", number) == 2
     assert loop.schedules.all() == [] and loop.ledger.jobs() == []
+
+
+def test_a_clock_that_goes_ahead_a_day_and_back_leaves_no_schedule_silent(
+    ledger: Ledger, now: list[float], schedules: Schedules
+) -> None:
+    schedules.add(ANNA, "0 * * * *", "shard", [], OPTIONS)
+    schedules.look()
+    now[0] += DAY
+    schedules.look()
+    end(ledger)
+    now[0] = START
+    for _ in range(3):
+        schedules.look()
+    assert schedules.all()[0].due == START + 30
+    now[0] += 3600 + 60
+    schedules.look()
+    assert [job.key for job in ledger.jobs()].count(f"schedule-1-{START + 30:.0f}") == 1
+    assert schedules.all()[0].due == START + 30 + 2 * 3600

@@ -116,6 +116,15 @@ def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_
                 ("DELETE", "/2.0/mlflow/registered-models/delete", {"name": "before"}),
             ):
                 assert mlflow.request(method, path, json=body).status_code == 403, path
+        with JobClient(where["jobs"], token) as client:
+            tokens = {role: client.issue(role, role, role) for role in ("viewer", "submitter")}
+        for role, code in (("viewer", 403), ("submitter", 200)):  # the pages' login: a token as the password
+            login = (role, tokens[role])
+            made = {"name": f"of a {role}"}
+            create = f"{where['mlflow']}/api/2.0/mlflow/registered-models/create"
+            assert httpx.get(search, auth=login, timeout=60).status_code == 200
+            assert httpx.post(create, json=made, auth=login, timeout=60).status_code == code, role
+        assert httpx.get(search, auth=("anna", "dgm_wrong"), timeout=60).status_code == 401
         variables = {**jobs.variables(), "DRAGOMAN_JOB": "j1-1", "DRAGOMAN_OWNER": "anna"}
         for name, value in {**variables, "DRAGOMAN_MODEL_OWNER": "anna"}.items():
             monkeypatch.setenv(name, value)
@@ -124,7 +133,7 @@ def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_
             assert browser.post("/login", data={"token": token, "next": "/models"}).status_code == 303
             assert "before" in browser.get("/models").text  # the pages have a login too
         with JobClient(where["jobs"], token) as client:
-            client.give_model("before", "anna")
+            client.give("before", "anna")
             assert client.models()[0]["owner"] == "anna"
             assert "anna" in httpx.get(f"{where['jobs']}/models/mine", cookies=browser.cookies, timeout=60).text
         for secret in (tmp_path / "service").glob("mlflow_*credentials"):

@@ -10,13 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.services import cli
+from dragoman.services.lines import running
 from dragoman.services.lines.entries import main
 
 LINE = """
 vars:
   words: [model=transformer_tiny, model.width=32, model.heads=2, model.encoder_layers=1, model.decoder_layers=1,
-          train.max_steps=90, train.checkpoint_every=15, train.evaluate_every=45, train.precision=fp32,
-          train.optimizer.lr=0.01, train.optimizer.warmup_steps=20, model.norm=pre, model.dropout=0,
+          train.max_steps=20, train.checkpoint_every=5, train.evaluate_every=20, train.precision=fp32,
+          train.optimizer.lr=0.01, train.optimizer.warmup_steps=5, decode.length_penalty=1.0,
+          evaluate.samples=0, model.norm=pre, model.dropout=0,
           cluster.backend=local, loader.batch_tokens=256, registry.register=false, evaluate.sentences=20]
 steps:
   shards:
@@ -48,10 +51,12 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def home(line: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home in which the line was run without a disturbance."""
+    """A home in which the line was run without a disturbance; its steps in this process, which has imported all."""
     home = tmp_path_factory.mktemp("home")
-    found = subprocess.run(command(line, home), capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stderr + found.stdout
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRAGOMAN_HOME", str(home))
+        patch.setattr(running, "_run", lambda command, *_: cli.main(command[3:]))
+        assert main([str(line), f"paths.root={home}", "line.where=here"]) == 0
     return home
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from dragoman.model.errors import UserError
 from dragoman.services.texts.casing import calm, lemma, small_first
-from dragoman.services.texts.glossary import Glossary, read_glossary
-from dragoman.services.texts.tbx import read_tbx
+from dragoman.services.texts.glossary import Glossary, read_glossary, read_tbx
 from tests.services.texts.test_texts import translate
 
 FORMS = Path(__file__).with_name("words_and_forms.tsv")  # language, term, word, whether it is a form of the term
@@ -185,3 +184,7 @@ def test_the_longest_of_terms_that_begin_alike_is_found_and_a_term_has_a_length(
     assert [one.target for one in terms.find("A dog house window, dog houses, a (dog", "en")] == ["2", "1", "4"]
     with pytest.raises(UserError, match="x, entry 1: a term of 2,000 characters; at most 1,024"):
         Glossary.of([("a" * 2000, "b")], "x")
+
+
+def test_a_term_in_the_capitals_of_the_text_comes_before_another() -> None:
+    assert [one.target for one in Glossary({"us": "uns", "US": "USA"}).find("The US told us.", "en")] == ["USA", "uns"]

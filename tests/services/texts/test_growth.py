@@ -148,6 +148,9 @@ FOUND = {  # what the fuzz found once: the form of a text, and readers that it m
     "\0<![CDATA[x]>\0": ("check html", "bare .html"),
     "\0{%\0": ("masks", "prepare text"),
     "%\x000\0!": ("masks", "prepare text"),
+    "\0{a} %s 7 <b> dog. \0": ("prepare text", "translated"),
+    "\0The dog (a cat) sees. \0": ("translated",),
+    "\0dog\n\0": ("prepare text",),
 }
 
 

@@ -432,6 +432,25 @@ def test_a_known_translation_is_checked_too(kind: str, text: str, translation: s
             "<p>A <ruby>dog<rp>(</rp><rt>woof</rt><rp>)</rp></ruby>.</p>",
             "<p>A~ <ruby>d~og<rp>(</rp><rt>w~oof</rt><rp>)</rp></ruby>.</p>",
         ),
+        ("html", "The <b>speed=multi30k</b> dog", "T~he <b>s~peed=multi30k</b> d~og"),
+        ("html", "<s>$10</s><b>$5</b> now", "<s>$10</s><b>$5</b> n~ow"),
+        ("html", "The &lt;b&gt; tag, &amp;nbsp; too", "T~he &lt;b&gt; t~ag, &amp;nbsp; t~oo"),
+        ("xml", "The &lt;b&gt;dog&lt;br/&gt;A <x/>man&lt;/b&gt;", "T~he &lt;b&gt;d~og&lt;br/&gt;A~ <x/>m~an&lt;/b&gt;"),
+        ("html", "<ruby>dog<rt>woof</rt></ruby>", "<ruby>d~og<rt>w~oof</rt></ruby>"),
+        ("text", "The dog\\nThe man\\Nsleeps 😀now", "T~he d~og\\nT~he m~an\\Ns~leeps 😀n~ow"),
+        ("xml", "The dog<x/>The man", "T~he d~og<x/>T~he m~an"),
+        (
+            "xliff",
+            "Java<x id='START_B'/>Script<x id='CLOSE_B'/> men",
+            "<x id='START_B'/>J~avaScript<x id='CLOSE_B'/> m~en",
+        ),
+        ("xliff", "<bpt id='1'>&lt;</bpt>The <sc id='2'/>dog<ec startRef='2'/><ept id='1'>&gt;</ept> sleeps", None),
+        ("html", "<p>A dog<sup>[citation needed]</sup>.", "<p>A~ d~og<sup>[citation n~eeded]</sup>."),
+        (
+            "markdown",
+            "# Dog {#a .b}\n\nA man[^1] $x_1 + y$ sleeps.\n",
+            "# D~og {#a .b}\n\nA~ m~an[^1] $x_1 + y$ s~leeps.\n",
+        ),
         ("xml", "dog<s>2</s>; <b>H<s>2</s><b><c>Ctrl</c>+<c>C</c>? </b></b>", None),
         ("markdown", "Another\\'s dog\\... in snake\\_case.", "A~nother's d~og... i~n snake\\_case."),
         ("html", "<td><b>Total</b>5</td>", "<td><b>T~otal</b>5</td>"),
@@ -458,7 +477,7 @@ def test_a_known_translation_is_checked_too(kind: str, text: str, translation: s
     ],
 )
 def test_markup_comes_back_as_it_was_written(kind: str, text: str, wanted: str | None) -> None:
-    rebuilt = translate(text, TextOptions(format=kind))  # type: ignore[arg-type]
+    rebuilt = translate(text, XLIFF if kind == "xliff" else TextOptions(format=kind))  # type: ignore[arg-type]
     assert rebuilt.report["complete"] and characters(rebuilt.text) == characters(wanted or text)
     assert wanted is None or rebuilt.text == wanted
 

@@ -7,6 +7,7 @@
   document.documentElement.classList.add("with-script");
   const text = $("#text"), mirror = $("#mirror"), source = $("#source"), target = $("#target"), answer = $("#answer");
   const looked = $("#looked"), said = $("#said"), key = $("#key"), most = Number(form.dataset.most);
+  const OTHER = "Words of an alternative show nothing that they looked at.", menu = $("#menu");
   const PAUSE = 700, HINT = looked.textContent, WORD = /[\p{L}\p{M}\p{N}]+|[^\s\p{L}\p{M}\p{N}]/gu;
 
   // ---------------------------------------------------------------- the API key stays in this tab
@@ -102,7 +103,7 @@
   });
 
   // ---------------------------------------------------------------- what a word looked at, both ways
-  let maps, asking, tried = "", sides; // sides: {source: [span of each token], target: [...]}, both over all sentences
+  let maps, asking, tried = "", pieces, sides; // sides: {source: [span of each token], target: [...]}, both over all sentences
   const spans = (place, written, tokens) => { // a span for each token that stands in the text, in its order
     const found = tokens.map(() => null);
     let at = 0, done = 0;
@@ -136,7 +137,8 @@
     shown.dataset.text = written;
   };
   const forget = () => {
-    maps = sides = undefined;
+    maps = sides = pieces = undefined;
+    menu.hidden = true;
     if (asking) asking.abort();
     asking = undefined;
     tried = "";
@@ -217,16 +219,101 @@
       seen = end;
     }
   });
-  form.addEventListener("keydown", (event) => { // arrows over the words of the translation
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key], shown = $("#translation");
-    if (!step || event.target !== shown) return;
+  form.addEventListener("keydown", (event) => { // arrows over the words of the translation, Enter for others
+    const step = { ArrowRight: 1, ArrowLeft: -1, Enter: 0 }[event.key], shown = $("#translation");
+    if (step === undefined || event.target !== shown || shown.isContentEditable || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     const all = [...shown.querySelectorAll(".word")];
     const at = all.findIndex((one) => one.classList.contains("at"));
+    if (!step) { if (at >= 0) others(place(shown, all[at])); return; }
     const next = all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, at + step))];
     again = () => light("target", 0);
-    if (next) light("target", Number(next.dataset.index));
+    if (!next) return;
+    if (!maps) { // nothing is known of what it looked at
+      if (at >= 0) all[at].classList.remove("at");
+      next.classList.add("at");
+    }
+    light("target", Number(next.dataset.index));
   });
+
+  // ---------------------------------------------------------------- what else the translation could say at a word
+  const place = (within, node) => {
+    const range = document.createRange();
+    range.setStart(within, 0);
+    range.setEndBefore(node);
+    return range.toString().length;
+  };
+  const sentences = () => { // [{source, start, end}], places in the translation; by the maps where there are several
+    const shown = $("#translation"), written = shown.dataset.text, first = { source: 0, target: 0 };
+    if (shown.dataset.sentences === "1") return [{ source: text.value.trim(), start: written.length - written.trimStart().length, end: written.trimEnd().length }];
+    return maps && maps.map((one) => {
+      const [source, target] = [["source", mirror], ["target", shown]].map(([side, within]) => {
+        const own = sides[side].slice(first[side], first[side] += one[`${side}_tokens`].length).filter(Boolean);
+        return own.length ? [place(within, own[0]), place(within, own.at(-1)) + own.at(-1).textContent.length] : [0, 0];
+      });
+      return { source: text.value.slice(...source), start: target[0], end: target[1] };
+    });
+  };
+  const others = async (at) => { // at: the place of a word in the translation
+    const shown = $("#translation"), written = shown.dataset.text;
+    pieces = pieces || sentences();
+    if (!pieces && tried === asked && !asking) { looked.textContent = "Other words are offered only where the sentences of the text are known."; return; }
+    if (!pieces) { again = () => others(at); load(); return; }
+    const piece = pieces.find((one) => one.start <= at && at < one.end);
+    if (!piece) return;
+    const prefix = written.slice(piece.start, at).trimEnd(), first = (words) => (words.match(WORD) || [""])[0];
+    const body = Object.fromEntries([...values()].filter(([, value]) => value));
+    Object.assign(body, { q: piece.source, source: shown.dataset.source, prefix, alternatives: Number(form.dataset.others) });
+    let found;
+    try {
+      const reply = await fetch("translate", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+      found = await reply.json();
+      if (!reply.ok) { looked.textContent = found.error; return; }
+    } catch { looked.textContent = "The server does not answer."; return; }
+    const word = [...shown.querySelectorAll(".word")].find((one) => place(shown, one) === at);
+    if (!shown.isConnected || shown.dataset.text !== written || !word) return; // another translation stands there
+    const texts = [found.translatedText, ...found.alternatives].map((full) => ({ full, next: full.slice(prefix.length).trimStart() }));
+    const choices = texts.filter(({ next }) => next && first(next) !== first(written.slice(at)));
+    if (!choices.length) { looked.textContent = "The model has no other word here."; return; }
+    menu.replaceChildren(...choices.map(({ full, next }) => {
+      const button = document.createElement("button"), rest = document.createElement("span");
+      button.type = "button";
+      button.setAttribute("role", "menuitem");
+      rest.className = "muted";
+      rest.textContent = next.slice(first(next).length);
+      button.append(first(next), rest);
+      button.addEventListener("click", () => take(piece, full));
+      return button;
+    }));
+    menu.hidden = false;
+    const box = word.getBoundingClientRect(), outer = menu.offsetParent.getBoundingClientRect();
+    menu.style.left = `${Math.max(0, Math.min(box.left - outer.left, outer.width - menu.offsetWidth))}px`;
+    menu.style.top = `${box.bottom - outer.top + 4}px`;
+    menu.firstChild.focus();
+  };
+  const take = (piece, full) => {
+    const shown = $("#translation"), written = shown.dataset.text, change = full.length - (piece.end - piece.start);
+    shown.textContent = written.slice(0, piece.start) + full + written.slice(piece.end);
+    for (const one of pieces) if (one.start > piece.start) { one.start += change; one.end += change; }
+    piece.end += change;
+    draw();
+    looked.textContent = OTHER;
+    tried = asked; // nothing to ask for
+    said.textContent = "Taken.";
+    shown.focus();
+  };
+  form.addEventListener("click", (event) => {
+    const word = event.target.closest("#translation .word"), shown = $("#translation");
+    if (word && !shown.isContentEditable && getSelection().isCollapsed) others(place(shown, word));
+  });
+  menu.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key], all = [...menu.children];
+    if (step) all.at((all.indexOf(document.activeElement) + step) % all.length).focus();
+    else if (event.key === "Escape") $("#translation").focus();
+    else return;
+    event.preventDefault();
+  });
+  menu.addEventListener("focusout", (event) => { if (!menu.contains(event.relatedTarget)) menu.hidden = true; });
 
   // ---------------------------------------------------------------- a file: texts into the pane, documents as a job
   const FORMATS = { html: "html", htm: "html", xml: "xml", md: "markdown", txt: "text" };
@@ -312,7 +399,8 @@
     shown.textContent = button.textContent;
     button.textContent = before;
     draw();
-    looked.textContent = "Words of an alternative show nothing that they looked at.";
+    pieces = undefined;
+    looked.textContent = OTHER;
     tried = asked; // nothing to ask for
     said.textContent = "Taken.";
   };

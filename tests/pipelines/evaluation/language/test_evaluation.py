@@ -17,8 +17,9 @@ from dragoman.model.text.tokenizer import EOS, MASK, Tokenizer, TokenizerConfig
 from dragoman.model.text.tokenizers import train
 from dragoman.pipelines.evaluation.language.comparison import compare
 from dragoman.pipelines.evaluation.language.evaluation import Lines, evaluate_text_bundle, report, write_text_evaluation
-from dragoman.pipelines.evaluation.language.plots import curves, surprise_by_line
+from dragoman.pipelines.evaluation.language.plots import surprise_by_line
 from dragoman.pipelines.evaluation.significance import paired
+from dragoman.pipelines.tracking.plots import curves
 
 TEXT = [
     "the cat sat on the mat and looked at the dog",
@@ -104,7 +105,7 @@ def test_recurrent_figures_are_those_of_one_pass_with_carried_state(tmp_path: Pa
     assert len(evaluation.samples) == 3 and evaluation.samples[0].prompt == ""
     assert "bits per byte" in report(evaluation)
     assert write_text_evaluation(evaluation, tmp_path).name == "evaluation.valid.json"
-    for figure in (surprise_by_line(evaluation), curves({"nll": [(1, 2.0)]}, "run")):
+    for figure in (surprise_by_line(evaluation), curves({"nll": [(1, 2.0)]}, "run", "token")):
         assert figure is not None
         figure.savefig(tmp_path / "figure.png")
 

@@ -418,7 +418,7 @@ def test_ten_thousand_jobs_are_listed_some_at_a_time(tmp_path: Path) -> None:
     try:
         with httpx.Client(base_url=world.address) as client:
             first = client.get("/")
-            assert "10,000" in first.text and first.text.count('<td class="name">') == 50
+            assert "10,000" in first.text and first.text.count('<td class="name">') == 55
             assert len(first.content) < 100_000
             older = re.search(r'href="/(\?before=\d+)">Older', first.text)
             assert older is not None
@@ -453,7 +453,8 @@ def test_what_waits_is_listed_in_the_queues_order_below_what_runs(tmp_path: Path
             found = client.get("/", params={"state": "waiting", "q": "normal-5"}).text
             assert names(found) == [f"normal-5{number}" for number in range(10)]
             everything = client.get("/").text
-            assert names(everything)[:4] == ["runs-1", "runs-0", "urgent", "low"]  # what runs, then the newest
+            assert names(everything)[:5] == ["runs-1", "runs-0", "urgent", "normal-00", "normal-01"]
+            assert names(everything)[7] == "low"  # and then the newest
             older = re.search(r'href="(/[^"]*)">Older', everything)
             assert older is not None
             more = names(client.get(older[1].replace("&amp;", "&")).text)
