@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dragoman.conf import compose
 from dragoman.conf.groups import sections
 from dragoman.conf.kinds import kind_words
 from dragoman.model.bundles.directory import bundle_kind
@@ -53,12 +54,14 @@ def with_home(verb: str, words: Sequence[str]) -> list[str]:
     Raises:
         UserError: the home has several, whose words are listed, or none.
     """
+    if verb not in ("shard", *OF_SHARDS, *OF_MODELS) or compose.is_rehearsal():
+        return list(words)
     settings = [word for word in words if verb not in OF_MODELS or _is_setting(word) or word.startswith("-")]
     if not all(map(_is_setting, settings)):  # its own mistake comes first
         return list(words)
     if verb == "shard" and not any(_key(word).partition(".")[0] in ("corpus", "experiment") for word in words):
         raise UserError(f"name a corpus: {SHARD}; {BUILT_IN}")
-    if verb not in (*OF_SHARDS, *OF_MODELS) or any(_says_which(word, verb) for word in settings):
+    if verb == "shard" or any(_says_which(word, verb) for word in settings):
         return list(words)
     home = Path(os.environ.get("DRAGOMAN_HOME") or "artifacts")
     found = (_models if verb in OF_MODELS else _shardings)(verb, words, home)

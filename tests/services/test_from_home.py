@@ -122,3 +122,9 @@ def test_the_only_champion_goes_before_the_runs(home: Path, monkeypatch: pytest.
     (home / "mlflow" / "mlflow.db").touch()
     monkeypatch.setattr(Registry, "aliases", lambda _: {("second", "1"): ["champion"], ("third", "1"): ["champion"]})
     assert with_home("translate", ["x"]) == ["x", "translate.model=models:/second@champion"]
+
+
+def test_a_rehearsed_command_is_left_as_it_is_because_another_home_may_be_meant(home: Path) -> None:
+    with compose.rehearsal():
+        assert with_home("train", []) == []
+        assert with_home("shard", []) == []
