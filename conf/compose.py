@@ -158,6 +158,11 @@ def rehearsal() -> Iterator[None]:
         _rehearsing.reset(before)
 
 
+def is_rehearsal() -> bool:
+    """Returns True within `rehearsal`: the command may be meant for another machine."""
+    return _rehearsing.get()
+
+
 def values(overrides: Sequence[str], facts: Facts | None = None, options: Options | None = None) -> dict[str, Any]:
     """Returns the composed and fully resolved configuration as plain values.
 

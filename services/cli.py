@@ -17,8 +17,8 @@ from dragoman.conf.showing import as_json
 from dragoman.model.environment import restore_environment
 from dragoman.model.errors import UserError, unknown
 from dragoman.services import completion
+from dragoman.services.from_home import with_home
 from dragoman.services.help import general_help, verb_help
-from dragoman.services.only_shards import with_only_shards
 from dragoman.services.verbs import VERBS, run_verb, take_json
 from dragoman.services.version import version
 
@@ -61,9 +61,9 @@ def _dispatch(argv: list[str]) -> int:
         print(verb_help(name, verb, "--help-all" in rest))
         return OK
     with remembered(rest):
-        wanted, rest = take_json(name, with_only_shards(name, with_own_settings(rest)))
+        wanted, rest = take_json(name, with_own_settings(rest))
         with as_json(wanted):
-            return run_verb(name, rest)
+            return run_verb(name, with_home(name, rest))
 
 
 def with_own_settings(words: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from dragoman.pipelines.corpus.sharded import as_sharded, find_given_keys
 
 KEY = "train.init_from"
 OWN = ("architecture", "name", "head", "pooling", "tie", "dropout", "attention_dropout", "activation_dropout")
+LENGTHS = ("max_length", "context_length")
 ENCODERS = ("bert", "transformer_head")  # networks with the same stack
 
 
@@ -33,13 +34,19 @@ def as_begun(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     except UserError:
         return {}  # told when the training checks its settings
     chosen = find_given_keys(words, values)
+    positions = model.get("max_positions", 0) - len(model.get("prefix") or ())
+    lengths = {  # no longer than the network reads
+        f"loader.{key}": positions
+        for key in LENGTHS
+        if 0 < positions < values["loader"][key] and f"loader.{key}" not in chosen
+    }
     theirs, architecture = str(model["architecture"]), str(ours["architecture"])
     if theirs != architecture and not {theirs, architecture} <= {*ENCODERS}:
         started = (
             "head" not in ours and "head" not in model and not any(key.partition(".")[0] == "model" for key in chosen)
         )
-        return {"model": model} if started else {}
-    return {
+        return {"model": model, **lengths} if started else {}
+    return lengths | {
         f"model.{key}": value
         for key, value in model.items()
         if key in ours and key not in OWN and f"model.{key}" not in chosen

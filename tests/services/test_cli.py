@@ -173,7 +173,7 @@ def test_sigterm_ends_a_verb_that_still_loads_with_a_line(
 
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setitem(sys.modules, "dragoman.pipelines.evaluate", Loading("evaluate"))
-    assert cli.main(["evaluate"]) == 143
+    assert cli.main(["evaluate", "corpus=phrasebook"]) == 143
     assert capsys.readouterr().err == "dragoman evaluate: interrupted\n"
     assert signal.getsignal(signal.SIGTERM) == before
 

@@ -125,6 +125,9 @@ def _decide(
     def split_codes(block: Block, source: Keys) -> Codes:
         codes = _drawn_codes(block, source, config, seed)
         mark_leaked(codes, source, own[block.source.split])
+        if block.source.split == "train":  # what is cut is judged first: a bad pair held out costs those near it
+            failed = load_failed(judged, block.number, len(codes))
+            _mark_judged(codes, failed, (codes < 4) & (codes != code("train")))
         return codes
 
     forbidden = leaks.forbidden_to(_guarded_keys(blocks, clean, config, guarded, split_codes))
@@ -141,7 +144,7 @@ def _decide(
             near.mark(codes, block)
             _mark_misaligned(codes, block, line, misaligned.get(block.source.name, ()))
             if block.source.split == "train":
-                _mark_judged(codes, load_failed(judged, block.number, len(codes)))
+                _mark_judged(codes, load_failed(judged, block.number, len(codes)), codes == code("train"))
                 partitions.deal(codes, source, pair, first)
             first += len(codes)
             yield codes
@@ -235,11 +238,11 @@ def _mark_misaligned(codes: Codes, block: Block, line: npt.NDArray[np.int32], ru
         codes[inside & (codes < 4)] += 4 * RULES.index("misaligned")
 
 
-def _mark_judged(codes: Codes, failed: npt.NDArray[np.uint16]) -> None:
-    """Gives kept training pairs the code of the first rule that they fail."""
-    own = codes == code("train")
-    for number, rule in reversed(list(enumerate(JUDGED))):
-        codes[own & (failed >> np.uint16(number) & np.uint16(1) > 0)] = code("train", rule)
+def _mark_judged(codes: Codes, failed: npt.NDArray[np.uint16], own: npt.NDArray[np.bool_]) -> None:
+    """Gives the `own` pairs, which are kept, the code of the first rule that they fail."""
+    for number, rule in enumerate(JUDGED):
+        bad = own & (codes < 4) & (failed >> np.uint16(number) & np.uint16(1) > 0)
+        codes[bad] += 4 * RULES.index(rule)
 
 
 def _drop_near_duplicates(blocks: Sequence[Block], alike: Sequence[Judged], clean: Path, scratch: Path) -> None:

@@ -3,9 +3,11 @@
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dragoman.pipelines.corpus.clean.misalignment import Misaligned
+from dragoman.pipelines.corpus.clean.rules import FOLDER, JUDGED
 from dragoman.pipelines.corpus.plan import plan as plan_module
 from dragoman.pipelines.corpus.plan.plan import make_plan
 from dragoman.pipelines.corpus.read import staging
@@ -90,3 +92,19 @@ def test_misaligned_lines_are_dropped_where_asked(tmp_path: Path, monkeypatch: p
     plan = make_plan(blocks, clean, tmp_path, CorpusConfig(), 1, {"train-0": [Misaligned(6, 19)]})
     assert kept_pairs(clean, plan, "train") == pairs[:3] + pairs[4:6] + pairs[20:]
     assert plan.dropped["train"] == {"blank": 1, "misaligned": 14}
+
+
+def test_what_is_cut_is_judged_as_training_is_and_costs_no_pair_near_it(tmp_path: Path) -> None:
+    """A link that sat in a test set cost the training pairs with the same link."""
+    bad = [("See www.example.org", f"siehe {number}") for number in range(40)]
+    pairs = [*bad, *_random_pairs(900, 6)]
+    blocks, clean = cleaned_blocks(tmp_path, {"train": pairs})
+    failed = np.zeros(len(pairs), np.uint16)
+    failed[0:40:2] = 1 << JUDGED.index("addresses")
+    (tmp_path / FOLDER).mkdir()
+    np.save(tmp_path / FOLDER / "000000.npy", failed)
+    config = CorpusConfig(cut=CutConfig(valid=0.5, test=0.4999))
+    plan = make_plan(blocks, clean, tmp_path, config, 1, {})
+    kept = {pair for split in ("train", "valid", "test") for pair in kept_pairs(clean, plan, split)}
+    assert not kept & set(bad[::2])
+    assert plan.dropped["valid"].get("addresses", 0) + plan.dropped["test"].get("addresses", 0) == 20

@@ -1,0 +1,130 @@
+"""A command that names no corpus, run or model takes the only one of the home; of several it lists the words."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.pipelines.config import Config
+from dragoman.services.from_home import with_home
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
+    return tmp_path
+
+
+def sharding(home: Path, folder: str, pair: str, tokenizer: str = "bpe", **corpus: str) -> Path:
+    place = home / "shards" / folder
+    place.mkdir(parents=True)
+    config = {"corpus": {"format": "tsv", "name": "mine", **corpus}, "pair": pair, "tokenizer": {"type": tokenizer}}
+    (place / "manifest.json").write_text(json.dumps({"config": config}))
+    return place
+
+
+@pytest.mark.parametrize(
+    ("pair", "tokenizer", "corpus", "kind"),
+    [
+        ("en-fr", "bpe", {}, []),
+        ("en", "bpe", {"format": "text"}, ["model=gpt_tiny", "registry=language"]),
+        ("en", "words", {"format": "text"}, ["model=skipgram", "registry=vectors"]),
+        ("en", "bpe", {"format": "labelled", "labels": "tags"}, ["model=tagger_transformer", "registry=labels"]),
+    ],
+)
+def test_the_words_lead_to_the_only_shards(
+    home: Path, pair: str, tokenizer: str, corpus: dict[str, str], kind: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = sharding(home, f"mine-{pair}-{tokenizer}", pair, tokenizer, **corpus)
+    words = with_home("train", ["train.max_steps=3"])
+    form = corpus.get("format", "tsv")
+    assert words == [
+        f"corpus={form}", "corpus.name=mine", f"pair={pair}", f"tokenizer={tokenizer}", *kind, "train.max_steps=3"
+    ]  # fmt: skip
+    assert f"the only one in {home}: corpus={form} corpus.name=mine" in capsys.readouterr().err
+    assert compose.typed(Config, compose.values(words)).shard_dir == place
+
+
+def test_shards_in_a_folder_of_another_name_are_named_by_it(home: Path) -> None:
+    place = sharding(home, "other", "en-fr")
+    assert with_home("promote", [])[-1] == f"paths.shards={place}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["corpus=tsv"], ["experiment=demo"], ["name=x"], ["serve.model=models:/a@b"], ["translate.bundle=x"], ["RUN"]],
+)
+def test_a_command_that_says_which_is_left_as_it_is(home: Path, words: list[str]) -> None:
+    sharding(home, "mine-en-fr-bpe", "en-fr")
+    assert with_home("train", words) == words
+
+
+def test_several_are_listed_with_the_words_to_type(home: Path) -> None:
+    sharding(home, "mine-en-fr-bpe", "en-fr")
+    sharding(home, "mine-en-de-bpe", "en-de")
+    with pytest.raises(UserError, match=r"2 shardings; say which:\n  dragoman train corpus=tsv .*pair=en-de"):
+        with_home("train", [])
+    assert with_home("runs", []) == []
+
+
+def test_without_shards_or_with_damaged_ones_the_message_says_how_to_make_some(home: Path) -> None:
+    with pytest.raises(UserError, match=r"no shards in .*dragoman shard corpus=tsv"):
+        with_home("train", [])
+    (sharding(home, "x", "en-fr") / "manifest.json").write_text("{")
+    with pytest.raises(UserError, match="no shards in"):
+        with_home("train", [])
+
+
+def test_shards_of_no_named_corpus_are_not_made() -> None:
+    with pytest.raises(UserError, match=r"name a corpus: dragoman shard corpus=tsv .*corpus=everyday"):
+        with_home("shard", ["tokenizer.vocabulary=300"])
+    assert with_home("shard", ["corpus=phrasebook"]) == ["corpus=phrasebook"]
+
+
+def run_of(home: Path, name: str, kind: str, registered: str = "") -> None:
+    bundle = home / "runs" / name / "bundle"
+    bundle.mkdir(parents=True)
+    (bundle / "config.json").write_text(json.dumps({"format_version": 1, "kind": kind, "pair": "en-de"}))
+    (bundle.parent / "release.json").write_text(json.dumps({"model": registered, "shards": "x"}))
+
+
+def test_the_only_run_of_a_kind_is_taken(home: Path) -> None:
+    run_of(home, "a", "translation")
+    run_of(home, "b", "labels")
+    assert with_home("translate", ["A dog.", "translate.format=json"]) == [
+        "A dog.", "translate.bundle=a", "translate.format=json"
+    ]  # fmt: skip
+    assert with_home("classify", ["x"]) == ["x", "label.bundle=b"]
+    with pytest.raises(UserError, match=r"2 models; say which:\n  dragoman serve serve.bundle=a\n.*serve.labels=b"):
+        with_home("serve", [])
+    with pytest.raises(UserError, match="no masked model in"):
+        with_home("fill", ["The [MASK]."])
+
+
+def test_the_only_run_of_the_only_shards_is_evaluated(home: Path) -> None:
+    sharding(home, "mine-en-fr-bpe", "en-fr")
+    run_of(home, "a", "translation")
+    assert with_home("evaluate", [])[-1] == "name=a"
+    run_of(home, "b", "translation")
+    with pytest.raises(UserError, match=r"2 runs; say which:\n.*name=a\n.*name=b"):
+        with_home("evaluate", [])
+
+
+def test_the_only_champion_goes_before_the_runs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dragoman.services.models.registry import Registry
+
+    run_of(home, "a", "translation", "first")
+    run_of(home, "b", "translation", "second")
+    run_of(home, "c", "labels", "third")
+    (home / "mlflow").mkdir()
+    (home / "mlflow" / "mlflow.db").touch()
+    monkeypatch.setattr(Registry, "aliases", lambda _: {("second", "1"): ["champion"], ("third", "1"): ["champion"]})
+    assert with_home("translate", ["x"]) == ["x", "translate.model=models:/second@champion"]
+
+
+def test_a_rehearsed_command_is_left_as_it_is_because_another_home_may_be_meant(home: Path) -> None:
+    with compose.rehearsal():
+        assert with_home("train", []) == []
+        assert with_home("shard", []) == []
