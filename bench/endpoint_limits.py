@@ -11,6 +11,7 @@ import contextlib
 import http.client
 import io
 import json
+import os
 import random
 import socket
 import statistics
@@ -95,6 +96,9 @@ def entries(text: str) -> Request:
 
 
 HOSTILE: dict[str, Callable[[], Request]] = {
+    "reference": lambda: text(
+        "The dog sleeps in the garden and the cat is on the roof of the house. " * 70
+    ),  # harmless
     "word": lambda: text("a" * 4990),
     "blanks": lambda: text("x <a" + " " * 4980 + "b"),
     "blanks-html": lambda: text("x <a" + " " * 4980 + "b", "html"),
@@ -148,6 +152,8 @@ def run(quick: bool, args: list[str]) -> Result:
             stopped = seconds_to_stop(server)
             for each in idle:
                 each.close()
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    print(f"load of the machine over 1, 5 and 15 minutes: {load}")
     print(f"transformer_{name}: {started:.1f} s to the address, {stopped:.1f} s to stop beside {IDLE} idle connections")
     worst, alone = max(results, key=lambda pair: pair[0] / pair[1])
     return Result(

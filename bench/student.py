@@ -1,11 +1,12 @@
 """The line `student` on Multi30k: the student's sentences/s against its teacher's, and BLEU of the validation set.
 
-    python -m bench student --root MULTI30K [--home FOLDER]
+    python -m bench student --root MULTI30K [--home FOLDER] [--seeds 2]
     python -m bench student --quick
 
 The line trains a teacher of six and six layers, which translates the training texts, and a student of six and one on
 these and the corpus' own pairs, at last in int8. Then both translate the validation set by their int8 exports, with the
-same beam, in turns; the student greedily too. Nobody opens the test set. A stopped line in --home goes on.
+same beam, in turns; the student greedily too. Nobody opens the test set. A stopped line in --home goes on. With several
+seeds the line runs once for each, on the same shards, and the result is the seeds' mean.
 """
 
 import argparse
@@ -74,34 +75,45 @@ def run(quick: bool, args: list[str]) -> Result:
     parser = argparse.ArgumentParser(prog="python -m bench student")
     parser.add_argument("--root", help="Multi30k's folder", required=not quick)
     parser.add_argument("--home", type=Path, help="where the line's models and corpora stay")
+    parser.add_argument("--seeds", type=int, default=1, help="the line is run with the seeds 1 to this number")
     options = parser.parse_args(args)
     changes = QUICK if quick else {**MULTI30K, "corpus": ["corpus=multi30k", f"corpus.root={options.root}"]}
     with tempfile.TemporaryDirectory() as name:
         home = (options.home or Path(name)).absolute()
-        words = [f"vars.{key}={json.dumps(value)}" for key, value in changes.items()]
-        if main(["student", f"paths.root={home}", "line.where=here", *words]):
-            raise SystemExit("bench student: the line has failed")
-        steps = read_line(find_recipe("student"), str(home), changes, Records(home).digest)
-        made = {step.name: Path(step.outputs["bundle"]) for step in steps if "bundle" in step.outputs}
-        shards = next(Path(step.outputs["shards"]) for step in steps if step.name == "shards")
-        sources, references = held_out(shards, "valid", load_bundle(made["teacher"]).languages)
-        measures = {
-            "teacher": translate(made["teacher"], sources),
-            "student": translate(made["quantised"], sources),
-            "student before int8": translate(made["student"], sources),
-            "student, beam 1": translate(made["quantised"], sources, beam=1),
-        }
-        found: dict[str, list[str]] = {}
+        lines = [
+            run_line(home, {**changes, "train": [*changes["train"], f"seed={seed}"]}, 1 if quick else 5)
+            for seed in range(1, options.seeds + 1)
+        ]
+    student, teacher = (sum(speeds[of] for speeds in lines) / len(lines) for of in ("student", "teacher"))
+    return Result("student", student, teacher, "sentences/s, int8, the teacher's beam", "baseline")
 
-        def speed(name: str) -> float:
-            value, found[name] = measures[name]()
-            return value
 
-        speeds = in_turns(1 if quick else 5, **{name: lambda name=name: speed(name) for name in measures})
-    print(f"{len(sources)} validation sentences, int8 exports; sentences/s and BLEU:")
+def run_line(home: Path, changes: dict[str, Any], turns: int) -> dict[str, float]:
+    """Runs the line with these variables; prints and returns sentences/s of its models."""
+    words = [f"vars.{key}={json.dumps(value)}" for key, value in changes.items()]
+    if main(["student", f"paths.root={home}", "line.where=here", *words]):
+        raise SystemExit("bench student: the line has failed")
+    steps = read_line(find_recipe("student"), str(home), changes, Records(home).digest)
+    made = {step.name: Path(step.outputs["bundle"]) for step in steps if "bundle" in step.outputs}
+    shards = next(Path(step.outputs["shards"]) for step in steps if step.name == "shards")
+    sources, references = held_out(shards, "valid", load_bundle(made["teacher"]).languages)
+    measures = {
+        "teacher": translate(made["teacher"], sources),
+        "student": translate(made["quantised"], sources),
+        "student before int8": translate(made["student"], sources),
+        "student, beam 1": translate(made["quantised"], sources, beam=1),
+    }
+    found: dict[str, list[str]] = {}
+
+    def speed(name: str) -> float:
+        value, found[name] = measures[name]()
+        return value
+
+    speeds = in_turns(turns, **{name: lambda name=name: speed(name) for name in measures})
+    print(f"{len(sources)} validation sentences, int8 exports, {changes['train'][-1]}; sentences/s and BLEU:")
     for name, value in speeds.items():
         print(f"  {name:<26}{value:9.1f}{corpus_bleu(found[name], [list(references)], tokenize='13a').score:8.2f}")
-    return Result("student", speeds["student"], speeds["teacher"], "sentences/s, int8, the teacher's beam", "baseline")
+    return speeds
 
 
 def translate(directory: Path, lines: list[str], beam: int | None = None) -> Callable[[], tuple[float, list[str]]]:

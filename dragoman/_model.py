@@ -222,11 +222,11 @@ class Model:
             DragomanError: the model has no text vectors.
         """
         with one_exception():
-            from dragoman.model.inference.sentence_vectors import open_sentence_vectors
+            from dragoman.model.inference.sentence_vectors import load_any_bundle, sentence_vectors
 
             with self._lock:
                 if self._sentences is None:
-                    self._sentences = open_sentence_vectors(self.folder, self._device)
+                    self._sentences = sentence_vectors(load_any_bundle(self.folder), self._device)
                 found: NDArray[numpy.float32] = self._sentences(_texts(texts))
             return found[0] if isinstance(texts, str) else found
 

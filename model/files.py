@@ -47,9 +47,9 @@ def atomic_open(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def atomic_text(path: Path, durable: bool = True) -> Iterator[TextIO]:
+def atomic_text(path: Path) -> Iterator[TextIO]:
     """Like `atomic_file`, for a file of UTF-8 whose lines end in line feeds."""
-    with atomic_open(path, durable) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="\n") as file:
+    with atomic_open(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="\n") as file:
         yield file
 
 

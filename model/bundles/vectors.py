@@ -12,7 +12,6 @@ Nothing is pickled and nothing names code: the method is a row of a closed table
 """
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,7 +49,6 @@ class VectorsBundle(Bundle):
     counts: NDArray[np.int64]  # (V,)
     width: int  # d
     tokenizer: TokenizerPair
-    mapped: bool = False  # True if dense tables stay in their file, which must not change
 
     @cached_property
     def config(self) -> Any:
@@ -81,7 +79,7 @@ class VectorsBundle(Bundle):
     def _tables(self, *names: str) -> dict[str, Any]:
         path = self.directory / WEIGHTS
         try:
-            return read_tables(path, (len(self.words), self.width), names, self.mapped)
+            return read_tables(path, (len(self.words), self.width), names)
         except (KeyError, ValueError) as problem:
             raise UserError(f"{path}: not the tables that {CONFIG} describes ({problem})") from None
 
@@ -127,8 +125,8 @@ def save_vectors(
             write_format(work / EXPORTS, name, embeddings)
 
 
-def load_vectors(directory: Path, mapped: bool = False) -> VectorsBundle:
-    """Reads and checks a bundle. With `mapped` dense tables stay in their file, which must not change.
+def load_vectors(directory: Path) -> VectorsBundle:
+    """Reads and checks a bundle.
 
     Raises UserError: not a bundle or that of a translation model, an unknown format version or method, a file that is
     missing or differs from the one saved (named), a configuration that does not fit its schema.
@@ -150,7 +148,6 @@ def load_vectors(directory: Path, mapped: bool = False) -> VectorsBundle:
         counts=counts,
         width=table["width"],
         tokenizer=load_pair(directory, record["tokenizer"]),
-        mapped=mapped,
     )
 
 
@@ -169,8 +166,8 @@ def write_tables(path: Path, tables: Mapping[str, Table]) -> None:
     save_file(tensors, path)
 
 
-def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str], mapped: bool = False) -> dict[str, Table]:
-    """Reads those of `wanted` that the file holds; `shape` (V, d) of the vectors. `mapped`: dense ones stay there."""
+def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str]) -> dict[str, Table]:
+    """Reads those of `wanted` that the file holds; `shape` (V, d) of the vectors."""
     from safetensors import SafetensorError, safe_open
     from scipy.sparse import csr_array
 
@@ -180,7 +177,7 @@ def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str], mappe
             names = set(file.keys())
             for name in wanted:
                 if name in names:
-                    tables[name] = _map_tensor(path, name) if mapped else file.get_tensor(name)
+                    tables[name] = file.get_tensor(name)
                 elif f"{name}.data" in names:
                     parts = tuple(file.get_tensor(f"{name}.{part}") for part in CSR_PARTS)
                     tables[name] = csr_array(parts, shape=shape)
@@ -189,18 +186,6 @@ def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str], mappe
     if "vectors" in wanted and tables["vectors"].shape != shape:
         raise ValueError(f"vectors have the shape {tables['vectors'].shape}, not {shape}")
     return tables
-
-
-def _map_tensor(path: Path, name: str) -> NDArray[np.float32]:
-    """Returns a tensor as a view of its file, as safetensors lays it out: 8 bytes with its length, a header."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        entry = json.loads(file.read(length))[name]
-    begin, end = entry["data_offsets"]
-    shape = tuple(entry["shape"])
-    if entry["dtype"] != "F32" or end - begin != 4 * math.prod(shape):
-        raise ValueError(f"{name} is not float32 of the shape {shape}")
-    return np.memmap(path, np.float32, "r", 8 + length + begin, shape)
 
 
 def save_read(directory: Path, found: ReadVectors, language: str, origin: Mapping[str, Any]) -> None:

@@ -211,22 +211,6 @@ class WordVectors:
         return (np.asarray(sums, np.float32) / np.maximum(1, known)[:, None]).astype(np.float32)
 
 
-def open_sentence_vectors(
-    directory: Path,
-    device: str = "cpu",
-    *,
-    batch_tokens: int | None = None,
-    too_long: TooLong = "truncate",
-    layer: int | None = None,
-) -> SentenceVectors:
-    """Returns the vectors' function of the bundle in `directory`; a translation model reads its source language.
-
-    Raises UserError: not a valid bundle, or one without the layer.
-    """
-    bundle = load_any_bundle(directory)
-    return sentence_vectors(bundle, device, batch_tokens=batch_tokens, too_long=too_long, layer=layer)
-
-
 def load_any_bundle(directory: Path) -> AnyBundle:
     """Loads the bundle in `directory`, of whatever kind. Raises UserError: not a valid bundle."""
     kind = bundle_kind(directory)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.model.alignment.attention_plots import save
-from dragoman.model.alignment.spans import Span, WordSpans, surfaces, token_spans, word_spans
+from dragoman.model.alignment.spans import Span, surfaces, token_spans, word_spans
 from dragoman.model.errors import UserError
 from dragoman.model.inference.sentence_vectors import Floats, NetworkVectors, TokenVectors
 from dragoman.model.text.excerpt import excerpt, for_markup
@@ -55,11 +55,11 @@ class Uses:
         return [(self.words[row], float(cosines[row])) for row in order if self.words[row] != besides][:k]
 
 
-def uses_in(vectors: NetworkVectors, texts: Sequence[str], spans: WordSpans = word_spans) -> Uses:
+def uses_in(vectors: NetworkVectors, texts: Sequence[str]) -> Uses:
     """Returns the words of the texts in order; words behind the network's positions are left out."""
     words, rows = list[Use](), list[Floats]()
     for found in vectors.tokens(texts):
-        for span, row in word_vectors(vectors, found, spans(found.text)):
+        for span, row in word_vectors(vectors, found, word_spans(found.text)):
             words.append(Use(found.text, span))
             rows.append(row)
     return Uses(words, np.stack(rows) if rows else np.zeros((0, vectors.width), np.float32))

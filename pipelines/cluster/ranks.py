@@ -63,7 +63,7 @@ def alone(device: str = "auto") -> Ranks:
     return Ranks(0, 1, pick_device(device))
 
 
-def from_environment(device: str = "auto", timeout_minutes: float = 30.0) -> Ranks:
+def from_environment(device: str) -> Ranks:
     """Returns the ranks from `torchrun`'s RANK, WORLD_SIZE and LOCAL_RANK, or a single process without them."""
     if "RANK" not in os.environ:
         return alone(device)
@@ -72,5 +72,5 @@ def from_environment(device: str = "auto", timeout_minutes: float = 30.0) -> Ran
     use_cores(int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     if chosen.type == "cuda":
         torch.cuda.set_device(chosen)
-    dist.init_process_group(kernels(chosen).ddp_backend, timeout=timedelta(minutes=timeout_minutes))
+    dist.init_process_group(kernels(chosen).ddp_backend, timeout=timedelta(minutes=30))
     return Ranks(dist.get_rank(), dist.get_world_size(), chosen)

@@ -13,12 +13,9 @@ import logging
 import math
 import threading
 import time
-import weakref
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from dragoman.services.endpoint.fair_queue import PRIORITIES, Lane, Request, is_long
@@ -55,15 +52,15 @@ class Watching(Protocol):
     def decoded(self, lines: int, seconds: float) -> None: ...
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class _Request(Request[Engine, Item], Generic[Engine, Item, Answer]):
-    """A request, and who waits for its answers: a future of an event loop, or of threads if `loop` is None.
+    """A request, and who waits for its answers: a future of an event loop.
 
     The future must not hold the request: a cycle would keep the engine, a whole model, until the next collection.
     """
 
-    future: Any = None
-    loop: asyncio.AbstractEventLoop | None = None
+    future: asyncio.Future[list[Answer]]
+    loop: asyncio.AbstractEventLoop
     answers: list[Answer] = field(default_factory=list)
     since: float = field(default_factory=time.monotonic)
 
@@ -137,24 +134,6 @@ class Batcher(Generic[Engine, Item, Answer]):
         """Returns the number of waiting items."""
         return self._short.lane.queued + self._long.lane.queued
 
-    def submit(
-        self, engine: Engine, items: Sequence[Item], nbest: int = 1, priority: int = 0, client: str = ""
-    ) -> Future[list[Answer]]:
-        """Queues the items of one request; the future holds one answer per item. For threads; coroutines call `ask`.
-
-        Clients take turns. One whose requests have a higher priority gets twice the tokens a step; 0 is the usual one.
-
-        Raises:
-            TooManyTokensError: they have more tokens than one request may have.
-            QueueFullError: not all of them fit.
-            EngineStoppedError: a thread has ended.
-        """
-        future: Future[list[Answer]] = Future()
-        request = self._queue(engine, items, nbest, priority, client, future)
-        if request is not None:
-            future.add_done_callback(partial(_drop_waiting, weakref.ref(self), weakref.ref(request)))
-        return future
-
     async def ask(
         self, engine: Engine, items: Sequence[Item], nbest: int = 1, priority: int = 0, client: str = ""
     ) -> list[Answer]:
@@ -194,8 +173,8 @@ class Batcher(Generic[Engine, Item, Answer]):
         nbest: int,
         priority: int,
         client: str,
-        future: Any,
-        loop: asyncio.AbstractEventLoop | None = None,
+        future: asyncio.Future[list[Answer]],
+        loop: asyncio.AbstractEventLoop,
     ) -> _Request[Engine, Item, Answer] | None:
         """Queues a request in its lane; None if it has no items, and so has its answer already."""
         if not items:
@@ -343,20 +322,11 @@ class Batcher(Generic[Engine, Item, Answer]):
         _settle([(request, EngineStoppedError("its thread has ended")) for request in failed])
 
 
-def _drop_waiting(batcher: Any, request: Any, future: Future[Any]) -> None:
-    """Drops a request whose future was cancelled; both are weak references, see `_Request`."""
-    if future.cancelled() and (one := batcher()) is not None and (asked := request()) is not None:
-        one._drop(asked)
-
-
 def _settle(finished: Sequence[tuple[_Request[Any, Any, Any], Any]]) -> None:
     """Sets the results of requests: one wake-up for each event loop."""
     loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = defaultdict(list)
     for request, outcome in finished:
-        if request.loop is not None:
-            loops[request.loop].append((request.future, outcome))
-        elif not request.future.done() and request.future.set_running_or_notify_cancel():
-            _set(request.future, outcome)
+        loops[request.loop].append((request.future, outcome))
     for loop, futures in loops.items():
         if not loop.is_closed():  # it ended before its answers came
             loop.call_soon_threadsafe(_set_all, futures)
@@ -364,12 +334,9 @@ def _settle(finished: Sequence[tuple[_Request[Any, Any, Any], Any]]) -> None:
 
 def _set_all(futures: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
     for future, outcome in futures:
-        if not future.done():  # the client has gone
-            _set(future, outcome)
-
-
-def _set(future: Any, outcome: Any) -> None:
-    if isinstance(outcome, Exception):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
+        if future.done():  # the client has gone
+            continue
+        if isinstance(outcome, Exception):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)

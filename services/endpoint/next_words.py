@@ -1,4 +1,4 @@
-"""What else a translation could say at a word: translations that begin alike and differ in the word that comes next."""
+"""The words that may come next in a translation: translations that begin alike and differ in the word behind that."""
 
 from collections.abc import Sequence
 

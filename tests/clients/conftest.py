@@ -21,7 +21,7 @@ from dragoman.services.models.loaded_encoder import LoadedEncoder
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.origin import Origin
 from dragoman.services.settings import Limits
-from tests.services.endpoint.conftest import DETECTOR, Shouting, served
+from tests.services.endpoint.conftest import DETECTOR, Shouting, only_model, served
 
 
 class Lengths:
@@ -43,7 +43,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Endp
     for batcher in batchers:
         batcher.start()
     queue = InferenceQueue("model", "Cannot translate text", lambda: model, batchers[0], timeout=10)
-    endpoint = Endpoint(queue, limits=Limits(characters=200, texts=4, alternatives=2, body=1000), detector=DETECTOR)
+    limits = Limits(characters=200, texts=4, alternatives=2, body=1000)
+    endpoint = Endpoint(queue, limits=limits, detector=DETECTOR, models=only_model(queue))
     endpoint.glossaries = Glossaries(KeyStore(f"sqlite:///{folder / 'endpoint.db'}"))
     endpoint.encoder = InferenceQueue("encoder", "Cannot make vectors", lambda: encoder, batchers[1])
     documents = Documents(endpoint, folder / "documents")

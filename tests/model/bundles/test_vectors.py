@@ -72,15 +72,6 @@ def test_a_sparse_table_comes_back_sparse(tmp_path: Path) -> None:
     assert (saved / "model.safetensors").stat().st_size < 600
 
 
-def test_a_mapped_table_stays_in_its_file(saved: Path, tmp_path: Path) -> None:
-    mapped = load_vectors(saved, mapped=True).embeddings
-    assert np.array_equal(mapped.vectors, VECTORS) and isinstance(mapped.vectors.base, np.memmap)
-    assert mapped.weights.tolist() == [1, 2, 3, 4]
-    assert not mapped.vectors.flags.writeable
-    sparse = save(tmp_path / "sparse", csr_array(eye(4, 6, 1)))
-    assert load_vectors(sparse, mapped=True).embeddings.sparse
-
-
 def test_the_same_vectors_have_the_same_digest(saved: Path, tmp_path: Path) -> None:
     tables = {"vectors": VECTORS, "contexts": CONTEXTS, "weights": np.array([1, 2, 3, 4.0])}
     again = save(tmp_path / "again", tables, exports=("text", "numpy"))

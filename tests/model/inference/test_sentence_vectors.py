@@ -17,7 +17,7 @@ from dragoman.model.inference.sentence_vectors import (
     WordVectors,
     load_any_bundle,
     network_vectors,
-    open_sentence_vectors,
+    sentence_vectors,
 )
 from dragoman.model.networks.architectures import any_network, build_network
 from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
@@ -190,22 +190,24 @@ def test_each_kind_of_bundle_is_opened(tmp_path: Path, tokenizer: Tokenizer) -> 
         tmp_path / "bert", network=network, config=network.config, tokenizer=tokenizer, facts={"pair": "en"}
     )
     np.testing.assert_allclose(
-        open_sentence_vectors(tmp_path / "bert")(LINES), NetworkVectors(network, tokenizer, 12)(LINES), rtol=1e-5
+        sentence_vectors(load_any_bundle(tmp_path / "bert"))(LINES),
+        NetworkVectors(network, tokenizer, 12)(LINES),
+        rtol=1e-5,
     )
     config = PrefixConfig(**SMALL, layers=1)  # type: ignore[arg-type]
     translation = build_network(config, tokenizer.vocabulary, tokenizer.vocabulary)
     save_bundle(tmp_path / "prefixlm", network=translation, config=config, tokenizers=pair, facts={"pair": "en-de"})
-    assert open_sentence_vectors(tmp_path / "prefixlm")(LINES).shape == (3, 8)
+    assert sentence_vectors(load_any_bundle(tmp_path / "prefixlm"))(LINES).shape == (3, 8)
     save_vectors(
         tmp_path / "vectors", words=["dog", "man"], counts=np.array([2, 1]), tables={"vectors": np.eye(2)},
         config=Word2VecConfig(width=2), tokenizer=pair, facts={"pair": "en"},
     )  # fmt: skip
-    assert open_sentence_vectors(tmp_path / "vectors")(["dog"]).tolist() == [[1.0, 0.0]]
+    assert sentence_vectors(load_any_bundle(tmp_path / "vectors"))(["dog"]).tolist() == [[1.0, 0.0]]
     gpt = DecoderOnlyConfig(**SMALL, layers=1, max_positions=12)  # type: ignore[arg-type]
     model = any_network(gpt, tokenizer.vocabulary, tokenizer.vocabulary)
     save_text_bundle(tmp_path / "gpt", network=model, config=gpt, tokenizer=tokenizer, facts={"pair": "en"})
-    assert open_sentence_vectors(tmp_path / "gpt")(LINES).shape == (3, 8)
+    assert sentence_vectors(load_any_bundle(tmp_path / "gpt"))(LINES).shape == (3, 8)
     with pytest.raises(UserError, match="word vectors have no layers"):
-        open_sentence_vectors(tmp_path / "vectors", layer=1)
+        sentence_vectors(load_any_bundle(tmp_path / "vectors"), layer=1)
     with pytest.raises(UserError, match="word vectors have no layers"):
         network_vectors(load_any_bundle(tmp_path / "vectors"))

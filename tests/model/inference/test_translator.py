@@ -247,7 +247,7 @@ def test_in_batches_of_one_length_int8_gives_the_same_bits_alone_and_in_company(
     bundle: TranslationBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     translator = open_translator(bundle, "ctranslate2-int8", threads=2)
-    asked = lines(64, 9)
+    asked = lines(32, 9)
     engine, lengths = translator.engine, []
 
     class Watched:
@@ -264,7 +264,7 @@ def test_in_batches_of_one_length_int8_gives_the_same_bits_alone_and_in_company(
         return [found.score for part in parts for found in translator.translate(part, decode)]
 
     exact = replace(translator.decode, same_length=True)
-    assert scores(exact, 64) == scores(exact, 1)
+    assert scores(exact, 32) == scores(exact, 1)
     assert all(len(each) == 1 for each in lengths)
-    scores(translator.decode, 64)
+    scores(translator.decode, 32)
     assert not all(len(each) == 1 for each in lengths)

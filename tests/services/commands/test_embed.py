@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.model.inference.sentence_vectors import load_any_bundle, network_vectors, open_sentence_vectors
+from dragoman.model.inference.sentence_vectors import load_any_bundle, network_vectors, sentence_vectors
 from dragoman.services.commands.embed import embed
 from dragoman.services.settings import EmbedConfig
 
@@ -32,7 +32,7 @@ def rows(path: Path) -> list[Any]:
 
 
 def test_a_line_in_is_a_vector_out_in_order(tmp_path: Path, bundle: Path) -> None:
-    expected = open_sentence_vectors(bundle)(TEXTS.decode().splitlines())
+    expected = sentence_vectors(load_any_bundle(bundle))(TEXTS.decode().splitlines())
     found = rows(run(tmp_path, bundle))
     assert [record["line"] for record in found] == [0, 1, 2]
     assert np.array_equal(np.array([record["vector"] for record in found], np.float32), expected)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dragoman.model.bundles.language import save_text_bundle
-from dragoman.model.inference.sentence_vectors import open_sentence_vectors
+from dragoman.model.inference.sentence_vectors import load_any_bundle, sentence_vectors
 from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import train
@@ -49,7 +49,7 @@ def test_sentence_transformers_gives_our_vectors(switches: dict[str, Any], tmp_p
     source = bundle(tmp_path / "bundle", **switches)
     words = ["sentence-transformers", f"export.vectors={source}", f"export.output={tmp_path}"]
     assert main(words) == 0
-    ours = open_sentence_vectors(source)([*LINES, "Unknown: zebra ß", "long " * 40])
+    ours = sentence_vectors(load_any_bundle(source))([*LINES, "Unknown: zebra ß", "long " * 40])
     model = library.SentenceTransformer(str(tmp_path / "sentence-transformers"), device="cpu")
     theirs = model.encode([*LINES, "Unknown: zebra ß", "long " * 40])
     np.testing.assert_allclose(theirs, ours, rtol=1e-4, atol=1e-5)

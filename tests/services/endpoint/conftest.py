@@ -2,8 +2,10 @@
 
 import asyncio
 import dataclasses
+import functools
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +50,8 @@ class Shouting:
         return dataclasses.replace(self, prefix=prefix)
 
     def one(self, line: str, nbest: int) -> Translation:
+        if "!bad" in line:
+            return Translation("", 0.0, error="cannot")
         if self.prefix is not None:
             behind = [" A DOG.", "S DOG.", " THE DOG.", " A CAT.", ", DOG.", "", " NO DOG."][:nbest]
             texts = [f"{self.prefix}{end}".strip() for end in behind]
@@ -86,6 +90,30 @@ class QueuesModel:
 
 def only_model(queue: InferenceQueue[LoadedModel, str, Translation]) -> Catalogue:
     return Catalogue([Served("", QueuesModel(queue))])
+
+
+@functools.cache
+def event_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return loop
+
+
+def submit(batcher: Batcher[Any, Any, Any], engine: Any, items: Sequence[Any], *more: Any, **named: Any) -> Future[Any]:
+    """Asks as a coroutine does, on another thread's event loop; raises what is refused at once."""
+
+    async def begin() -> asyncio.Future[Any]:
+        task = asyncio.ensure_future(batcher.ask(engine, items, *more, **named))
+        await asyncio.sleep(0)  # now its items are queued
+        if task.done():
+            task.result()
+        return task
+
+    async def end() -> Any:
+        return await task
+
+    task = asyncio.run_coroutine_threadsafe(begin(), event_loop()).result(10)
+    return asyncio.run_coroutine_threadsafe(end(), event_loop())
 
 
 @dataclass

@@ -12,7 +12,7 @@ import pytest
 
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.keys import Keys
-from tests.services.endpoint.conftest import Client, Shouting, Stage, served
+from tests.services.endpoint.conftest import Client, Shouting, Stage, served, submit
 
 
 def test_a_string_is_answered_with_a_string_and_a_list_with_a_list(stage: Stage) -> None:
@@ -99,10 +99,10 @@ def test_a_full_queue_is_a_429_with_retry_after(stage: Stage) -> None:
     stage.translator.open.clear()
     model = stage.current[0]
     assert model is not None
-    stage.batcher.submit(model, ["first"])
+    submit(stage.batcher, model, ["first"])
     while stage.batcher.queued:
         time.sleep(0.01)
-    waiting = stage.batcher.submit(model, ["x"] * 8)
+    waiting = submit(stage.batcher, model, ["x"] * 8)
     answer = stage.ask(q="x")
     assert answer.status_code == 429
     assert int(answer.headers["Retry-After"]) >= 1
@@ -171,7 +171,7 @@ def test_a_client_that_has_left_frees_its_place_and_is_not_translated(stage: Sta
 
     model = stage.current[0]
     assert model is not None
-    first = stage.batcher.submit(model, ["first"])
+    first = submit(stage.batcher, model, ["first"])
     while stage.batcher.queued:
         time.sleep(0.01)
     asyncio.run(ask_and_leave())

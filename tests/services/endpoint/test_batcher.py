@@ -10,6 +10,7 @@ from concurrent.futures import Future, wait
 import pytest
 
 from dragoman.services.endpoint.batcher import Batcher, EngineStoppedError, QueueFullError
+from tests.services.endpoint.conftest import submit
 
 
 class Gate:
@@ -47,22 +48,22 @@ def batcher(gate: Gate) -> Iterator[Batcher[str, str, str]]:
 
 def block(batcher: Batcher[str, str, str], gate: Gate) -> "Future[list[str]]":
     """Occupy the thread with a request, so that what comes next queues."""
-    first = batcher.submit("a", ["first"])
+    first = submit(batcher, "a", ["first"])
     assert gate.entered.wait(10)
     return first
 
 
 def test_an_idle_batcher_takes_a_request_at_once(batcher: Batcher[str, str, str], gate: Gate) -> None:
     gate.open.set()
-    assert batcher.submit("a", ["x", "y"]).result(10) == ["a:x", "a:y"]
-    assert batcher.submit("a", []).result(10) == []
+    assert submit(batcher, "a", ["x", "y"]).result(10) == ["a:x", "a:y"]
+    assert submit(batcher, "a", []).result(10) == []
 
 
 def test_what_queues_while_the_engine_works_becomes_one_batch_of_at_most_the_limit(
     batcher: Batcher[str, str, str], gate: Gate
 ) -> None:
     block(batcher, gate)
-    futures = [batcher.submit("a", [f"{number}0", f"{number}1"]) for number in range(3)]
+    futures = [submit(batcher, "a", [f"{number}0", f"{number}1"]) for number in range(3)]
     gate.open.set()
     assert [future.result(10) for future in futures] == [[f"a:{n}0", f"a:{n}1"] for n in range(3)]
     assert [len(lines) for _, lines, _ in gate.batches] == [1, 4, 2]
@@ -73,7 +74,7 @@ def test_a_request_longer_than_a_batch_is_answered_whole_and_in_order(
 ) -> None:
     gate.open.set()
     lines = [str(number) for number in range(10)]
-    assert batcher.submit("a", lines).result(10) == [f"a:{line}" for line in lines]
+    assert submit(batcher, "a", lines).result(10) == [f"a:{line}" for line in lines]
     assert batcher.queued == 0
 
 
@@ -82,7 +83,7 @@ def test_a_request_keeps_the_engine_it_came_with_and_batches_are_of_one_kind(
 ) -> None:
     block(batcher, gate)
     asked = [("a", 1), ("b", 1), ("a", 1), ("a", 2)]
-    futures = [batcher.submit(engine, [f"{number}"], nbest) for number, (engine, nbest) in enumerate(asked)]
+    futures = [submit(batcher, engine, [f"{number}"], nbest) for number, (engine, nbest) in enumerate(asked)]
     gate.open.set()
     assert [future.result(10) for future in futures] == [["a:0"], ["b:1"], ["a:2"], ["a:3"]]
     assert gate.batches[1:] == [("a", ["0", "2"], 1), ("b", ["1"], 1), ("a", ["3"], 2)]
@@ -90,16 +91,16 @@ def test_a_request_keeps_the_engine_it_came_with_and_batches_are_of_one_kind(
 
 def test_a_full_queue_refuses_and_says_when_to_come_again(batcher: Batcher[str, str, str], gate: Gate) -> None:
     block(batcher, gate)
-    batcher.submit("a", ["x"] * 9)
+    submit(batcher, "a", ["x"] * 9)
     with pytest.raises(QueueFullError) as caught:
-        batcher.submit("a", ["y"] * 2)
+        submit(batcher, "a", ["y"] * 2)
     assert 1 <= caught.value.retry_after <= 60
     assert batcher.queued == 9
 
 
 def test_a_bad_line_fails_its_own_request_only(batcher: Batcher[str, str, str], gate: Gate) -> None:
     block(batcher, gate)
-    good, bad = batcher.submit("a", ["x"]), batcher.submit("a", ["y", "bad"])
+    good, bad = submit(batcher, "a", ["x"]), submit(batcher, "a", ["y", "bad"])
     gate.open.set()
     assert good.result(10) == ["a:x"]
     with pytest.raises(ValueError, match="bad line"):
@@ -109,16 +110,16 @@ def test_a_bad_line_fails_its_own_request_only(batcher: Batcher[str, str, str], 
 
 def test_the_rest_of_a_failed_request_leaves_the_queue(batcher: Batcher[str, str, str], gate: Gate) -> None:
     gate.open.set()
-    failed = batcher.submit("a", ["bad", *["x"] * 8])
+    failed = submit(batcher, "a", ["bad", *["x"] * 8])
     with pytest.raises(ValueError, match="bad line"):
         failed.result(10)
     assert batcher.queued == 0
-    assert batcher.submit("a", ["z"]).result(10) == ["a:z"]
+    assert submit(batcher, "a", ["z"]).result(10) == ["a:z"]
 
 
 def test_a_cancelled_request_is_not_translated(batcher: Batcher[str, str, str], gate: Gate) -> None:
     block(batcher, gate)
-    gone, stays = batcher.submit("a", ["gone"]), batcher.submit("a", ["stays"])
+    gone, stays = submit(batcher, "a", ["gone"]), submit(batcher, "a", ["stays"])
     gone.cancel()
     gate.open.set()
     assert stays.result(10) == ["a:stays"]
@@ -129,19 +130,19 @@ def test_a_cancelled_request_is_not_translated(batcher: Batcher[str, str, str], 
 def test_stopping_finishes_what_is_queued_and_refuses_what_comes(gate: Gate) -> None:
     batcher = Batcher(gate.translate, limit=4, capacity=10)
     batcher.start()
-    futures = [block(batcher, gate), batcher.submit("a", ["x"])]
+    futures = [block(batcher, gate), submit(batcher, "a", ["x"])]
     threading.Timer(0.05, gate.open.set).start()
     batcher.stop(10)
-    assert not wait(futures, 0).not_done
+    assert not wait(futures, 10).not_done
     assert futures[1].result() == ["a:x"]
     with pytest.raises(EngineStoppedError):
-        batcher.submit("a", ["late"])
+        submit(batcher, "a", ["late"])
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_dead_thread_is_seen_and_fails_what_waits(batcher: Batcher[str, str, str], gate: Gate) -> None:
     block(batcher, gate)
-    futures = [batcher.submit("a", ["deadly"]), batcher.submit("b", ["x"])]
+    futures = [submit(batcher, "a", ["deadly"]), submit(batcher, "b", ["x"])]
     gate.open.set()
     for future in futures:
         with pytest.raises(EngineStoppedError):
@@ -149,7 +150,7 @@ def test_a_dead_thread_is_seen_and_fails_what_waits(batcher: Batcher[str, str, s
     batcher._short.thread.join(10)
     assert not batcher.alive
     with pytest.raises(EngineStoppedError):
-        batcher.submit("a", ["y"])
+        submit(batcher, "a", ["y"])
 
 
 def test_a_long_request_is_decoded_beside_the_short_ones() -> None:
@@ -163,9 +164,9 @@ def test_a_long_request_is_decoded_beside_the_short_ones() -> None:
 
     batcher: Batcher[str, str, str] = Batcher(translate, tokens=lambda line: 100 if line == "long" else 1, turn=100)
     batcher.start()
-    slow = batcher.submit("a", ["long", "long"])
+    slow = submit(batcher, "a", ["long", "long"])
     assert entered.wait(10)
-    assert batcher.submit("a", ["short"]).result(10) == ["short"]
+    assert submit(batcher, "a", ["short"]).result(10) == ["short"]
     slow.cancel()  # its second turn is not taken
     opened.set()
     batcher.stop(10)
@@ -175,12 +176,12 @@ def test_a_long_request_is_decoded_beside_the_short_ones() -> None:
 def test_long_requests_that_fill_their_queue_leave_the_short_ones_room(gate: Gate) -> None:
     batcher: Batcher[str, str, str] = Batcher(gate.translate, limit=4, capacity=10, turn=5)
     batcher.start()
-    long = batcher.submit("a", ["x"] * 10)
+    long = submit(batcher, "a", ["x"] * 10)
     assert gate.entered.wait(10)
     assert batcher.queued == 6
     with pytest.raises(QueueFullError):
-        batcher.submit("a", ["x"] * 6)
-    short = batcher.submit("a", ["y"])
+        submit(batcher, "a", ["x"] * 6)
+    short = submit(batcher, "a", ["y"])
     gate.open.set()
     assert short.result(10) == ["a:y"]
     assert len(long.result(10)) == 10
@@ -220,7 +221,7 @@ def test_an_answered_request_and_an_idle_thread_hold_no_engine() -> None:
     try:
         model = Model()
         kept = weakref.ref(model)
-        assert batcher.submit(model, ["x"]).result(10) == ["x"]
+        assert submit(batcher, model, ["x"]).result(10) == ["x"]
         assert asyncio.run(batcher.ask(model, ["x"])) == ["x"]
         del model
         for _ in range(1000):  # the thread lets go of the batch just after its answers are there

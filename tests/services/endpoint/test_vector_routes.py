@@ -25,7 +25,7 @@ from dragoman.services.models.loaded_vectors import LoadedVectors, Refused, load
 from dragoman.services.models.questions import AnalogyOf, NeighboursOf, Question, VectorOf
 from dragoman.services.models.registry import ModelVersion
 from dragoman.services.settings import Limits, ServeConfig
-from tests.services.endpoint.conftest import Client
+from tests.services.endpoint.conftest import Client, submit
 
 NAMES = ("X-Model-Name", "X-Model-Version", "X-Run-Id", "X-Manifest-Hash")
 
@@ -189,10 +189,10 @@ def test_a_full_queue_and_a_late_answer(stage: Stage) -> None:
     stage.open.clear()
     served = stage.current[0]
     assert served is not None
-    waiting = [stage.queue.batcher.submit(served, [NeighboursOf("man")])]
+    waiting = [submit(stage.queue.batcher, served, [NeighboursOf("man")])]
     while stage.queue.batcher.queued:
         pass
-    waiting.append(stage.queue.batcher.submit(served, [NeighboursOf("man")] * 2))
+    waiting.append(submit(stage.queue.batcher, served, [NeighboursOf("man")] * 2))
     answer = stage.get("/neighbours", word="man")
     assert (answer.status_code, "Retry-After" in answer.headers) == (429, True)
     stage.open.set()
