@@ -34,7 +34,6 @@ from dragoman.pipelines.corpus.pack.report import source_records
 from dragoman.pipelines.corpus.pack.spreading import Nodes
 from dragoman.pipelines.corpus.plan.plan import Plan
 from dragoman.pipelines.corpus.plan.text_plan import make_text_plan
-from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
 from dragoman.pipelines.corpus.read.records import encodings_of
 from dragoman.pipelines.corpus.read.staging import Block
 from dragoman.pipelines.corpus.read.text_staging import stage_text, text_blocks, text_staging_tasks
@@ -121,8 +120,7 @@ def make_monolingual(one: Sharding) -> Manifest:
             for block in blocks
         ]
         nodes.clean(clean_text_block, tasks)
-        cut = fill_auto_cut(corpus, sum(int(load_facts(clean, block.number)["records"]) for block in blocks))
-        plan = make_text_plan(blocks, clean, scratch, cut, config.seed)
+        plan = make_text_plan(blocks, clean, scratch, corpus, config.seed)
         check_kept(plan, "corpus.train.file: no training text is left", "none, the files are empty")
         for number in range(corpus.phrases.passes):
             clean = _with_phrases(config, scratch, clean, plan, number, cluster, language)

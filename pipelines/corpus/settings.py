@@ -68,8 +68,8 @@ class PartCleanConfig:
 class CutConfig:
     """Fractions of source sentences to cut from the training files for held-out splits that no file gives.
 
-    auto: some 2,000 sentences each, if a corpus has only training files and neither is set, see `cutting`; otherwise
-    none.
+    auto: some 2,000 sentences each, if a parallel corpus has only training files and neither is set, see `cutting`;
+    otherwise none.
     """
 
     valid: Part | Literal["auto"] = "auto"

@@ -147,7 +147,7 @@ def test_cfg_shows_the_configuration() -> None:
         ("--max_steps=10", "--max_steps: no such option; write train.max_steps=10"),
         ("--checkpoint_every 5", "write train.checkpoint_every=5 or vectors.checkpoint_every=5"),
         ("--nonsense", "--nonsense: no such option; settings are key=value"),
-        ("seed=abc", "seed: expected a whole number, got 'abc'"),
+        ("corpus=phrasebook seed=abc", "seed: expected a whole number, got 'abc'"),
         ("name=null", "name: expected text, got None"),
         ("pair=de_fr", "pair=de_fr: must name two languages, source first, such as pair=de-fr"),
         (
@@ -303,7 +303,7 @@ class Module(ModuleType):
 
 def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, cli.VERBS["train"].module, Module(KeyboardInterrupt()))
-    assert cli.main(["train"]) == 130
+    assert cli.main(["train", "corpus=phrasebook"]) == 130
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
