@@ -46,6 +46,7 @@ BESIDE = {
     "services.choices": "services.commands",
     "services.config": "services.commands",
     "services.entries": "services.commands",
+    "services.from_home": "services.commands",
     "services.help": "services.commands",
     "services.completion": "services.commands",
 }
@@ -55,6 +56,7 @@ INSIDE = {
     "services.models.loaded_vectors": "torch, which vectors of texts need and words alone need not",
     "services.commands.export": "torch, which networks need and word vectors need not",
     "services.commands.query": "torch, which words in a text need and words alone need not",
+    "services.from_home": "MLflow, which only a home with models asks",
     "services.commands.inspect": "torch, which only a network's parameters need",
     "model.text.batch": "numba; NumPy does it where there is none",
     "model.inference.reranking": "numba, compiled when it is first needed",

@@ -7,7 +7,6 @@ from pathlib import Path
 from uuid import uuid4
 
 from dragoman.model.errors import UserError
-from dragoman.model.files import PART
 from dragoman.model.storage import remote
 from dragoman.model.storage.places import join
 from dragoman.model.storage.retry import Patience
@@ -15,10 +14,10 @@ from dragoman.services.backup.copies import FORMAT, OLD_FORMAT, Copy, Entry, Pla
 from dragoman.services.backup.databases import Kept, databases
 from dragoman.services.backup.making import IGNORED, check_path
 from dragoman.services.backup.settings import BackupConfig
+from dragoman.services.jobs.ledger.database import STAGE, check_whole
 
 AT_ONCE = 8  # files
 SHOWN = 5  # damaged files in a message
-STAGE = f"{PART}restore"  # in a home: what is not in its place yet; it goes last
 LAST = "service"  # of a home, moved in last: a job service finds all of its files or no ledger
 
 
@@ -66,12 +65,6 @@ def restore(config: BackupConfig, place: str, name: str | None = None) -> Entry:
         shutil.rmtree(stage, ignore_errors=True)
         os.umask(mask)
     return manifest
-
-
-def check_whole(home: Path) -> None:
-    """Raises UserError if a restore into this home was interrupted: a service would begin with an empty ledger."""
-    if (home / STAGE).exists():
-        raise UserError(f"paths.root={home}: a restore was interrupted here; remove what is in it, and restore again")
 
 
 def _manifest(copy: Copy, name: str | None) -> Entry:

@@ -19,7 +19,6 @@ from dragoman.model import landlock
 from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.files import atomic_write, exclusive, read_secret
-from dragoman.services.backup.restoring import check_whole
 from dragoman.services.http.listening import bind, reserve_descriptors
 from dragoman.services.http.proxies import networks
 from dragoman.services.jobs.executors.base import Executor
@@ -29,7 +28,7 @@ from dragoman.services.jobs.http.guard import is_loopback
 from dragoman.services.jobs.http.listening import serving
 from dragoman.services.jobs.http.parts import Parts
 from dragoman.services.jobs.ledger.access import Access
-from dragoman.services.jobs.ledger.database import SETTING, Database
+from dragoman.services.jobs.ledger.database import SETTING, Database, check_whole
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.service.intake import Intake
