@@ -35,13 +35,13 @@ MEASURE = """
 import json, resource, sys, time
 from pathlib import Path
 from dragoman.model.shards.reader import ShardReader
-from dragoman.pipelines.loaders.pairs import ChunkOrder
+from dragoman.pipelines.loaders.window import philox_order
 ShardReader._check_size = lambda self, entry: None  # there are no files
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 before, began = peak(), time.process_time()
 reader = ShardReader(Path(sys.argv[1]), "train")
 opened = time.process_time() - began
-first = ChunkOrder(reader.chunks, 1).window(1, 0, reader.chunks // 16)
+first = philox_order(reader.chunks, 1, 1)[:16].tolist()
 planned = time.process_time() - began
 print(json.dumps({"opened": opened, "planned": planned, "mib": peak() - before, "chunks": reader.chunks}))
 """

@@ -29,7 +29,11 @@ def suggesting_of(sections: Iterable[str]) -> Iterator[None]:
 def _suggest(key: str, value: str) -> str | None:
     """Returns what to write instead of an unknown key."""
     read, name = _sections.get(), key.lstrip("-+~")
-    keys = [one for one in written_defaults() if read is None or "." not in one or one.partition(".")[0] in read]
+    keys = [
+        default
+        for default in written_defaults()
+        if read is None or "." not in default or default.partition(".")[0] in read
+    ]
     return suggest(key, value, keys, choices(name) if name in sections() and (read is None or name in read) else ())
 
 
@@ -192,7 +196,9 @@ def _wrong_value(key: str, value: str) -> str | None:
 
 
 def _unknown_choice(path: str, options: Iterable[str]) -> UserError:
-    group = next((one for one in sections() | {"experiment"} if path.startswith(f"{one}/")), path.rpartition("/")[0])
+    group = next(
+        (section for section in sections() | {"experiment"} if path.startswith(f"{section}/")), path.rpartition("/")[0]
+    )
     choice = path.removeprefix(f"{group}/")
     if not group:
         return UserError(f"--config-name {choice}: there is no such file in the folder of --config-dir")

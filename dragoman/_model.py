@@ -152,7 +152,10 @@ class Model:
         """
         with one_exception():
             self._must("vectors", "neighbours")
-            return [Neighbour(one.word, one.similarity) for one in self._loaded.embeddings.neighbours(word, k)]
+            return [
+                Neighbour(neighbour.word, neighbour.similarity)
+                for neighbour in self._loaded.embeddings.neighbours(word, k)
+            ]
 
     def analogy(self, a: str, b: str, c: str, k: int = 1) -> list[Neighbour]:
         """Returns the words that are to `c` as `b` is to `a`.

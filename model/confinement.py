@@ -214,7 +214,7 @@ def _ray_rules(folder: Path, closed: Sequence[Path]) -> Iterator[tuple[Path, int
 
 def _exclude(place: Path, closed: Iterable[Path]) -> Iterator[Path]:
     """Yields `place`, or those of its parts that neither are nor contain a closed place."""
-    inside = [one for one in closed if one.is_relative_to(place)]
+    inside = [path for path in closed if path.is_relative_to(place)]
     if not inside:
         yield place
     elif place not in inside and place.is_dir():

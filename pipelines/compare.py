@@ -44,9 +44,9 @@ def task(config: Config) -> int:
     config = replace(config, tracking=resolve_paths(config.tracking), paths=config.paths.absolute())
     entries = with_budget(config, with_seeds(resolve(config), config.compare.seeds))
     checked = open_test_set(config, entries)
-    trains = any(one.config is not None for one in entries)
+    trains = any(entry.config is not None for entry in entries)
     with connect(config.cluster if trains else here()) as place:  # one Ray session for all trainings
-        entries = [on_backend(one, place.backend) for one in entries]
+        entries = [on_backend(entry, place.backend) for entry in entries]
         report = REPORTS[entries[0].kind](config, entries)
     page = record.write(config, report)
     print(report.table)
@@ -58,7 +58,7 @@ def task(config: Config) -> int:
 
 def open_test_set(config: Config, entries: Sequence[Entry]) -> Checked | None:
     """Refuses a set that an existing network learned from, and records its opening; networks to train see to it."""
-    existing, home = [one.bundle for one in entries if one.bundle is not None], folder(config)
+    existing, home = [entry.bundle for entry in entries if entry.bundle is not None], folder(config)
     tracked = TrackedRun(config.tracking, home, config.compare.name, system=False)
     try:
         return open_split(config, entries[0].kind, home, config.compare.name, existing, tracked)
@@ -106,7 +106,7 @@ def make_report(config: Config, found: Compared) -> Report:
     tokenize = tokeniser(config.evaluate.tokenize, config.languages[1])
 
     def draw(runs: Sequence[Measures]) -> tuple[Floats, Floats]:
-        return score_resampled([one.hypotheses for one in runs], found.references, "bleu", tokenize, samples)
+        return score_resampled([run.hypotheses for run in runs], found.references, "bleu", tokenize, samples)
 
     gains = steps(found.runs, "bleu", draw, samples)
     manifest = read_manifest(config.shard_dir)
@@ -141,8 +141,8 @@ def coverage(config: Config) -> str:
 
 def notes(config: Config, every: Sequence[Measures], tested: int) -> list[str]:
     """Describes the measurements so that they can be repeated."""
-    first, engines = every[0], ", ".join(sorted({one.engine for one in every}))
-    penalties = ", ".join(f"{one.label} {one.length_penalty:g}" for one in every)
+    first, engines = every[0], ", ".join(sorted({measures.engine for measures in every}))
+    penalties = ", ".join(f"{measures.label} {measures.length_penalty:g}" for measures in every)
     return [
         f"BLEU {first.signatures['bleu']}; chrF {first.signatures['chrf']}. Intervals: 95 % of "
         f"{config.evaluate.bootstrap:,} sets resampled from the sentences; p: two-sided by Student's t, its standard "

@@ -98,7 +98,7 @@ def run_name(bundle: Bundle, folder: Path) -> str:
 
 def members(bundle: Bundle) -> list[Path]:
     """Returns the folder of a bundle, or those of an ensemble's members."""
-    return [one.directory for one in bundle.members] if isinstance(bundle, EnsembleBundle) else [bundle.directory]
+    return [member.directory for member in bundle.members] if isinstance(bundle, EnsembleBundle) else [bundle.directory]
 
 
 def record_folder(config: Config, bundle: Path) -> Path:

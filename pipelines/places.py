@@ -275,7 +275,7 @@ def _at(values: Any, parts: list[str]) -> Any:
     """Returns the value of a dotted key; for a list of sections the list of their values."""
     for number, part in enumerate(parts):
         if isinstance(values, list | tuple):
-            return [_at(one, parts[number:]) for one in values]
+            return [_at(value, parts[number:]) for value in values]
         if not isinstance(values, Mapping):
             return None
         values = values.get(part)

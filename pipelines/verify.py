@@ -25,15 +25,15 @@ def main(argv: list[str]) -> int:
 def task(config: VerifyRoot) -> int:
     """Verifies the run `name` and prints what was compared."""
     checks = verify(config)
-    same = all(one.result != "differs" for one in checks)
+    same = all(check.result != "differs" for check in checks)
     if config.verify.format == "json":
-        print(json.dumps({"run": config.name, "same": same, "checks": [asdict(one) for one in checks]}))
+        print(json.dumps({"run": config.name, "same": same, "checks": [asdict(check) for check in checks]}))
     else:
-        for one in checks:
-            print(f"{one.what:<7}  {one.result:<12}  {one.detail}")
-        unlinked = any(one.what == "records" and one.result == "not recorded" for one in checks)
+        for check in checks:
+            print(f"{check.what:<7}  {check.result:<12}  {check.detail}")
+        unlinked = any(check.what == "records" and check.result == "not recorded" for check in checks)
         found = "nothing differs in what it recorded, which is no chain" if unlinked else "nothing differs"
-        first = next((one for one in checks if one.result == "differs"), None)
+        first = next((check for check in checks if check.result == "differs"), None)
         print(f"{config.name}: {found if first is None else f'differs, first in its {first.what}'}")
     return compose.OK if same else compose.FAILED
 

@@ -22,8 +22,8 @@ def sort_by_consensus(hypotheses: Sequence[Hypothesis], weight: float) -> list[H
 
     Equal ones keep their order.
     """
-    votes = likeness([one.ids for one in hypotheses]).mean(1)
-    worth = np.array([one.score for one in hypotheses]) + weight * votes
+    votes = likeness([hypothesis.ids for hypothesis in hypotheses]).mean(1)
+    worth = np.array([hypothesis.score for hypothesis in hypotheses]) + weight * votes
     return [hypotheses[row] for row in np.argsort(-worth, kind="stable")]
 
 

@@ -56,7 +56,8 @@ def fill_masks(
             numbers, _predictions(network, tokenizer, [rows[i] for i in numbers], best), strict=True
         ):
             found[number] = Filled(
-                _fill_row(tokenizer, rows[number], predictions), [[g for _, g in one] for one in predictions]
+                _fill_row(tokenizer, rows[number], predictions),
+                [[g for _, g in prediction] for prediction in predictions],
             )
     return [one for one in found if one is not None]
 
@@ -103,5 +104,5 @@ def _predictions(
 
 
 def _fill_row(tokenizer: Tokenizer, row: Sequence[int], predictions: Sequence[Sequence[tuple[int, Prediction]]]) -> str:
-    likeliest = iter(one[0][0] for one in predictions)
+    likeliest = iter(prediction[0][0] for prediction in predictions)
     return tokenizer.decode([[next(likeliest) if token == MASK else token for token in row]])[0]

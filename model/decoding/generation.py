@@ -108,7 +108,7 @@ def generate(
                 drawn[token.row].append(token)
         for (place, sample), tokens in zip(group, drawn, strict=True):
             found[place][sample] = make_continuation(tokenizer, read[place], tokens, config.lines)
-    return [[one for one in texts if one is not None] for texts in found]
+    return [[text for text in texts if text is not None] for texts in found]
 
 
 def read_prompt(tokenizer: Tokenizer, text: str, form: str = "NFC") -> Prompt:

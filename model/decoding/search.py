@@ -151,7 +151,7 @@ def continuations(
     with evaluating(network) as device, torch.inference_mode():
         row = pad([cut]).to(device)
         (firsts,) = search(network, row, [len(begin) + 1], config, guard=Beginning([begin]))
-        begins = [[*one.ids, EOS][: len(begin) + 1] for one in firsts]
+        begins = [[*first.ids, EOS][: len(begin) + 1] for first in firsts]
         rows, greedy = row.expand(len(firsts), -1), replace(config, beam=1, nbest=1)
         found = search(network, rows, [limit] * len(firsts), greedy, guard=Beginning(begins))
     each = [

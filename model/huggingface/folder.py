@@ -108,7 +108,7 @@ class Folder:
                 raise UserError(f"{self.path / INDEX}: weight_map must name files of this folder")
             return [self.file(name) for name in sorted(set(names.values()))]
         if not (self.path / WEIGHTS).is_file():
-            for pickle in sorted(one.name for one in self.path.iterdir() if PICKLES.fullmatch(one.name)):
+            for pickle in sorted(path.name for path in self.path.iterdir() if PICKLES.fullmatch(path.name)):
                 raise UserError(refusal(f"{self.path / pickle}"))
         return [self.file(WEIGHTS)]
 
@@ -128,7 +128,7 @@ class Folder:
     def hashes(self) -> dict[str, str]:
         """Returns file -> sha256 of the configuration, the weights and the tokenizer's files."""
         kept = (".json", ".safetensors", ".spm", ".model")
-        return {one.name: file_sha256(one) for one in sorted(self.path.iterdir()) if one.name.endswith(kept)}
+        return {path.name: file_sha256(path) for path in sorted(self.path.iterdir()) if path.name.endswith(kept)}
 
     def front_matter(self, key: str) -> str | None:
         """Returns what README.md says of a key, such as the license, in its front matter; None if it does not."""

@@ -48,8 +48,8 @@ def fetch(address: str, cache: Path) -> Fetched:
     endpoint = os.environ.get("HF_ENDPOINT")
     try:
         found = HfApi(endpoint=endpoint).model_info(match["name"], revision=match["revision"])
-        files = sorted(one.rfilename for one in found.siblings or ())
-        if not any(one.endswith(".safetensors") for one in files):
+        files = sorted(sibling.rfilename for sibling in found.siblings or ())
+        if not any(file.endswith(".safetensors") for file in files):
             for pickle in filter(PICKLES.fullmatch, files):
                 raise UserError(refusal(f"{address}: {pickle}"))
         folder = snapshot_download(

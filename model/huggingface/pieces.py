@@ -38,8 +38,10 @@ def from_json(folder: Folder) -> Any:
 
     content, where = folder.json(TOKENIZER), folder.path / TOKENIZER
     model = content.get("model") or {}
-    spaces = [one for one in steps(content.get("pre_tokenizer")) if one.get("type") == "Metaspace"]
-    others = [str(one.get("type")) for one in steps(content.get("normalizer")) if one["type"] not in KNOWN_NORMALISERS]
+    spaces = [step for step in steps(content.get("pre_tokenizer")) if step.get("type") == "Metaspace"]
+    others = [
+        str(step.get("type")) for step in steps(content.get("normalizer")) if step["type"] not in KNOWN_NORMALISERS
+    ]
     if model.get("type") not in ("Unigram", "BPE") or not spaces or others:
         found = ", ".join(others) or f"{model.get('type')} and {'blanks as ▁' if spaces else 'no ▁ for blanks'}"
         raise UserError(f"{where}: not made from a SentencePiece model of BPE or unigram ({found})")
@@ -64,9 +66,9 @@ def from_json(folder: Folder) -> Any:
     proto.trainer_spec.model_type = pb2.TrainerSpec.UNIGRAM if unigram else pb2.TrainerSpec.BPE
     proto.trainer_spec.byte_fallback = bool(model.get("byte_fallback"))
     proto.normalizer_spec.add_dummy_prefix = spaces[0].get("prepend_scheme", "always") != "never"
-    for one in steps(content.get("normalizer")):
-        if one["type"] == "Precompiled":
-            proto.normalizer_spec.precompiled_charsmap = base64.b64decode(one["precompiled_charsmap"] or "")
+    for step in steps(content.get("normalizer")):
+        if step["type"] == "Precompiled":
+            proto.normalizer_spec.precompiled_charsmap = base64.b64decode(step["precompiled_charsmap"] or "")
     return proto
 
 
@@ -74,8 +76,8 @@ def steps(step: Any) -> Iterator[dict[str, Any]]:
     """Yields the parts of a normaliser or pre-tokenizer of tokenizer.json, those of sequences one by one."""
     inner = (step or {}).get("normalizers") or (step or {}).get("pretokenizers")
     if inner is not None:
-        for one in inner:
-            yield from steps(one)
+        for normalizer in inner:
+            yield from steps(normalizer)
     elif step:
         yield step
 
@@ -83,7 +85,7 @@ def steps(step: Any) -> Iterator[dict[str, Any]]:
 def before_added(folder: Folder) -> str:
     """Returns the sign in the piece of an added token: the blank before it, unless that is a piece of its own."""
     content = folder.optional(TOKENIZER)
-    dropped = not content or any(one.get("type") == "WhitespaceSplit" for one in steps(content.get("pre_tokenizer")))
+    dropped = not content or any(step.get("type") == "WhitespaceSplit" for step in steps(content.get("pre_tokenizer")))
     return SPACE if dropped else ""
 
 

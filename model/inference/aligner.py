@@ -84,7 +84,7 @@ class Aligner:
     @property
     def bytes(self) -> int:
         """Returns the bytes of the network's weights in memory."""
-        return sum(one.numel() * one.element_size() for one in self.network.parameters())
+        return sum(parameter.numel() * parameter.element_size() for parameter in self.network.parameters())
 
     def add_attention(self, lines: Sequence[str], translations: Sequence["Translation"]) -> list["Translation"]:
         """Returns the translations of these lines with their attention; those without text get none."""

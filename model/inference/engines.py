@@ -56,7 +56,7 @@ class TorchEngine:
     def __init__(self, network: "TranslationNetwork") -> None:
         self.network = network
         self.target_positions = network.max_target_positions
-        self.bytes = sum(one.numel() * one.element_size() for one in network.parameters())
+        self.bytes = sum(parameter.numel() * parameter.element_size() for parameter in network.parameters())
 
     def search(self, sources: Sources, config: DecodeConfig, scored: bool = True, begin: Begin = None) -> Found:
         from dragoman.model.decoding.search import continuations, decode

@@ -90,7 +90,7 @@ def filled_texts(bundle: Any) -> Answers:
     from dragoman.model.decoding.fill_mask import fill_masks
 
     network, form = bundle.network, bundle.normalisation
-    return lambda texts, _settings: [one.text for one in fill_masks(network, bundle.tokenizer, list(texts), 1, form)]
+    return lambda texts, _settings: [mask.text for mask in fill_masks(network, bundle.tokenizer, list(texts), 1, form)]
 
 
 def word_vectors(bundle: Any) -> Answers:
@@ -108,7 +108,7 @@ def labels(bundle: Any) -> Answers:
     def answers(texts: Sequence[str], _settings: Settings) -> list[str]:
         if bundle.task == "tags":
             found = labeller.tag([Words.split(text) for text in texts])
-            return [" ".join(one.tag for one in words) for words in found]
+            return [" ".join(word.tag for word in words) for words in found]
         if bundle.task == "numbers":
             return [f"{number:g}" for number in labeller.numbers(texts)]
         return [row[0].label for row in labeller.classify(texts)]

@@ -212,7 +212,7 @@ class Translator:
         return found
 
     def answer(self, hypotheses: Sequence[Hypothesis], truncated: bool) -> Translation:
-        texts = self.tokenizers.target.decode([list(one.ids) for one in hypotheses])
+        texts = self.tokenizers.target.decode([list(hypothesis.ids) for hypothesis in hypotheses])
         nbest = [
             Alternative(text, one.score, one.log_probability, one.ids)
             for text, one in zip(texts, hypotheses, strict=True)

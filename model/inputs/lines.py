@@ -86,7 +86,7 @@ def parts_of(path: Path, view: View) -> list[Part]:
     """
     if not view.encoding and kind_of(path) == "zip":
         members = members_of(path, view.languages[0] if view.languages else "")
-        return [Part(one.name, partial(_member_lines, one, path)) for one in members]
+        return [Part(member.name, partial(_member_lines, member, path)) for member in members]
     return [Part("", lambda: line_blocks(path, view))]
 
 

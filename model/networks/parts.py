@@ -112,7 +112,7 @@ def roles(name: str, parameter: Tensor, config: Any) -> Iterator[tuple[str, tupl
 
 def matrices_of_lectures(every: list[Part]) -> int:
     """Returns the sum over the matrices that lectures count: no biases, no normalisation, no positions."""
-    return sum(one.parameters for one in every if one.part in MATRICES)
+    return sum(part.parameters for part in every if part.part in MATRICES)
 
 
 def step_costs(network: Network, rows: int, length: int) -> list[Cost]:

@@ -103,7 +103,7 @@ class Transformer(TranslationNetwork):
         states: list[Tensor] = []
         memory = self._encode(ids, None, states)
         before = len(self.config.source_prefix)
-        return [one[:, before:] for one in (*states, memory.states)]
+        return [state[:, before:] for state in (*states, memory.states)]
 
     def start(self, memory: Memory, max_steps: int) -> State:
         """Returns the source's keys and values for every layer; the target is still empty, but for its prefix."""

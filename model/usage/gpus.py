@@ -49,7 +49,7 @@ def of_job(gpus: Sequence[Gpu], pids: Collection[int], visible: str | None, hold
         holds: it was given GPUs. Where nothing says which, all that are seen from here are its own, as in a pod.
     """
     named = {word.strip() for word in (visible or "").split(",")} if holds else set()
-    own = [one for one in gpus if one.pids & set(pids) or str(one.index) in named or one.uuid in named]
+    own = [gpu for gpu in gpus if gpu.pids & set(pids) or str(gpu.index) in named or gpu.uuid in named]
     return own or (list(gpus) if holds and visible is None else [])
 
 

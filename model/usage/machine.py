@@ -21,6 +21,6 @@ def machine(folder: Path) -> dict[str, float]:
         "read": disks.read_bytes if disks else 0,
         "written": disks.write_bytes if disks else 0,
         "free": psutil.disk_usage(str(folder)).free,
-        "sent": sum(one.bytes_sent for one in cards),
-        "received": sum(one.bytes_recv for one in cards),
+        "sent": sum(card.bytes_sent for card in cards),
+        "received": sum(card.bytes_recv for card in cards),
     }

@@ -47,7 +47,7 @@ def thin(points: Sequence[Point], most: int = MOST // 2) -> list[Point]:
 def _merged(points: Sequence[Point], before: float) -> Point:
     """Returns the point in their place; each stands for the time since the one before, the first since `before`."""
     found = dict(points[-1])
-    spans = [after - at for at, after in pairwise([before, *(one["at"] for one in points)])]
+    spans = [after - at for at, after in pairwise([before, *(point["at"] for point in points)])]
     for name in found:
         known = [(one[name], span) for one, span in zip(points, spans, strict=True) if name in one]
         if name in MEANS:

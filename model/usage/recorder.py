@@ -97,7 +97,7 @@ class Recorder:
 
     def _idle(self, own: list[Gpu], now: float) -> dict[str, float]:
         """Returns the number of the job's GPUs that idle, and the time since which the first of them does."""
-        known = [one for one in own if one.use is not None]
+        known = [gpu for gpu in own if gpu.use is not None]
         for one in known:
             if (one.use or 0.0) >= 100 * self.order.share:
                 self._busy[one.uuid] = now
@@ -109,6 +109,6 @@ class Recorder:
 def _use(name: str, gpus: list[Gpu]) -> dict[str, float]:
     if not gpus:
         return {}
-    uses = [one.use for one in gpus if one.use is not None]
+    uses = [gpu.use for gpu in gpus if gpu.use is not None]
     mean = {name: sum(uses) / len(uses)} if uses else {}
-    return mean | {f"{name}_memory": sum(one.memory for one in gpus)}
+    return mean | {f"{name}_memory": sum(gpu.memory for gpu in gpus)}

@@ -36,7 +36,7 @@ def is_text_row(line: bytes, width: int) -> bool:
     """Returns True for a word and `width` numbers."""
     parts = columns(line, width)
     try:
-        return width > 0 and len(parts) == width + 1 and all(np.isfinite(float(one)) for one in parts[1:])
+        return width > 0 and len(parts) == width + 1 and all(np.isfinite(float(part)) for part in parts[1:])
     except ValueError:
         return False
 

@@ -120,7 +120,7 @@ def read_vectors(path: Path) -> ReadVectors:
         if start[:1] in (b"\x80", b"PK"):
             raise UserError(f"{path}: looks like a pickle, which can run any code; export it as text or numpy")
         first = start.partition(b"\n")[0].split()
-        if len(first) == 2 and all(one.isdigit() for one in first):
+        if len(first) == 2 and all(word.isdigit() for word in first):
             file.readline(LONGEST)
             count, width = map(int, first)
             if not 0 < count * width <= MOST_NUMBERS:
@@ -154,7 +154,7 @@ def opened(path: Path) -> BinaryIO:
     archive = zipfile.ZipFile(path)
     names = [one for one in archive.infolist() if not one.is_dir()]
     if len(names) != 1:
-        listed = ", ".join(one.filename for one in names[:8]) or "none"
+        listed = ", ".join(name.filename for name in names[:8]) or "none"
         raise UserError(f"{path}: one member is needed, {len(names)} found ({listed}); unpack one and name it")
     check_expansion(path, names[0].file_size)
     return Blocks.from_blocks(unpacked(archive.open(names[0]), names[0]))

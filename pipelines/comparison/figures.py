@@ -57,7 +57,7 @@ def draw_figures(config: Config, found: Compared) -> Iterator[Picture]:
 
 def quality(found: Compared) -> Picture:
     every = list(found.measures.values())
-    shown = {"BLEU": [one.bleu for one in every], "chrF": [one.chrf for one in every]}
+    shown = {"BLEU": [measure.bleu for measure in every], "chrF": [measure.chrf for measure in every]}
     samples = "Dots are the scores of the whole set; lines reach as far as 95 % of resampled sets' scores."
     if any(len(runs) > 1 for runs in found.runs.values()):
         samples = "Dots are means over seeds; lines cover 95 % of resampled sentences and seeds."

@@ -106,7 +106,7 @@ def language_report(config: Config, entries: Sequence[Entry]) -> Report:
     samples = config.evaluate.bootstrap
 
     def draw(runs: Sequence[LanguageMeasures]) -> tuple[Floats, Floats]:
-        return resample_bits([(one.record_bits, one.record_characters) for one in runs], samples)
+        return resample_bits([(run.record_bits, run.record_characters) for run in runs], samples)
 
     gains = steps(runs, "bits per character", draw, samples)
     manifest = read_manifest(config.shard_dir)
@@ -181,8 +181,8 @@ def over_seeds(runs: Sequence[LanguageMeasures]) -> LanguageMeasures:
     """Returns the first run's measures with means over the runs; their lowest and highest bits are the interval."""
     if len(runs) == 1:
         return runs[0]
-    bits = [one.bits.score for one in runs]
-    perplexity = math.exp(float(np.mean([math.log(one.perplexity) for one in runs])))
+    bits = [run.bits.score for run in runs]
+    perplexity = math.exp(float(np.mean([math.log(run.perplexity) for run in runs])))
     return replace(runs[0], bits=Interval(float(np.mean(bits)), min(bits), max(bits)), perplexity=perplexity)
 
 
@@ -202,23 +202,27 @@ def table_of(
         ),
         [
             [
-                (one.label, origin_of(one.trained_here, seeds)),
-                (f"{one.bits.score:.3f}", f"{one.bits.low:.3f} to {one.bits.high:.3f}"),
-                step_cell(gains.get(one.label), 3),
-                (f"{one.perplexity:,.2f}", ""),
-                (amount(one.parameters), ""),
-                *trained_cells(records.get(one.label)),
+                (language_measures.label, origin_of(language_measures.trained_here, seeds)),
+                (
+                    f"{language_measures.bits.score:.3f}",
+                    f"{language_measures.bits.low:.3f} to {language_measures.bits.high:.3f}",
+                ),
+                step_cell(gains.get(language_measures.label), 3),
+                (f"{language_measures.perplexity:,.2f}", ""),
+                (amount(language_measures.parameters), ""),
+                *trained_cells(records.get(language_measures.label)),
             ]
-            for one in every
+            for language_measures in every
         ],
         {
-            f"{one.label}/{name}": value
-            for one in every
+            f"{language_measures.label}/{name}": value
+            for language_measures in every
             for name, value in (
-                one.figures(records.get(one.label)) | step_metrics("bits_difference", gains.get(one.label))
+                language_measures.figures(records.get(language_measures.label))
+                | step_metrics("bits_difference", gains.get(language_measures.label))
             ).items()
         },
-        {one.label: one.bundle for one in every},
+        {language_measures.label: language_measures.bundle for language_measures in every},
         highest=(6,),
         lowest=LOWEST,
     )
@@ -229,9 +233,11 @@ def pictures(
 ) -> Sequence[Picture]:
     """Returns the scores, and the curves of those with a journal."""
     logger.info("drawing the pictures")
-    labels = [one.label for one in every]
-    scored = "; ".join(f"{one.label} {one.bits.score:.3f}" for one in every)
-    drawn = draw_scores(labels, {"bits per character": [one.bits for one in every]}, 3, "Bits per character")
+    labels = [language_measures.label for language_measures in every]
+    scored = "; ".join(f"{language_measures.label} {language_measures.bits.score:.3f}" for language_measures in every)
+    drawn = draw_scores(
+        labels, {"bits per character": [language_measures.bits for language_measures in every]}, 3, "Bits per character"
+    )
     text = f"Lower is better. {spread(config)}"
     found = [picture("scores", "quality", "Bits per character", text, f"Bits per character: {scored}", drawn)]
     if records:
@@ -251,7 +257,7 @@ def spread(config: Config) -> str:
 
 def notes(config: Config, every: Sequence[LanguageMeasures]) -> list[str]:
     """Describes the measurements so that they can be repeated."""
-    contexts = "; ".join(f"{one.label}: {one.context}" for one in every)
+    contexts = "; ".join(f"{language_measures.label}: {language_measures.context}" for language_measures in every)
     return [
         f"Bits per character are those of the whole text, with unknown words spelled out. {spread(config)}",
         f"Context of each token: {contexts}. Speeds are those of the machine that this ran on, with everything else "

@@ -49,7 +49,7 @@ def render(report: Report) -> str:
     """Returns the whole page."""
     parts = [("table", "The table", table_html(report.table))]
     for section, (title, lead) in SECTIONS.items():
-        shown = [one for one in report.pictures if one.section == section]
+        shown = [picture for picture in report.pictures if picture.section == section]
         if shown:
             figures = "\n".join(map(figure_html, shown))
             parts.append((section, title, f'<p class="soft">{escape(lead)}</p>\n{figures}'))

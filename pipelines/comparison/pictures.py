@@ -112,17 +112,17 @@ def draw_length(every: Mapping[str, Sequence[LengthScore]]) -> Figure:
     labels = list(every)
     colour, mark = colours(labels), markers(labels)
     for label, scores in every.items():
-        xs = [one.mean for one in scores]
+        xs = [score.mean for score in scores]
         axis.fill_between(
-            xs, [one.bleu.low for one in scores], [one.bleu.high for one in scores],
+            xs, [score.bleu.low for score in scores], [score.bleu.high for score in scores],
             color=colour[label], alpha=0.08, linewidth=0,
         )  # fmt: skip
         axis.plot(
-            xs, [one.bleu.score for one in scores], color=colour[label], marker=mark[label], markersize=5,
+            xs, [score.bleu.score for score in scores], color=colour[label], marker=mark[label], markersize=5,
             linewidth=1.7, label=label,
         )  # fmt: skip
         costs.plot(
-            xs, [one.surprise for one in scores], color=colour[label], marker=mark[label], markersize=5,
+            xs, [score.surprise for score in scores], color=colour[label], marker=mark[label], markersize=5,
             linewidth=1.7, label=label,
         )  # fmt: skip
     first = next(iter(every.values()))
@@ -190,7 +190,10 @@ def draw_scores(
 
 def describe_scores(every: Sequence[Measures]) -> str:
     """Describes the picture."""
-    return "; ".join(f"{one.label} BLEU {format_interval(one.bleu)}, chrF {format_interval(one.chrf)}" for one in every)
+    return "; ".join(
+        f"{measures.label} BLEU {format_interval(measures.bleu)}, chrF {format_interval(measures.chrf)}"
+        for measures in every
+    )
 
 
 def format_interval(one: Interval) -> str:

@@ -20,8 +20,8 @@ def write(config: Config, report: Report) -> Path:
     pictures.mkdir(parents=True, exist_ok=True)
     for old in pictures.glob("*.png"):
         old.unlink()
-    for one in report.pictures:
-        atomic_write(pictures / f"{one.name}.png", one.png)
+    for picture in report.pictures:
+        atomic_write(pictures / f"{picture.name}.png", picture.png)
     page = home / PAGE
     atomic_write(page, render(report))
     with TrackedRun(config.tracking, home, config.compare.name, system=False) as run:
@@ -33,7 +33,7 @@ def write(config: Config, report: Report) -> Path:
         cells = [[f"{large} ({small})" if small else large for large, small in row] for row in table.rows]
         run.table(names, cells, "table.json")
         run.artifact(page)
-        for one in report.pictures:
-            run.artifact(pictures / f"{one.name}.png", "pictures")
+        for picture in report.pictures:
+            run.artifact(pictures / f"{picture.name}.png", "pictures")
         run.tags({f"bundle.{label}": digest[:12] for label, digest in table.bundles.items()})
     return page

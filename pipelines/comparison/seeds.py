@@ -27,12 +27,12 @@ Step = tuple[Significance, float | None]  # to the row before; p by Holm over al
 def with_seeds(entries: Sequence[Entry], seeds: int) -> list[Entry]:
     """Returns the entries; after each one trained here, the same with the next `seeds - 1` seeds."""
     found = []
-    for one in entries:
-        found.append(one)
-        for number in range(2, seeds + 1) if one.config is not None else ():
-            assert one.config is not None
-            again = replace(one.config, name=f"{one.config.name}-seed{number}", seed=one.config.seed + number - 1)
-            found.append(Entry(f"{one.label}-seed{number}", config=again, kind=one.kind, again=one.label))
+    for entry in entries:
+        found.append(entry)
+        for number in range(2, seeds + 1) if entry.config is not None else ():
+            assert entry.config is not None
+            again = replace(entry.config, name=f"{entry.config.name}-seed{number}", seed=entry.config.seed + number - 1)
+            found.append(Entry(f"{entry.label}-seed{number}", config=again, kind=entry.kind, again=entry.label))
     return found
 
 
@@ -42,7 +42,7 @@ def over_seeds(runs: Sequence[Measures], references: Sequence[str], tokenize: st
         return runs[0]
 
     def of(metric: Metric) -> Interval:
-        exact, drawn = score_resampled([one.hypotheses for one in runs], references, metric, tokenize, samples)
+        exact, drawn = score_resampled([run.hypotheses for run in runs], references, metric, tokenize, samples)
         low, high = np.percentile(draw_seeds(drawn), (2.5, 97.5))
         return Interval(float(exact.mean()), max(0.0, float(low)), min(100.0, float(high)))  # widened past the range
 

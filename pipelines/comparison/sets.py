@@ -53,8 +53,8 @@ class SetsEvaluation:
     def rows(self) -> list[dict[str, Any]]:
         """Returns a row per set for `--json`."""
         return [
-            {"set": one.name, "sentences": one.sentences, "references": one.references, "scores": one.scores}
-            for one in self.scores
+            {"set": score.name, "sentences": score.sentences, "references": score.references, "scores": score.scores}
+            for score in self.scores
         ]
 
     def record(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def evaluate_sets(
     found = SetsEvaluation(ours, sets, scores, checks)
     measured = Measured(
         report=report(found),
-        scores={f"{one.name}_{metric}": value for one in scores for metric, value in one.scores.items()},
+        scores={f"{score.name}_{metric}": value for score in scores for metric, value in score.scores.items()},
         facts={},
         summary={},
         details=found,

@@ -82,24 +82,24 @@ def table_of(
         HEAD,
         [
             [
-                (one.label, origin_of(one.trained_here, seeds)),
-                (f"{one.bleu.score:z.1f}", f"{one.bleu.low:z.1f} to {one.bleu.high:z.1f}"),
-                step_cell(gains.get(one.label), 1),
-                (f"{one.chrf.score:z.1f}", f"{one.chrf.low:z.1f} to {one.chrf.high:z.1f}"),
-                (amount(one.parameters), ""),
-                *trained_cells(records.get(one.label)),
-                (f"{one.sentences_per_second:,.1f}", f"beam {one.beam}"),
+                (measures.label, origin_of(measures.trained_here, seeds)),
+                (f"{measures.bleu.score:z.1f}", f"{measures.bleu.low:z.1f} to {measures.bleu.high:z.1f}"),
+                step_cell(gains.get(measures.label), 1),
+                (f"{measures.chrf.score:z.1f}", f"{measures.chrf.low:z.1f} to {measures.chrf.high:z.1f}"),
+                (amount(measures.parameters), ""),
+                *trained_cells(records.get(measures.label)),
+                (f"{measures.sentences_per_second:,.1f}", f"beam {measures.beam}"),
             ]
-            for one in every
+            for measures in every
         ],
         {
-            f"{one.label}/{name}": value
-            for one in every
+            f"{measures.label}/{name}": value
+            for measures in every
             for name, value in (
-                one.figures(records.get(one.label)) | step_metrics("bleu_won", gains.get(one.label))
+                measures.figures(records.get(measures.label)) | step_metrics("bleu_won", gains.get(measures.label))
             ).items()
         },
-        {one.label: one.bundle for one in every},
+        {measures.label: measures.bundle for measures in every},
         HIGHEST,
     )
 

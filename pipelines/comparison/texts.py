@@ -18,7 +18,7 @@ class Shown(Protocol):
 
 def lead(config: Config, every: Sequence[Shown], measured: str, same: str) -> str:
     """Describes the comparison in one or two sentences: what was measured, and what the networks trained here share."""
-    trained = sum(one.trained_here for one in every)
+    trained = sum(shown.trained_here for shown in every)
     said = f"{measured} of the split {config.evaluate.split}."
     if trained:
         said += f" {trained} of the networks were trained for this page on the same {same}{limits(config)}."
@@ -43,7 +43,7 @@ def limits(config: Config) -> str:
 
 def origin(config: Config, every: Sequence[Shown]) -> list[str]:
     """Returns sentences on the keys that differ from conf/model, on the bundles, and on how to repeat the page."""
-    trained = {one.architecture for one in every if one.trained_here}
+    trained = {shown.architecture for shown in every if shown.trained_here}
     keys = {name: own for name, own in config.compare.networks.items() if name in trained}
     keys |= {"every network that has the key": config.compare.model} if trained and config.compare.model else {}
     said = "; ".join(
@@ -52,6 +52,6 @@ def origin(config: Config, every: Sequence[Shown]) -> list[str]:
     return [
         *([f"Trained here other than conf/model says: {said}."] if said else []),
         f"Shards {manifest_hash(config.shard_dir)[:12]}, seed {config.seed}. Bundles: "
-        f"{', '.join(f'{one.label} {one.bundle[:12]}' for one in every)}.",
-        f"Made by: dragoman compare pair={config.pair} models=[{','.join(one.label for one in every)}]",
+        f"{', '.join(f'{shown.label} {shown.bundle[:12]}' for shown in every)}.",
+        f"Made by: dragoman compare pair={config.pair} models=[{','.join(shown.label for shown in every)}]",
     ]

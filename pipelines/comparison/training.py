@@ -33,16 +33,16 @@ def with_budget(config: Config, entries: Sequence[Entry]) -> list[Entry]:
 
     Raises UserError: no shards, a network that does not fit them, or a run that has exceeded the budget.
     """
-    runs = [one.config.run_dir for one in entries if one.config is not None]
+    runs = [entry.config.run_dir for entry in entries if entry.config is not None]
     config = with_lanes(config, runs)  # the same lanes, so the same batches, for all
     steps = budget_steps(config, entries[0].kind) if runs else 0
     found = []
-    for one in entries:
-        limits = None if one.config is None else with_limits(replace(one.config, loader=config.loader), steps)
+    for entry in entries:
+        limits = None if entry.config is None else with_limits(replace(entry.config, loader=config.loader), steps)
         if limits is not None:
             task_for(limits.model).validate(limits)
             refuse_more(limits)
-        found.append(replace(one, config=limits))
+        found.append(replace(entry, config=limits))
     return found
 
 

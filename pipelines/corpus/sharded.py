@@ -172,7 +172,12 @@ def _list_experiment_keys(name: str, values: Mapping[str, Any]) -> set[str]:
         return set()
     content = groups.content(f"experiment/{name}")
     defaults: Iterable[Any] = content.pop("defaults", ())
-    chosen = {group.removeprefix("override ").lstrip("/") for one in defaults if isinstance(one, dict) for group in one}
+    chosen = {
+        group.removeprefix("override ").lstrip("/")
+        for default in defaults
+        if isinstance(default, dict)
+        for group in default
+    }
     return {key for key, _ in flat(content)}.union(*(_keys_of(group, values) for group in chosen))
 
 

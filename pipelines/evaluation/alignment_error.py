@@ -150,7 +150,7 @@ def evaluate_alignment(
     }
     candidate = min(open_to, key=lambda one: open_to[one])
     heads = {one: score.aer for one, score in tables["valid"].items() if one[1].head is not None}
-    single = candidate if named and candidate in heads else min(heads, key=lambda one: heads[one])
+    single = candidate if named and candidate in heads else min(heads, key=lambda head: heads[head])
     return AlignmentEvaluation(
         split=split,
         pair=bundle.pair,

@@ -192,7 +192,9 @@ def _untranslated(languages: Sequence[str]) -> Judge | str:
         return "both sides are of one language"
 
     def judge(source: str, references: Sequence[str], text: str) -> bool | None:
-        if not any(letter.isalpha() for letter in source) or any(_copies(source, one) for one in references):
+        if not any(letter.isalpha() for letter in source) or any(
+            _copies(source, reference) for reference in references
+        ):
             return None
         return _copies(source, text)
 

@@ -238,8 +238,9 @@ def report(evaluation: Evaluation) -> str:
         "",
         f"{scores.unit + ' of the reference':>27}  sentences   BLEU   chrF  length",
         *(
-            f"{one.words:>27}  {one.sentences:>9,}  {one.bleu:5.1f}  {one.chrf:5.1f}  {one.length_ratio:6.3f}"
-            for one in scores.buckets
+            f"{bucket.words:>27}  {bucket.sentences:>9,}  {bucket.bleu:5.1f}  {bucket.chrf:5.1f}  "
+            f"{bucket.length_ratio:6.3f}"
+            for bucket in scores.buckets
         ),
     ]
     for name, part in evaluation.parts.items():

@@ -82,7 +82,7 @@ def tune_length_penalty(
 
 def best_under(hypotheses: Sequence[Hypothesis], penalty: float) -> Hypothesis:
     """Returns the best of one sentence's hypotheses by log probability / length ** penalty."""
-    return max(hypotheses, key=lambda one: one.log_probability / max(1, one.length) ** penalty)
+    return max(hypotheses, key=lambda hypothesis: hypothesis.log_probability / max(1, hypothesis.length) ** penalty)
 
 
 def settle_length_penalty(

@@ -222,7 +222,11 @@ class Modify:
         chunks = sorted({place * reader.chunks // SAMPLED_CHUNKS for place in range(SAMPLED_CHUNKS)})
         windows = [Window.of([reader.chunk(chunk)]) for chunk in chunks if reader.chunks]
         return self._texts(
-            [[one.source_row(r), one.target_row(r)] for one in windows for r in range(len(one.ids))[:SAMPLED]]
+            [
+                [window.source_row(r), window.target_row(r)]
+                for window in windows
+                for r in range(len(window.ids))[:SAMPLED]
+            ]
         )
 
     def _of_records(self, name: str, share: float, sample: Sequence[Pair]) -> float:

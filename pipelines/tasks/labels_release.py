@@ -112,7 +112,7 @@ def write(measured: Measured, directory: Path) -> Sequence[Path]:
 def record(config: Config, _bundle: LabelBundle, measured: Measured, tracked: TrackedRun) -> None:
     """Records the mistakes, the curves and the pictures."""
     found: LabelEvaluation = measured.details
-    rows = [[one.text, one.truth, one.guess, one.score] for one in found.mistakes]
+    rows = [[mistake.text, mistake.truth, mistake.guess, mistake.score] for mistake in found.mistakes]
     tracked.table(["text", "truth", "guess", "score"], rows, "mistakes.json")
     loss = LOSSES.get(found.task, "nats per {}")
     tracked.figure(curves(tracked.history(), config.name, "label", loss), "curves.png")
@@ -122,7 +122,9 @@ def record(config: Config, _bundle: LabelBundle, measured: Measured, tracked: Tr
 
 def compare(config: Config, measured: Measured, rivals: Sequence[LabelBundle], _directory: Path) -> str:
     """Returns a line per rival: both scores, their difference and its probability by chance."""
-    found = (significance(evaluate(config, one).details, measured.details, config.evaluate.bootstrap) for one in rivals)
+    found = (
+        significance(evaluate(config, rival).details, measured.details, config.evaluate.bootstrap) for rival in rivals
+    )
     return "\n\n".join(map(str, found))
 
 

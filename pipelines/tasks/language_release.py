@@ -104,14 +104,16 @@ def record(config: Config, _bundle: TextBundle, measured: Measured, tracked: Tra
     """Records samples and curves."""
     evaluation: TextEvaluation = measured.details
     names = ["masked", "guessed", "truth"] if evaluation.kind == "masked" else ["prompt", "continuation", "truth"]
-    tracked.table(names, [[one.prompt, one.text, one.truth] for one in evaluation.samples], "samples.json")
+    tracked.table(names, [[sample.prompt, sample.text, sample.truth] for sample in evaluation.samples], "samples.json")
     tracked.figure(curves(tracked.history(), config.name, "token"), "curves.png")
     tracked.figure(surprise_by_line(evaluation), f"evaluation/surprise-{evaluation.split}.png")
 
 
 def compare(config: Config, measured: Measured, rivals: Sequence[TextBundle], _directory: Path) -> str:
     """Returns a line per rival: both scores, their difference and its probability by chance."""
-    found = (significance(evaluate(config, one).details, measured.details, config.evaluate.bootstrap) for one in rivals)
+    found = (
+        significance(evaluate(config, rival).details, measured.details, config.evaluate.bootstrap) for rival in rivals
+    )
     return "\n\n".join(map(str, found))
 
 

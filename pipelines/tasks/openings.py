@@ -99,7 +99,7 @@ class Opening:
         if self.count == 1:
             some = int((self.lines > 0).sum())
             return f"{named}: opened for the first time" + (f", but for {some:,} of its lines" if some else "")
-        repeated, others = int((self.lines >= self.count - 1).sum()), [one for one in self.others if one.times]
+        repeated, others = int((self.lines >= self.count - 1).sum()), [other for other in self.others if other.times]
         own = sum(one.times for one in self.before if one.recipe == self.recipe)
         message = (
             f"{named}: opening {self.count:,} of {repeated:,} of these {plural(self.sentences, 'sentence')}; before it "
@@ -107,10 +107,10 @@ class Opening:
         )
         if not others:
             return message
-        recipes = len({one.recipe for one in others})
-        names = ", ".join(sorted({one.run for one in others})[:4])
+        recipes = len({other.recipe for other in others})
+        names = ", ".join(sorted({other.run for other in others})[:4])
         return (
-            f"{message}, {sum(one.times for one in others):,} by {plural(recipes, 'other')} ({names}). "
+            f"{message}, {sum(other.times for other in others):,} by {plural(recipes, 'other')} ({names}). "
             f"What changed since then may have been chosen by it: judge this recipe on a set that was never opened"
         )
 
@@ -236,10 +236,10 @@ def recipe_of(folder: Path) -> str:
 def counted(openings: Iterable[Opened]) -> list[Opened]:
     """Returns each run and recipe once, with the higher count of each line that this machine or the server has."""
     most: dict[tuple[str, str], Opened] = {}
-    for one in openings:
-        key = (one.run, one.recipe)
-        other = most.get(key, one)
-        most[key] = Opened(*key, np.maximum(one.lines, other.lines), np.maximum(one.tested, other.tested))
+    for opening in openings:
+        key = (opening.run, opening.recipe)
+        other = most.get(key, opening)
+        most[key] = Opened(*key, np.maximum(opening.lines, other.lines), np.maximum(opening.tested, other.tested))
     return [one for one in most.values() if one.lines.any()]
 
 

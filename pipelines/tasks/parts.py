@@ -20,13 +20,13 @@ def freeze(config: Config, network: nn.Module) -> None:
 
 def share(network: nn.Module) -> float:
     """Returns the share of the parameters that are trained."""
-    counts = [(one.numel(), one.requires_grad) for one in network.parameters()]
+    counts = [(parameter.numel(), parameter.requires_grad) for parameter in network.parameters()]
     return sum(count for count, trained in counts if trained) / sum(count for count, _ in counts)
 
 
 def counted(network: nn.Module) -> str:
     """Returns how many parameters the network has, and which share is trained, as a message says it."""
-    total = f"{sum(one.numel() for one in network.parameters()):,} parameters"
+    total = f"{sum(parameter.numel() for parameter in network.parameters()):,} parameters"
     return total if share(network) == 1 else f"{total}, of which {share(network):.1%} are trained"
 
 

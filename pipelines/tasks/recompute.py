@@ -194,4 +194,4 @@ def _compare_way(
 
 
 def _norm(tensors: Iterable[Tensor]) -> float:
-    return math.sqrt(sum(float(one.double().square().sum()) for one in tensors))
+    return math.sqrt(sum(float(tensor.double().square().sum()) for tensor in tensors))

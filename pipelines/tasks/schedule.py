@@ -47,9 +47,9 @@ def describe_plans(config: Config) -> str:
     """Returns the run's plans in a line; empty if its schedule has no end."""
     plans = (read_record(config.run_dir) or {}).get(PLANS, [])
     return "; ".join(
-        f"from step {one['from_step']:,}: {config.train.optimizer.schedule} to step {one['schedule_steps']:,}, "
-        f"trained to step {one['max_steps']:,}"
-        for one in plans
+        f"from step {plan['from_step']:,}: {config.train.optimizer.schedule} to step {plan['schedule_steps']:,}, "
+        f"trained to step {plan['max_steps']:,}"
+        for plan in plans
     )
 
 

@@ -174,5 +174,5 @@ def facts(config: Config) -> Mapping[str, Any]:
 
 
 def _bundle(config: Config) -> TranslationBundle:
-    directories = [config.bundle_dir(one, KEY) for one in config.train.teachers]
+    directories = [config.bundle_dir(teacher, KEY) for teacher in config.train.teachers]
     return load_bundle(directories[0]) if len(directories) == 1 else load_ensemble(directories, KEY)

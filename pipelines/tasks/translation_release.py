@@ -93,7 +93,9 @@ def samples_picture(samples: Sequence[Sample]) -> "Figure":
 
 def attention_picture(samples: Sequence[Sample], bundle: TranslationBundle) -> "Figure | None":
     """Draws the attention of short samples' translations; None if there are none, or no attention."""
-    short = [one for one in samples if one.hypothesis and max(len(one.source), len(one.hypothesis)) <= LONGEST]
+    short = [
+        sample for sample in samples if sample.hypothesis and max(len(sample.source), len(sample.hypothesis)) <= LONGEST
+    ]
     if not short:
         return None
     try:
@@ -212,12 +214,12 @@ def record(config: Config, bundle: TranslationBundle, measured: Measured, tracke
     evaluation: Evaluation | Reconstruction = measured.details
     tracked.figure(curves(tracked.history(), tracked.name), "curves.png")
     if isinstance(evaluation, Reconstruction):
-        shown = [[one.prompt, one.text, one.truth] for one in evaluation.samples]
+        shown = [[sample.prompt, sample.text, sample.truth] for sample in evaluation.samples]
         tracked.table(["noised", "rewritten", "text"], shown, "samples.json")
         return
     if config.evaluate.alignment:
         record_alignment(config, bundle, tracked, checkpoints.newest_step(config.run_dir))
-    rows = [[one.source, one.hypothesis, one.reference] for one in evaluation.samples]
+    rows = [[sample.source, sample.hypothesis, sample.reference] for sample in evaluation.samples]
     tracked.table(["source", "translation", "reference"], rows, "samples.json")
     for picture in save_pictures(evaluation.samples, bundle, config.run_dir / "pictures"):
         tracked.artifact(picture)

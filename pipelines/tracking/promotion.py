@@ -79,13 +79,13 @@ class Comparison:
     def better(self, p_value: float) -> bool:
         """Returns True if the lead is significant at that level, and it loses nowhere more than allowed."""
         kept = all(one.lead >= -self.may_lose for one in self.kept)
-        worse = any(one.worse(self.faults_p_value) for each in (self, *self.kept) for one in each.faults)
+        worse = any(fault.worse(self.faults_p_value) for each in (self, *self.kept) for fault in each.faults)
         return self.lead > 0 and self.p_value < p_value and kept and not worse
 
     @property
     def faults_told(self) -> str:
         """Returns the faults of both on every set, each after a semicolon."""
-        every = [(one, f" on {each.of}" if each.of else "") for each in (self, *self.kept) for one in each.faults]
+        every = [(fault, f" on {each.of}" if each.of else "") for each in (self, *self.kept) for fault in each.faults]
         return "".join(f"; {one}{where}{' (worse)' * one.worse(self.faults_p_value)}" for one, where in every)
 
     @property
@@ -267,7 +267,7 @@ def _openings(candidate: Version, champion: Version) -> str:
 
 def _former(registry: Registry, champion: Version | None) -> list[Version]:
     """Returns earlier champions that still exist, the nearest first."""
-    there = {one.number: one for one in registry.versions()}
+    there = {version.number: version for version in registry.versions()}
     if not there:
         return []
     events = history.read(registry.client, registry.config.name)

@@ -115,7 +115,7 @@ class Registry:
     def versions(self) -> list[Version]:
         """Returns all versions, the newest first."""
         found = all_versions(self.client, f"name = '{self.config.name}'")
-        return sorted((_version(one) for one in found), key=lambda one: -int(one.number))
+        return sorted((_version(version) for version in found), key=lambda one: -int(one.number))
 
     def newest(self) -> Version:
         """Returns the version registered last. Raises UserError: the model has no versions."""

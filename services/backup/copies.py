@@ -174,7 +174,7 @@ class Copy:
     def _old_manifest(self, name: str | None) -> Entry:
         """Returns a manifest of an archive whose backups shared their objects (format 1)."""
         index = self._object(OLD_INDEX)
-        known = {str(one["name"]): str(one["sha256"]) for one in (index or {}).get("backups", ())}
+        known = {str(backup["name"]): str(backup["sha256"]) for backup in (index or {}).get("backups", ())}
         if not known:
             raise UserError(f"{self.place}: holds no backup; dragoman backup {self.place} makes one")
         name = name or list(known)[-1]

@@ -136,14 +136,14 @@ class _Making:
 
     def write(self) -> Entry:
         kept = databases(self.config)
-        copies = [(one, self._name()) for one in kept if one.filled()]
+        copies = [(database, self._name()) for database in kept if database.filled()]
         revisions = [one.copy_to(path) for one, path in copies]  # before anything of the last backup changes
         self.copy.begin()
         tables = {
             one.name: self._database(one, path, revision)
             for (one, path), revision in zip(copies, revisions, strict=True)
         }
-        found = self._files([one.file for one in kept if not one.server])
+        found = self._files([database.file for database in kept if not database.server])
         buckets = {address: self._bucket(address) for address in self.config.buckets}
         now = datetime.now(UTC)
         manifest = {

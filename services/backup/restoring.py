@@ -42,23 +42,23 @@ def restore(config: BackupConfig, place: str, name: str | None = None) -> Entry:
     """
     copy = Copy(place, Patience(config.patience))
     manifest = _manifest(copy, name)
-    kept = [one for one in databases(config) if one.name in manifest["databases"]]
+    kept = [database for database in databases(config) if database.name in manifest["databases"]]
     home = Path(config.home).absolute()
-    for one in kept:
-        one.check_version(manifest["databases"][one.name]["revision"], manifest["version"])
+    for database in kept:
+        database.check_version(manifest["databases"][database.name]["revision"], manifest["version"])
     _check_empty(home, kept, config, manifest)
     mask = os.umask(0o077)
     stage = home / STAGE
     try:
         (stage / "home").mkdir(parents=True)
         _stage(copy, manifest, stage)
-        for one in kept:
-            one.prepare(stage / one.name, manifest["home"], str(home))
+        for database in kept:
+            database.prepare(stage / database.name, manifest["home"], str(home))
         for address in manifest["buckets"]:
             objects = [one for one in files_of(manifest) if not one.target and one.shown.startswith(join(address, ""))]
             _fill_bucket(copy, address, objects, stage)
-        for one in kept:
-            _place(one, stage, home)
+        for database in kept:
+            _place(database, stage, home)
         for entry in sorted((stage / "home").iterdir(), key=lambda path: (path.name == LAST, path.name)):
             entry.rename(home / entry.name)
     finally:
@@ -74,8 +74,8 @@ def _manifest(copy: Copy, name: str | None) -> Entry:
             f"{copy.place}: {manifest['name']} has format {manifest['format_version']}, made by Dragoman "
             f"{manifest['version']}; this version reads {OLD_FORMAT} and {FORMAT}"
         )
-    for one in manifest["files"]:
-        check_path(one["path"])
+    for file in manifest["files"]:
+        check_path(file["path"])
     return manifest
 
 

@@ -65,9 +65,9 @@ def clean(config: CleanConfig) -> int:
     if not found:
         showing.show([], lambda: "nothing to clean")
         return compose.OK
-    rows = [[one.kind, str(one.path), age(one.changed), size(one.bytes)] for one in found]
-    total = f"{len(found)} folders, {size(sum(one.bytes for one in found))}"
-    records = [{"kind": one.kind, "path": str(one.path), "changed": one.changed, "bytes": one.bytes} for one in found]
+    rows = [[run.kind, str(run.path), age(run.changed), size(run.bytes)] for run in found]
+    total = f"{len(found)} folders, {size(sum(run.bytes for run in found))}"
+    records = [{"kind": run.kind, "path": str(run.path), "changed": run.changed, "bytes": run.bytes} for run in found]
     showing.show(records, lambda: f"{table([['WHAT', 'FOLDER', 'AGE', 'SIZE'], *rows])}\n{total}")
     if config.ask:
         if not sys.stdin.isatty():
@@ -77,7 +77,7 @@ def clean(config: CleanConfig) -> int:
         if input("Delete them? [y/N] ").strip().lower() not in ("y", "yes"):
             showing.show([], lambda: "nothing was deleted")
             return compose.OK
-    left = [one for one in found if not _delete_folder(one)]
+    left = [run for run in found if not _delete_folder(run)]
     showing.show([], lambda: f"deleted: {len(found) - len(left)} of {total}")
     return compose.FAILED if left else compose.OK
 

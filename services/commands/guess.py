@@ -73,13 +73,13 @@ def show(config: GuessConfig, steps: Sequence[Step], text: str) -> int:
 
 def as_json(steps: Sequence[Step], text: str) -> str:
     """Returns one object: the text, and for each step the text before it and the tokens with probabilities."""
-    found = [{"text": step.text, "tokens": [one._asdict() for one in step.predictions]} for step in steps]
+    found = [{"text": step.text, "tokens": [prediction._asdict() for prediction in step.predictions]} for step in steps]
     return json.dumps({"text": text, "steps": found}, ensure_ascii=False)
 
 
 def as_text(steps: Sequence[Step], text: str) -> str:
     """Returns a table per step, and the resulting text."""
-    width = max((len(excerpt(one.piece)) for step in steps for one in step.predictions), default=0)
+    width = max((len(excerpt(prediction.piece)) for step in steps for prediction in step.predictions), default=0)
     lines = []
     for step in steps:
         lines.append(excerpt(step.text))

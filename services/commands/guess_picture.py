@@ -24,8 +24,8 @@ def guess_picture(steps: Sequence[Step], path: Path) -> None:
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(steps), squeeze=False)[:, 0]
     for panel, step in zip(panels, steps, strict=True):
-        names = [shorten_label(one.piece) for one in step.predictions]
-        shares = [one.probability for one in step.predictions]
+        names = [shorten_label(prediction.piece) for prediction in step.predictions]
+        shares = [prediction.probability for prediction in step.predictions]
         panel.barh(range(len(names)), shares, color="#3b6ea5")
         panel.set_yticks(range(len(names)), names, parse_math=False)
         panel.invert_yaxis()

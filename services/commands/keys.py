@@ -91,9 +91,9 @@ def _show(store: KeyStore, name: str) -> None:
         raise unknown("key", name, [one.name for one in store.all()])
     first = table([["NAME", "STATE", "AGE", *HEAD], [key.name, _state(key), age(key.created), *_limits(key)]])
     used = store.months(key.digest)
-    months = [[one.period, str(one.characters), str(one.requests)] for one in used]
+    months = [[month.period, str(month.characters), str(month.requests)] for month in used]
     second = table([["MONTH", "CHARACTERS", "REQUESTS"], *months]) if months else "never used"
-    by_month = [{"month": one.period, "characters": one.characters, "requests": one.requests} for one in used]
+    by_month = [{"month": month.period, "characters": month.characters, "requests": month.requests} for month in used]
     show([{**_record(key), "months": by_month}], lambda: f"{first}\n{second}")
 
 

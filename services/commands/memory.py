@@ -65,9 +65,9 @@ def memory(config: MemoryConfig, words: Sequence[str]) -> int:
             show([{"deleted": deleted}], lambda: f"deleted: {deleted} units")
         else:
             found = store.counts()
-            rows = [[f"{one[0]}-{one[1]}", one[2] or "everybody", one[3], str(one[4])] for one in found]
+            rows = [[f"{count[0]}-{count[1]}", count[2] or "everybody", count[3], str(count[4])] for count in found]
             names = ("source", "target", "owner", "origin", "units")
-            records = [dict(zip(names, one, strict=True)) for one in found]
+            records = [dict(zip(names, count, strict=True)) for count in found]
             show(records, lambda: table([["PAIR", "FOR", "FROM", "UNITS"], *rows]))
     finally:
         keys.close()

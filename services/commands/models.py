@@ -51,10 +51,14 @@ def show(registry: Registry) -> int:
     def text() -> str:
         rows = [
             [
-                *(one["name"], str(one["version"]), ", ".join(one["aliases"]) or "-", one["score"]),
-                *(age(one["created"]), "-" if one["bytes"] is None else size(one["bytes"]), one["run"] or "-"),
+                *(record["name"], str(record["version"]), ", ".join(record["aliases"]) or "-", record["score"]),
+                *(
+                    age(record["created"]),
+                    "-" if record["bytes"] is None else size(record["bytes"]),
+                    record["run"] or "-",
+                ),
             ]
-            for one in records
+            for record in records
         ]
         head = ["MODEL", "VERSION", "ALIAS", "SCORE", "AGE", "SIZE", "RUN"]
         return table([head, *rows]) if rows else f"no models in the registry at {registry}; `dragoman train` makes one"

@@ -28,17 +28,17 @@ def parameters(path: Path) -> dict[str, Any]:
     if not isinstance(network, Network):
         raise UserError(f"inspect.parameters: {directory} holds word vectors, which are one table and no network")
     every = parts(network)
-    total = sum(one.parameters for one in every)
+    total = sum(part.parameters for part in every)
     rows = [
         {
-            "part": one.part,
-            "matrices": one.matrices,
-            "shape": " x ".join(f"{size:,}" for size in one.shape),
-            "formula": one.formula,
-            "parameters": f"{one.parameters:,}",
-            "share": f"{one.parameters / total:.1%}",
+            "part": part.part,
+            "matrices": part.matrices,
+            "shape": " x ".join(f"{size:,}" for size in part.shape),
+            "formula": part.formula,
+            "parameters": f"{part.parameters:,}",
+            "share": f"{part.parameters / total:.1%}",
         }
-        for one in every
+        for part in every
     ]
     facts: dict[str, Any] = {
         "kind": "parameters",
@@ -50,16 +50,16 @@ def parameters(path: Path) -> dict[str, Any]:
     if not isinstance(network, TranslationNetwork):  # whose step needs two texts
         length = min(TOKENS, getattr(network, "max_positions", None) or TOKENS)
         costs = step_costs(network, ROWS, length)
-        whole = next(one for one in costs if one.part == FORWARD)
+        whole = next(cost for cost in costs if cost.part == FORWARD)
         facts["step"] = f"{ROWS} rows of {length} tokens; shares are of the forward pass"
         facts["costs"] = [
             {
-                "part": one.part,
-                "operations": f"{one.flops:,}",
-                "of_operations": f"{one.flops / max(1, whole.flops):.1%}",
-                "seconds": f"{one.seconds:.4f}",
-                "of_seconds": f"{one.seconds / whole.seconds:.1%}",
+                "part": cost.part,
+                "operations": f"{cost.flops:,}",
+                "of_operations": f"{cost.flops / max(1, whole.flops):.1%}",
+                "seconds": f"{cost.seconds:.4f}",
+                "of_seconds": f"{cost.seconds / whole.seconds:.1%}",
             }
-            for one in costs
+            for cost in costs
         ]
     return facts

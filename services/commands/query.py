@@ -115,7 +115,10 @@ def as_text(found: dict[str, Any]) -> str:
     if "error" in found:
         return f"{excerpt(' '.join(found['words']))}\n  {excerpt(found['error'])}"
     if "neighbours" in found:
-        title, rows = excerpt(found["word"]), [(excerpt(one["word"]), one["similarity"]) for one in found["neighbours"]]
+        title, rows = (
+            excerpt(found["word"]),
+            [(excerpt(neighbour["word"]), neighbour["similarity"]) for neighbour in found["neighbours"]],
+        )
     else:
         title = excerpt(f"{found['a']} : {found['b']} = {found['c']} : ?")
         rows = [(excerpt(one["word"]), one["score"]) for one in found["answers"]]

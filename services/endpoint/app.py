@@ -128,7 +128,7 @@ def make_routes(endpoint: Endpoint, documents: Documents) -> FastAPI:
 
     @app.get("/models", summary="The translation models", responses=openapi.answers(list[schemas.Model]))
     async def models(_: Request) -> Response:
-        return as_json([] if endpoint.models is None else [one.facts() for one in endpoint.models.models])
+        return as_json([] if endpoint.models is None else [model.facts() for model in endpoint.models.models])
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics(_: Request) -> Response:

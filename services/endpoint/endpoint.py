@@ -102,7 +102,7 @@ class Endpoint:
 
     def model_names(self) -> dict[str, float]:
         """Returns the names of the translation models, with the time when each was loaded."""
-        cards = [one.card for one in self.models.models] if self.models is not None else []
+        cards = [model.card for model in self.models.models] if self.models is not None else []
         return {card.origin.name: card.origin.loaded for card in cards if card is not None}
 
     def served(self) -> Catalogue:
@@ -232,7 +232,7 @@ class Endpoint:
         translations = self.translations.facts() if self.translations else NOTHING
         if self.models is not None:
             loading = translations["status"] == "ok" and bool(self.models.missing)
-            served = [one.facts() for one in self.models.models]
+            served = [model.facts() for model in self.models.models]
             translations |= {"models": served} | ({"status": "loading"} if loading else {})
         others = {name: queue and queue.facts() for name, queue in self.queues().items() if name != "translation"}
         states = [found["status"] for found in (translations, *others.values()) if found and found is not NOTHING]

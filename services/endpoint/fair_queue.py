@@ -118,7 +118,7 @@ class Lane(Generic[Work]):
         """Returns waiting requests whose going makes room for `lines` of the request: the newest of the client that has
         most; none if it would then have fewer than the request's own client.
         """
-        largest = max(self._clients.values(), key=lambda one: one.lines, default=None)
+        largest = max(self._clients.values(), key=lambda client: client.lines, default=None)
         own = self._clients.get(request.client)
         least = request.left + (own.lines if own else 0)
         newest = sorted(largest.heap, key=lambda entry: -entry[1]) if largest else []
@@ -129,7 +129,7 @@ class Lane(Generic[Work]):
             if not one.gone and not one.taken:
                 found.append(one)
                 lines -= one.left
-        freed = sum(one.left for one in found)
+        freed = sum(work.left for work in found)
         return found if largest and lines <= 0 and largest.lines - freed >= least else []
 
     def take(

@@ -56,9 +56,9 @@ class Glossary(Tables):
         Raises:
             GlossaryNotFoundError: there is none.
         """
-        for one in self.dictionaries:
-            if nearest(source, (one.source,)) and nearest(target, (one.target,)):
-                return one
+        for dictionary in self.dictionaries:
+            if nearest(source, (dictionary.source,)) and nearest(target, (dictionary.target,)):
+                return dictionary
         raise GlossaryNotFoundError(f"Glossary has no dictionary from {source} to {target}")
 
 
@@ -96,7 +96,7 @@ class Glossaries:
                 raise TooManyGlossariesError(f"There are {self.most} glossaries already: delete one first")
             created = datetime.now(UTC).isoformat(timespec="milliseconds")
             glossary = Glossary(id=str(uuid.uuid4()), owner=owner, name=name, created=created)
-            glossary.dictionaries = [StoredDictionary.of(one) for one in dictionaries]
+            glossary.dictionaries = [StoredDictionary.of(dictionary) for dictionary in dictionaries]
             session.add(glossary)
             return glossary
 

@@ -77,5 +77,7 @@ def check(name: str, text: str, served: LoadedGuesser, limits: Limits) -> None:
 
 def shape(found: Found) -> dict[str, Any]:
     """Returns the answer as `dragoman next guess.format=json` prints it."""
-    steps = [{"text": step.text, "tokens": [one._asdict() for one in step.predictions]} for step in found.steps]
+    steps = [
+        {"text": step.text, "tokens": [prediction._asdict() for prediction in step.predictions]} for step in found.steps
+    ]
     return {"text": found.text, "steps": steps}

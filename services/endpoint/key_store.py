@@ -160,8 +160,8 @@ class KeyStore:
         if counted:
             insert = sqlite.insert if database.is_sqlite else postgresql.insert
             with answering(SETTING), database.write() as session:
-                for one in counted:
-                    added = insert(Used).values(**one._asdict())
+                for period in counted:
+                    added = insert(Used).values(**period._asdict())
                     more = {
                         "characters": Used.characters + added.excluded.characters,
                         "requests": Used.requests + added.excluded.requests,

@@ -195,16 +195,16 @@ class Keys:
         with self._lock:
             self._issued = bool(keys)
             self._stored = {
-                one.digest: Key(
-                    one.name,
-                    one.digest,
-                    one.characters,
-                    one.requests,
-                    None if one.languages is None else tuple(one.languages),
-                    one.priority,
+                key.digest: Key(
+                    key.name,
+                    key.digest,
+                    key.characters,
+                    key.requests,
+                    None if key.languages is None else tuple(key.languages),
+                    key.priority,
                 )
-                for one in keys
-                if one.revoked is None
+                for key in keys
+                if key.revoked is None
             }
             self._counted = {(one.digest, one.period): (one.characters, one.requests) for one in periods}
             for place, counts in self._waiting.items():

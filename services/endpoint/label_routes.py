@@ -140,12 +140,12 @@ def joined(words: Sequence[TaggedWord], text: Words) -> list[dict[str, Any]]:
     """Returns the spans of words with one tag, or of B- and I- of one kind, with the mean of their scores."""
     groups: list[list[TaggedWord]] = []
     before = OUTSIDE
-    for one in words:
-        if groups and one.tag != OUTSIDE and not one.tag.startswith("B-") and kind(one.tag) == kind(before):
-            groups[-1].append(one)
-        elif one.tag != OUTSIDE:
-            groups.append([one])
-        before = one.tag
+    for word in words:
+        if groups and word.tag != OUTSIDE and not word.tag.startswith("B-") and kind(word.tag) == kind(before):
+            groups[-1].append(word)
+        elif word.tag != OUTSIDE:
+            groups.append([word])
+        before = word.tag
     return [
         {
             "entity_group": kind(group[0].tag),

@@ -94,7 +94,10 @@ def model_sources(config: ServeConfig) -> list[ServeConfig]:
     if config.bundle is not None or config.ensemble:
         return [config]
     references = config.models or ([config.model] if config.model is not None else [])
-    return [dataclasses.replace(config, model=one, bundle=None if is_registered(one) else one) for one in references]
+    return [
+        dataclasses.replace(config, model=reference, bundle=None if is_registered(reference) else reference)
+        for reference in references
+    ]
 
 
 def is_followed(source: ServeConfig) -> bool:

@@ -47,7 +47,7 @@ def _stored(stored: Glossaries, owner: str, name: str, question: Question) -> di
     source = question.source
     if source is None:
         every = stored.get(owner, name).dictionaries
-        sources = {one.source for one in every if nearest(question.target, (one.target,))}
+        sources = {dictionary.source for dictionary in every if nearest(question.target, (dictionary.target,))}
         if len(sources) != 1:
             raise GlossaryNotFoundError(f"It has {len(sources)} dictionaries into {question.target}: name the source")
         source = sources.pop()

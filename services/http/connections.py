@@ -140,7 +140,7 @@ class Connection(HttpToolsProtocol):
             call()
 
     def _known(self) -> Iterator["Connection"]:
-        return (one for one in self.connections if isinstance(one, Connection))
+        return (connection for connection in self.connections if isinstance(connection, Connection))
 
     @property
     def waits(self) -> bool:
@@ -170,8 +170,8 @@ class Connection(HttpToolsProtocol):
         ]
         if len(others) < self.most:
             return
-        waiting = [one for one in others if one.waits]
-        (min(waiting, key=lambda one: one._since) if waiting else self)._evict()
+        waiting = [other for other in others if other.waits]
+        (min(waiting, key=lambda other: other._since) if waiting else self)._evict()
 
     def _evict(self) -> None:
         if self.cycle is not None and self.cycle.response_complete and not self._begun:

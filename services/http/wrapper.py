@@ -214,7 +214,7 @@ class Wrapper:
     def _direct(self, route: APIRoute) -> Direct | None:
         """Returns a route that needs nothing of FastAPI; None if FastAPI reads its parameters."""
         parameters = list(inspect.signature(route.endpoint).parameters.values())
-        kinds = [one.annotation for one in parameters if inspect.isclass(one.annotation)]
+        kinds = [parameter.annotation for parameter in parameters if inspect.isclass(parameter.annotation)]
         if len(parameters) != 1 or len(kinds) != 1 or not issubclass(kinds[0], Request) or route.dependencies:
             return None
         return Direct(route.endpoint, route.path, self.rules.admit.get(kinds[0]))

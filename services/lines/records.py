@@ -63,7 +63,7 @@ class Records:
         path = path.expanduser().resolve()
         if path.is_dir():
             files = sorted(one for one in path.rglob("*") if one.is_file())[:MOST_FILES]
-            return " ".join(f"{one.relative_to(path)}:{_stamp(one)}" for one in files)
+            return " ".join(f"{file.relative_to(path)}:{_stamp(file)}" for file in files)
         stamp, known = _stamp(path), self._known.get(str(path))
         if not (isinstance(known, list) and known[0] == stamp):
             known = self._known[str(path)] = [stamp, file_sha256(path)]

@@ -154,8 +154,8 @@ class Catalogue:
         steps = [self._share(chosen, version)] if chosen else self._over_a_middle(view, source, target, version)
         if not steps:
             raise NotServedError(self._refusal(source, target))
-        for one in steps:
-            one.served.take()
+        for step in steps:
+            step.served.take()
         return tuple(steps)
 
     def load(self, offer: Offer) -> LoadedModel:
@@ -173,7 +173,7 @@ class Catalogue:
         if self.memory is None:
             return
         with self._lock:
-            loaded = sorted((one for one in self.models if one.loaded), key=lambda one: one.used)
+            loaded = sorted((model for model in self.models if model.loaded), key=lambda model: model.used)
             size = sum(one.card.bytes for one in loaded if one.card)
             for one in loaded:
                 if size <= self.memory or one is loaded[-1]:
@@ -185,16 +185,16 @@ class Catalogue:
 
     def current(self) -> LoadedModel | None:
         """Returns the first model that is in memory."""
-        return next((one.place.current for one in self.models if one.place.current is not None), None)
+        return next((model.place.current for model in self.models if model.place.current is not None), None)
 
     def trouble(self) -> str | None:
         """Returns why the newest version of a model does not answer."""
-        return next((one.place.error for one in self.models if one.place.error), None)
+        return next((model.place.error for model in self.models if model.place.error), None)
 
     @property
     def missing(self) -> list[Served]:
         """Returns the models that were never loaded."""
-        return [one for one in self.models if one.card is None]
+        return [model for model in self.models if model.card is None]
 
     def cards(self) -> Iterator[Card]:
         """Yields the facts about every model that is or was loaded, for each pair that it translates."""
@@ -218,8 +218,8 @@ class Catalogue:
 
     def wake(self) -> None:
         """Makes every followed model look for a newer version now."""
-        for one in self.models:
-            one.place.wake()
+        for model in self.models:
+            model.place.wake()
 
     def _over_a_middle(self, view: View, source: str, target: str, version: str | None) -> list[Offer]:
         """Returns two models that meet in a language, the first such in the order of the models; empty: none meet.
@@ -242,13 +242,13 @@ class Catalogue:
         """Returns the model whose turn it is by weight; without weights, or one that is asked for, the first."""
         if version is not None or len(offers) == 1:
             return offers[0]
-        total = sum(one.served.weight for one in offers)
+        total = sum(offer.served.weight for offer in offers)
         if not total:
             return offers[0]
         with self._lock:
-            for one in offers:
-                one.served.credit += one.served.weight
-            chosen = max(offers, key=lambda one: one.served.credit)
+            for offer in offers:
+                offer.served.credit += offer.served.weight
+            chosen = max(offers, key=lambda offer: offer.served.credit)
             chosen.served.credit -= total
         return chosen
 

@@ -43,7 +43,7 @@ class LoadedGuesser:
 
     def guess(self, asked: Sequence[Ask], _nbest: int = 1) -> list[Found | str]:
         """Returns one answer per text, or what is wrong with the text."""
-        return [self._guess(one) for one in asked]
+        return [self._guess(ask) for ask in asked]
 
     def _guess(self, one: Ask) -> Found | str:
         from dragoman.model.decoding.likely import fill_steps, likely_path  # loads torch

@@ -37,10 +37,10 @@ class Origin:
         if len(origins) == 1:
             return origins[0]
         names, versions, runs, manifests = (
-            "+".join(str(getattr(one, field)) for one in origins)
+            "+".join(str(getattr(origin, field)) for origin in origins)
             for field in ("name", "version", "run_id", "manifest_hash")
         )
-        return cls(names, versions, runs, manifests, max((one.loaded for one in origins), default=0.0))
+        return cls(names, versions, runs, manifests, max((origin.loaded for origin in origins), default=0.0))
 
     def headers(self) -> dict[str, str]:
         """Returns the headers that name the origin of an answer."""

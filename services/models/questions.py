@@ -93,7 +93,7 @@ class NeighboursOf:
 
     def to_json(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
         asked = {"word": self.query} if isinstance(self.query, str) else {}
-        near = [{"word": one.word, "similarity": round(one.similarity, DIGITS)} for one in found]
+        near = [{"word": neighbour.word, "similarity": round(neighbour.similarity, DIGITS)} for neighbour in found]
         return {**asked, "neighbours": near}
 
 
@@ -116,5 +116,5 @@ class AnalogyOf:
         return embeddings.like(self.a, self.b, self.c, self.k, self.method, self.restrict)
 
     def to_json(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
-        best = [{"word": one.word, "score": round(one.similarity, DIGITS)} for one in found]
+        best = [{"word": neighbour.word, "score": round(neighbour.similarity, DIGITS)} for neighbour in found]
         return {"a": self.a, "b": self.b, "c": self.c, "method": self.method, "answers": best}

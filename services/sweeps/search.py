@@ -71,13 +71,13 @@ class Search:
         return [*self.space.words(trial.params), *self.common, f"name={self.name(trial.number)}"]
 
     def _count_begun(self) -> int:
-        return sum(one.state != TrialState.WAITING for one in self.study.get_trials(deepcopy=False))
+        return sum(trial.state != TrialState.WAITING for trial in self.study.get_trials(deepcopy=False))
 
     def _running(self) -> list[Trial]:
         """Returns trials whose jobs have not ended; submits a missing job."""
         open_trials = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        found = [Trial(self.study, one._trial_id) for one in open_trials]
-        return [one if "job" in one.user_attrs else self._begin(one) for one in found]
+        found = [Trial(self.study, trial._trial_id) for trial in open_trials]
+        return [trial if "job" in trial.user_attrs else self._begin(trial) for trial in found]
 
     def _begin(self, trial: Trial) -> Trial:
         """Submits the trial's job."""

@@ -95,8 +95,8 @@ def most_trials(config: SweepConfig, space: Space) -> int:
 def finished(study: optuna.Study) -> list[FrozenTrial]:
     """Returns the trials with a value, the best first. A pruned one counts with its best value."""
     sign = 1 if study.direction == optuna.study.StudyDirection.MINIMIZE else -1
-    found = [one for one in study.trials if one.state.is_finished() and one.value is not None]
-    return sorted(found, key=lambda one: (one.state != TrialState.COMPLETE, sign * float(one.value or 0)))
+    found = [trial for trial in study.trials if trial.state.is_finished() and trial.value is not None]
+    return sorted(found, key=lambda trial: (trial.state != TrialState.COMPLETE, sign * float(trial.value or 0)))
 
 
 def best_of(values: Sequence[float], direction: str) -> float:
@@ -124,12 +124,12 @@ def records(study: optuna.Study, metric: str) -> list[dict[str, Any]]:
 
 def table(study: optuna.Study, metric: str) -> list[list[str]]:
     """Returns one row per trial, the best first, for display."""
-    varied = sorted({key for one in study.trials for key in one.params})
+    varied = sorted({key for trial in study.trials for key in trial.params})
     rows = [["TRIAL", "JOB", "STATE", metric, *varied]]
-    for one in records(study, metric):
-        value = f"{one['value']:.5g}" if one["value"] is not None else "-"
-        cells = [shown(one["settings"].get(key, "-")) for key in varied]
-        rows.append([str(one["trial"]), one["job"] or "-", one["state"], value, *cells])
+    for record in records(study, metric):
+        value = f"{record['value']:.5g}" if record["value"] is not None else "-"
+        cells = [shown(record["settings"].get(key, "-")) for key in varied]
+        rows.append([str(record["trial"]), record["job"] or "-", record["state"], value, *cells])
     return rows
 
 

@@ -154,7 +154,7 @@ def _params(root: SweepRoot, space: Space, most: int) -> dict[str, object]:
 def _outcome(
     study: optuna.Study, root: SweepRoot, best: optuna.trial.FrozenTrial
 ) -> tuple[dict[str, float], dict[str, str]]:
-    states = [one.state.name.lower() for one in study.trials]
+    states = [trial.state.name.lower() for trial in study.trials]
     metrics = {f"best.{root.sweep.metric}": float(best.value or 0)}
     metrics |= {f"trials.{state}": float(states.count(state)) for state in sorted(set(states))}
     tags = {"best_trial": str(best.number), "best_job": str(best.user_attrs.get("job", ""))}

@@ -115,15 +115,15 @@ def place_tags(state: RunState, found: Assembly) -> list[Place]:
 
 def _part(siblings: list[Place], start: int, end: int) -> None:
     """Makes siblings lie inside of their outer tag and apart from each other."""
-    siblings.sort(key=lambda one: (one.start, one.end))
-    starts = [one.start for one in siblings]
+    siblings.sort(key=lambda sibling: (sibling.start, sibling.end))
+    starts = [sibling.start for sibling in siblings]
     place = start
-    for one in siblings:
-        following = bisect_right(starts, one.start)
+    for sibling in siblings:
+        following = bisect_right(starts, sibling.start)
         limit = starts[following] if following < len(starts) else end
-        one.start = min(max(one.start, place), end)
-        one.end = max(one.start, min(one.end, end, limit))
-        place = one.end
+        sibling.start = min(max(sibling.start, place), end)
+        sibling.end = max(sibling.start, min(sibling.end, end, limit))
+        place = sibling.end
 
 
 def _range(state: RunState, found: Assembly, tag: Tag) -> Place:

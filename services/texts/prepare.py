@@ -248,7 +248,7 @@ def prepare(
         run = runs.pop(0)
         _mask_terms(run, options.glossary, source_language, target_language)
         states.append(RunState(run, options, source_language, target_language, longest, marks_capitals))
-        runs += [node for one in run.units for node in one.inner if isinstance(node, Run)]
+        runs += [node for unit in run.units for node in unit.inner if isinstance(node, Run)]
     return Prepared(nodes, states, known=match, missing=missing)
 
 

@@ -16,7 +16,7 @@ from dragoman.model.shards.reader import ShardReader
 from dragoman.model.shards.verify import verify_once
 from dragoman.pipelines import entries
 from dragoman.pipelines.cluster.embedded_ray import AT_IMPORT
-from dragoman.pipelines.loaders.pairs import ChunkOrder, LaneLoader
+from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.settings import LoaderConfig
 from tests.pipelines.processes import finish, kill_tree, reached, start_verb, steps, wait_for
 from tests.pipelines.ray_cluster import RayCluster
@@ -189,7 +189,7 @@ def damage_first_chunk_of_rank_1(shards: Path) -> Path:
     """In place, at the file's old time: whoever has read it before takes it for read. The damaged file."""
     reader = ShardReader(shards, "train")
     loader = LaneLoader(reader, LoaderConfig(lanes=2, batch_tokens=512), seed=1, rank=1, world=2)
-    shard, chunk = reader.places[ChunkOrder(reader.chunks, 1).window(0, 1, loader.windows)[0]]
+    shard, chunk = reader.places[loader.chunks_of(0, 1)[0]]
     file = shards / reader.entries[shard].name
     times = file.stat().st_atime_ns, file.stat().st_mtime_ns
     with file.open("r+b") as stream:

@@ -56,12 +56,13 @@ class JudgingTask:
 def judge(each: Sequence[Judged], clean: Path, folder: Path, scores: Path, cluster: ClusterConfig) -> None:
     """Writes the rules that each training pair fails into `folder`, once; nothing without rules of single pairs."""
     tasks = []
-    for one in each:
-        if one.blocks and set(one.rules) & set(JUDGED):
+    for judged in each:
+        if judged.blocks and set(judged.rules) & set(JUDGED):
             folder.mkdir(exist_ok=True)
-            fitted = fit(one, clean, folder)
+            fitted = fit(judged, clean, folder)
             tasks += [
-                JudgingTask(block, clean, folder, scores, fitted, one.config, one.languages) for block in one.blocks
+                JudgingTask(block, clean, folder, scores, fitted, judged.config, judged.languages)
+                for block in judged.blocks
             ]
     from dragoman.pipelines.cluster.map import all_of  # it loads torch
 

@@ -110,7 +110,7 @@ def dual_scores(forward: "Scorer", backward: "Scorer", source: Sequence[str], ta
         part = slice(first, first + AT_ONCE)
         ahead = forward.score(source[part], target[part], too_long="truncate")
         back = backward.score(target[part], source[part], too_long="truncate")
-        nats = -np.array([[one.mean for one in scores] for scores in (ahead, back)])  # (2, n)
+        nats = -np.array([[score.mean for score in scores] for scores in (ahead, back)])  # (2, n)
         found[part] = np.exp(-(abs(nats[0] - nats[1]) + nats.mean(0)))
     return found
 

@@ -82,7 +82,9 @@ def _cut(share: float) -> str:
 
 def changes(manifest: Manifest) -> list[str]:
     """Returns a warning for each kind of change in CHANGED that cleaning made to a split."""
-    counts = {(one["split"], one["source"]): one["changed"] for one in manifest.sources}  # a source has several files
+    counts = {
+        (source["split"], source["source"]): source["changed"] for source in manifest.sources
+    }  # a source has several files
     totals: Counter[tuple[str, str]] = Counter()
     for (split, _), changed in counts.items():
         totals.update({(split, kind): changed.get(kind, 0) for kind in CHANGED})

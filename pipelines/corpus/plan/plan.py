@@ -265,7 +265,7 @@ def _drop_near_duplicates(blocks: Sequence[Block], alike: Sequence[Judged], clea
             first += len(found)
 
     repeated: list[tuple[int, int]] = []
-    for languages in dict.fromkeys(one.languages for one in alike):
+    for languages in dict.fromkeys(judged.languages for judged in alike):
         repeated += near_duplicates(pairs(languages), len(codes), scratch / "near_duplicates")
     codes[[gone for gone, _ in repeated]] = code("train", NEAR)
     codes.flush()

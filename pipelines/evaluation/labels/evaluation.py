@@ -148,7 +148,7 @@ class LabelEvaluation:
             "task": self.task,
             "scores": self.scores,
             "calibration": self.bins,
-            "mistakes": [vars(one) for one in self.mistakes],
+            "mistakes": [vars(mistake) for mistake in self.mistakes],
             "texts": len(self.texts),
             "seconds": round(self.seconds, 3),
             "bundle": self.bundle,
@@ -269,6 +269,6 @@ def report(evaluation: LabelEvaluation) -> str:
     told = plural(len(evaluation.texts), "text") + (f", {plural(units, 'word')}" if evaluation.task == "tags" else "")
     speed = len(evaluation.texts) / max(evaluation.seconds, 1e-9)
     lines = [f"{evaluation.language} {evaluation.split}: {told}, {speed:,.0f} texts/s", scores]
-    for one in evaluation.mistakes:
-        lines.append(f"  {one.truth}, guessed {one.guess} ({one.score:.3f}): {excerpt(one.text)}")
+    for mistake in evaluation.mistakes:
+        lines.append(f"  {mistake.truth}, guessed {mistake.guess} ({mistake.score:.3f}): {excerpt(mistake.text)}")
     return "\n".join(lines)

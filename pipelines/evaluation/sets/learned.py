@@ -51,7 +51,7 @@ def open_folder(key: str, path: Path, model_type: str, **options: Any) -> Metric
     except (OSError, ValueError) as problem:
         told = str(problem).strip().splitlines()[0]
         raise UserError(f"{key}: {path}: {CONFIG} and tokenizer cannot be read ({told})") from None
-    hashes = [file_sha256(one) for one in files.weight_files()]
+    hashes = [file_sha256(file) for file in files.weight_files()]
     digest = hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
     network = AutoModel.from_config(config, dtype=torch.float32, **options)
     return MetricFolder(files, config, tokenizer, network, weights, digest[:12])

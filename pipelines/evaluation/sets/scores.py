@@ -138,11 +138,14 @@ def tables(found: Sequence[SetScores]) -> str:
     metrics = list(found[0].scores)
     labels = [LABELS[metric] for metric in metrics]
     head = ["set", "sentences", "references", *labels]
-    rows = [[one.name, f"{one.sentences:,}", one.references, *_cells(one.scores)] for one in found]
+    rows = [
+        [set_scores.name, f"{set_scores.sentences:,}", set_scores.references, *_cells(set_scores.scores)]
+        for set_scores in found
+    ]
     parts = ["\n".join(columns([head, *rows], right=True))]
     for title, groups in (
-        ("domain", [(one.name, each) for one in found for each in one.domains]),
-        ("length", [(one.name, each) for one in found for each in one.lengths]),
+        ("domain", [(set_scores.name, each) for set_scores in found for each in set_scores.domains]),
+        ("length", [(set_scores.name, each) for set_scores in found for each in set_scores.lengths]),
     ):
         if groups:
             rows = [[f"{name} {each.name}", f"{each.sentences:,}", *_cells(each.scores)] for name, each in groups]
@@ -160,7 +163,7 @@ def _signatures(found: Sequence[SetScores], metrics: Sequence[str]) -> list[str]
     lines = []
     for metric in metrics:
         sets: dict[str, list[str]] = {}
-        for one in found:
-            sets.setdefault(one.signatures[metric], []).append(one.name)
+        for set_scores in found:
+            sets.setdefault(set_scores.signatures[metric], []).append(set_scores.name)
         lines += [f"{LABELS[metric]}|{signature} ({', '.join(names)})" for signature, names in sets.items()]
     return lines

@@ -74,7 +74,9 @@ def _read_msr(path: Path) -> dict[str, list[Question]]:
 def question_rows(embeddings: Embeddings, questions: Sequence[Question], restrict: int) -> Rows:
     """Returns the rows of each question's four words, (n, 4); -1 for unknown words or those beyond the restriction."""
     limit = embeddings.limit(restrict)
-    found = [[-1 if row is None or row >= limit else row for row in map(embeddings.find, one)] for one in questions]
+    found = [
+        [-1 if row is None or row >= limit else row for row in map(embeddings.find, question)] for question in questions
+    ]
     return np.array(found, np.int64).reshape(-1, 4)
 
 

@@ -78,9 +78,18 @@ def restrict_to_shared_words(every: Sequence[Embeddings]) -> list[Embeddings]:
     if not words:
         raise UserError("the word vectors have no word in common; were they trained on the same language?")
     found = []
-    for one in every:
-        rows = np.array([one.rows[word] for word in words])
-        found.append(Embeddings(words, one.counts[rows], one.vectors[rows], one.weights[rows], one.texts, one.language))
+    for embeddings in every:
+        rows = np.array([embeddings.rows[word] for word in words])
+        found.append(
+            Embeddings(
+                words,
+                embeddings.counts[rows],
+                embeddings.vectors[rows],
+                embeddings.weights[rows],
+                embeddings.texts,
+                embeddings.language,
+            )
+        )
     return found
 
 

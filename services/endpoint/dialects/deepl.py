@@ -99,9 +99,9 @@ async def glossary_of(endpoint: Endpoint, key: Key, asked: PairRequest) -> Gloss
         HTTPException: 404, one is not there, or has not the languages.
     """
     terms: dict[str, str] = {}
-    for one in asked.glossaries:
+    for glossary in asked.glossaries:
         try:
-            found = await use_glossaries(endpoint, key, "terms", one, asked.source_lang, asked.target_lang)
+            found = await use_glossaries(endpoint, key, "terms", glossary, asked.source_lang, asked.target_lang)
         except GlossaryNotFoundError as problem:
             raise HTTPException(404, str(problem)) from None
         terms = found | terms

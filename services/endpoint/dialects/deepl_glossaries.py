@@ -262,7 +262,7 @@ def record_v3(glossary: Glossary) -> dict[str, Any]:
     return {
         "glossary_id": glossary.id,
         "name": glossary.name,
-        "dictionaries": [dictionary_record(one) for one in dictionaries],
+        "dictionaries": [dictionary_record(dictionary) for dictionary in dictionaries],
         "creation_time": glossary.created,
     }
 

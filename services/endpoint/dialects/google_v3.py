@@ -92,7 +92,7 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
             terms = await terms_of(call, asked)
             config = {"glossaryConfig": asked.glossaryConfig}
             with_terms, _ = await records(TextOptions(format=plain.format, glossary=Glossary(terms) if terms else None))
-            body["glossaryTranslations"] = [{**one, **config} for one in with_terms]
+            body["glossaryTranslations"] = [{**term, **config} for term in with_terms]
         return as_json(body, headers=headers)
 
     async def terms_of(call: Call, asked: TranslationRequest) -> dict[str, str]:

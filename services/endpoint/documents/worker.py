@@ -198,8 +198,8 @@ class _Replies:
             await asyncio.to_thread(endpoint.memory.look)
             self.known = endpoint.memory.all(source, job.target, job.owner)
         models = [
-            {"source": one.source, "target": one.target, "marks_capitals": one.marks_capitals}
-            for one in self.route.models
+            {"source": model.source, "target": model.target, "marks_capitals": model.marks_capitals}
+            for model in self.route.models
         ]
         return {"models": models, "longest": endpoint.longest, "known": self.known is not None}
 

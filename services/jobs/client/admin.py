@@ -99,10 +99,10 @@ def retention(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     found = service.retention(**rules)
     rows: list[Sequence[object]] = [("JOB", "OWNER", "STATE", "SINCE", "SIZE", "RUN")]
     rows += [
-        (one["id"], one["owner"], one["state"], table.clock(one["changed"]), f"{one['bytes'] / 1e6:.1f} MB", one["run"])
-        for one in found["jobs"]
+        (job["id"], job["owner"], job["state"], table.clock(job["changed"]), f"{job['bytes'] / 1e6:.1f} MB", job["run"])
+        for job in found["jobs"]
     ]
-    size = sum(one["bytes"] for one in found["jobs"])
+    size = sum(job["bytes"] for job in found["jobs"])
     told = [f"{found['total']} jobs would be deleted; those above have {size / 1e6:.1f} MB"]
     told += [f"{count} stay: {reason}" for reason, count in found["stay"].items()]
     told.append("rules: " + " ".join(f"service.keep.{key}={value}" for key, value in found["rules"].items()))
@@ -246,7 +246,7 @@ def _show_one(service: JobClient, name: str) -> None:
         ("group", found["group"] or "none"),
     ]
     rows: list[Sequence[object]] = [("MEMBER", "ROLE", "BY")]
-    rows += [(one["owner"], one["role"], "group" if one["by_group"] else "-") for one in found["members"]]
+    rows += [(member["owner"], member["role"], "group" if member["by_group"] else "-") for member in found["members"]]
     showing.show([found], lambda: f"{table.table(facts)}\n\n{table.table(rows)}")
 
 

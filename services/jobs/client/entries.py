@@ -64,7 +64,9 @@ def main(argv: Sequence[str]) -> int:
                 return sign_in.VERBS[verb](client, root.paths["root"], rest)
             if saved is not None:
                 command = verbs.submitted(rest)[0]
-                return special.save(client, saved, command, [one for one in words if one != command and _is_kept(one)])
+                return special.save(
+                    client, saved, command, [word for word in words if word != command and _is_kept(word)]
+                )
             return verbs.VERBS[verb](root.jobs, client, rest)
 
     def check(_: Root) -> int:

@@ -118,7 +118,7 @@ def take(option: str, words: Sequence[str]) -> tuple[str | None, list[str]]:
 
 def submission(service: JobClient, name: str, words: Sequence[str]) -> list[str]:
     """Returns the verb and the words of a preset, or of a job with that id, changed by `words`."""
-    presets = {one["name"]: one for one in service.presets()}
+    presets = {preset["name"]: preset for preset in service.presets()}
     if name in presets:
         verb, first = presets[name]["verb"], presets[name]["words"]
     else:

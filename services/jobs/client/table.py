@@ -100,9 +100,9 @@ def detail(job: Mapping[str, Any]) -> str:
         ("ran for", duration(job["spent"] + (time.time() - job["started"] if job["started"] else 0))),
     ]
     facts += [
-        (f"idle on {one['machine']}", f"{plural(one['idle'], 'GPU')}, since {clock(one['idle_since'])}")
-        for one in used["machines"]
-        if one["idle"] and job["state"] == "running"
+        (f"idle on {machine['machine']}", f"{plural(machine['idle'], 'GPU')}, since {clock(machine['idle_since'])}")
+        for machine in used["machines"]
+        if machine["idle"] and job["state"] == "running"
     ]
     parts = [table(facts)]
     if job.get("plan"):
@@ -111,23 +111,29 @@ def detail(job: Mapping[str, Any]) -> str:
         rows: list[Sequence[object]] = [
             ("ATTEMPT", "WORKERS", "STARTED", "TOOK", "OUTCOME", "CAUSE", "LOST TOKENS", "START-UP")
         ]
-        for one in job["attempts"]:
-            took = duration(one["ended"] - (one["started"] or one["decided"])) if one["ended"] else "-"
-            startup = duration(one["startup"]) if one["startup"] else "-"
-            outcome = (one["outcome"] or "runs", one["cause"] or "-", one["lost_tokens"] or "-", startup)
-            rows.append((one["number"], one["workers"], clock(one["started"]), took, *outcome))
+        for attempt in job["attempts"]:
+            took = duration(attempt["ended"] - (attempt["started"] or attempt["decided"])) if attempt["ended"] else "-"
+            startup = duration(attempt["startup"]) if attempt["startup"] else "-"
+            outcome = (attempt["outcome"] or "runs", attempt["cause"] or "-", attempt["lost_tokens"] or "-", startup)
+            rows.append((attempt["number"], attempt["workers"], clock(attempt["started"]), took, *outcome))
         parts.append(table(rows))
     if used["machines"]:
         parts.append(table(usage_rows(used)))
     if job["notices"]:
         told: list[Sequence[object]] = [("TOLD", "OF", "WHEN", "TRIES", "ERROR")]
         told += [
-            (one["target"], one["event"], clock(one["sent"]), one["tries"], one["error"]) for one in job["notices"]
+            (notice["target"], notice["event"], clock(notice["sent"]), notice["tries"], notice["error"])
+            for notice in job["notices"]
         ]
         parts.append(table(told))
     changes = [
-        (clock(one["at"]), one["actor"], (state := one["after"] or one["action"]), reason_beyond(state, one["reason"]))
-        for one in job["changes"]
+        (
+            clock(change["at"]),
+            change["actor"],
+            (state := change["after"] or change["action"]),
+            reason_beyond(state, change["reason"]),
+        )
+        for change in job["changes"]
     ]
     return "\n\n".join([*parts, table([("WHEN", "BY", "STATE", "WHY"), *changes])])
 
@@ -135,11 +141,11 @@ def detail(job: Mapping[str, Any]) -> str:
 def usage_rows(found: Mapping[str, Any]) -> list[Sequence[object]]:
     """Returns what the newest attempt uses: a row for each measure and machine."""
     rows: list[Sequence[object]] = [(f"USE OF ATTEMPT {found['attempt']}", "MACHINE", "LAST", "MEAN", "MOST")]
-    for one in found["machines"]:
+    for machine in found["machines"]:
         for name, measure in MEASURES.items():
-            if curve := one["curves"].get(name):
+            if curve := machine["curves"].get(name):
                 values = (curve[-1][1], _mean(curve), max(value for _, value in curve))
-                rows.append((measure.label, one["machine"], *map(measure.shown, values)))
+                rows.append((measure.label, machine["machine"], *map(measure.shown, values)))
     return rows
 
 
@@ -178,8 +184,8 @@ def why(found: Mapping[str, Any]) -> str:
     if found["holders"]:
         rows: list[Sequence[object]] = [("HELD BY", "OWNER", str(found["resource"] or "-"), "ENDS BETWEEN", "AND")]
         rows += [
-            (one["job"], one["owner"], f"{one['amount']:g}" if one["amount"] else "-", *ends(one))
-            for one in found["holders"]
+            (holder["job"], holder["owner"], f"{holder['amount']:g}" if holder["amount"] else "-", *ends(holder))
+            for holder in found["holders"]
         ]
         lines.append(table(rows))
     if found["earliest"] is not None:

@@ -231,7 +231,7 @@ class KueueExecutor:
 
     def observe(self, starts: Sequence[Start]) -> dict[str, Observation]:
         found = self.api.get(self._jobs, labelSelector=f"{SERVICE}={self.config.service}") or {}
-        jobs = {str(one["metadata"]["name"]): one for one in found.get("items", [])}
+        jobs = {str(item["metadata"]["name"]): item for item in found.get("items", [])}
         workloads = self._by_job()
         return {start.id: _observed(jobs.get(start.id), workloads.get(start.id)) for start in starts}
 
@@ -269,9 +269,9 @@ class KueueExecutor:
         """Returns Kueue's Workloads by the RayJob that each belongs to."""
         found = self.api.get(self._workloads) or {}
         return {
-            str(owner["name"]): one
-            for one in found.get("items", [])
-            for owner in one["metadata"].get("ownerReferences", [])
+            str(owner["name"]): item
+            for item in found.get("items", [])
+            for owner in item["metadata"].get("ownerReferences", [])
             if owner.get("kind") == "RayJob"
         }
 
@@ -297,7 +297,7 @@ def _waits(workload: dict[str, Any] | None) -> str:
     """Returns Kueue's newest message on a Workload that does not run yet."""
     if workload is None:
         return "Kueue has not seen it yet"
-    conditions = {one["type"]: one for one in (workload.get("status") or {}).get("conditions", [])}
+    conditions = {condition["type"]: condition for condition in (workload.get("status") or {}).get("conditions", [])}
     for kind, wanted in (
         ("Evicted", "True"),
         ("QuotaReserved", "False"),

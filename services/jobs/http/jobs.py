@@ -59,8 +59,8 @@ def job(here: Here, person: Viewer, id: Id) -> schemas.JobDetail:
     found = here.operations.job(person, id)
     detail: schemas.JobDetail = {
         **columns(found, JobHistory),  # type: ignore[typeddict-item]  # named by it
-        "notices": [schemas.NoticeView.of(one) for one in here.ledger.notices(id)],
-        "attempts": [schemas.AttemptView.model_validate(one) for one in here.ledger.attempts(id)],
+        "notices": [schemas.NoticeView.of(notice) for notice in here.ledger.notices(id)],
+        "attempts": [schemas.AttemptView.model_validate(attempt) for attempt in here.ledger.attempts(id)],
         "changes": here.operations.changes(person, id),
     }
     detail["why"] = here.operations.waits_for([detail]).get(id, "")

@@ -152,7 +152,7 @@ def leave(here: Here, person: Submitter, project: ProjectName, owner: Name) -> N
 def owned(here: Here, person: Viewer) -> list[schemas.ModelView]:
     """Returns the owners of registered models, people or projects; only an admin sees all of them."""
     names = here.loop.intake.ownership.names.all()
-    return [schemas.ModelView.model_validate(one) for one in names if person.sees(one.owner)]
+    return [schemas.ModelView.model_validate(name) for name in names if person.sees(name.owner)]
 
 
 @router.put("/models/{name}", status_code=204)
@@ -208,4 +208,4 @@ def audit(here: Here, person: Viewer, asked: Annotated[schemas.AuditQuery, Query
     """Returns changes that were asked for and refusals, newest first; of everybody only for an admin."""
     found = here.operations.audit_rows(person, asked, asked.cursor, asked.limit)
     more = found[-1].id if len(found) == asked.limit else None
-    return schemas.AuditPage(rows=[schemas.AuditView.model_validate(one) for one in found], next=more)
+    return schemas.AuditPage(rows=[schemas.AuditView.model_validate(row) for row in found], next=more)

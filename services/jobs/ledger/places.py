@@ -59,7 +59,7 @@ class Places:
             if use in ("cache", "record"):
                 granted["write" if use == "cache" else use].append(path)
                 if use == "record":  # the same shards made again continue the record
-                    granted["write"] += [one for one in _records(path) if _is_theirs(known, one, names, free)]
+                    granted["write"] += [record for record in _records(path) if _is_theirs(known, record, names, free)]
                 continue
             theirs = names if use in ("write", "all") else readable
             others = [one for one in known if one.owner not in theirs and _touch(one.path, path)]
@@ -123,7 +123,7 @@ def _records(folder: str) -> list[str]:
 
 def _is_theirs(known: Sequence[Place], path: str, names: set[str], free: bool) -> bool:
     """Returns True if `path` is an owner's of `names`, or has no owner and everybody is `free` to change it."""
-    owners = {one.owner for one in known if PurePosixPath(path).is_relative_to(one.path)}
+    owners = {place.owner for place in known if PurePosixPath(path).is_relative_to(place.path)}
     return bool(names & owners) or (free and not owners)
 
 

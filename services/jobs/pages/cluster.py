@@ -95,29 +95,29 @@ def _holding(job: Job, person: Person, index: int) -> Holding:
 
 
 def _held(name: str, holdings: Sequence[Holding]) -> float:
-    return sum(one.cpus if name == "CPU" else one.gpus for one in holdings)
+    return sum(holding.cpus if name == "CPU" else holding.gpus for holding in holdings)
 
 
 def _resource(name: str, total: float, holdings: Sequence[Holding]) -> Resource:
     """Returns a bar of the existing resources; if more is held (a node has gone), of the held ones."""
     used = _held(name, holdings)
     scale, place, parts = EDGE / (max(total, used) or 1.0), 0.0, []
-    for one in holdings:
-        amount = one.cpus if name == "CPU" else one.gpus
+    for holding in holdings:
+        amount = holding.cpus if name == "CPU" else holding.gpus
         if amount:
-            label = f"{one.job.id}: {amount:g}" if one.visible else f"{OTHERS}: {amount:g}"
-            parts.append(Part(round(place, 1), round(max(1.0, amount * scale - 3), 1), one.colour, label))
+            label = f"{holding.job.id}: {amount:g}" if holding.visible else f"{OTHERS}: {amount:g}"
+            parts.append(Part(round(place, 1), round(max(1.0, amount * scale - 3), 1), holding.colour, label))
             place += amount * scale
     return Resource(name, total, used, parts)
 
 
 def _shares(holdings: Sequence[Holding], quotas: dict[str, Bounds], person: Person) -> list[Share]:
-    owners = sorted({one.job.account for one in holdings} | quotas.keys())
+    owners = sorted({holding.job.account for holding in holdings} | quotas.keys())
     found = []
     for owner in owners:
         if not person.sees(owner):
             continue
-        mine = [one for one in holdings if one.job.account == owner]
+        mine = [holding for holding in holdings if holding.job.account == owner]
         cpus, gpus, most = quotas.get(owner, (None, None, None))
         found.append(Share(owner, _held("CPU", mine), _held("GPU", mine), cpus, gpus, len(mine), most))
     return found

@@ -89,7 +89,7 @@ def overview(site: Site, person: Person, name: str, beside: str = "") -> dict[st
     used = read_use(site.home, name, job.attempt)
     journals = {str(plan.get("run") or job.id): journal}
     trainings = _others(site, person, job) if job.verb == "train" else []
-    other = next((one for one in trainings if one.id == beside), None)
+    other = next((training for training in trainings if training.id == beside), None)
     if other is not None:
         journals[f"{title(other)} ({other.id})"] = site.journals.read((other.plan or {}).get("run_dir"))
     drawn = charts(journals) if job.verb == "train" else []
@@ -103,16 +103,16 @@ def overview(site: Site, person: Person, name: str, beside: str = "") -> dict[st
         "progress": _progress(job, plan, journal.last),
         "charts": drawn,
         "beside": beside,
-        "others": [(one.id, title(one)) for one in trainings],
+        "others": [(training.id, title(training)) for training in trainings],
         "links": links,
         "notes": notes,
         "may": _may(person, job),
         "command": command(job),
         "error": site.operations.error(job),
-        "notices": [NoticeView.of(one) for one in site.operations.ledger.notices(name)],
+        "notices": [NoticeView.of(notice) for notice in site.operations.ledger.notices(name)],
         "told": [shown(target) for target in site.operations.targets(job)],
         "idle": site.operations.idle(job),
-        "lost": sum(one.lost_seconds for one in attempts),
+        "lost": sum(attempt.lost_seconds for attempt in attempts),
         "promise": _promise(job, plan, attempts),
         "usage": use_charts(used, JOB_CHARTS),
         "machines": list(used),
@@ -135,8 +135,8 @@ def champion_job(site: Site, job: Job) -> str:
         model = site.tracking.model(job.model)
     except ServiceError:
         return ""
-    champions = [one for one in model.versions if "champion" in one.aliases] if model else []
-    return next((one.tags.get("dragoman.job", "") for one in champions), "")
+    champions = [version for version in model.versions if "champion" in version.aliases] if model else []
+    return next((champion.tags.get("dragoman.job", "") for champion in champions), "")
 
 
 def _promise(job: Job, plan: dict[str, Any], attempts: Sequence[Attempt]) -> Promise | None:
@@ -229,10 +229,10 @@ def _bars(job: Job, attempts: Sequence[Attempt], now: float) -> list[Bar]:
     last = job.changed if job.state in ENDED else now
     wide = max(last - first, 1.0)
     bars = []
-    for one in shown:
-        start = (one.decided - first) / wide * EDGE
-        end = ((one.ended or last) - first) / wide * EDGE
-        bars.append(Bar(one.number, round(start, 1), round(max(end - start, 4.0), 1), one.outcome or "running"))
+    for attempt in shown:
+        start = (attempt.decided - first) / wide * EDGE
+        end = ((attempt.ended or last) - first) / wide * EDGE
+        bars.append(Bar(attempt.number, round(start, 1), round(max(end - start, 4.0), 1), attempt.outcome or "running"))
     return bars
 
 

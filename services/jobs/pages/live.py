@@ -35,7 +35,7 @@ class Place:
 def last_place(request: Request, after: str) -> Place:
     """Reads the position from the id of the browser's last event, or from the page itself."""
     numbers = (request.headers.get("last-event-id") or after).split(":")[1:]
-    if len(numbers) == 2 and all(one.isdecimal() and len(one) < 16 for one in numbers):
+    if len(numbers) == 2 and all(number.isdecimal() and len(number) < 16 for number in numbers):
         return Place(max(1, int(numbers[0])), int(numbers[1]))
     return Place()
 

@@ -74,7 +74,7 @@ def _table(content: bytes) -> tuple[list[str], list[list[str]]]:
         return [], []
     if not isinstance(found, Mapping) or not all(isinstance(found.get(key), list) for key in ("columns", "data")):
         return [], []
-    columns = [str(one)[:LONGEST] for one in found["columns"][:MOST_COLUMNS]]
+    columns = [str(column)[:LONGEST] for column in found["columns"][:MOST_COLUMNS]]
     rows = [one for one in found["data"][:MOST_SAMPLES] if isinstance(one, list) and len(one) >= len(columns)]
     return columns, [[str(cell)[:LONGEST] for cell in row[: len(columns)]] for row in rows]
 
@@ -144,7 +144,7 @@ def sees_texts(site: Site, person: Person, model: Model) -> bool:
 
 def _chosen(model: Model, number: str) -> Version | None:
     wanted = number or model.aliases.get("champion", "")
-    found = next((one for one in model.versions if one.number == wanted), None)
+    found = next((version for version in model.versions if version.number == wanted), None)
     return found or (None if number or not model.versions else model.versions[0])
 
 
@@ -161,7 +161,7 @@ def _links(site: Site, version: Version) -> list[Link]:
 
 def _jobs_of(site: Site, person: Person, versions: Sequence[Version]) -> dict[str, str]:
     """Returns version -> the job that made it, empty if the user may not see it."""
-    named = {one.number: one.tags.get("dragoman.job", "") for one in versions}
+    named = {version.number: version.tags.get("dragoman.job", "") for version in versions}
     with site.operations.ledger.database.read() as session:
         query = select(Job.id, Job.owner, Job.project).where(Job.id.in_(set(named.values())))
         seen = {str(row.id) for row in session.execute(query) if person.sees_job(row)}
@@ -215,7 +215,7 @@ def ask_endpoint(site: Site) -> Answering:
         trouble = f"the endpoint answers {answer.status_code}{f': {error}' if error else ''}"
     others = (told.get(key) for key in ("vectors", "encoder", "labels", "guesser"))
     several: Any = told.get("models") if isinstance(told.get("models"), list) else []
-    every = [told.get("model"), *several, *(one.get("model") for one in others if isinstance(one, dict))]
+    every = [told.get("model"), *several, *(other.get("model") for other in others if isinstance(other, dict))]
     loaded = [one for one in every if isinstance(one, dict) and one.get("name") and one.get("loaded", True)]
     vectors = told.get("vectors")
     models = {"translation": told.get("model"), "vectors": vectors.get("model") if isinstance(vectors, dict) else None}
@@ -259,7 +259,7 @@ def _cards(router: APIRouter, site: Site) -> None:
     def every(request: Request) -> Response:
         visitor = site.visitor(request)
         try:
-            found, problem = [shown(visitor.person, one) for one in site.tracking.models()], ""
+            found, problem = [shown(visitor.person, model) for model in site.tracking.models()], ""
         except ServiceError as wrong:
             found, problem = [], str(wrong)
         served = {str(one.get("name")): str(one.get("version")) for one in serving(site).values()}

@@ -239,5 +239,5 @@ def _csv(site: Site, person: Person, asked: schemas.AuditQuery) -> Iterator[str]
     yield csv_lines([HEAD])
     before = None
     while found := site.operations.audit_rows(person, asked, before, AT_ONCE):
-        yield csv_lines([(iso(one.at), *(getattr(one, name) for name in HEAD[1:])) for one in found])
+        yield csv_lines([(iso(row.at), *(getattr(row, name) for name in HEAD[1:])) for row in found])
         before = found[-1].id

@@ -59,7 +59,7 @@ def _words(folder: Folder) -> str:
 
 def _makers(site: Site, person: Person, folders: list[Folder]) -> dict[str, Job]:
     """Returns name -> the newest job that wrote the folder, of those that the user may see."""
-    names = {f"{MADE}{one.path}": one.name for one in folders}
+    names = {f"{MADE}{folder.path}": folder.name for folder in folders}
     newest = select(func.max(Job.seq)).where(Job.verb == "shard", Job.run.in_(names)).group_by(Job.run)
     found = site.operations.ledger.database.all(select(Job).where(Job.seq.in_(newest)))
     return {names[job.run]: job for job in found if person.sees_job(job)}

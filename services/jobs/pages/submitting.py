@@ -171,7 +171,7 @@ def form(site: Site, filled: Filled) -> tuple[dict[str, Any], Filled]:
 
 def rows(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns all fields of a form."""
-    return [*asked["groups"], *asked["general"], *(row for one in asked["sections"] for row in one["fields"])]
+    return [*asked["groups"], *asked["general"], *(row for section in asked["sections"] for row in section["fields"])]
 
 
 def overrides(asked: Mapping[str, Any], filled: Filled) -> list[str]:

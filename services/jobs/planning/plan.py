@@ -118,7 +118,9 @@ def _elastic(verb: str, words: Sequence[str]) -> tuple[int, int, list[str]]:
 def _claims(verb: str, values: Mapping[str, Any], places: Sequence[Mapping[str, str]], home: Path) -> str:
     """Returns the real path that only one job may write at a time; empty for commands that write nothing lasting, or
     guard it themselves."""
-    path = next((one["path"] for one in places if one["use"] == "write" and one["key"] == CLAIMS.get(verb)), None)
+    path = next(
+        (place["path"] for place in places if place["use"] == "write" and place["key"] == CLAIMS.get(verb)), None
+    )
     if path is None:
         return ""
     if verb == "train":

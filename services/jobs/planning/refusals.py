@@ -122,7 +122,7 @@ class Areas:
 
     def _secret_inodes(self) -> Iterator[tuple[int, int]]:
         folders = [self.home / name for name in CLOSED[:2]]
-        for path in (*itertools.chain.from_iterable(one.rglob("*") for one in folders), *self.secrets):
+        for path in (*itertools.chain.from_iterable(folder.rglob("*") for folder in folders), *self.secrets):
             try:
                 found = path.stat()
             except OSError:

@@ -132,9 +132,9 @@ class Fit:
 def _cells(points: Sequence[Point]) -> dict[str, list[Cell]]:
     """Returns shape -> its measurements."""
     values: dict[tuple[str, tuple[float, ...], str, int], list[float]] = {}
-    for one in points:
-        if one.y > 0:
-            values.setdefault((one.shape, one.x, one.group, one.workers), []).append(log(one.y))
+    for point in points:
+        if point.y > 0:
+            values.setdefault((point.shape, point.x, point.group, point.workers), []).append(log(point.y))
     found: dict[str, list[Cell]] = {}
     for (shape, x, group, workers), logs in values.items():
         mean = sum(logs) / len(logs)

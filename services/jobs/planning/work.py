@@ -99,7 +99,7 @@ def _trained(network: Network, config: Any, train: Mapping[str, Any]) -> int:
         return network.parameter_count() - size(train["freeze"])
     whole = {*lora["whole"], *(["output"] if hasattr(config, "head") else [])}
     parts = [part for part in lora["parts"] or ("encoder", "decoder") if part in names and part not in whole]
-    layers = products(network, config.architecture, parts, [one for one in lora["targets"] if one in PRODUCTS])
+    layers = products(network, config.architecture, parts, [target for target in lora["targets"] if target in PRODUCTS])
     return size(whole) + int(lora["rank"]) * sum(one.in_features + one.out_features for _, one in layers)
 
 

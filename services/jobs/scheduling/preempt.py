@@ -27,8 +27,10 @@ def choose_victims(
     that have not run for `preempt_after` seconds beyond their start-up are taken only if the others are not enough, and
     then none is asked before all of them have.
     """
-    going = _in_order([one for one in active if one.state in (State.YIELDING, State.STOPPING)], now)
-    lower = [one for one in active if one.priority < job.priority and one.yields and one.state == State.RUNNING]
+    going = _in_order([entry for entry in active if entry.state in (State.YIELDING, State.STOPPING)], now)
+    lower = [
+        entry for entry in active if entry.priority < job.priority and entry.yields and entry.state == State.RUNNING
+    ]
     ripe = [one for one in lower if one.ripe(preempt_after) <= now]
     chosen = _fewest(job, [*going, *_in_order(ripe, now)], room, placed)
     if not chosen and len(ripe) < len(lower):
@@ -40,7 +42,7 @@ def choose_victims(
 
 
 def _in_order(jobs: Sequence[Entry], now: float) -> list[Entry]:
-    return sorted(jobs, key=lambda one: (one.priority, one.loss(now), -one.started, one.id))
+    return sorted(jobs, key=lambda job: (job.priority, job.loss(now), -job.started, job.id))
 
 
 def _fewest(job: Entry, candidates: Sequence[Entry], room: Room, placed: Mapping[str, Placed]) -> list[Entry]:
@@ -51,11 +53,11 @@ def _fewest(job: Entry, candidates: Sequence[Entry], room: Room, placed: Mapping
         return free.holds(needs.cpus, needs.gpus, smallest) >= smallest
 
     free, chosen = room.copy(), list[Entry]()
-    for one in candidates:
+    for candidate in candidates:
         if enough(free):
             break
-        free.give(placed[one.id])
-        chosen.append(one)
+        free.give(placed[candidate.id])
+        chosen.append(candidate)
     if not enough(free):
         return []
     for one in reversed(list(chosen)):  # spare those that lose most first

@@ -270,7 +270,9 @@ class Attempts:
 
     def _incarnation(self, job: Job) -> str | None:
         """Returns the life of the cluster that the running attempt belongs to."""
-        return next((one.incarnation for one in self.ledger.attempts(job.id) if one.number == job.attempt), None)
+        return next(
+            (attempt.incarnation for attempt in self.ledger.attempts(job.id) if attempt.number == job.attempt), None
+        )
 
     def _same_cluster(self, job: Job) -> bool:
         """Returns True if the attempt's cluster still lives; called only where that matters."""

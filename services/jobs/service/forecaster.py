@@ -115,7 +115,7 @@ def _starts(
 ) -> dict[str, float]:
     """Returns each job's first start if every job runs for `seconds`, as far as the time limit allows."""
     simulation, until = Simulation(jobs, quotas, capacity, now, seconds, rules), time.monotonic() + BUDGET
-    wanted = {one.id for one in jobs if one.state == State.WAITING}
+    wanted = {job.id for job in jobs if job.state == State.WAITING}
     while time.monotonic() < until:
         simulation.step()
         if wanted <= simulation.first.keys():

@@ -228,7 +228,7 @@ class Intake:
         in a folder of the project."""
         try:
             plan = self._planned(owner, account, verb, words, gpus, early, admin)
-            own = next(filter(None, (self._own(one, account, words, True) for one in plan.get("places", ()))), "")
+            own = next(filter(None, (self._own(place, account, words, True) for place in plan.get("places", ()))), "")
         except TakenError as taken:
             own = self._own(taken.place, account, words, False)
             if not own:

@@ -302,7 +302,7 @@ class Operations:
             UnknownJobError: there is no such job, or the person may not see it.
         """
         self.job(person, name)
-        return [schemas.ChangeView.shown(one, person) for one in self.ledger.changes(job=name, limit=10_000)]
+        return [schemas.ChangeView.shown(change, person) for change in self.ledger.changes(job=name, limit=10_000)]
 
     def log(self, person: Person, name: str, attempt: int, offset: int, limit: int) -> tuple[bytes, int]:
         """Returns a piece of an attempt's log, and the attempt's number; 0 if there is none yet.

@@ -134,7 +134,7 @@ class Retention:
             used: list[PurePosixPath] = []
             for after, plan in session.execute(select(Job.after, Job.plan).where(Job.state.in_(sorted(UNENDED)))):
                 names |= set(after)
-                used += [PurePosixPath(one["path"]) for one in (plan or {}).get("places", ())]
+                used += [PurePosixPath(place["path"]) for place in (plan or {}).get("places", ())]
         return names, used
 
     def _judge(
@@ -197,7 +197,7 @@ class Retention:
 
 def summary(found: Sequence[Due]) -> dict[str, int]:
     """Returns reason -> number of the jobs that stay in spite of the rules."""
-    return dict(Counter(one.stays for one in found if one.stays))
+    return dict(Counter(due.stays for due in found if due.stays))
 
 
 def bytes_in(folder: Path) -> int:

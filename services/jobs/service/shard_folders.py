@@ -196,7 +196,7 @@ def _summary_of(path: Path, manifest: Manifest) -> Summary:
         languages=manifest.languages,
         kind=manifest.kind,
         tokenizer=str(manifest.tokenizer.get("type", "")),
-        vocabularies=[int(one.get("vocabulary", 0)) for one in manifest.tokenizer.get("files", [])],
+        vocabularies=[int(file.get("vocabulary", 0)) for file in manifest.tokenizer.get("files", [])],
         records={name: split.records for name, split in splits.items()},
         tokens=sum(split.source_tokens + split.target_tokens for split in splits.values()),
         bytes=sum(entry.bytes for split in splits.values() for entry in split.shards),

@@ -45,7 +45,7 @@ class Sharing:
         with self.ledger.database.read() as session:
             row = session.execute(select(*sums, *counts).where(Job.project == project.name, active | queued)).one()
             models = session.scalars(select(Model.name).where(Model.owner == account).order_by(Model.name)).all()
-        members = [schemas.MemberView.model_validate(one) for one in self.projects.members(project.name)]
+        members = [schemas.MemberView.model_validate(member) for member in self.projects.members(project.name)]
         quota = dict(zip(("cpus", "gpus", "jobs"), self.access.quotas().get(account, (None,) * 3), strict=True))
         held = dict(zip(("held_cpus", "held_gpus", "running", "waiting"), (one or 0 for one in row), strict=True))
         about = {"name": project.name, "group": project.issuer_group, "created": project.created}

@@ -106,7 +106,7 @@ class Tracking:
     def models(self) -> list[Model]:
         """Returns all registered models, without their versions."""
         found = self._get("registered-models/search", max_results=MOST).get("registered_models", [])
-        return [_model(row, [_version(one) for one in row.get("latest_versions", [])]) for row in found]
+        return [_model(row, [_version(version) for version in row.get("latest_versions", [])]) for row in found]
 
     def model(self, name: str) -> Model | None:
         """Returns a model with its versions; None if there is none of that name."""
@@ -116,14 +116,17 @@ class Tracking:
         query = "name='" + name.replace("'", "''") + "'"
         found = self._get("model-versions/search", filter=query, max_results=MOST).get("model_versions", [])
         aliases = _aliases(row)
-        versions = [_version(one, tuple(key for key, to in aliases.items() if to == one["version"])) for one in found]
-        return _model(row, sorted(versions, key=lambda one: -int(one.number)))
+        versions = [
+            _version(version, tuple(key for key, to in aliases.items() if to == version["version"]))
+            for version in found
+        ]
+        return _model(row, sorted(versions, key=lambda version: -int(version.number)))
 
     def versions_with(self, tag: str, value: str, most: int) -> list[Version]:
         """Returns the newest versions of all models whose tag has this value. Raises ServiceError as `models` does."""
         query = f"tags.`{tag}` = '" + value.replace("'", "''") + "'"
         asked = {"filter": query, "max_results": most, "order_by": "creation_timestamp DESC"}
-        return [_version(one) for one in self._get("model-versions/search", **asked).get("model_versions", [])]
+        return [_version(version) for version in self._get("model-versions/search", **asked).get("model_versions", [])]
 
     @property
     def home(self) -> str:
@@ -156,7 +159,7 @@ class Tracking:
     def artifacts(self, run_id: str, folder: str = "") -> set[str]:
         """Returns the paths of a run's artifacts in a folder. Raises ServiceError as `models` does."""
         asked = {"run_id": run_id, **({"path": folder} if folder else {})}
-        return {str(one.get("path")) for one in self._get("artifacts/list", **asked).get("files", [])}
+        return {str(file.get("path")) for file in self._get("artifacts/list", **asked).get("files", [])}
 
     def artifact(self, run_id: str, path: str, most: int) -> bytes | None:
         """Returns the content of a run's artifact; None if there is none, or it has more than `most` bytes."""
@@ -211,11 +214,11 @@ class Tracking:
 
 
 def _aliases(row: dict[str, Any]) -> dict[str, str]:
-    return {one["alias"]: str(one["version"]) for one in row.get("aliases", [])}
+    return {alias["alias"]: str(alias["version"]) for alias in row.get("aliases", [])}
 
 
 def _tags(row: dict[str, Any]) -> dict[str, str]:
-    return {one["key"]: str(one.get("value", "")) for one in row.get("tags", [])}
+    return {tag["key"]: str(tag.get("value", "")) for tag in row.get("tags", [])}
 
 
 def _model(row: dict[str, Any], versions: list[Version]) -> Model:
@@ -244,7 +247,7 @@ def _version(row: dict[str, Any], aliases: tuple[str, ...] = ()) -> Version:
         created=row.get("creation_timestamp", 0) / 1000,
         tags=tags,
         status=row.get("status", ""),
-        scores=tuple(sorted(_scores(tags), key=lambda one: (DRAWN.get(one.split, 9), one.split))),
+        scores=tuple(sorted(_scores(tags), key=lambda score: (DRAWN.get(score.split, 9), score.split))),
     )
 
 

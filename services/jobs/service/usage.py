@@ -85,7 +85,7 @@ def _read(path: Path, *_: int) -> Use:
     """Returns the use that a file tells of; the numbers say whether it has changed."""
     points = read_points(path)
     curves = {name: list(_curve(points, name)) for name in MEASURES}
-    total = {name: max((one[name] for one in points if name in one), default=0.0) for name in TOTALS}
+    total = {name: max((point[name] for point in points if name in point), default=0.0) for name in TOTALS}
     last = points[-1] if points else {"at": 0.0}
     idle = (int(last.get("idle", 0)), last.get("idle_since"))
     return Use({name: curve for name, curve in curves.items() if curve}, total, last["at"], *idle)
@@ -93,9 +93,9 @@ def _read(path: Path, *_: int) -> Use:
 
 def _curve(points: Sequence[Point], name: str) -> Iterable[tuple[float, float]]:
     """Yields the values; of what is counted, the amount a second since the point before."""
-    known = [one for one in points if name in one]
+    known = [point for point in points if name in point]
     if name not in COUNTED:
-        yield from ((one["at"], one[name]) for one in known)
+        yield from ((point["at"], point[name]) for point in known)
         return
     for before, one in pairwise(known):
         yield one["at"], max(0.0, one[name] - before[name]) / (one["at"] - before["at"])

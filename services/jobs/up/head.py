@@ -22,16 +22,16 @@ def main(argv: Sequence[str]) -> int:
         ctypes.CDLL(None).prctl(ADOPT, 1, 0, 0, 0)
     code = subprocess.run([sys.executable, "-m", "ray.scripts.scripts", "start", *argv], check=False).returncode
     parts = psutil.Process().children()
-    while not code and all(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in parts):
+    while not code and all(part.is_running() and part.status() != psutil.STATUS_ZOMBIE for part in parts):
         time.sleep(LOOK)
-        while any(one.status() == psutil.STATUS_ZOMBIE for one in _others(parts)):
+        while any(other.status() == psutil.STATUS_ZOMBIE for other in _others(parts)):
             os.waitpid(-1, os.WNOHANG)
     return code or 1
 
 
 def _others(parts: Sequence[psutil.Process]) -> list[psutil.Process]:
     """Returns the children that came later: workers whose raylet has gone."""
-    return [one for one in psutil.Process().children() if one not in parts]
+    return [child for child in psutil.Process().children() if child not in parts]
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def _close(path: Path) -> None:
 
 def enter_tokens(access: Access, files: dict[str, str]) -> None:
     """Enters the tokens of `service.tokens`, the admin's first; each is named after its role."""
-    for role in sorted(files, key=lambda one: (one != "admin", one)):
+    for role in sorted(files, key=lambda file: (file != "admin", file)):
         if role not in ROLES:
             raise UserError(f"service.tokens.{role}: no role. Choices: {', '.join(ROLES)}")
         access.enter(f"{FROM_FILE}{role}", role, read_secret(f"service.tokens.{role}", files[role]), "up")

@@ -28,13 +28,15 @@ class Archive:
         members = self.zip.infolist()
         if len(members) > MOST_MEMBERS:
             raise DocumentError(f"{len(members):,} members in the zip archive; at most {MOST_MEMBERS:,} are allowed")
-        if (size := sum(one.file_size for one in members)) > MOST_BYTES:
+        if (size := sum(member.file_size for member in members)) > MOST_BYTES:
             raise DocumentError(f"{size:,} bytes when unpacked; at most {MOST_BYTES:,} are allowed")
-        if any(one.compress_type not in METHODS for one in members):  # others are unpacked whole, whatever they say
+        if any(
+            member.compress_type not in METHODS for member in members
+        ):  # others are unpacked whole, whatever they say
             raise DocumentError("a compression of the zip archive is not supported; save it anew, with deflate")
-        if any(one.flag_bits & 1 for one in members):
+        if any(member.flag_bits & 1 for member in members):
             raise DocumentError("encrypted: save it without a password")
-        if len({one.filename for one in members}) < len(members):
+        if len({member.filename for member in members}) < len(members):
             raise DocumentError("a member of the zip archive is there twice")
 
     @property

@@ -43,8 +43,8 @@ def read_epub(content: bytes) -> Document:
         elif kind == NCX and name not in trees:
             trees[name] = read_xml(archive.read(name), name)
             titles += trees[name].iter(NCX_TEXT)
-    titles = [one for one in titles if has_letter(one.text or "")]
-    passages += [Passage(one.text) for one in titles]
+    titles = [title for title in titles if has_letter(title.text or "")]
+    passages += [Passage(title.text) for title in titles]
     return Document(passages, partial(_write, archive, trees, pages, titles), notes)
 
 

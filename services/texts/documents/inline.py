@@ -44,18 +44,18 @@ def make_passage(items: Sequence[Inline]) -> tuple[Passage, dict[int, Thing | Gr
     known: dict[int, Thing | Group] = {}
 
     def write(some: Sequence[Inline]) -> Iterator[str]:
-        for one in some:
-            if isinstance(one, str):
-                yield escape(one, quote=False)
+        for inline in some:
+            if isinstance(inline, str):
+                yield escape(inline, quote=False)
                 continue
             number = len(known) + 1
-            known[number] = one
-            if isinstance(one, Group):
+            known[number] = inline
+            if isinstance(inline, Group):
                 yield f"<g-{number}>"
-                yield from write(one.inside)
+                yield from write(inline.inside)
                 yield f"</g-{number}>"
             else:
-                yield f'<br class="x-{number}"/>' if one.border else f"<x-{number}/>"
+                yield f'<br class="x-{number}"/>' if inline.border else f"<x-{number}/>"
 
     return Passage("".join(write(items)), HTML), known
 
@@ -95,7 +95,8 @@ def rebuild(text: str, known: dict[int, Thing | Group]) -> list[Inline] | None:
 def holds_text(items: Sequence[Inline]) -> bool:
     """Returns True if there is something to translate in a paragraph."""
     return any(
-        has_letter(one) if isinstance(one, str) else isinstance(one, Group) and holds_text(one.inside) for one in items
+        has_letter(item) if isinstance(item, str) else isinstance(item, Group) and holds_text(item.inside)
+        for item in items
     )
 
 

@@ -143,8 +143,8 @@ class _Reader:
         return found
 
     def _field(self, items: list[Inline]) -> Inline:
-        kinds = [self._field_kind(one) for one in items]
-        if kinds.count("separate") == 1 and "HYPERLINK" in "".join(_text_of(one) for one in items):
+        kinds = [self._field_kind(item) for item in items]
+        if kinds.count("separate") == 1 and "HYPERLINK" in "".join(_text_of(item) for item in items):
             place = kinds.index("separate")
             inside = items[place + 1 : -1]
             return Group(FieldEnds(items[: place + 1], items[-1:]), inside)
@@ -174,7 +174,7 @@ def main_format(items: Sequence[Inline]) -> Format | None:
     for item in items:
         if isinstance(item, Group) and isinstance(item.what, Format):
             letters[item.what] += sum(len(one) for one in item.inside if isinstance(one, str))
-    return max(letters, key=lambda one: letters[one], default=None)
+    return max(letters, key=lambda letter: letters[letter], default=None)
 
 
 def without(items: Sequence[Inline], bases: dict[int, Format | None], depth: int = 0) -> list[Inline]:
@@ -284,7 +284,11 @@ def _main_part(archive: Archive, main: str) -> str:
     named = [name for name in archive.names if re.fullmatch(rf"{main}\d*\.xml", name)]
     if RELATIONS in archive.names:
         relations = read_xml(archive.read(RELATIONS), RELATIONS).getroot()
-        targets = [str(one.get("Target")) for one in relations if str(one.get("Type")).endswith("/officeDocument")]
+        targets = [
+            str(relation.get("Target"))
+            for relation in relations
+            if str(relation.get("Type")).endswith("/officeDocument")
+        ]
         folder = main.partition("/")[0]
         named = [name for name in (target.lstrip("/") for target in targets) if name.startswith(folder)] or named
     if not named or named[0] not in archive.names:

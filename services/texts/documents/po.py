@@ -42,10 +42,10 @@ def read_po(content: bytes) -> Document:
     except (OSError, ValueError, IndexError, AttributeError) as problem:
         raise DocumentError(f"gettext: {problem}") from None
     entries = [one for one in catalogue if not one.obsolete and not one.translated() and not one.fuzzy]
-    entries = [one for one in entries if has_letter(one.msgid)]
+    entries = [entry for entry in entries if has_letter(entry.msgid)]
     passages = []
-    for one in entries:
-        passages += [Passage(one.msgid), *([Passage(one.msgid_plural)] if one.msgid_plural else [])]
+    for entry in entries:
+        passages += [Passage(entry.msgid), *([Passage(entry.msgid_plural)] if entry.msgid_plural else [])]
     return Document(passages, partial(_write, catalogue, entries, mark))
 
 
@@ -59,17 +59,17 @@ def _write(
 ) -> bytes:
     given = iter(texts)
     singular = _singular_forms(catalogue.metadata.get("Plural-Forms", ""))
-    for one in entries:
-        first = _as_source(one.msgid, next(given))
-        if one.msgid_plural:
-            more = _as_source(one.msgid_plural, next(given))
-            counted = _codes(one.msgid) == _codes(one.msgid_plural)  # it has the number too
-            one.msgstr_plural = {
+    for entry in entries:
+        first = _as_source(entry.msgid, next(given))
+        if entry.msgid_plural:
+            more = _as_source(entry.msgid_plural, next(given))
+            counted = _codes(entry.msgid) == _codes(entry.msgid_plural)  # it has the number too
+            entry.msgstr_plural = {
                 form: first if only or (at_one and counted and len(singular) > 1) else more
                 for form, at_one, only in singular
             }
         else:
-            one.msgstr = first
+            entry.msgstr = first
     if language and "Language" in catalogue.metadata and not catalogue.metadata["Language"]:
         catalogue.metadata["Language"] = language.replace("-", "_")
     kind = catalogue.metadata.get("Content-Type", "")

@@ -31,7 +31,7 @@ def read_plain(content: bytes) -> Document:
         else:
             passages[-1] += line
         blank = not line.strip()
-    return Document([Passage(one) for one in passages], partial(_write, mark))
+    return Document([Passage(passage) for passage in passages], partial(_write, mark))
 
 
 def _write(mark: str, texts: Sequence[str], _language: str) -> bytes:

@@ -25,8 +25,10 @@ def read_xliff(content: bytes) -> Document:
     if root.localname != "xliff" or root.namespace not in (*NAMESPACES, None):
         raise DocumentError("it is no XLIFF 1.1, 1.2 or 2.0: its root element is another one")
     space = f"{{{root.namespace}}}" if root.namespace else ""
-    segments = [one for one in _segments(tree, space) if has_letter("".join(one.find(f"{space}source").itertext()))]
-    passages = [Passage(_inner(_source_of(one, space)), OPTIONS) for one in segments]
+    segments = [
+        segment for segment in _segments(tree, space) if has_letter("".join(segment.find(f"{space}source").itertext()))
+    ]
+    passages = [Passage(_inner(_source_of(segment, space)), OPTIONS) for segment in segments]
     return Document(passages, partial(_write, tree, space, segments))
 
 
