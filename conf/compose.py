@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Literal, TypeVar, get_type_hints
 
 from dragoman.conf import endings, usual
 from dragoman.conf.again import remembered
@@ -53,7 +53,7 @@ CHATTY = ("alembic", "httpx")  # they log a line per plugin at import, or per re
 RAISE = "HYDRA_FULL_ERROR"  # if set, Hydra raises its errors; otherwise it prints them and exits
 PRINTED = {"all", "config"}  # pages of --info that ranges follow
 logger = logging.getLogger("dragoman")
-_rehearsing = ContextVar("rehearsing", default=False)
+_rehearsing: ContextVar[Literal["no", "composing", "checking"]] = ContextVar("rehearsing", default="no")
 
 
 def run(
@@ -73,7 +73,7 @@ def run(
     values. `further` returns the ranges of sections for which `root` has no types. `conf/options.py` has the options
     (`--cfg job`, `--multirun` ...).
     """
-    task = check if _rehearsing.get() else task
+    task = {"no": task, "composing": lambda _: None, "checking": check}[_rehearsing.get()]
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(logging.WARNING)
@@ -149,9 +149,9 @@ def run_section(
 
 
 @contextlib.contextmanager
-def rehearsal() -> Iterator[None]:
-    """Within the block a command reads its command line, composes, types and checks its configuration, then stops."""
-    before = _rehearsing.set(True)
+def rehearsal(checks: bool = True) -> Iterator[None]:
+    """Within the block a command reads its command line, composes, types and `checks` its configuration, then stops."""
+    before = _rehearsing.set("checking" if checks else "composing")
     try:
         yield
     finally:
@@ -160,7 +160,7 @@ def rehearsal() -> Iterator[None]:
 
 def is_rehearsal() -> bool:
     """Returns True within `rehearsal`: the command may be meant for another machine."""
-    return _rehearsing.get()
+    return _rehearsing.get() != "no"
 
 
 def values(overrides: Sequence[str], facts: Facts | None = None, options: Options | None = None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from dragoman.conf import compose
 from dragoman.conf.again import remembered
 from dragoman.conf.endings import BROKEN_PIPE, OK, close_output, end, run_process
 from dragoman.conf.groups import VARIABLE
@@ -63,7 +64,23 @@ def _dispatch(argv: list[str]) -> int:
     with remembered(rest):
         wanted, rest = take_json(name, with_own_settings(rest))
         with as_json(wanted):
-            return run_verb(name, with_home(name, rest))
+            return run_at_home(name, rest)
+
+
+def run_at_home(name: str, words: Sequence[str]) -> int:
+    """Runs a verb, with the words of the home's only shards or model; a mistake in its own words comes first.
+
+    Raises:
+        UserError: the home has several, or none.
+    """
+    try:
+        words = with_home(name, words)
+    except UserError:
+        with compose.rehearsal(checks=False):
+            if code := run_verb(name, words):
+                return code
+        raise
+    return run_verb(name, words)
 
 
 def with_own_settings(words: Sequence[str]) -> list[str]:

@@ -161,11 +161,10 @@ def _models(verb: str, _words: Sequence[str], home: Path) -> list[list[str]]:
     if names := [name for name in champions if name not in other]:
         kind_by_name = {model.registered: model.kind for model in fitting}
         return [_pointing(section, kind_by_name.get(name, ""), "model", f"models:/{name}@champion") for name in names]
-    if not fitting and not remote:
-        what = " or ".join(kinds)
+    if everything and not fitting and not remote:  # of an empty home the verb itself says what to do
         raise UserError(
-            f"no {what}{' ' if what else ''}model in {home}; `dragoman demo` trains one in minutes, `dragoman import` "
-            f"takes another's, and of your own data: {SHARD}, then dragoman train"
+            f"no {' or '.join(kinds)} model in {home}; `dragoman import` takes another's, and of your own data: "
+            f"{SHARD}, then dragoman train"
         )
     return [_pointing(section, model.kind, "bundle", model.run) for model in fitting]
 

@@ -84,7 +84,7 @@ WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code,
     ("train 'tracking.uri=${oc.env:NO_SUCH_VARIABLE}'", 2, "Environment variable 'NO_SUCH_VARIABLE' not found"),
     ("train pair=de_fr", 2, "pair=de_fr: must name two languages, source first, such as pair=de-fr"),
     ("train paths.root=", 2, "paths.root is empty; name a folder, or leave it out"),
-    ("train cluster.device=cuda", 2, "cluster.device=cuda: torch sees no GPU here"),
+    ("train corpus=phrasebook cluster.device=cuda", 2, "cluster.device=cuda: torch sees no GPU here"),
     # options
     ("train --cfg xyz", 2, "--cfg/-c: invalid choice: 'xyz'"),
     ("train --cfg job --package nosuch", 2, "--package: 'nosuch' is not known"),
@@ -102,7 +102,11 @@ WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code,
     ("train -m model=rnnx,gpt_tiny", 2, "model: 'rnnx' is not known"),
     ("train -m 'seed=glob(*)'", 2, "seed=glob(*): list the choices, seed=A,B"),
     # what is not there
-    ("train", 2, "no shards in HOME/shards/phrasebook-en-de-bpe; this makes them: dragoman shard"),
+    (
+        "train",
+        2,
+        "no shards in HOME/shards; make some: dragoman shard corpus=tsv pair=en-de corpus.train.file=PAIRS.tsv",
+    ),
     (
         "train pair=en-fr",
         2,

@@ -143,7 +143,7 @@ def test_files_of_another_kind_are_refused(tmp_path: Path, kind: Kind) -> None:
 
 def test_an_unknown_kind_names_the_choices(tmp_path: Path) -> None:
     (tmp_path / "x").touch()
-    with pytest.raises(UserError, match=r"'bpee'.*bpe, characters, labels, unigram, words"):
+    with pytest.raises(UserError, match=r"'bpee'.*bpe, characters, huggingface, labels, unigram, words"):
         load(tmp_path / "x", "bpee")
 
 

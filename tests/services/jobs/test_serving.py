@@ -43,7 +43,7 @@ def test_a_child_that_answers_late_is_told_and_waited_for(
 
 def test_jobs_are_let_into_the_mlflow_that_asks_for_a_login_and_not_into_the_one_that_ends(tmp_path: Path) -> None:
     """The MLflow of before still answers for a moment, and knows no users."""
-    answers = [404, 404, 404, 200, 200, 200]  # two of the old one; of the new one, which knows no such user yet, four
+    answers = [404, 404, *2 * [404, 200], 200, 200]  # two of the old one; of the new one, which knows neither user, six
     asked: list[str] = []
     done, ending = threading.Event(), threading.Event()
 
@@ -72,4 +72,4 @@ def test_jobs_are_let_into_the_mlflow_that_asks_for_a_login_and_not_into_the_one
         ending.set()
         server.shutdown()
         server.server_close()
-    assert asked == ["get", "create", "get", "create", "grant", "grant"]
+    assert asked == [*3 * ["get", "create"], "grant", "grant"]
