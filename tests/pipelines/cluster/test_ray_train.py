@@ -18,7 +18,7 @@ from dragoman.pipelines.settings import Backend, ClusterConfig
 SCRIPT = """
 import json, logging, os, pathlib, sys
 import psutil
-from dragoman.model.errors import UserError
+from dragoman.model.errors import ServiceError, UserError
 from dragoman.pipelines.cluster.ray_train import connect_ray, fit
 from dragoman.pipelines.settings import ClusterConfig
 
@@ -27,7 +27,7 @@ folder = pathlib.Path(sys.argv[1])
 def mistake(function, **changes):
     try:
         fit(function, str(folder), ClusterConfig(workers=2, device="cpu", **changes), folder / "ray", "run")
-    except UserError as problem:
+    except (UserError, ServiceError) as problem:
         return str(problem)
 
 def train(folder, ranks):
