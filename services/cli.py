@@ -6,7 +6,7 @@ passes them on to the processes and jobs that it starts.
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dragoman.conf import compose
 from dragoman.conf.again import remembered
@@ -24,12 +24,15 @@ from dragoman.services.verbs import VERBS, run_verb, take_json
 from dragoman.services.version import version
 
 
-def main(argv: Sequence[str]) -> int:
-    """Runs one command line and returns its exit code: 0, 1 failed, 2 a user's mistake, 69 unavailable, 130 or 143."""
+def main(argv: Sequence[str], planned: bool = False) -> int:
+    """Runs one command line and returns its exit code: 0, 1 failed, 2 a user's mistake, 69 unavailable, 130 or 143.
+
+    `planned`: a job's, whose words mean what they meant to the planner, whatever the home has by now.
+    """
     verb = argv[0] if argv and argv[0] in VERBS else ""
     try:
         with interruptible(), restore_environment(VARIABLE):
-            code = _dispatch(list(argv))
+            code = _dispatch(list(argv), run_verb if planned else run_at_home)
             if sys.stdout is not None:  # it is None after `>&-`
                 sys.stdout.flush()
     except BrokenPipeError:  # the reader (head, less) has gone: no message
@@ -45,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     return code
 
 
-def _dispatch(argv: list[str]) -> int:
+def _dispatch(argv: list[str], run: Callable[[str, Sequence[str]], int]) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(general_help(VERBS))
         return OK
@@ -64,7 +67,7 @@ def _dispatch(argv: list[str]) -> int:
     with remembered(rest):
         wanted, rest = take_json(name, with_own_settings(rest))
         with as_json(wanted):
-            return run_at_home(name, rest)
+            return run(name, rest)
 
 
 def run_at_home(name: str, words: Sequence[str]) -> int:

@@ -33,17 +33,9 @@ def fetch(address: str, cache: Path) -> Fetched:
     if match is None:
         raise UserError(f"{address}: must be hf://ORG/NAME or hf://ORG/NAME@REVISION")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
-    try:
-        from huggingface_hub import HfApi, snapshot_download
-        from huggingface_hub.errors import (
-            GatedRepoError,
-            HfHubHTTPError,
-            RepositoryNotFoundError,
-            RevisionNotFoundError,
-        )
-    except ImportError:
-        raise UserError(f"{address}: needs the package huggingface_hub: pip install 'dragoman[hub]'") from None
     from httpx2 import HTTPError
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
 
     endpoint = os.environ.get("HF_ENDPOINT")
     try:

@@ -36,13 +36,9 @@ class HuggingFaceTokenizer(Tokenizer):
     type: Stored = "huggingface"
 
     def __init__(self, data: bytes) -> None:
-        """Raises UserError without the package `tokenizers`, ValueError for bytes that are no tokenizer."""
-        try:
-            from tokenizers import Tokenizer as Library
-        except ImportError:
-            raise UserError(
-                "tokenizer.type=huggingface: needs the package tokenizers: pip install 'dragoman[hub]'"
-            ) from None
+        """Raises ValueError for bytes that are no tokenizer."""
+        from tokenizers import Tokenizer as Library
+
         try:
             self.library = Library.from_str(data.decode())
         except Exception as problem:  # the library raises no other type

@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
         keep_token(verb in SPREADING and ADDRESS in words)
         if landlock.version():
             confine(grant, tempfile.gettempdir())
-    code: int = importlib.import_module("dragoman.services.cli").main([verb, *words])
+    code: int = importlib.import_module("dragoman.services.cli").main([verb, *words], planned=True)
     return code
 
 

@@ -8,7 +8,9 @@ import pytest
 from dragoman.conf import compose
 from dragoman.model.errors import UserError
 from dragoman.pipelines.config import Config
+from dragoman.services import cli
 from dragoman.services.from_home import with_home
+from dragoman.services.jobs import confined
 
 
 @pytest.fixture
@@ -128,3 +130,15 @@ def test_a_rehearsed_command_is_left_as_it_is_because_another_home_may_be_meant(
     with compose.rehearsal():
         assert with_home("train", []) == []
         assert with_home("shard", []) == []
+
+
+def test_a_job_runs_the_words_that_were_planned(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its home may have got other shardings since."""
+    sharding(home, "mine-en-fr-bpe", "en-fr")
+    sharding(home, "mine-en-de-bpe", "en-de")
+    ran: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr(cli, "run_verb", lambda verb, words: ran.append((verb, list(words))) or compose.OK)
+    assert confined.main(["train", "train.max_steps=1"]) == compose.OK
+    assert confined.main(["shard"]) == compose.OK
+    assert ran == [("train", ["train.max_steps=1"]), ("shard", [])]
+    assert cli.main(["train", "train.max_steps=1"]) == compose.USER_MISTAKE

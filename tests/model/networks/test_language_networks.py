@@ -1,4 +1,4 @@
-"""What holds for every language model: steps, carried states, padding, order, gradients, and that it learns."""
+"""Every language model is the same in steps, carried states, padding, order and gradients, and learns."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What holds for every translation network: padding, order, caching, gradients, tables."""
+"""Every translation network keeps the rules of padding, order, caching, gradients and tables."""
 
 import pytest
 import torch
@@ -60,7 +60,7 @@ def test_a_state_can_be_copied_dropped_and_reordered(name: str) -> None:
 
 @every
 def test_a_sentence_alone_is_the_sentence_in_a_batch(name: str) -> None:
-    """Of wildly different lengths; the source of one token is the end of sentence alone."""
+    """Lengths differ wildly; the source of one token is the end of sentence alone."""
     ours, lengths = translation(name), (1, 19, 3, 17)
     together = sentences(*lengths)
     with torch.no_grad():

@@ -56,7 +56,7 @@ def learner(settings: Word2VecConfig, tokens: int = 8, **place: str) -> BatchedW
 
 
 def windows(settings: Word2VecConfig, draws: Draws) -> list[Window]:
-    """What each kept word of the draws predicts, and from what."""
+    """Returns the target of each kept word of the draws, and its inputs."""
     rows, records, radius = (getattr(draws, name).numpy() for name in ("rows", "records", "radius"))
     tree, found = HuffmanTree.of(COUNTS), []
     for at in range(settings.window, settings.window + draws.kept):

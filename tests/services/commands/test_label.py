@@ -85,7 +85,7 @@ def test_python_has_both(bundles: dict[str, Path]) -> None:
     assert [row[0].score for row in rows] == [  # type: ignore[union-attr]  # of several texts
         pytest.approx(row[0].score) for row in Labeller(load_label_bundle(bundles["classes"])).classify(LINES)
     ]
-    assert [row.label for row in rows[0]] == [row.label for row in classes.classify(LINES[0])]  # type: ignore[union-attr]
+    assert [row.label for row in rows[0]] == [row.label for row in classes.classify(LINES[0])]  # type: ignore[union-attr]  # of one
     assert [word.word for word in tags.tag(LINES[0])] == LINES[0].split()  # type: ignore[union-attr]  # of one text
     with pytest.raises(dragoman.DragomanError, match=r"gives tags: classify is not for it"):
         tags.classify("a dog")

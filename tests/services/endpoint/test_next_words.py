@@ -1,4 +1,4 @@
-"""What else a translation could say at a word: a prefix that is forced, and the words that may follow it."""
+"""A translation is forced to begin with a prefix, and the words that may follow it are offered."""
 
 import pytest
 

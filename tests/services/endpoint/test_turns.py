@@ -70,7 +70,7 @@ def line() -> Iterator[Line]:
     batcher.start()
     model = served(translator)
     queue = InferenceQueue("model", "Cannot translate text", lambda: model, batcher, timeout=30)
-    found = Line(Endpoint(queue, limits=Limits(characters=200, texts=9), models=only_model(queue)), translator, batcher)  # type: ignore[arg-type]
+    found = Line(Endpoint(queue, limits=Limits(characters=200, texts=9), models=only_model(queue)), translator, batcher)  # type: ignore[arg-type]  # a stand-in
     asking = batcher.ask
 
     async def counted(engine: LoadedModel, items: Sequence[str], *more: object) -> object:

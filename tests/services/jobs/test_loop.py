@@ -350,7 +350,7 @@ def begin(loop: Loop, job: Job) -> Job:
 
 
 def end_with(home: Path, job: Job, code: int) -> None:
-    """What a runner leaves whose command has ended."""
+    """Writes the record of a runner whose command has ended."""
     attempt = attempt_of(home, job.id, job.attempt)
     descriptor = attempt.hold()
     assert descriptor is not None

@@ -477,7 +477,7 @@ def test_a_known_translation_is_checked_too(kind: str, text: str, translation: s
     ],
 )
 def test_markup_comes_back_as_it_was_written(kind: str, text: str, wanted: str | None) -> None:
-    rebuilt = translate(text, XLIFF if kind == "xliff" else TextOptions(format=kind))  # type: ignore[arg-type]
+    rebuilt = translate(text, XLIFF if kind == "xliff" else TextOptions(format=kind))  # type: ignore[arg-type]  # literals
     assert rebuilt.report["complete"] and characters(rebuilt.text) == characters(wanted or text)
     assert wanted is None or rebuilt.text == wanted
 
