@@ -177,11 +177,11 @@ def find_input(config: Config) -> Input:
     scorers = find_scorers(corpus.clean.scores, [part.pair for part in parts] or [config.pair], config.bundle_dir)
     if scorers:
         corpus = dataclasses.replace(corpus, clean=dataclasses.replace(corpus.clean, scores=list(scorers.digests)))
-    config = dataclasses.replace(config, corpus=settle_auto_cut(corpus, sources))
     given = find_tokenizer(config.tokenizer, languages, config.paths.local, config.bundle_dir)
     if given:
         check_pieces(given.pair.source, all_tags(parts), f"tokenizer.same_as={config.tokenizer.same_as}")
         config = dataclasses.replace(config, tokenizer=given.settings)
+    config = dataclasses.replace(config, corpus=settle_auto_cut(corpus, sources, config.tokenizer.type))
     values = identity(
         dataclasses.replace(config.corpus, format=form),
         config.tokenizer,
