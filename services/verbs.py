@@ -46,7 +46,7 @@ VERBS: dict[str, Verb] = {
     ),
     "import": _verb(
         "dragoman.pipelines.import_model",
-        "make a bundle of another program's model: BERT, GPT-2, Llama, BART, Marian, NLLB, T5, vectors",
+        "bundle another's model: BERT, GPT-2, Llama, BART, Marian, NLLB, T5, vectors",
         "imports registry",
         "FOLDER|hf://ORG/NAME|FILE",
     ),

@@ -7,10 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from dragoman.pipelines.cluster.ray_train import connect, map_tasks
+from dragoman.model.confinement import confine_worker
+from dragoman.model.errors import UserError
+from dragoman.model.usage.recorder import start_recorder
+from dragoman.pipelines.cluster.connection import connect, connect_ray
 from dragoman.pipelines.settings import ClusterConfig
 
 Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
 # With fewer lines the work is done before our own Ray would have started (about 6 s).
@@ -55,3 +59,47 @@ def all_of(
             said = time.monotonic()
             logger.info(f"{label}: {len(results):,} of {len(tasks):,}")
     return results
+
+
+def map_tasks(
+    function: Callable[[Any], Result],
+    arguments: Sequence[Argument],
+    config: ClusterConfig,
+    load: Callable[[Argument], Any] = lambda argument: argument,
+) -> Iterator[Result]:
+    """Yields `function` of each argument as results come, at most `config.most` at a time, in any order.
+
+    The functions must be pure and top-level: they run in other processes, and again elsewhere if a node is lost. A
+    task's own exception is raised here unchanged. `load` is called here when it is an argument's turn.
+    """
+    if config.backend == "local" or (config.most <= 1 and config.address is None):
+        yield from (function(load(argument)) for argument in arguments)
+        return
+    with connect_ray(config):
+        import ray
+
+        task = ray.remote(num_cpus=config.cpus_per_worker, max_retries=config.max_failures)(_as_task(function))
+        waiting = list(reversed(arguments))
+        running: list[Any] = []
+        while waiting or running:
+            while waiting and len(running) < config.most:
+                running.append(task.remote(load(waiting.pop())))
+            done, running = ray.wait(running, num_returns=1)
+            try:
+                result = ray.get(done[0])
+            except ray.exceptions.RayTaskError as problem:
+                if isinstance(problem.cause, UserError | OSError):
+                    raise problem.cause from None  # with its own message and errno, not a remote traceback
+                raise problem.as_instanceof_cause() from None
+            yield result
+
+
+def _as_task(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
+    """Returns a plain function, as Ray requires; its worker opens no more files than the job may."""
+
+    def call(argument: Any) -> Result:
+        start_recorder()  # a thread from before stays free to write the job's files
+        confine_worker()
+        return function(argument)
+
+    return call

@@ -92,6 +92,17 @@ class Planner:
             self._fields[key] = _read(line, "fields")["fields"]
         return self._fields[key]
 
+    def own_words(self, verb: str, words: Sequence[str], visible: Sequence[str], owner: str) -> list[str]:
+        """Returns the words of the home's only shards, of those in the `visible` folders: see `from_home.own_words`.
+
+        Raises:
+            UserError: there are several, or none.
+            ServiceError, PlanFaultError: as `plan`.
+        """
+        where = {"roots": self.roots, "secrets": []}
+        line = self._ask({"verb": verb, "words": list(words), "visible": list(visible), **where}, owner)
+        return list(_read(line, "own")["own"])
+
     def prepare(self) -> None:
         """Starts a process, so that the first question need not wait for loading."""
         self.pool.prepare()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.errors import UserError
+from dragoman.services.from_home import own_words
 from dragoman.services.jobs.planning.fields import fields
 from dragoman.services.jobs.planning.plan import make_plan
 from dragoman.services.jobs.planning.planner import Stamp
@@ -18,15 +19,20 @@ WHAT = "planning it, with settings that are too large,"
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    """Returns `{"plan": ..., "reads": stamps}`, `{"fields": ...}`, or `{"refused": reason, "places": ...}`."""
+    """Returns `{"plan": ..., "reads": stamps}`, `{"fields": ...}`, `{"own": words}`, or `{"refused": reason,
+    "places": ...}`."""
     if "fields" in question:
         return {"fields": fields(question["fields"], question["chosen"])}
     places: list[dict[str, str]] = []
     roots = [Path(root) for root in question["roots"]]
     reads: dict[str, Stamp] = {}
     secrets = [Path(secret) for secret in question["secrets"]]
-    asked = (question["verb"], question["words"], roots, question["gpus"], question["early"])
     try:
+        if "visible" in question:
+            visible = {*question["visible"]}
+            own = own_words(question["verb"], question["words"], roots[0], lambda folder: str(folder) in visible)
+            return {"own": own}
+        asked = (question["verb"], question["words"], roots, question["gpus"], question["early"])
         return {"plan": make_plan(*asked, reads, secrets, places), "reads": reads}
     except UserError as problem:
         return {"refused": str(problem), "places": places}

@@ -1,6 +1,7 @@
 """Intake: turns a submitted job into a waiting one, with its plan, its needs of the cluster and its expected time."""
 
 import logging
+import os
 import re
 import threading
 import time
@@ -15,10 +16,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dragoman.model.errors import UserError, is_infrastructure, reason
 from dragoman.model.plural import plural
+from dragoman.services.from_home import is_open
+from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
 from dragoman.services.jobs.ledger.own_tokens import Rights
 from dragoman.services.jobs.ledger.places import Places, TakenError
-from dragoman.services.jobs.ledger.projects import Projects
+from dragoman.services.jobs.ledger.projects import Projects, memberships
 from dragoman.services.jobs.ledger.tables import PROJECT, Job, Measurement, account_of
 from dragoman.services.jobs.planning.estimate import Estimate, estimate
 from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
@@ -128,6 +131,7 @@ class Intake:
         if project:
             self.projects.check_member(project, owner, admin)
         account = account_of(owner, project)
+        words = [*self._own_words(owner, verb, words, early), *words]
         gpus = sum(node.gpus for node in capacity.nodes) if capacity else 0.0
         plan = self._asked(owner, account, verb, words, gpus, early, admin)
         free = not any(WORKERS.match(word) for word in words)
@@ -154,6 +158,26 @@ class Intake:
         if deadline is not None:
             plan["choices"] = self._in_time(plan, deadline - self.ledger.now())
         return plan
+
+    def _own_words(self, owner: str, verb: str, words: Sequence[str], early: bool) -> list[str]:
+        """Returns the words of the only shards that `owner` may read, for a command that does not say which."""
+        if verb == "shard" or not is_open(verb, words):
+            return []
+        if early:
+            raise UserError(
+                f"{verb}: it comes after another job; say which shards: the words corpus=..., corpus.name=... and "
+                f"pair=... of that job"
+            )
+        home = Path(self.planner.roots[0])
+        folders = [str(folder) for name in ("shards", "runs") for folder in (home / name).glob("*")]
+        with self.ledger.database.read() as session:
+            person = Person(owner, "submitter", projects=memberships(session, owner)[0])
+        hidden = self.places.hidden(person, [os.path.realpath(folder) for folder in folders])
+        visible = [folder for folder in folders if os.path.realpath(folder) not in hidden]
+        try:
+            return self.planner.own_words(verb, words, visible, owner)
+        except RefusedPlanError as problem:
+            raise UserError(as_jobs(str(problem))) from None
 
     def measured(self) -> list[Measurement]:
         """Returns this cluster's measurements, newest first."""
