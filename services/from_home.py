@@ -50,11 +50,7 @@ class Model(NamedTuple):
 
 
 def with_home(verb: str, words: Sequence[str]) -> list[str]:
-    """Returns the words, with those of the home's only shards or model behind a text if they name none themselves.
-
-    Raises:
-        UserError: the home has several, whose words are listed, or none.
-    """
+    """Returns the words, with those of `own_words` behind a text. Raises UserError as that does."""
     home = Path(os.environ.get("DRAGOMAN_HOME") or "artifacts")
     own = [] if compose.is_rehearsal() else own_words(verb, words, home)
     if own:
@@ -66,10 +62,7 @@ def with_home(verb: str, words: Sequence[str]) -> list[str]:
 def own_words(
     verb: str, words: Sequence[str], home: Path, visible: Callable[[Path], bool] = lambda _: True
 ) -> list[str]:
-    """Returns the words of the home's only shards or model; empty if `words` name theirs, or are mistaken.
-
-    Args:
-        visible: whether a folder of shards or of a run may be seen.
+    """Returns the words of the home's only shards or model, of those that are `visible`; empty if `words` name theirs.
 
     Raises:
         UserError: the home has several, whose words are listed, or none.
@@ -80,9 +73,8 @@ def own_words(
         raise UserError(f"name a corpus: {SHARD}; {BUILT_IN}")
     found = _models(verb, home) if verb in OF_MODELS else _shardings(verb, words, home, visible)
     if len(found) > 1:
-        texts = _texts(words)
-        settings = words[len(texts) :]
-        lines = [f"  dragoman {verb} {shlex.join([*texts, *own, *settings])}" for own in found[:MOST]]
+        first = len(texts := _texts(words))
+        lines = [f"  dragoman {verb} {shlex.join([*texts, *own, *words[first:]])}" for own in found[:MOST]]
         what = "models" if verb in OF_MODELS else "shardings" if found[0][-1][:5] != "name=" else "runs"
         raise UserError("\n".join([f"the home has {len(found)} {what}; say which:", *lines]))
     return found[0] if found else []

@@ -50,7 +50,7 @@ def verb_help(name: str, verb: VerbRow, whole: bool = False) -> str:
     """Returns the page of `dragoman VERB --help`, one screen: an example, the usage, choices and keys; `whole`: of
     `--help-all`, with default values and their comments."""
     usage = f"usage: dragoman {name} {verb.usage}{' [--json]' if verb.json else ''}"
-    parts = [f"dragoman {name}: {verb.help}", "", f"    dragoman {name} {EXAMPLES[name]}".rstrip(), ""]
+    parts = [f"dragoman {name}: {verb.help}", "", f"    dragoman {name} {EXAMPLES.get(name, '')}".rstrip(), ""]
     parts += textwrap.wrap(usage, WIDTH, subsequent_indent=" " * 12, break_on_hyphens=False)
     end = ["", "A key is set as SECTION.KEY=VALUE, a choice as SECTION=CHOICE."]
     if not whole and verb.sections:

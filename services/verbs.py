@@ -214,15 +214,7 @@ VERBS: dict[str, Verb] = {
     ),
     "demo": _verb("dragoman.services.commands.demo", "run everything on the built-in corpus, in minutes"),
 }
-TEXT_FIRST = {
-    "translate",
-    "generate",
-    "next",
-    "fill",
-    "classify",
-    "tag",
-    "embed",
-}  # commands that take a text on the command line
+TEXT_FIRST = {*["translate", "generate", "next", "fill", "classify", "tag", "embed"]}  # they take a text
 # Modules of several commands: they get the command's name.
 SHARED_MODULES = {
     "dragoman.services.commands.backup",

@@ -18,7 +18,7 @@ from dragoman.model.device import KERNELS, pick_device, use_cores
 from dragoman.model.errors import ServiceError, UserError, is_infrastructure
 from dragoman.model.usage.recorder import start_recorder
 from dragoman.pipelines.cluster import actors
-from dragoman.pipelines.cluster.connection import connect_ray
+from dragoman.pipelines.cluster.map import connect_ray
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.settings import ClusterConfig
 

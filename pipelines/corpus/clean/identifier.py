@@ -1,4 +1,4 @@
-"""py3langid's model, loaded when a text's language is asked for."""
+"""py3langid's model."""
 
 from functools import cache
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @cache
 def identifier() -> Any:
-    """Returns the model, loaded once: half a second, and 74 MB."""
+    """Returns the model, loaded when it is first needed: half a second, and 74 MB."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -19,13 +19,9 @@ logger = logging.getLogger(__name__)
 
 
 def settle_auto_cut(config: CorpusConfig, sources: Sequence[Source], tokenizer: str) -> CorpusConfig:
-    """Keeps `auto` where it means a cut; makes it 0 if there are held-out files, a set fraction, or word vectors' text.
-
-    Args:
-        tokenizer: `tokenizer.type`.
-    """
-    cut = config.cut
-    vectors = config.format == "text" and tokenizer in WHOLE_WORDS
+    """Keeps `auto` where it means a cut; makes it 0 if there are held-out files, a set fraction, or word vectors' text
+    (by `tokenizer.type`)."""
+    cut, vectors = config.cut, config.format == "text" and tokenizer in WHOLE_WORDS
     if not vectors and all(source.split == "train" for source in sources) and cut.valid == cut.test == "auto":
         return config
     return replace(config, cut=replace(cut, valid=cut.share("valid"), test=cut.share("test")))

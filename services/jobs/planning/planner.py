@@ -57,9 +57,9 @@ class Planner:
         self._plans: OrderedDict[str, tuple[str, dict[str, Stamp]]] = OrderedDict()  # question -> answer, files read
 
     def plan(
-        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, owner: str = ""
+        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, owner: str = "", *visible: str
     ) -> dict[str, Any]:
-        """Returns the plan of a submission by `owner`.
+        """Returns the plan of a submission by `owner`; with `visible` folders, on the only shards in them.
 
         Raises:
             UserError: it is refused, or planning it takes too much computing or memory.
@@ -67,7 +67,7 @@ class Planner:
             PlanFaultError: the planner failed.
         """
         where = {"roots": self.roots, "secrets": self.secrets}
-        question = {"verb": verb, "words": list(words), **where, "gpus": gpus, "early": early}
+        question = {"verb": verb, "words": list(words), **where, "gpus": gpus, "early": early, "visible": visible}
         asked = json.dumps(question)
         with self._lock:
             line = self._recall(asked)
@@ -91,17 +91,6 @@ class Planner:
             line = self._ask({"fields": verb, "chosen": dict(chosen)})
             self._fields[key] = _read(line, "fields")["fields"]
         return self._fields[key]
-
-    def own_words(self, verb: str, words: Sequence[str], visible: Sequence[str], owner: str) -> list[str]:
-        """Returns the words of the home's only shards, of those in the `visible` folders: see `from_home.own_words`.
-
-        Raises:
-            UserError: there are several, or none.
-            ServiceError, PlanFaultError: as `plan`.
-        """
-        where = {"roots": self.roots, "secrets": []}
-        line = self._ask({"verb": verb, "words": list(words), "visible": list(visible), **where}, owner)
-        return list(_read(line, "own")["own"])
 
     def prepare(self) -> None:
         """Starts a process, so that the first question need not wait for loading."""

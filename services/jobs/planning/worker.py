@@ -19,20 +19,18 @@ WHAT = "planning it, with settings that are too large,"
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    """Returns `{"plan": ..., "reads": stamps}`, `{"fields": ...}`, `{"own": words}`, or `{"refused": reason,
-    "places": ...}`."""
+    """Returns `{"plan": ..., "reads": stamps}`, `{"fields": ...}`, or `{"refused": reason, "places": ...}`."""
     if "fields" in question:
         return {"fields": fields(question["fields"], question["chosen"])}
     places: list[dict[str, str]] = []
     roots = [Path(root) for root in question["roots"]]
     reads: dict[str, Stamp] = {}
     secrets = [Path(secret) for secret in question["secrets"]]
+    verb, words, visible = question["verb"], question["words"], {*question.get("visible", ())}
     try:
-        if "visible" in question:
-            visible = {*question["visible"]}
-            own = own_words(question["verb"], question["words"], roots[0], lambda folder: str(folder) in visible)
-            return {"own": own}
-        asked = (question["verb"], question["words"], roots, question["gpus"], question["early"])
+        if visible:
+            words = [*own_words(verb, words, roots[0], lambda folder: str(folder) in visible), *words]
+        asked = (verb, words, roots, question["gpus"], question["early"])
         return {"plan": make_plan(*asked, reads, secrets, places), "reads": reads}
     except UserError as problem:
         return {"refused": str(problem), "places": places}

@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -131,7 +131,6 @@ class Intake:
         if project:
             self.projects.check_member(project, owner, admin)
         account = account_of(owner, project)
-        words = [*self._own_words(owner, verb, words, early), *words]
         gpus = sum(node.gpus for node in capacity.nodes) if capacity else 0.0
         plan = self._asked(owner, account, verb, words, gpus, early, admin)
         free = not any(WORKERS.match(word) for word in words)
@@ -158,26 +157,6 @@ class Intake:
         if deadline is not None:
             plan["choices"] = self._in_time(plan, deadline - self.ledger.now())
         return plan
-
-    def _own_words(self, owner: str, verb: str, words: Sequence[str], early: bool) -> list[str]:
-        """Returns the words of the only shards that `owner` may read, for a command that does not say which."""
-        if verb == "shard" or not is_open(verb, words):
-            return []
-        if early:
-            raise UserError(
-                f"{verb}: it comes after another job; say which shards: the words corpus=..., corpus.name=... and "
-                f"pair=... of that job"
-            )
-        home = Path(self.planner.roots[0])
-        folders = [str(folder) for name in ("shards", "runs") for folder in (home / name).glob("*")]
-        with self.ledger.database.read() as session:
-            person = Person(owner, "submitter", projects=memberships(session, owner)[0])
-        hidden = self.places.hidden(person, [os.path.realpath(folder) for folder in folders])
-        visible = [folder for folder in folders if os.path.realpath(folder) not in hidden]
-        try:
-            return self.planner.own_words(verb, words, visible, owner)
-        except RefusedPlanError as problem:
-            raise UserError(as_jobs(str(problem))) from None
 
     def measured(self) -> list[Measurement]:
         """Returns this cluster's measurements, newest first."""
@@ -277,13 +256,26 @@ class Intake:
         self, owner: str, account: str, verb: str, words: Sequence[str], gpus: float, early: bool, admin: bool
     ) -> dict[str, Any]:
         """Returns the planner's answer, without what it says about another owner's files, even in a refusal."""
+        visible = self._visible(owner, verb, early) if verb != "shard" and is_open(verb, words) else ()
         try:
-            plan = self.planner.plan(verb, words, gpus, early, owner)
+            plan = self.planner.plan(verb, words, gpus, early, owner, *visible)
         except RefusedPlanError as problem:
             self.places.check(owner, problem.places, account, admin)
             raise UserError(as_jobs(str(problem))) from None
         self.places.check(owner, plan.get("places", ()), account, admin)
         return plan
+
+    def _visible(self, owner: str, verb: str, early: bool) -> Iterator[str]:
+        """Yields the folders of shards and runs that `owner` may read, for a command that does not say which."""
+        if early:
+            raise UserError(f"{verb}: it comes after another job; say which shards, with that job's corpus and pair")
+        home = Path(self.planner.roots[0])
+        folders = {os.path.realpath(path): str(path) for name in ("shards", "runs") for path in (home / name).glob("*")}
+        with self.ledger.database.read() as session:
+            person = Person(owner, "submitter", projects=memberships(session, owner)[0])
+        hidden = self.places.hidden(person, list(folders))
+        yield from (path for real, path in folders.items() if real not in hidden)
+        yield str(home)  # there may be none
 
 
 def _range_of(plan: dict[str, Any], capacity: Capacity) -> list[str]:

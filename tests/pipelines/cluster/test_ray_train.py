@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.pipelines.cluster import connection, ray_train
+from dragoman.pipelines.cluster import map, ray_train
 from dragoman.pipelines.cluster.actors import GroupFailedError
 from dragoman.pipelines.cluster.embedded_ray import StartError
 from dragoman.pipelines.cluster.ray_train import most_threads
@@ -19,7 +19,7 @@ SCRIPT = """
 import json, logging, os, pathlib, sys
 import psutil
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.pipelines.cluster.connection import connect_ray
+from dragoman.pipelines.cluster.map import connect_ray
 from dragoman.pipelines.cluster.ray_train import fit
 from dragoman.pipelines.settings import ClusterConfig
 
@@ -116,13 +116,13 @@ def test_without_its_own_ray_a_command_continues_alone_unless_it_must_use_ray(
     def away(_: ClusterConfig) -> None:
         raise StartError("Ray did not start: the raylet took 30 s")
 
-    monkeypatch.setattr(connection, "connect_ray", away)
+    monkeypatch.setattr(map, "connect_ray", away)
     config = ClusterConfig(backend=backend)
     if then is None:
-        with pytest.raises(StartError, match="the raylet took 30 s"), connection.connect(config):
+        with pytest.raises(StartError, match="the raylet took 30 s"), map.connect(config):
             pass
     else:
-        with connection.connect(config) as place:
+        with map.connect(config) as place:
             assert place == ClusterConfig(backend="local")
 
 
