@@ -167,9 +167,8 @@ def find_input(config: Config) -> Input:
         sources = sources_of_parts(parts, paths.cache, Patience(paths.patience))
     else:
         sources = sources_of(corpus, config.pair)
-    pieces = (
-        config.tokenizer.vocabulary if config.tokenizer.type in ("bpe", "unigram") else 0
-    )  # others take what is there
+    learned = config.tokenizer.type in ("bpe", "unigram") and not config.tokenizer.same_as  # others take what is there
+    pieces = config.tokenizer.vocabulary if learned else 0
     doubts = [] if built_in else look(corpus, sources, config.pair, pieces)
     for doubt in doubts:
         logger.warning(doubt)

@@ -25,9 +25,7 @@ def settle_schedule(config: Config) -> Config:
     """Returns the configuration with its `train.schedule_steps` settled, and stores the plan in the claimed folder.
 
     It is the requested value; else that of the run's last plan; else, without a checkpoint, `max_steps`. Other models
-    and schedules have no such end and are left as they are.
-
-    Raises UserError: all further steps would have the rate 0.
+    and schedules have no such end and are left as they are. Raises UserError: all further steps would have the rate 0.
     """
     train, record = config.train, read_record(config.run_dir)
     if record is None or record.get("train", {}).get("optimizer", {}).get("schedule") not in WITH_AN_END:
@@ -73,8 +71,8 @@ def _report(asked: TrainConfig, settled: TrainConfig, kept: int, begun: int) -> 
         )
     if steps <= begun < end and not learning_rate(optimizer, end, steps):
         raise UserError(
-            f"train.max_steps={end}: the {optimizer.schedule} schedule of this run ended at step {steps:,}, so all "
-            f"further steps would have the rate 0; train.schedule_steps={end} moves its end there"
+            f"train.max_steps={end}: the {optimizer.schedule} schedule of this run ended at step {steps:,}, so further "
+            f"steps would have the rate 0; train.schedule_steps={end} moves its end there"
         )
     if end != steps == kept and not asked.schedule_steps:
         logger.warning(
