@@ -69,8 +69,11 @@ def task(config: SynthesizeRoot) -> int:
         raise UserError(f"synthesize.scorer={settings.scorer} translates {told}; it scores the same two languages")
     folder = Path(settings.output).expanduser()
     facts = {
-        **{"pair": bundle.pair, "bundle": bundle.digest, "scorer": scorer.digest if scorer else None},
-        **{"shards": manifest_hash(config.shard_dir), "part": settings.part},
+        "pair": bundle.pair,
+        "bundle": bundle.digest,
+        "scorer": scorer.digest if scorer else None,
+        "shards": manifest_hash(config.shard_dir),
+        "part": settings.part,
         "engine": settings.engine,
     }
     folder.mkdir(parents=True, exist_ok=True)

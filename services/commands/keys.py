@@ -100,8 +100,13 @@ def _show(store: KeyStore, name: str) -> None:
 def _record(key: StoredKey) -> dict[str, Any]:
     """Returns a key's facts, without the key."""
     return {
-        **{"name": key.name, "state": _state(key), "created": key.created, "revoked": key.revoked},
-        **{"characters": key.characters, "requests": key.requests, "languages": key.languages},
+        "name": key.name,
+        "state": _state(key),
+        "created": key.created,
+        "revoked": key.revoked,
+        "characters": key.characters,
+        "requests": key.requests,
+        "languages": key.languages,
         "priority": key.priority,
     }
 

@@ -109,8 +109,13 @@ def _export(store: MemoryStore, path: Path, pair: tuple[str, str] | None, origin
     if not rows:
         raise UserError("memory export: there is no such unit; `dragoman memory list` shows what there is")
     header = {
-        **{"creationtool": "dragoman", "creationtoolversion": version(), "segtype": "block", "o-tmf": "dragoman"},
-        **{"adminlang": "en", "srclang": rows[0].source if pair else "*all*", "datatype": "plaintext"},
+        "creationtool": "dragoman",
+        "creationtoolversion": version(),
+        "segtype": "block",
+        "o-tmf": "dragoman",
+        "adminlang": "en",
+        "srclang": rows[0].source if pair else "*all*",
+        "datatype": "plaintext",
     }
     with atomic_open(path) as file, etree.xmlfile(file, encoding="utf-8") as xml:
         xml.write_declaration()

@@ -41,9 +41,13 @@ def show(registry: Registry) -> int:
     found, aliases = registry.list_versions(), registry.aliases()
     records = [
         {
-            **{"name": one.name, "version": int(one.version)},
-            **{"aliases": aliases.get((one.name, str(one.version)), []), "score": headline(one.tags)},
-            **{"created": one.creation_timestamp / 1000, "bytes": _bytes(one.tags), "run": one.tags.get("run_name")},
+            "name": one.name,
+            "version": int(one.version),
+            "aliases": aliases.get((one.name, str(one.version)), []),
+            "score": headline(one.tags),
+            "created": one.creation_timestamp / 1000,
+            "bytes": _bytes(one.tags),
+            "run": one.tags.get("run_name"),
         }
         for one in found
     ]

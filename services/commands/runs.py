@@ -42,8 +42,13 @@ def show(runs: Path, shards: bool = False) -> int:
     shown = [run for run in found if shards or not run.is_sharding]
     records = [
         {
-            **{"name": run.path.name, "path": str(run.path), "state": run.state, "score": run.score},
-            **{"changed": run.changed, "bytes": run.bytes, "version": run.version},
+            "name": run.path.name,
+            "path": str(run.path),
+            "state": run.state,
+            "score": run.score,
+            "changed": run.changed,
+            "bytes": run.bytes,
+            "version": run.version,
         }
         for run in shown
     ]

@@ -69,8 +69,14 @@ class MemoryStore:
         for unit in units:
             source, target = standard_code(unit.source), standard_code(unit.target)
             row = {
-                **{"owner": owner, "source": source, "target": target, "digest": digest_of(unit.text)},
-                **{"text": unit.text, "translation": unit.translation, "origin": origin[:160], "changed": time.time()},
+                "owner": owner,
+                "source": source,
+                "target": target,
+                "digest": digest_of(unit.text),
+                "text": unit.text,
+                "translation": unit.translation,
+                "origin": origin[:160],
+                "changed": time.time(),
             }
             rows[source, target, row["digest"]] = row
         waiting = list(rows.values())

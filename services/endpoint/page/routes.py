@@ -38,8 +38,12 @@ POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
-    **{"Content-Security-Policy": POLICY, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
-    **{"Referrer-Policy": "same-origin", "X-Frame-Options": "DENY", "Vary": "Accept"},
+    "Content-Security-Policy": POLICY,
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+    "Vary": "Accept",
 }
 ALTERNATIVES, OTHERS = 3, 5  # that the page asks for: of a translation, and at one of its words
 
