@@ -21,7 +21,7 @@ from dragoman.pipelines.cluster.embedded_ray import begin_ray
 from dragoman.pipelines.config import Config, SynthesizeRoot, VerifyRoot
 from dragoman.pipelines.corpus.read.built_in import check_built_in, is_built_in
 from dragoman.pipelines.corpus.sharded import cutting, shard_command
-from dragoman.pipelines.tasks.begun_from import as_known, begun_words
+from dragoman.pipelines.tasks.begun_from import FACTS, begun_words
 from dragoman.pipelines.tracking.policy import policy_words
 
 READERS = {"train", "compare"}  # commands that need shards
@@ -57,9 +57,7 @@ def main(argv: Sequence[str]) -> int:
                 refuse_without_shards(config)
             importlib.import_module(f"dragoman.pipelines.{verb}").check(config)
 
-    return compose.run(
-        task, ROOTS.get(verb, Config), words, verb, check, as_known if verb in READERS else None, model_ranges
-    )
+    return compose.run(task, ROOTS.get(verb, Config), words, verb, check, FACTS.get(verb, ()), model_ranges)
 
 
 def model_ranges(composed: Mapping[str, Any]) -> Iterator[tuple[str, Range]]:
