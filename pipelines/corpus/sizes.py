@@ -85,27 +85,29 @@ def _blocks(source: Source) -> Iterator[bytes]:
 
 
 def as_fitting(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
-    """Returns dotted key -> value of a training's settings that nobody chose, for a translation network and its shards.
+    """Returns dotted key -> value of a training's settings that nobody chose.
+
+    Those of a run that has begun are its own. A translation network's fit its pairs; the warm-up of every network is at
+    most a tenth of the steps.
 
     Args:
         values: the composed configuration, with what the shards define.
         words: the overrides of the command line.
     """
     shards, runs = (local_folder(values["paths"][key], values["paths"]["cache"]) for key in ("shards", "runs"))
-    model, train, denoises = values["model"], values["train"], values["loader"]["denoise"] != "none"
-    if _has_experiment(words) or denoises or model.get("architecture") not in TRANSLATING or not has_manifest(shards):
+    model, train, chosen = values["model"], values["train"], find_given_keys(words, values) | {VOCABULARY}
+    if _has_experiment(words) or not has_manifest(shards):
         return {}
     manifest, record = read_manifest(shards), read_record(Path(runs) / values["name"])
-    if manifest.kind != "parallel":
-        return {}
-    chosen = find_given_keys(words, values) | {VOCABULARY}
     if record is not None:
         settings = {key: look_up(record, key) for key in _table()}
         settings[STEPS] = record[PLANS][-1]["max_steps"] if record.get(PLANS) else UNSAID
     else:
-        settings = fitting(manifest.splits["train"].records)
+        translates = model.get("architecture") in TRANSLATING and values["loader"]["denoise"] == "none"
+        fits = translates and manifest.kind == "parallel"
+        settings = fitting(manifest.splits["train"].records) if fits else {WARMUP: train["optimizer"]["warmup_steps"]}
         if STEPS in chosen:
-            settings[WARMUP] = min(settings[WARMUP], train["max_steps"] // 10)
+            settings[WARMUP] = min(settings[WARMUP], max(1, train["max_steps"] // 10))
         if model["name"] != NETWORK or train["init_from"]:
             chosen |= OF_NETWORK
     return {key: value for key, value in settings.items() if key not in chosen and value is not UNSAID}

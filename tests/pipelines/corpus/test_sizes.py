@@ -73,8 +73,11 @@ def test_a_training_takes_what_fits_its_pairs_unless_somebody_chose(tmp_path: Pa
         values = training([*words, *other])
         assert all(at(values, key) == fit[key] for key in OF_DATA)
         assert values["train"]["optimizer"]["lr"] == defaults["train"]["optimizer"]["lr"]
-    for other in (["experiment=demo"], ["model=gpt_tiny", "loader.side=source"], ["loader.denoise=infilling"]):
-        assert as_fitting(compose.values([*words, *other]), [*words, *other]) == {}, other
+    assert as_fitting(compose.values([*words, "experiment=demo"]), [*words, "experiment=demo"]) == {}
+    for other in (["model=gpt_tiny", "loader.side=source"], ["loader.denoise=infilling"]):
+        assert training([*words, *other])["train"] == defaults["train"], other
+        short = training([*words, *other, "train.max_steps=500"])
+        assert short["train"]["optimizer"]["warmup_steps"] == 50  # of every network a tenth at most
 
 
 def test_a_run_keeps_what_it_began_with(tmp_path: Path) -> None:
