@@ -156,10 +156,9 @@ def rehearsal(checks: bool = True) -> Iterator[dict[str, Any]]:
     """Within the block a command reads its command line, composes, types and `checks` its configuration, then stops.
 
     Yields the configuration, empty until then."""
-    rehearsed: dict[str, Any] = {}
-    before, whole = _rehearsing.set("checking" if checks else "composing"), _rehearsed.set(rehearsed)
+    before, whole = _rehearsing.set("checking" if checks else "composing"), _rehearsed.set({})
     try:
-        yield rehearsed
+        yield _rehearsed.get()
     finally:
         _rehearsing.reset(before)
         _rehearsed.reset(whole)

@@ -68,12 +68,13 @@ def vocabulary_of(sources: Sequence[Source], directory: Path) -> int:
     """Returns the vocabulary that fits the lines of the training files; that of the shards if the directory has any."""
     if has_manifest(directory):
         return int(read_manifest(directory).config["tokenizer"]["vocabulary"])
-    training, lines = [source for source in sources if source.split == "train"], 0
+    training = [source for source in sources if source.split == "train"]
+    letters = set(chain.from_iterable(text for source in training for row in sample(source) for text in row))
+    lines = 0
     for block in chain.from_iterable(map(_blocks, training)):
         lines += block.count(b"\n")
         if lines >= _table()["pairs"][-1]:
             break
-    letters = set(chain.from_iterable(text for source in training for row in sample(source) for text in row))
     found = max(int(fitting(lines)[VOCABULARY]), PIECES_A_CHARACTER * len(letters))
     logger.info(f"{VOCABULARY}={found} fits {lines:,} pairs")
     return found
