@@ -1,8 +1,8 @@
 """Lets a command read and check its command line without doing its work."""
 
-import contextlib
 import io
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 from dragoman.conf import compose
@@ -20,12 +20,7 @@ def rehearse(verb: str, words: Sequence[str]) -> dict[str, Any]:
         UserError: in the command's own words.
     """
     said = io.StringIO()
-    with (
-        compose.rehearsal() as settled,
-        remembered(words),
-        contextlib.redirect_stderr(said),
-        contextlib.redirect_stdout(said),
-    ):
+    with compose.rehearsal() as settled, remembered(words), redirect_stderr(said), redirect_stdout(said):
         code = run_verb(verb, words)
     if code != compose.OK:
         lines = said.getvalue().strip().splitlines() or [f"exit code {code}"]
