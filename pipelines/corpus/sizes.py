@@ -46,7 +46,7 @@ def fitting(pairs: int) -> dict[str, Any]:
     pairs = min(max(pairs, sizes[0]), sizes[-1])
     low = min(bisect_right(sizes, pairs), len(sizes) - 1) - 1
     part = math.log(pairs / sizes[low]) / math.log(sizes[low + 1] / sizes[low])
-    return {key: _between(*row[low : low + 2], part) for key, row in _table().items() if key != "pairs"}
+    return {key: _between(row[low], row[low + 1], part) for key, row in _table().items() if key != "pairs"}
 
 
 def _between(low: Any, high: Any, part: float) -> Any:

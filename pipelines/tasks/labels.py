@@ -34,6 +34,7 @@ from dragoman.pipelines.tasks.network import check_held_out, needs_training, ref
 from dragoman.pipelines.tasks.parts import counted
 from dragoman.pipelines.tasks.precision import refuse_unrunnable
 from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.tasks.schedule import warn_of_warmup
 from dragoman.pipelines.tasks.workers import check_lanes_of, worker_count
 from dragoman.pipelines.training.final_weights import stored_weights, weights_hashes
 from dragoman.pipelines.training.loop import Progress
@@ -84,6 +85,7 @@ def validate(config: Config) -> None:
     labels = labels_of(tokenizers)
     network = fresh_network(config, tokenizers)
     refuse_unrunnable(config, network)
+    warn_of_warmup(config)
     longest, most = min(config.loader.max_length, config.loader.batch_tokens), getattr(network, "max_positions", None)
     if most is not None and longest > most:
         raise UserError(f"loader.max_length={longest}: the network has only model.max_positions={most}")

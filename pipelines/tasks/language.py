@@ -42,6 +42,7 @@ from dragoman.pipelines.tasks.network import check_held_out, needs_training, ref
 from dragoman.pipelines.tasks.parts import counted
 from dragoman.pipelines.tasks.precision import refuse_unrunnable
 from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.tasks.schedule import warn_of_warmup
 from dragoman.pipelines.tasks.workers import check_lanes_of, worker_count
 from dragoman.pipelines.training.final_weights import stored_weights, weights_hashes
 from dragoman.pipelines.training.loop import Progress
@@ -124,6 +125,7 @@ def validate(config: Config) -> None:
     tokenizer = text_tokenizer(config)
     network = fresh_network(config, tokenizer)
     refuse_unrunnable(config, network)
+    warn_of_warmup(config)
     processes = worker_count(config)
     refuse_shared_statistics(config, processes)
     make_loader(config, network, tokenizer, 0, processes).close()

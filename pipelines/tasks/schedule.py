@@ -74,3 +74,14 @@ def _report(asked: TrainConfig, settled: TrainConfig, kept: int, begun: int) -> 
             f"planned; the rate at step {end:,} is {learning_rate(optimizer, end, steps):.3g}. "
             f"train.schedule_steps={end} moves its end there"
         )
+
+
+def warn_of_warmup(config: Config) -> None:
+    """Warns if a run hardly reaches its learning rate: such warm-ups are usually meant for a longer run."""
+    warmup, steps = config.train.optimizer.warmup_steps, config.train.max_steps
+    if 3 * warmup > steps and warmup > max(1, steps // 10):
+        logger.warning(
+            f"train.optimizer.warmup_steps={warmup}: more than a third of train.max_steps={steps}; the learning rate "
+            + (f"reaches {config.train.optimizer.lr:g} late" if warmup < steps else "never reaches its height")
+            + f", and train.optimizer.warmup_steps={max(1, steps // 10)} would leave it time to fall"
+        )

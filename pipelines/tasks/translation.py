@@ -36,6 +36,7 @@ from dragoman.pipelines.tasks.network import needs_training, refuse_bleu, train_
 from dragoman.pipelines.tasks.parts import counted
 from dragoman.pipelines.tasks.precision import refuse_unrunnable
 from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.tasks.schedule import warn_of_warmup
 from dragoman.pipelines.tasks.translation_release import (
     compare,
     evaluate,
@@ -158,6 +159,7 @@ def validate(config: Config) -> None:
     teachers.check(config)
     network = fresh_network(config, load_pair(config.shard_dir, manifest.tokenizer))
     refuse_unrunnable(config, network)
+    warn_of_warmup(config)
     train = manifest.split("train")
     bound = any(isinstance(module, Positions) for module in network.modules())
     positions = min(network.max_source_positions, network.max_target_positions) if bound else None

@@ -1,6 +1,7 @@
 """The precision of a run: one for all ranks, kept when it goes on, refused by name where it does not run."""
 
 import json
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from dragoman.model.precision import Decision
 from dragoman.model.settings import Precision
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config, PathsConfig
-from dragoman.pipelines.settings import TrainConfig
+from dragoman.pipelines.settings import OptimizerConfig, TrainConfig
 from dragoman.pipelines.tasks import precision
 from dragoman.pipelines.tasks.identity import claim_run_dir
 from dragoman.pipelines.tasks.precision import refuse_unrunnable, settle_precision
+from dragoman.pipelines.tasks.schedule import warn_of_warmup
 from dragoman.pipelines.tracking.run import TrackedRun
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
@@ -116,3 +118,14 @@ def test_what_this_machine_cannot_run_is_refused_before_anything_starts(
 def test_what_one_rank_cannot_run_all_refuse(config: Config) -> None:
     with pytest.raises(UserError, match=r"train\.precision=bf16: no kernel there\. .* choose another name="):
         settle_precision(started(wanting(config, "bf16")), NETWORK, Failing(0, 2, ALONE.device), None)
+
+
+@pytest.mark.parametrize(
+    ("warmup", "said"), [(33, ""), (34, "train.optimizer.warmup_steps=34"), (100, "never reaches")]
+)
+def test_a_warm_up_longer_than_a_third_of_the_run_is_warned_of(
+    config: Config, caplog: pytest.LogCaptureFixture, warmup: int, said: str
+) -> None:
+    warn_of_warmup(replace(config, train=TrainConfig(max_steps=100, optimizer=OptimizerConfig(warmup_steps=warmup))))
+    assert [record.levelno for record in caplog.records] == ([logging.WARNING] if said else [])
+    assert said in caplog.text
