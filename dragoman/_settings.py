@@ -1,7 +1,7 @@
 """The arguments of a call as words of the command line, and those as a typed configuration."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from dragoman.conf import compose
@@ -28,7 +28,7 @@ def words_of(overrides: Sequence[str], config: Path | None, settings: Mapping[st
     return [word for place, word in enumerate(found) if last[word.partition("=")[0]] == place]
 
 
-def configure(root: type[Root], words: Sequence[str], facts: Callable[..., Mapping[str, Any]] | None = None) -> Root:
+def configure(root: type[Root], words: Sequence[str], facts: compose.Facts = ()) -> Root:
     """Returns the sections that `root` declares, composed, checked and typed. `facts` as in `compose.run`.
 
     Raises:

@@ -57,6 +57,7 @@ from dragoman.pipelines.corpus.read.scratch import claim_directory, clear, clear
 from dragoman.pipelines.corpus.read.sources import Source, sources_of
 from dragoman.pipelines.corpus.rule_cost import explain, with_rule
 from dragoman.pipelines.corpus.sharded import shard_command
+from dragoman.pipelines.corpus.sizes import BY_SIZE, vocabulary_of
 from dragoman.pipelines.tracking.lineage import record_sharding
 
 logger = logging.getLogger(__name__)
@@ -167,15 +168,15 @@ def find_input(config: Config) -> Input:
         sources = sources_of_parts(parts, paths.cache, Patience(paths.patience))
     else:
         sources = sources_of(corpus, config.pair)
-    pieces = (
-        config.tokenizer.vocabulary if config.tokenizer.type in ("bpe", "unigram") else 0
-    )  # others take what is there
-    doubts = [] if built_in else look(corpus, sources, config.pair, pieces)
+    doubts = [] if built_in else look(corpus, sources, config.pair)
     for doubt in doubts:
         logger.warning(doubt)
     scorers = find_scorers(corpus.clean.scores, [part.pair for part in parts] or [config.pair], config.bundle_dir)
     if scorers:
         corpus = dataclasses.replace(corpus, clean=dataclasses.replace(corpus.clean, scores=list(scorers.digests)))
+    if config.tokenizer.vocabulary == BY_SIZE:
+        fitting = vocabulary_of(sources, config.shard_dir)
+        config = dataclasses.replace(config, tokenizer=dataclasses.replace(config.tokenizer, vocabulary=fitting))
     given = find_tokenizer(config.tokenizer, languages, config.paths.local, config.bundle_dir)
     if given:
         check_pieces(given.pair.source, all_tags(parts), f"tokenizer.same_as={config.tokenizer.same_as}")

@@ -31,6 +31,7 @@ class Plan:
     steps: int  # last step of the journal
     unit: str  # name of its tokens
     cluster: ClusterConfig
+    told: str = ""  # what is trained, said with its time when the rate is known
 
 
 @dataclass(frozen=True)

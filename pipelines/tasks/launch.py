@@ -124,7 +124,9 @@ def run_ranks(
         record_start(config, run, values)
         return
     config = replace(config, cluster=plan.cluster)
-    shown = progress.show_progress(run.folder, plan.steps, plan.unit) if is_first() else contextlib.nullcontext()
+    shown = (
+        progress.show_progress(run.folder, plan.steps, plan.unit, plan.told) if is_first() else contextlib.nullcontext()
+    )
     with connect(config.cluster) as cluster:  # a cluster that refuses leaves no run behind
         config = replace(config, cluster=cluster)
         record_start(config, run, values)

@@ -64,11 +64,11 @@ def make_plan(
             raise UserError(f"cluster.workers={least}..{most}: none of them divides loader.lanes={lanes}")
         words = [*(word for word in words if not word.startswith("loader.lanes=")), f"loader.lanes={lanes}"]
     sized = [f"cluster.workers={choices[-1]}"] if most else []
-    rehearse(verb, [*words, *sized, *([UNSEEN] if early else [])])
+    settled = rehearse(verb, [*words, *sized, *([UNSEEN] if early else [])])
     wants_gpu = cluster["device"] == "cuda" or (
         cluster["device"] == "auto" and verb == "train" and gpus >= choices[0] * float(cluster["gpus_per_worker"]) > 0
     )
-    work = training(values, lanes) if verb == "train" else None
+    work = training(values if early else settled, lanes) if verb == "train" else None
     if work is not None and wants_gpu:
         words = [*words, "cluster.device=cuda"]
     plan: dict[str, Any] = {
