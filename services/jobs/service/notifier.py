@@ -51,7 +51,7 @@ class Notifier:
         """`idle` returns the spell in which a job's GPUs idle."""
         self.ledger, self.config, self.pages, self.idle = ledger, config, pages.rstrip("/"), idle
         self._next_check = 0.0
-        self.repeating = Repeating("notifier", TICK, self.look)
+        self.repeating = Repeating("notifier", TICK, lambda: bool(self.look()))
 
     def stop(self) -> None:
         """Ends the thread; the next service sends the rest."""

@@ -118,6 +118,8 @@ def _serve(
     neighbours = _neighbours(config, where)
     tracking = Tracking(neighbours["tracking"], neighbours["tracking_pages"])
     loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here", tracking), config, home)
+    if "ray" in expected:
+        loop.rest = partial(children.rest, "Ray")
     telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
     url = config.url or address
     who = {"url": url, "proxy": _proxy(config, access), "children": partial(children.states, expected)}

@@ -89,6 +89,21 @@ def test_a_program_gets_another_command_also_where_the_one_before_does_not_end_i
         children.stop()
 
 
+def test_a_program_without_work_ends_with_what_it_started_and_comes_back_when_there_is_some(tmp_path: Path) -> None:
+    children = Children(tmp_path / "children.json")
+    try:
+        children.start(Child("one", [sys.executable, "-c", PROGRAM], dict(os.environ), tmp_path, tmp_path / "log"))
+        before = wait_for(children.mark, 2)
+        children.rest("one", True)
+        wait_for(children.mark, 0)
+        assert children.states({"one": 1}) == {"one": "resting"}
+        children.rest("one", False)
+        assert not {*before} & {*wait_for(children.mark, 2)}
+        assert children.states({"one": 1}) == {"one": "starting"}
+    finally:
+        children.stop()
+
+
 def test_a_program_that_cannot_be_started_again_at_once_is_started_later(tmp_path: Path) -> None:
     turns = iter(range(10))
 
