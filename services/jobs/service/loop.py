@@ -5,6 +5,7 @@ it can be killed between any two steps.
 """
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -79,11 +80,11 @@ class Loop:
         nodes = self.capacity.nodes
         return {"cpu": sum(node.cpus for node in nodes), "gpu": sum(node.gpus for node in nodes)}
 
-    def quiesce(self, timeout: float) -> bool:
-        """Asks all jobs to yield and starts nothing new; returns True if all ended in order in time."""
+    def quiesce(self, timeout: float, hurry: threading.Event) -> bool:
+        """Asks all jobs to yield and starts nothing new; returns True if all ended in order in time, before `hurry`."""
         self.admits = False
         deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not hurry.wait(0.2):
             active = self.ledger.jobs(ACTIVE)
             for job in active:
                 if job.state in (State.STARTING, State.RUNNING):
@@ -94,7 +95,6 @@ class Loop:
             if not active:
                 return True
             self.wake()
-            time.sleep(0.2)
         return False
 
     def stop(self) -> None:

@@ -97,8 +97,7 @@ class Children:
         self._watching.wake()
 
     def states(self, ports: Mapping[str, int]) -> dict[str, str]:
-        """Returns each child's state by its name in `ports`: `starting`, `ready`, `resting`, or `trouble` with its last
-        line."""
+        """Returns the state of each child of `ports`: starting, ready, resting, or trouble with its last line."""
         return {child.name.lower(): _state(child, ports[child.name.lower()]) for child in self.running}
 
     def stop(self) -> None:

@@ -266,7 +266,7 @@ def test_a_stopped_service_leaves_everything_to_the_next(loop: Loop, home: Path)
     job = submit(loop, home, "run", steps=200)
     turn(loop, lambda: (home / "run" / "steps.jsonl").exists())
     loop.start()
-    assert loop.quiesce(60)
+    assert loop.quiesce(60, threading.Event())
     loop.stop()
     assert state(loop, job) == State.WAITING
     assert [one.cause for one in loop.ledger.attempts(job.id)] == ["shutdown"]  # the bill blames no other job
