@@ -21,8 +21,11 @@ def main(argv: Sequence[str]) -> int:
         ctypes.CDLL(None).prctl(ADOPT, 1, 0, 0, 0)
     code = subprocess.run([sys.executable, "-m", "ray.scripts.scripts", "start", *argv], check=False).returncode
     parts = {part.pid for part in psutil.Process().children()}
-    while not code and os.wait()[0] not in parts if parts else signal.pause():  # others: workers without a raylet
-        pass
+    while not code:
+        if not parts:  # only Linux has them adopted
+            signal.pause()
+        elif os.wait()[0] in parts:  # others are workers whose raylet has gone
+            break
     return code or 1
 
 
