@@ -20,7 +20,6 @@ from dragoman.model.text.tokenizer import UNK
 if TYPE_CHECKING:
     from dragoman.model.networks.network import TranslationNetwork
 
-CALLERS = 2  # threads that search at once before one waits for another: the endpoint's lanes
 Sources: TypeAlias = Sequence[np.ndarray]
 Begin: TypeAlias = Sequence[int] | None
 Found: TypeAlias = list[list[Hypothesis]]
@@ -96,7 +95,8 @@ class CTranslate2Engine:
         self.source_prefix = [self.source_tokens[number] for number in source_prefix]
         self.target_prefix = [self.target_tokens[number] for number in target_prefix]
         self.threads = threads or (len(os.sched_getaffinity(0)) if device == "cpu" else 1)
-        workers = self.threads * CALLERS if device == "cpu" else self.threads  # they share the weights
+        # The endpoint's lane of long texts searches beside the other. Workers share the weights, and each keeps a heap.
+        workers = self.threads + 1 if device == "cpu" else self.threads
         self.translator = ctranslate2.Translator(
             os.fspath(folder), device=device, inter_threads=workers, intra_threads=1
         )

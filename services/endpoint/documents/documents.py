@@ -164,7 +164,6 @@ class Documents:
     def start(self) -> None:
         """Starts the thread that translates."""
         if self.folder is not None and self.endpoint.translations is not None:
-            self.reading.pool.prepare()
             self.worker.start()
 
     def stop(self, timeout: float = 10.0) -> None:

@@ -208,25 +208,24 @@ class Ledger:
 
     def set_priority(self, job: Job, priority: int, actor: str) -> Job:
         """Raises ConflictError if the job has changed since it was read."""
-        with self.database.write() as session:
-            moved = self._set(session, job, priority=priority)
-            _note(session, self.now(), actor, job, job.priority, priority, "", action="priority")
-        self.committed(session)
-        return moved
+        return self._alter(job, actor, "priority", "", job.priority, priority, priority=priority)
 
     def add_tag(self, job: Job, tag: str, actor: str) -> Job:
         """Raises ConflictError if the job has changed since it was read."""
-        with self.database.write() as session:
-            moved = self._set(session, job, tags=list(dict.fromkeys([*job.tags, tag])))
-            _note(session, self.now(), actor, job, None, None, f"tagged {tag}", "tag")
-        self.committed(session)
-        return moved
+        return self._alter(job, actor, "tag", f"tagged {tag}", tags=list(dict.fromkeys([*job.tags, tag])))
 
     def set_after(self, job: Job, after: list[str], actor: str) -> Job:
         """Sets the jobs that a job comes after. Raises ConflictError if it has changed since it was read."""
+        said = f"comes after {', '.join(after) or 'none'}"
+        return self._alter(job, actor, "after", said, after=after, follows=bool(after))
+
+    def _alter(
+        self, job: Job, actor: str, action: str, reason: str, old: object = None, new: object = None, **values: Any
+    ) -> Job:
+        """Sets columns other than the state, with a row in the audit trail."""
         with self.database.write() as session:
-            moved = self._set(session, job, after=after, follows=bool(after))
-            _note(session, self.now(), actor, job, None, None, f"comes after {', '.join(after) or 'none'}", "after")
+            moved = self._set(session, job, **values)
+            _note(session, self.now(), actor, job, old, new, reason, action)
         self.committed(session)
         return moved
 

@@ -70,9 +70,8 @@ def explain(
         earliest = forecast(queue, quotas, capacity, now, name, lambda one: one.low, rules=rules)
         # a start that is too far away in the best case is so in the worst
         others = before if rules.usage is None else queue.waiting(job.priority)  # shares change while it waits
-        if earliest is not None and all(
-            one.high < UNKNOWN for one in (*others, *queue.active.values()) if one is not job
-        ):
+        bounded = [one.high < UNKNOWN for one in (*others, *queue.active.values()) if one is not job]
+        if earliest is not None and all(bounded):
             latest = forecast(queue, quotas, capacity, now, name, lambda one: one.high, rules=rules)
     text = sentence(job, wait, ahead)
     return Why(wait.kind, text, wait.resource, wait.needed, wait.free, ahead, holders, earliest, latest)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
-from sqlalchemy import insert, update
+from sqlalchemy import update
 
 from dragoman.conf.endings import UNAVAILABLE
 from dragoman.model.durations import duration
@@ -81,8 +81,8 @@ class Accounts:
         promised = plan.get("seconds", {}).get(str(last.workers)) or {}
         steps_planned = max(1, int(plan.get("steps") or 1))
         with self.ledger.database.write(lasting=False) as session:
-            session.execute(
-                insert(Measurement).values(
+            session.add(
+                Measurement(
                     at=self.ledger.now(),
                     job=job.id,
                     cluster=self.intake.cluster,
@@ -234,7 +234,8 @@ class Attempts:
         """Starts an attempt; one that was started before stays as it is. The owners of files and models are checked
         again: others may have made some, been given the name, or revoked the job's token, since the job was planned.
         After trouble it waits a while, in which it keeps its place."""
-        if wait := self._pause(job):
+        attempts = self.ledger.attempts(job.id)
+        if wait := self._pause(attempts):
             self.pending[f"{job.id}-a{job.attempt}"] = wait
             return
         plan, admin = job.plan or {}, self.intake.rights.is_admin(job)
@@ -248,7 +249,7 @@ class Attempts:
                 self._end(job, Verdict(State.FAILED, "failed", "mistake", str(problem)))
             return
         incarnation = self.executor.incarnation()
-        if self._incarnation(job) != incarnation:
+        if attempts[-1].incarnation != incarnation:
             with self.ledger.database.write(lasting=False) as session:
                 where = (Attempt.job == job.id, Attempt.number == job.attempt)
                 session.execute(update(Attempt).where(*where).values(incarnation=incarnation))
@@ -258,9 +259,9 @@ class Attempts:
         usage = str(Order(path, bool(job.gpus), self.config.idle.share))
         self.executor.submit(replace(describe_attempt(job), model_owner=owner, grant=grant, usage=usage))
 
-    def _pause(self, job: Job) -> str:
-        """Returns why an attempt does not begin yet; empty if it may."""
-        *before, _ = self.ledger.attempts(job.id)
+    def _pause(self, attempts: Sequence[Attempt]) -> str:
+        """Returns why the last attempt does not begin yet; empty if it may."""
+        *before, _ = attempts
         times = len(list(takewhile(lambda one: one.cause in (TROUBLE, CLUSTER), reversed(before))))
         if not times:
             return ""
@@ -268,15 +269,9 @@ class Attempts:
         met = f"attempt {before[-1].number} met a full disk, or a server or cluster that did not answer: see its log"
         return f"{met}; it is tried again in {duration(left)}" if left > 0 else ""
 
-    def _incarnation(self, job: Job) -> str | None:
-        """Returns the life of the cluster that the running attempt belongs to."""
-        return next(
-            (attempt.incarnation for attempt in self.ledger.attempts(job.id) if attempt.number == job.attempt), None
-        )
-
     def _same_cluster(self, job: Job) -> bool:
-        """Returns True if the attempt's cluster still lives; called only where that matters."""
-        before = self._incarnation(job)
+        """Returns True if the cluster that the running attempt began on still lives; called only where that matters."""
+        before = self.ledger.attempts(job.id)[-1].incarnation
         try:
             return before is None or self.executor.incarnation() == before
         except ServiceError:

@@ -104,9 +104,8 @@ class Forecaster:
                 continue
             told = wait.kind not in NEVER
             latest = high.get(job.id) if told and known else None
-            found[job.id] = Forecast(
-                sentence(job, wait, ahead), ahead if told else 0, low.get(job.id) if told else None, latest
-            )
+            place, earliest = (ahead, low.get(job.id)) if told else (0, None)
+            found[job.id] = Forecast(sentence(job, wait, ahead), place, earliest, latest)
         return found
 
 

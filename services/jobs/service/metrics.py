@@ -145,7 +145,7 @@ class _State(Collector):
         yield lazy
 
 
-TICK = 2.0  # seconds between two looks; /metrics looks too
+TICK = 10.0  # seconds between two looks; /metrics looks too
 OVERLAP = 200  # rows read again before the newest: PostgreSQL may commit a lower number later
 AT_ONCE = 1000  # rows per query
 GOOD = frozenset({"succeeded", "yielded", "stopped"})

@@ -51,7 +51,7 @@ class Notifier:
         """`idle` returns the spell in which a job's GPUs idle."""
         self.ledger, self.config, self.pages, self.idle = ledger, config, pages.rstrip("/"), idle
         self._next_check = 0.0
-        self.repeating = Repeating("notifier", TICK, self.look)
+        self.repeating = Repeating("notifier", TICK, lambda: bool(self.look()))
 
     def stop(self) -> None:
         """Ends the thread; the next service sends the rest."""
@@ -153,14 +153,8 @@ class Notifier:
         except (RefusedError, ServiceError) as problem:
             values = {"error": reason(problem)[:300]}
             last = isinstance(problem, RefusedError) or one.due is None
-            logger.warning(
-                "job %s: %s was not told that it is %s: %s%s",
-                one.job,
-                shown(one.target),
-                one.event,
-                values["error"],
-                "; given up" if last else "",
-            )
+            text, end = "job %s: %s was not told that it is %s: %s%s", "; given up" if last else ""
+            logger.warning(text, one.job, shown(one.target), one.event, values["error"], end)
             self._set(one, **values, **({"due": None} if last else {}))
             return False
         self._set(one, sent=self.ledger.now(), due=None, error="")

@@ -131,18 +131,18 @@ class Schedules:
             except (UserError, TooManyError) as problem:
                 values["trouble"] = str(problem) or f"{self.config.waiting} of its owner's jobs have not ended"
                 logger.warning("schedule %s brought no job: %s", one.id, values["trouble"])
-            with self.ledger.database.write() as session:
-                # paused or noted by another service in the meantime: that stands
-                session.execute(update(Schedule).where(Schedule.id == one.id, Schedule.due == one.due).values(**values))
+            self._note(one, **values)
 
     def _set_back(self, now: float) -> None:
         """Makes schedules due at their next time: a clock that went ahead and back again has made it a later one."""
         for one in self.ledger.database.all(select(Schedule).where(Schedule.due > now)):
             if (due := next_time(one.every, now)) < (one.due or now):
-                with self.ledger.database.write() as session:
-                    session.execute(
-                        update(Schedule).where(Schedule.id == one.id, Schedule.due == one.due).values(due=due)
-                    )
+                self._note(one, due=due)
+
+    def _note(self, one: Schedule, **values: Any) -> None:
+        """Sets columns, unless it was paused or noted by another service in the meantime: that stands."""
+        with self.ledger.database.write() as session:
+            session.execute(update(Schedule).where(Schedule.id == one.id, Schedule.due == one.due).values(**values))
 
     def _submit(self, one: Schedule, at: float) -> str:
         """Returns the job of this time. Raises UserError if the last one has not ended."""

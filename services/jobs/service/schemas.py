@@ -517,8 +517,8 @@ class PlaceRequest(ModelRequest):
 class StatusView(BaseModel):
     """The service's health. `trouble` is the failure of the last look at the cluster.
 
-    `children` are the processes beside the service: `starting`, `ready` or `trouble`, and where no token is needed the
-    last line of its log.
+    `children` are the processes beside the service: `starting`, `ready`, `resting` or `trouble`, and where no token is
+    needed the last line of its log.
     """
 
     status: Literal["ok", "degraded"]
