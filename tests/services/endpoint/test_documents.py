@@ -15,7 +15,7 @@ from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.documents.jobs import KEPT, Handle
 from dragoman.services.endpoint.documents.patient_queue import pieces
-from dragoman.services.endpoint.documents.translating import GROUP, groups
+from dragoman.services.endpoint.documents.reading_worker import GROUP, groups
 from dragoman.services.endpoint.key_store import KeyStore
 from dragoman.services.endpoint.keys import Key
 from dragoman.services.endpoint.memory import Memory
