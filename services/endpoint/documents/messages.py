@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from dragoman.model.alignment.attention_map import AttentionMap
 from dragoman.model.inference.losses import Losses
 from dragoman.model.inference.translator import Alternative, Translation
@@ -30,22 +28,12 @@ def plain_translation(translation: Translation) -> dict[str, Any]:
     return {
         **vars(translation),
         "nbest": [(one.text, one.score, one.log_probability) for one in translation.nbest],
-        "attention": [{**vars(one), "weights": one.weights.tolist()} for one in translation.attention],
+        "attention": [one.values() for one in translation.attention],
     }
 
 
 def read_translation(values: Mapping[str, Any]) -> Translation:
-    attention = tuple(
-        AttentionMap(
-            **{
-                **one,
-                "source_tokens": tuple(one["source_tokens"]),
-                "target_tokens": tuple(one["target_tokens"]),
-                "weights": np.array(one["weights"], np.float32),
-            }
-        )
-        for one in values["attention"]
-    )
+    attention = tuple(map(AttentionMap.of_values, values["attention"]))
     nbest = [Alternative(*one) for one in values["nbest"]]
     return Translation(**{**values, "nbest": nbest, "attention": attention, "missing": tuple(values["missing"])})
 
