@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from dragoman.model.errors import ServiceError
-from dragoman.services.endpoint.documents.messages import plain_options, read_result
+from dragoman.services.endpoint.documents.messages import plain_options, plain_translation, read_result
 from dragoman.services.subprocesses.pool import Pool, Process, TooLongError
 from dragoman.services.texts.documents.document import DocumentError
 from dragoman.services.texts.options import TextOptions
@@ -73,8 +73,12 @@ class Reading:
 
     async def results(self, task: Task, owner: str, reply: Reply) -> list[Result]:
         """Returns what a task's texts become; `reply` is asked as the models are. Raises as `translate`."""
-        question = {**vars(task), "models": [vars(model) for model in task.models]}
-        question["options"] = plain_options(task.options[0])  # a request has the same for all texts
+        question = {
+            **vars(task),
+            "options": plain_options(task.options[0]),  # a request has the same for all texts
+            "models": [vars(model) for model in task.models],
+            "first": list(map(plain_translation, task.first)),
+        }
         return list(map(read_result, await self._ask("results", question, owner, reply)))
 
     async def spoken(self, texts: Sequence[str], options: TextOptions, most: int, owner: str) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.model.inference.losses import KINDS
-from dragoman.services.endpoint.documents.messages import plain_result, read_answer, read_options
+from dragoman.services.endpoint.documents.messages import plain_result, read_answer, read_options, read_translation
 from dragoman.services.endpoint.documents.reading import COMPUTING
 from dragoman.services.subprocesses.worker import Parent, serve
 from dragoman.services.texts.documents.document import Document, Passage
@@ -54,10 +54,12 @@ def answer(question: dict[str, Any], parent: Parent) -> dict[str, Any]:
         options = read_options(question["options"])
         return {do: [spoken_text(text, options)[: question["most"]] for text in question["texts"]]}
     if do == "results":
-        every = [read_options(question.pop("options"))] * len(question["texts"])
-        models = [Model(**one) for one in question.pop("models")]
-        results = _translated(Task(**question, options=every, models=models), parent)
-        return {do: list(map(plain_result, results))}
+        read = {
+            "options": [read_options(question["options"])] * len(question["texts"]),
+            "models": [Model(**one) for one in question["models"]],
+            "first": list(map(read_translation, question["first"])),
+        }
+        return {do: list(map(plain_result, _translated(Task(**{**question, **read}), parent)))}
     document = read_document(question["name"], base64.b64decode(question["content"]))
     if do == "translate":
         return {"translate": translate_document(document, question["terms"], question["language"], parent)}

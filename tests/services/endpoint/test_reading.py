@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from starlette.exceptions import HTTPException
 
+from dragoman.model.inference.translator import Translation
 from dragoman.services.endpoint import route_translator, spoken
 from dragoman.services.endpoint.documents import jobs, reading_worker, worker
 from dragoman.services.endpoint.documents.documents import Documents
@@ -186,6 +187,11 @@ def test_texts_that_cost_much_are_prepared_in_a_process_as_the_server_would(
             assert there.status_code == 200 and stage.ask(**asked).json() == there.json()
             refused = stage.ask(q="<b>a" + "<i>a</i>" * 24, format="xml")
             assert (refused.status_code, refused.json()["error"][:32]) == (400, "Invalid request: XML: mismatched")
+        monkeypatch.setattr(stage.translator, "one", lambda line, nbest: Translation(line, 0.0, loops=True))
+        plain = ["The dog sees the man and the cat."] * 4
+        with monkeypatch.context() as patch:
+            patch.setattr(route_translator, "HERE", 0)  # many sentences, which the model was asked at first
+            assert stage.ask(q=plain).json()["translatedText"] == plain
     finally:
         stage.endpoint.reading.pool.close()
     assert stage.ask(**asked).status_code == 503
