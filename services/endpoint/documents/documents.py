@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +12,7 @@ from typing import NamedTuple
 from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import UserError
-from dragoman.services.endpoint.documents.jobs import Handle, Job, Jobs, Status, new_secret
+from dragoman.services.endpoint.documents.jobs import Handle, Job, Jobs, Status, new_secret, steady_clock
 from dragoman.services.endpoint.documents.worker import SAME, DocumentWorker
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.translation import Question
@@ -49,7 +48,7 @@ class Documents:
 
     endpoint: Endpoint
     folder: Path | None
-    now: Callable[[], float] = time.time
+    now: Callable[[], float] = field(default_factory=steady_clock)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property

@@ -175,6 +175,18 @@ def test_what_fails_says_why_and_is_not_paid(documents: Documents, monkeypatch: 
         documents.result(*handle)
 
 
+def test_a_clock_that_jumps_deletes_no_document(stage: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.endpoint.check_language = False
+    documents = Documents(stage.endpoint, tmp_path / "documents")
+    handle = documents.submit("a.txt", TEXT, QUESTION)
+    now = time.time()
+    for jump in (30 * 86400, -30 * 86400):
+        monkeypatch.setattr(time, "time", lambda jump=jump: now + jump)
+        documents.jobs.clean()
+        assert documents.state(*handle).status == "queued"
+    documents.stop()
+
+
 def test_jobs_are_deleted_after_an_hour_and_bounded(documents: Documents, stage: Any, clock: Clock) -> None:
     stage.endpoint.limits.documents = 2
     handle = documents.submit("a.txt", TEXT, QUESTION)
