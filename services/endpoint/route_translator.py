@@ -89,7 +89,7 @@ class RouteTranslator:
 
     async def _ask_plainly(self, served: LoadedModel, texts: Sequence[str]) -> list[Translation]:
         """Returns the translations of texts of one line each."""
-        with self.metrics.telemetry.span("inference", lines=len(texts), model=served.origin.name):
+        with self.metrics.telemetry.span("inference", texts=len(texts), model=served.origin.name):
             translations = await self.ask(served, list(texts), 1)
         return check_translations(translations)
 
@@ -113,8 +113,7 @@ class RouteTranslator:
 
     async def _translate(self, route: Route, task: Task) -> list[Result]:
         """Returns what a task's texts become, prepared in a process of their own if that takes long."""
-        lines = sum(map(len, task.texts))
-        with self.metrics.telemetry.span("inference", characters=lines, model=route.origin.name):
+        with self.metrics.telemetry.span("inference", texts=len(task.texts), model=route.origin.name):
             if cost(task.texts, task.options[0]) > HERE:
                 return await self.reading.results(task, self.owner, partial(self.reply, route, needed=task.aligned))
             work = translate(task)
