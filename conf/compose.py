@@ -64,14 +64,15 @@ def run(
     check: Callable[[Root], int | None] = lambda _: None,
     facts: Facts | None = None,
     further: Further = lambda _: (),
+    shown: Sequence[str] | None = None,
 ) -> int:
     """Composes, types and runs `task`; returns the exit code (0 done, 1 failed, 2 the user's mistake, 130 interrupted
     by SIGINT, 143 by SIGTERM; 75 if a training makes room because one of its nodes goes away).
 
     `root` is a dataclass of the sections that the command reads. In a rehearsal `check` is called instead of `task`.
     `facts` receives the composed values and the words of the command line and returns dotted keys with their true
-    values. `further` returns the ranges of sections for which `root` has no types. `conf/options.py` has the options
-    (`--cfg job`, `--multirun` ...).
+    values. `further` returns the ranges of sections for which `root` has no types. `shown` are what `--cfg job`
+    prints, by default all sections of `root`. `conf/options.py` has the options (`--cfg job`, `--multirun` ...).
     """
     task = {"no": task, "composing": lambda _: None, "checking": check}[_rehearsing.get()]
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
@@ -97,7 +98,7 @@ def run(
                 return code
             options = read_options(current_words(argv), misspelt_option)
             if options.cfg is not None:
-                return _show(options, root)
+                return _show(options, root, shown)
             if not options.multirun:
                 return once(options.overrides, options)
             codes = []
@@ -270,8 +271,8 @@ def fingerprint(values: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _show(options: Options, root: type[Any]) -> int:
-    """Prints the composed configuration, or one section of it, after checking its types."""
+def _show(options: Options, root: type[Any], sections_read: Sequence[str] | None) -> int:
+    """Prints the sections that are read (by default those of `root`) or `--package`, after checking all types."""
     from omegaconf import OmegaConf
 
     words, package = options.overrides, options.package
@@ -279,7 +280,8 @@ def _show(options: Options, root: type[Any]) -> int:
     with _in_our_words(words):
         tree, resolve = _compose(words, options)
         node = OmegaConf.create(resolve(tree) if options.resolve else tree)
-        shown = node if package is None else OmegaConf.select(node, package)
+        read = [name for name in sections_read or root.__dataclass_fields__ if name in tree]
+        shown = OmegaConf.masked_copy(node, read) if package is None else OmegaConf.select(node, package)
         if shown is None:
             raise unknown("--package", package, sections())
         text = OmegaConf.to_yaml(shown) if OmegaConf.is_config(shown) else f"{shown}\n"

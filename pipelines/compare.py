@@ -8,8 +8,7 @@ from dragoman.conf import compose
 from dragoman.model.inference.bleu import tokeniser
 from dragoman.model.plural import plural
 from dragoman.model.shards.manifest import read_manifest
-from dragoman.pipelines.cluster.map import here
-from dragoman.pipelines.cluster.ray_train import connect
+from dragoman.pipelines.cluster.map import connect, here
 from dragoman.pipelines.comparison import lines, record
 from dragoman.pipelines.comparison.entries import Entry, resolve
 from dragoman.pipelines.comparison.figures import Compared, draw_figures

@@ -36,6 +36,9 @@ from dragoman.pipelines.tracking.registry import RegistryConfig
 from dragoman.pipelines.tracking.server import TrackingConfig
 from dragoman.pipelines.word_vectors.settings import VectorsConfig
 
+# The sections that a sharding reads.
+SHARDING = ("pair", "seed", "paths", "corpus", "tokenizer", "shards", "tracking", "cluster")
+
 
 @dataclass
 class PathsConfig:

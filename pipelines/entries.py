@@ -18,7 +18,7 @@ from dragoman.model.ranges import Range, all_ranges
 from dragoman.model.runs import paths
 from dragoman.model.shards.manifest import has_manifest, read_manifest
 from dragoman.pipelines.cluster.embedded_ray import begin_ray
-from dragoman.pipelines.config import Config, SynthesizeRoot, VerifyRoot
+from dragoman.pipelines.config import SHARDING, Config, SynthesizeRoot, VerifyRoot
 from dragoman.pipelines.corpus.read.built_in import check_built_in, is_built_in
 from dragoman.pipelines.corpus.sharded import cutting, shard_command
 from dragoman.pipelines.tasks.begun_from import as_known, begun_words
@@ -27,6 +27,11 @@ from dragoman.pipelines.tracking.policy import policy_words
 READERS = {"train", "compare"}  # commands that need shards
 SPREADING = {"shard", *READERS}  # commands that start workers
 ROOTS: dict[str, type[Config]] = {"verify": VerifyRoot, "synthesize": SynthesizeRoot}  # with a section of their own
+COMPARISON = ("compare", "models", "promote")  # sections that a training does not read
+SHOWN = {  # the sections that --cfg job shows, for verbs that do not read all
+    "shard": SHARDING,
+    "train": [name for name in Config.__dataclass_fields__ if name not in COMPARISON],
+}
 NEXT = {"shard": "train", "train": "promote", "evaluate": "promote"}  # command -> the usual next one
 logger = logging.getLogger(__name__)
 
@@ -57,9 +62,8 @@ def main(argv: Sequence[str]) -> int:
                 refuse_without_shards(config)
             importlib.import_module(f"dragoman.pipelines.{verb}").check(config)
 
-    return compose.run(
-        task, ROOTS.get(verb, Config), words, verb, check, as_known if verb in READERS else None, model_ranges
-    )
+    facts = as_known if verb in READERS else None
+    return compose.run(task, ROOTS.get(verb, Config), words, verb, check, facts, model_ranges, SHOWN.get(verb))
 
 
 def model_ranges(composed: Mapping[str, Any]) -> Iterator[tuple[str, Range]]:

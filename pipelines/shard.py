@@ -34,7 +34,7 @@ from dragoman.model.shards.verify import shard_files, verify
 from dragoman.model.storage.retry import Patience
 from dragoman.model.text.hashed_texts import HashedTexts, read
 from dragoman.model.text.tags import check_pieces
-from dragoman.pipelines.config import Config
+from dragoman.pipelines.config import SHARDING, Config
 from dragoman.pipelines.corpus.clean.first_look import look
 from dragoman.pipelines.corpus.clean.rules import check_rules
 from dragoman.pipelines.corpus.clean.scores import GivenScorers, find_scorers
@@ -61,7 +61,6 @@ from dragoman.pipelines.tracking.lineage import record_sharding
 
 logger = logging.getLogger(__name__)
 MAKERS = {"text": make_monolingual, "labelled": make_labelled}  # other formats are of two languages
-READ = ("pair", "seed", "paths", "corpus", "tokenizer", "shards", "tracking", "cluster")  # sections of a sharding
 
 
 @dataclass
@@ -177,11 +176,11 @@ def find_input(config: Config) -> Input:
     scorers = find_scorers(corpus.clean.scores, [part.pair for part in parts] or [config.pair], config.bundle_dir)
     if scorers:
         corpus = dataclasses.replace(corpus, clean=dataclasses.replace(corpus.clean, scores=list(scorers.digests)))
-    config = dataclasses.replace(config, corpus=settle_auto_cut(corpus, sources))
     given = find_tokenizer(config.tokenizer, languages, config.paths.local, config.bundle_dir)
     if given:
         check_pieces(given.pair.source, all_tags(parts), f"tokenizer.same_as={config.tokenizer.same_as}")
         config = dataclasses.replace(config, tokenizer=given.settings)
+    config = dataclasses.replace(config, corpus=settle_auto_cut(corpus, sources, config.tokenizer.type))
     values = identity(
         dataclasses.replace(config.corpus, format=form),
         config.tokenizer,
@@ -277,6 +276,6 @@ def record(config: Config, result: ShardResult) -> None:
 
     It has only the sections that a sharding reads.
     """
-    values = {key: value for key, value in plain(config).items() if key in READ}
+    values = {key: value for key, value in plain(config).items() if key in SHARDING}
     runs = config.paths.local(config.paths.runs)
     record_sharding(config.tracking, runs, values, fingerprint(values), result.directory)

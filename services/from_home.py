@@ -9,7 +9,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.runs.bundles import bundles
 from dragoman.model.runs.paths import RELEASE
 
-OF_SHARDS = ("train", "evaluate", "promote", "rollback", "compare")
+OF_SHARDS = ("train", "evaluate", "promote", "rollback", "compare", "unpack")
 # verb -> its section, and the kinds of model that it takes; none: every kind
 OF_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "translate": ("translate", ("translation",)), "rerank": ("rerank", ("translation",)),
@@ -30,7 +30,8 @@ OF_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "tag": ("label", ("labels",)), "embed": ("embed", ()), "serve": ("serve", ()),
 }  # fmt: skip
 SERVED = {"labels": "labels", "vectors": "vectors", "language": "guesser", "masked": "guesser"}  # kind -> key of serve
-NAMING = ("corpus", "experiment", "pair", "name", "paths", "tokenizer", "registry", "model", "models")  # sections
+SHARDING = ("corpus", "experiment", "pair", "paths", "tokenizer", "registry")  # sections that say which shards
+NAMING = (*SHARDING[:2], "name", *SHARDING[3:], "model", "models")  # or which model
 POINTING = (".bundle", ".model", ".models", ".ensemble", ".labels", ".vectors", ".encoder", ".guesser", "tracking_uri",
             ".uri", ".wait")  # ends of keys  # fmt: skip
 OPTIONS = ("-m", "--multirun", "--json")
@@ -49,29 +50,46 @@ class Model(NamedTuple):
 
 
 def with_home(verb: str, words: Sequence[str]) -> list[str]:
-    """Returns the words, with those of the home's only shards or model behind a text if they name none themselves.
+    """Returns the words, with those of `own_words` behind a text. Raises UserError as that does."""
+    home = Path(os.environ.get("DRAGOMAN_HOME") or "artifacts")
+    own = [] if compose.is_rehearsal() else own_words(verb, words, home)
+    if own:
+        print(f"dragoman {verb}: the only one in {home}: {shlex.join(own)}", file=sys.stderr)
+    texts = _texts(words)
+    return [*texts, *own, *words[len(texts) :]]
+
+
+def own_words(
+    verb: str, words: Sequence[str], home: Path, visible: Callable[[Path], bool] = lambda _: True
+) -> list[str]:
+    """Returns the words of the home's only shards or model, of those that are `visible`; empty if `words` name theirs.
 
     Raises:
         UserError: the home has several, whose words are listed, or none.
     """
-    if verb not in ("shard", *OF_SHARDS, *OF_MODELS) or compose.is_rehearsal():
-        return list(words)
-    settings = [word for word in words if verb not in OF_MODELS or _is_setting(word) or word.startswith("-")]
-    if not all(map(_is_setting, settings)):  # its own mistake comes first
-        return list(words)
-    if verb == "shard" and not any(_key(word).partition(".")[0] in ("corpus", "experiment") for word in words):
+    if not is_open(verb, words):
+        return []
+    if verb == "shard":
         raise UserError(f"name a corpus: {SHARD}; {BUILT_IN}")
-    if verb == "shard" or any(_says_which(word, verb) for word in settings):
-        return list(words)
-    home = Path(os.environ.get("DRAGOMAN_HOME") or "artifacts")
-    found = (_models if verb in OF_MODELS else _shardings)(verb, words, home)
+    found = _models(verb, home) if verb in OF_MODELS else _shardings(verb, words, home, visible)
     if len(found) > 1:
-        lines = [f"  dragoman {verb} {shlex.join([*_texts(words), *own, *settings])}" for own in found[:MOST]]
+        first = len(texts := _texts(words))
+        lines = [f"  dragoman {verb} {shlex.join([*texts, *own, *words[first:]])}" for own in found[:MOST]]
         what = "models" if verb in OF_MODELS else "shardings" if found[0][-1][:5] != "name=" else "runs"
         raise UserError("\n".join([f"the home has {len(found)} {what}; say which:", *lines]))
-    for own in found:
-        print(f"dragoman {verb}: the only one in {home}: {shlex.join(own)}", file=sys.stderr)
-    return [*_texts(words), *(word for own in found for word in own), *words[len(_texts(words)) :]]
+    return found[0] if found else []
+
+
+def is_open(verb: str, words: Sequence[str]) -> bool:
+    """Returns True if the words of a command that reads shards or a model do not say which."""
+    if verb not in ("shard", *OF_SHARDS, *OF_MODELS):
+        return False
+    settings = [word for word in words if verb not in OF_MODELS or _is_setting(word) or word.startswith("-")]
+    if not all(map(_is_setting, settings)):  # its own mistake comes first
+        return False
+    if verb == "shard":
+        return not any(_key(word).partition(".")[0] in SHARDING[:2] for word in words)
+    return not any(_says_which(word, verb) for word in settings)
 
 
 def _texts(words: Sequence[str]) -> list[str]:
@@ -92,26 +110,32 @@ def _is_setting(word: str) -> bool:
 def _says_which(word: str, verb: str) -> bool:
     if "=" not in word:  # a run's folder, a file
         return word not in OPTIONS
-    named = _key(word).partition(".")[0] in NAMING and (word[:5] != "pair=" or verb in OF_SHARDS)
-    return named or _key(word).endswith(POINTING)
+    section = _key(word).partition(".")[0]
+    return section in SHARDING if verb in OF_SHARDS else section in NAMING or _key(word).endswith(POINTING)
 
 
-def _shardings(verb: str, words: Sequence[str], home: Path) -> list[list[str]]:
+def _shardings(verb: str, words: Sequence[str], home: Path, visible: Callable[[Path], bool]) -> list[list[str]]:
     """Returns the words of each finished sharding of the home; for an evaluation those of each run on the only one."""
-    found = list(shardings(home / "shards"))
+    found = [_beside(own, words) for own in shardings(home / "shards", visible)]
     if not found:
         raise UserError(f"no shards in {home / 'shards'}; make some: {SHARD}; {BUILT_IN}")
-    if any(word.startswith("train.init_from=") for word in words):  # it says which network
-        found = [[word for word in own if word != "model=gpt_tiny"] for own in found]
-    if verb == "evaluate" and len(found) == 1:
-        runs = [model.run for model in models(home / "runs") if model.shards]
+    if verb == "evaluate" and len(found) == 1 and not {*map(_key, words)} & {"name", "evaluate.bundle"}:
+        runs = [model.run for model in models(home / "runs", visible) if model.shards]
         return [[*found[0], f"name={run}"] for run in runs] or found
     return found
 
 
-def shardings(folder: Path) -> Iterator[list[str]]:
+def _beside(own: list[str], words: Sequence[str]) -> list[str]:
+    """Returns a sharding's words without the usual network and registry, where the user chose another network."""
+    keys = {*map(_key, words)}
+    chosen = ("model=", "registry=language", "registry=vectors") if keys & {"model", "models"} else ()
+    begun = ("model=gpt_tiny",) if "train.init_from" in keys else ()  # it says which network
+    return [word for word in own if not word.startswith((*chosen, *begun))]
+
+
+def shardings(folder: Path, visible: Callable[[Path], bool]) -> Iterator[list[str]]:
     """Yields the words of each finished sharding in a folder, by name."""
-    for path in sorted(folder.glob("*/manifest.json")):
+    for path in filter(lambda path: visible(path.parent), sorted(folder.glob("*/manifest.json"))):
         try:
             manifest = json.loads(path.read_text(encoding="utf-8"))
             yield words_of(manifest, path.parent)
@@ -133,9 +157,9 @@ def words_of(manifest: dict[str, Any], folder: Path) -> list[str]:
     return words
 
 
-def models(runs: Path) -> Iterator[Model]:
+def models(runs: Path, visible: Callable[[Path], bool] = lambda _: True) -> Iterator[Model]:
     """Yields the model of each run that has one, by name."""
-    for bundle in sorted(bundles(runs)):
+    for bundle in filter(lambda bundle: visible(bundle.parent), sorted(bundles(runs))):
         try:
             release = json.loads((bundle.parent / RELEASE).read_text(encoding="utf-8"))
             registered, shards = str(release.get("model") or ""), str(release.get("shards") or "")
@@ -144,7 +168,7 @@ def models(runs: Path) -> Iterator[Model]:
             continue  # damaged or not released: who names it is told
 
 
-def _models(verb: str, _words: Sequence[str], home: Path) -> list[list[str]]:
+def _models(verb: str, home: Path) -> list[list[str]]:
     """Returns the words of each champion that the verb takes; without champions those of each run."""
     section, kinds = OF_MODELS[verb]
     everything = list(models(home / "runs"))

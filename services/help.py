@@ -7,6 +7,8 @@ from typing import Protocol
 from dragoman.conf import groups
 from dragoman.services.examples import EXAMPLES
 
+WIDTH, SCREEN = 100, 24  # columns, and lines of a page of help
+
 
 class VerbRow(Protocol):
     """The facts about a command that a help page needs."""
@@ -45,34 +47,34 @@ Exit codes: 0 done, 1 failed, 2 a mistake in the command line or the configurati
 
 
 def verb_help(name: str, verb: VerbRow, whole: bool = False) -> str:
-    """Returns the page of `dragoman VERB --help`: an example, the usage, choices and keys; `whole`: of `--help-all`,
-    with default values and their comments."""
-    parts = [
-        f"dragoman {name}: {verb.help}",
-        "",
-        f"    dragoman {name} {EXAMPLES[name]}".rstrip(),
-        "",
-        f"usage: dragoman {name} {verb.usage}{' [--json]' if verb.json else ''}",
-    ]
-    parts += [""] if verb.sections and not whole else []
-    for section in verb.sections:
-        parts += _whole_section(section) if whole else _short_section(section)
-    parts += ["", "A key is set as SECTION.KEY=VALUE, a choice as SECTION=CHOICE."]
+    """Returns the page of `dragoman VERB --help`, one screen: an example, the usage, choices and keys; `whole`: of
+    `--help-all`, with default values and their comments."""
+    usage = f"usage: dragoman {name} {verb.usage}{' [--json]' if verb.json else ''}"
+    parts = [f"dragoman {name}: {verb.help}", "", f"    dragoman {name} {EXAMPLES.get(name, '')}".rstrip(), ""]
+    parts += textwrap.wrap(usage, WIDTH, subsequent_indent=" " * 12, break_on_hyphens=False)
+    end = ["", "A key is set as SECTION.KEY=VALUE, a choice as SECTION=CHOICE."]
     if not whole and verb.sections:
-        parts.append(f"With default values and what they mean: dragoman {name} --help-all")
-    parts.append(f"All sections, as this command line would use them: dragoman {name} [key=value ...] --cfg job")
-    return "\n".join(parts)
+        end.append(f"With default values and what they mean: dragoman {name} --help-all")
+    end.append(f"The sections that it reads, as they would be used: dragoman {name} [key=value ...] --cfg job")
+    if whole:
+        return "\n".join([*parts, *(line for section in verb.sections for line in _whole_section(section)), *end])
+    for most in (SCREEN, 3, 2):
+        lines = [line for section in verb.sections for line in _short_section(section, most)]
+        if len(page := [*parts, *([""] if lines else []), *lines, *end]) <= SCREEN:
+            break
+    return "\n".join(page)
 
 
-def _short_section(section: str) -> list[str]:
-    """Returns the names of a section's choices and keys."""
+def _short_section(section: str, most: int) -> list[str]:
+    """Returns the names of a section's choices and keys, in at most so many lines each."""
     choices, choice = groups.choices(section), groups.default_choices().get(section)
     parts: list[str] = []
     if len(choices) > 1:
-        parts += _wrap(f"{section}=", choices)
+        parts += _wrap(f"{section}=", choices, most)
     if choice is not None:
         keys = groups.merge_choice(section, choice).items()
-        parts += _wrap(f"{section}.", [f"{key}." if isinstance(value, dict) and value else key for key, value in keys])
+        names = [f"{key}." if isinstance(value, dict) and value else key for key, value in keys]
+        parts += _wrap(f"{section}.", names, most)
     return parts
 
 
@@ -83,8 +85,10 @@ def _whole_section(section: str) -> list[str]:
     return parts if choice is None else [*parts, "", f"{section}: ({choice})", _indent(groups.page(section, choice))]
 
 
-def _wrap(head: str, names: Sequence[str]) -> list[str]:
-    return textwrap.wrap(f"{head:<12}{', '.join(names)}", 100, subsequent_indent=" " * 12, break_on_hyphens=False)
+def _wrap(head: str, names: Sequence[str], most: int) -> list[str]:
+    wrapper = textwrap.TextWrapper(WIDTH, subsequent_indent=" " * 12, break_on_hyphens=False)
+    wrapper.max_lines, wrapper.placeholder = most, f" ... ({len(names)} in all)"
+    return wrapper.wrap(f"{head:<12}{', '.join(names)}")
 
 
 def _indent(text: str) -> str:

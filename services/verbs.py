@@ -46,7 +46,7 @@ VERBS: dict[str, Verb] = {
     ),
     "import": _verb(
         "dragoman.pipelines.import_model",
-        "make a bundle of another program's model: BERT, GPT-2, Llama, BART, Marian, NLLB, T5, vectors",
+        "bundle another's model: BERT, GPT-2, Llama, BART, Marian, NLLB, T5, vectors",
         "imports registry",
         "FOLDER|hf://ORG/NAME|FILE",
     ),
@@ -214,15 +214,7 @@ VERBS: dict[str, Verb] = {
     ),
     "demo": _verb("dragoman.services.commands.demo", "run everything on the built-in corpus, in minutes"),
 }
-TEXT_FIRST = {
-    "translate",
-    "generate",
-    "next",
-    "fill",
-    "classify",
-    "tag",
-    "embed",
-}  # commands that take a text on the command line
+TEXT_FIRST = {*["translate", "generate", "next", "fill", "classify", "tag", "embed"]}  # they take a text
 # Modules of several commands: they get the command's name.
 SHARED_MODULES = {
     "dragoman.services.commands.backup",

@@ -128,7 +128,13 @@ def test_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_cfg_job_prints_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
     assert compose.run(lambda _: 1, Config, ["--cfg", "job", "train.max_steps=7"], "x") == 0
-    assert "max_steps: 7" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "max_steps: 7" in shown and "\npaths:" in shown
+    assert "\nserve:" not in shown and "\nsweep:" not in shown, "sections that the command does not read"
+    assert compose.run(lambda _: 1, Config, ["--cfg", "job", "--package", "serve"], "x", shown=["train"]) == 0
+    assert "\nport:" in capsys.readouterr().out
+    assert compose.run(lambda _: 1, Config, ["--cfg", "job"], "x", shown=["seed"]) == 0
+    assert capsys.readouterr().out == "seed: 1\n"
 
 
 NO_RANGE = {"cluster.workers": "a number or a range of them, checked by ClusterConfig"}

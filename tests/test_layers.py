@@ -46,7 +46,7 @@ BESIDE = {
     "services.choices": "services.commands",
     "services.config": "services.commands",
     "services.entries": "services.commands",
-    "services.from_home": "services.commands",
+    "services.from_home": "services.models",
     "services.help": "services.commands",
     "services.completion": "services.commands",
 }
@@ -111,7 +111,7 @@ DOORS = {
         "services/jobs/up/app.py",
     ],
     "optuna": ["services/sweeps"],
-    "py3langid": ["services/endpoint/detection.py", "pipelines/corpus/clean/fitted_rules.py"],
+    "py3langid": ["services/endpoint/detection.py", "pipelines/corpus/clean/identifier.py"],
     "polib": ["services/texts/documents/po.py"],
     "rapidfuzz": [
         "pipelines/corpus/clean/pair_rules.py",
@@ -519,6 +519,18 @@ def test_the_loop_runs_without_the_heavy_libraries() -> None:
         "from dragoman.pipelines.loaders import pairs\n"
         "from dragoman.pipelines.training import checkpoint, loop\n"
         "from dragoman.pipelines.word_vectors import loop\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=120)
+
+
+@pytest.mark.long
+def test_a_corpus_is_looked_at_and_sharded_without_torch() -> None:
+    """Torch and Numba take longer to load than the look at a corpus takes."""
+    code = (
+        "import sys\n"
+        "sys.modules['torch'] = None\n"
+        "from dragoman.pipelines import shard\n"
+        "assert not {'ray', 'numba', 'mlflow'} & {*sys.modules}\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=120)
 

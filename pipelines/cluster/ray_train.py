@@ -1,17 +1,15 @@
-"""The only door to Ray: connects, asks for resources, spreads tasks, runs a group of training workers."""
+"""Runs a training on a group of workers of Ray: asks for resources, starts the group again after a failure."""
 
 import contextlib
 import functools
 import itertools
 import logging
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -19,7 +17,8 @@ from dragoman.model.confinement import confine_worker
 from dragoman.model.device import KERNELS, pick_device, use_cores
 from dragoman.model.errors import ServiceError, UserError, is_infrastructure
 from dragoman.model.usage.recorder import start_recorder
-from dragoman.pipelines.cluster import actors, embedded_ray
+from dragoman.pipelines.cluster import actors
+from dragoman.pipelines.cluster.map import connect_ray
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.settings import ClusterConfig
 
@@ -31,121 +30,6 @@ Result = TypeVar("Result")
 SAID_AFTER = 5.0  # seconds without room for the workers until that is reported
 ROOM_TRY = 1.0  # seconds that a group of one size waits for room if another size may find it
 logger = logging.getLogger(__name__)
-
-
-@contextlib.contextmanager
-def connect_ray(config: ClusterConfig) -> Iterator[None]:
-    """Connects to Ray, embedded or at `config.address`, within the block; an existing connection stays."""
-    embedded_ray.quiet_environment()
-    if is_connected() and not embedded_ray.is_begun():
-        check_capacity(config)
-        yield
-        return
-    if config.address is None:
-        logger.info("starting Ray")
-        with embedded_ray.start_ray(config):
-            check_capacity(config)
-            yield
-        return
-    logger.info(f"connecting to Ray at {config.address}")
-    import ray
-
-    try:
-        start = functools.partial(ray.init, config.address, logging_level=logging.ERROR, log_to_driver=False)
-        embedded_ray.undisturbed(start, "Ray answers")
-    except (ConnectionError, TimeoutError) as problem:
-        raise ServiceError(f"cluster.address: no Ray cluster answers at {config.address!r} ({problem})") from problem
-    except ray.exceptions.AuthenticationError as problem:
-        raise UserError(
-            f"cluster.address: the Ray cluster at {config.address!r} refuses us. Its token is expected in the variable "
-            f"RAY_AUTH_TOKEN or in the file that RAY_AUTH_TOKEN_PATH names"
-        ) from problem
-    try:
-        check_capacity(config)
-        yield
-    finally:
-        embedded_ray.undisturbed(ray.shutdown, "Ray has let go")
-
-
-@contextlib.contextmanager
-def connect(config: ClusterConfig) -> Iterator[ClusterConfig]:
-    """Connects to Ray within the block, if `config.backend` is not local; yields the settings with the backend in use.
-
-    Where the backend is auto, this process replaces a Ray of our own that does not start.
-
-    Raises UserError, StartError: as `connect_ray`.
-    """
-    with contextlib.ExitStack() as stack:
-        try:
-            if config.backend != "local":
-                stack.enter_context(connect_ray(config))
-        except embedded_ray.StartError as problem:
-            if config.backend == "ray":
-                raise
-            logger.warning(
-                f"{problem}. Continues without Ray, in this process on all cores; a training keeps its lanes, so it "
-                f"sees the same batches. cluster.backend=ray makes this an error"
-            )
-            config = replace(config, backend="local")
-        yield config
-
-
-def is_connected() -> bool:
-    """Returns True if this process is connected to a Ray, without importing it."""
-    return "ray" in sys.modules and sys.modules["ray"].is_initialized()
-
-
-def check_capacity(config: ClusterConfig) -> None:
-    """Refuses at once a request that would otherwise wait forever."""
-    import ray
-
-    total = ray.cluster_resources()
-    for resource in ("GPU", "CPU") if config.device == "cuda" else ("CPU",):
-        embedded_ray.check_room(config, resource, total.get(resource, 0.0))
-
-
-def map_tasks(
-    function: Callable[[Any], Result],
-    arguments: Sequence[Argument],
-    config: ClusterConfig,
-    load: Callable[[Argument], Any] = lambda argument: argument,
-) -> Iterator[Result]:
-    """Yields `function` of each argument as results come, at most `config.most` at a time, in any order.
-
-    The functions must be pure and top-level: they run in other processes, and again elsewhere if a node is lost. A
-    task's own exception is raised here unchanged. `load` is called here when it is an argument's turn.
-    """
-    if config.backend == "local" or (config.most <= 1 and config.address is None):
-        yield from (function(load(argument)) for argument in arguments)
-        return
-    with connect_ray(config):
-        import ray
-
-        task = ray.remote(num_cpus=config.cpus_per_worker, max_retries=config.max_failures)(_as_task(function))
-        waiting = list(reversed(arguments))
-        running: list[Any] = []
-        while waiting or running:
-            while waiting and len(running) < config.most:
-                running.append(task.remote(load(waiting.pop())))
-            done, running = ray.wait(running, num_returns=1)
-            try:
-                result = ray.get(done[0])
-            except ray.exceptions.RayTaskError as problem:
-                if isinstance(problem.cause, UserError | OSError):
-                    raise problem.cause from None  # with its own message and errno, not a remote traceback
-                raise problem.as_instanceof_cause() from None
-            yield result
-
-
-def _as_task(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
-    """Returns a plain function, as Ray requires; its worker opens no more files than the job may."""
-
-    def call(argument: Any) -> Result:
-        start_recorder()  # a thread from before stays free to write the job's files
-        confine_worker()
-        return function(argument)
-
-    return call
 
 
 def fit(

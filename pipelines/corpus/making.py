@@ -177,5 +177,8 @@ class Sharding:
 def check_kept(plan: Plan, what: str, without: str) -> None:
     """Raises UserError if no record is left for training: `what`, then the drops by rule, or `without`."""
     if not plan.records("train"):
-        rules = ", ".join(f"{rule} {number:,}" for rule, number in plan.dropped.get("train", {}).items())
-        raise UserError(f"{what}; dropped: {rules or without}")
+        dropped = plan.dropped.get("train", {})
+        rules = ", ".join(f"{rule} {number:,}" for rule, number in dropped.items()) or without
+        alike = dropped.get("leaked_near", 0) > sum(dropped.values()) / 2
+        mend = "; they differ from held-out ones by numbers and marks alone, which corpus.leaks=source allows"
+        raise UserError(f"{what}; dropped: {rules}{mend if alike else ''}")

@@ -34,6 +34,7 @@ from dragoman.pipelines.corpus.pack.report import source_records
 from dragoman.pipelines.corpus.pack.spreading import Nodes
 from dragoman.pipelines.corpus.plan.plan import Plan
 from dragoman.pipelines.corpus.plan.text_plan import make_text_plan
+from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
 from dragoman.pipelines.corpus.read.records import encodings_of
 from dragoman.pipelines.corpus.read.staging import Block
 from dragoman.pipelines.corpus.read.text_staging import stage_text, text_blocks, text_staging_tasks
@@ -120,6 +121,7 @@ def make_monolingual(one: Sharding) -> Manifest:
             for block in blocks
         ]
         nodes.clean(clean_text_block, tasks)
+        corpus = fill_auto_cut(corpus, _sum_of("records", len(blocks), clean))
         plan = make_text_plan(blocks, clean, scratch, corpus, config.seed)
         check_kept(plan, "corpus.train.file: no training text is left", "none, the files are empty")
         for number in range(corpus.phrases.passes):
@@ -144,9 +146,11 @@ def _bytes(blocks: Sequence[Block]) -> int:
 
 def _record_chars(blocks: int, clean: Path) -> float:
     """Returns the mean number of characters in a record."""
-    facts = [load_facts(clean, block) for block in range(blocks)]
-    characters, records = (sum(int(fact[key]) for fact in facts) for key in ("characters", "records"))
-    return characters / records
+    return _sum_of("characters", blocks, clean) / _sum_of("records", blocks, clean)
+
+
+def _sum_of(fact: str, blocks: int, clean: Path) -> int:
+    return sum(int(load_facts(clean, block)[fact]) for block in range(blocks))
 
 
 def _with_phrases(

@@ -21,7 +21,7 @@ from dragoman.model.files import file_sha256
 from dragoman.model.schema import build, flat
 from dragoman.model.shards.manifest import Manifest, has_manifest, read_manifest
 from dragoman.model.storage.places import local_folder
-from dragoman.pipelines.corpus.plan.text_plan import fitting_run
+from dragoman.pipelines.corpus.read.cutting import fitting_run
 from dragoman.pipelines.corpus.read.identity import UNSAID, look_up
 from dragoman.pipelines.corpus.read.parts import identity_of
 from dragoman.pipelines.corpus.read.sources import SPLITS, Split, fill_pattern, names_of

@@ -14,6 +14,7 @@ from dragoman.model.memory import keep_few_products
 from dragoman.model.runs import lock, paths
 from dragoman.model.storage.mirror import remote_of
 from dragoman.pipelines.cluster import ray_train
+from dragoman.pipelines.cluster.map import connect
 from dragoman.pipelines.cluster.ranks import Ranks, from_environment
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks import training_texts
@@ -124,7 +125,7 @@ def run_ranks(
         return
     config = replace(config, cluster=plan.cluster)
     shown = progress.show_progress(run.folder, plan.steps, plan.unit) if is_first() else contextlib.nullcontext()
-    with ray_train.connect(config.cluster) as cluster:  # a cluster that refuses leaves no run behind
+    with connect(config.cluster) as cluster:  # a cluster that refuses leaves no run behind
         config = replace(config, cluster=cluster)
         record_start(config, run, values)
         run.publish()

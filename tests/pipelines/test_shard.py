@@ -172,6 +172,16 @@ def test_nothing_left_names_the_rules(make: Make, tmp_path: Path) -> None:
     assert not make("shards", corpus=corpus).shard_dir.exists(), "what is refused leaves nothing behind"
 
 
+def test_pairs_that_all_differ_by_a_number_are_refused_with_the_setting_that_takes_them(
+    make: Make, tmp_path: Path
+) -> None:
+    pairs = [(f"this is sentence {number}", f"das ist der Satz {number}") for number in range(300)]
+    corpus = CorpusConfig(train=write_pairs(tmp_path, "alike", pairs))
+    with pytest.raises(UserError, match=r"leaked_near \d+; they differ .* which corpus\.leaks=source allows"):
+        shard(make("shards", corpus=corpus))
+    assert shard(make("shards", corpus=dataclasses.replace(corpus, leaks="source"))).manifest.split("train").records
+
+
 def test_two_plain_files_are_enough_for_all_three_splits(
     make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

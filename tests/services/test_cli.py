@@ -90,10 +90,11 @@ def test_a_verbs_help_shows_its_keys_and_choices() -> None:
 @pytest.mark.parametrize("name", cli.VERBS)
 def test_a_verbs_help_is_one_screen_with_an_example_that_can_be_typed(name: str) -> None:
     page = verb_help(name, cli.VERBS[name]).splitlines()
-    assert len(page) <= 40
-    assert page[2].strip() == f"dragoman {name} {EXAMPLES[name]}".strip()
-    assert page[4].startswith(f"usage: dragoman {name} {cli.VERBS[name].usage}")
-    words = [word for word in shlex.split(EXAMPLES[name]) if is_setting(word) and "." in word.partition("=")[0]]
+    assert len(page) <= 24
+    assert max(map(len, page)) <= 100
+    assert page[2].strip() == f"dragoman {name} {EXAMPLES.get(name, '')}".strip()
+    assert f"usage: dragoman {name} {cli.VERBS[name].usage}" in " ".join(" ".join(page[4:]).split())
+    words = [word for word in shlex.split(EXAMPLES.get(name, "")) if is_setting(word) and "." in word.partition("=")[0]]
     assert compose.values([word for word in words if "interval(" not in word])
 
 

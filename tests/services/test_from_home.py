@@ -11,6 +11,7 @@ from dragoman.pipelines.config import Config
 from dragoman.services import cli
 from dragoman.services.from_home import with_home
 from dragoman.services.jobs import confined
+from dragoman.services.jobs.planning import worker
 
 
 @pytest.fixture
@@ -55,12 +56,39 @@ def test_shards_in_a_folder_of_another_name_are_named_by_it(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
-    [["corpus=tsv"], ["experiment=demo"], ["name=x"], ["serve.model=models:/a@b"], ["translate.bundle=x"], ["RUN"]],
+    ("verb", "words"),
+    [
+        ("train", ["corpus=tsv"]),
+        ("train", ["experiment=demo"]),
+        ("train", ["RUN"]),
+        ("train", ["tran.max_steps=3"]),
+        ("serve", ["serve.model=models:/a@b"]),
+        ("translate", ["translate.bundle=x"]),
+        ("translate", ["name=x"]),
+    ],
 )
-def test_a_command_that_says_which_is_left_as_it_is(home: Path, words: list[str]) -> None:
+def test_a_command_that_says_which_is_left_as_it_is(home: Path, verb: str, words: list[str]) -> None:
     sharding(home, "mine-en-fr-bpe", "en-fr")
-    assert with_home("train", words) == words
+    assert with_home(verb, words) == words
+
+
+@pytest.mark.parametrize(
+    ("verb", "words", "tokenizer", "kept"),
+    [
+        ("train", ["name=second"], "bpe", ["model=gpt_tiny", "registry=language"]),
+        ("train", ["model=gpt_small"], "bpe", []),
+        ("train", ["train.init_from=first"], "bpe", ["registry=language"]),
+        ("compare", ["models=[rnnlm_gru,rnnlm_tanh]"], "words", []),
+        ("evaluate", ["evaluate.bundle=imported"], "words", ["model=skipgram", "registry=vectors"]),
+    ],
+)
+def test_the_shards_are_taken_whatever_the_run_or_the_network(
+    home: Path, verb: str, words: list[str], tokenizer: str, kept: list[str]
+) -> None:
+    sharding(home, f"mine-en-{tokenizer}", "en", tokenizer, format="text")
+    run_of(home, "a", "language")
+    own = ["corpus=text", "corpus.name=mine", "pair=en", f"tokenizer={tokenizer}", *kept]
+    assert with_home(verb, words) == [*own, *words]
 
 
 def test_several_are_listed_with_the_words_to_type(home: Path) -> None:
@@ -130,6 +158,19 @@ def test_a_rehearsed_command_is_left_as_it_is_because_another_home_may_be_meant(
     with compose.rehearsal():
         assert with_home("train", []) == []
         assert with_home("shard", []) == []
+
+
+def test_the_planner_takes_the_only_shards_that_the_owner_may_see(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    french, german = (sharding(home, f"mine-{pair}-bpe", pair) for pair in ("en-fr", "en-de"))
+    monkeypatch.setattr(worker, "make_plan", lambda _, words, *__: words)
+
+    def answer(*visible: Path) -> str:
+        places = {"roots": [str(home)], "secrets": [], "visible": [str(home), *map(str, visible)]}
+        return str(worker.answer({"verb": "train", "words": ["seed=2"], "gpus": 0, "early": False, **places}))
+
+    assert "['corpus=tsv', 'corpus.name=mine', 'pair=en-de', 'tokenizer=bpe', 'seed=2']" in answer(german)
+    assert "2 shardings; say which:" in answer(german, french) and "tokenizer=bpe seed=2" in answer(german, french)
+    assert "no shards in" in answer()
 
 
 def test_a_job_runs_the_words_that_were_planned(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.inputs.lines import View, parts_of
 from dragoman.model.inputs.streams import Blocks
 from dragoman.model.languages import base_language, language_name, languages_of, same_language
-from dragoman.pipelines.corpus.clean.fitted_rules import identifier
+from dragoman.pipelines.corpus.clean.identifier import identifier
 from dragoman.pipelines.corpus.read.records import MalformedRowError, row_parser
 from dragoman.pipelines.corpus.read.sources import Source
 from dragoman.pipelines.corpus.settings import CorpusConfig

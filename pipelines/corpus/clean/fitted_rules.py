@@ -28,6 +28,7 @@ import regex
 from dragoman.model.files import atomic_open
 from dragoman.model.languages import base_language
 from dragoman.pipelines.corpus.clean.compiled_translation import Doubles, Ints, Side, Table, fit, gains
+from dragoman.pipelines.corpus.clean.identifier import identifier
 
 LEAST_PAIRS = 1_000  # a smaller sample says nothing
 ENOUGH = 40_000  # pairs from which `unrelated` is judged: fewer know too few of the words
@@ -190,18 +191,6 @@ def is_foreign(text: str, language: str) -> bool:
         found[code] = found.get(code, 0.0) + float(probability)
     own = found.get(base_language(language))
     return own is not None and max(found.values()) >= FACTOR * own
-
-
-_LOADED: list[Any] = []
-
-
-def identifier() -> Any:
-    """Returns py3langid's model, loaded once: a second, and 74 MB."""
-    if not _LOADED:
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-        _LOADED.append(LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True))
-    return _LOADED[0]
 
 
 def save(rules: FittedRules, path: Path) -> None:

@@ -23,6 +23,7 @@ from dragoman.pipelines.corpus.plan.plan import (
     uniform,
     write_codes,
 )
+from dragoman.pipelines.corpus.read.cutting import fitting_run
 from dragoman.pipelines.corpus.read.sources import Split
 from dragoman.pipelines.corpus.read.staging import Block
 from dragoman.pipelines.corpus.settings import CorpusConfig, CutConfig
@@ -100,11 +101,6 @@ def _draw_runs(blocks: Sequence[Block], clean: Path, cut: CutConfig, seed: int) 
         codes[order[:number]], order = code(split), order[number:]
     ends = np.cumsum(list(counts.values()))
     return dict(zip(counts, np.split(codes, ends[:-1]), strict=True))
-
-
-def fitting_run(records: int, share: float) -> int:
-    """Returns the records per run, few enough that the `share` of all runs is at least one."""
-    return max(1, int(records * share))
 
 
 def _split_codes(block: Block, records: int, runs: dict[int, npt.NDArray[np.uint8]], run: int) -> Codes:

@@ -57,9 +57,9 @@ class Planner:
         self._plans: OrderedDict[str, tuple[str, dict[str, Stamp]]] = OrderedDict()  # question -> answer, files read
 
     def plan(
-        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, owner: str = ""
+        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, owner: str = "", *visible: str
     ) -> dict[str, Any]:
-        """Returns the plan of a submission by `owner`.
+        """Returns the plan of a submission by `owner`; with `visible` folders, on the only shards in them.
 
         Raises:
             UserError: it is refused, or planning it takes too much computing or memory.
@@ -67,7 +67,7 @@ class Planner:
             PlanFaultError: the planner failed.
         """
         where = {"roots": self.roots, "secrets": self.secrets}
-        question = {"verb": verb, "words": list(words), **where, "gpus": gpus, "early": early}
+        question = {"verb": verb, "words": list(words), **where, "gpus": gpus, "early": early, "visible": visible}
         asked = json.dumps(question)
         with self._lock:
             line = self._recall(asked)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.errors import UserError
+from dragoman.services.from_home import own_words
 from dragoman.services.jobs.planning.fields import fields
 from dragoman.services.jobs.planning.plan import make_plan
 from dragoman.services.jobs.planning.planner import Stamp
@@ -25,8 +26,11 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     roots = [Path(root) for root in question["roots"]]
     reads: dict[str, Stamp] = {}
     secrets = [Path(secret) for secret in question["secrets"]]
-    asked = (question["verb"], question["words"], roots, question["gpus"], question["early"])
+    verb, words, visible = question["verb"], question["words"], {*question.get("visible", ())}
     try:
+        if visible:
+            words = [*own_words(verb, words, roots[0], lambda folder: str(folder) in visible), *words]
+        asked = (verb, words, roots, question["gpus"], question["early"])
         return {"plan": make_plan(*asked, reads, secrets, places), "reads": reads}
     except UserError as problem:
         return {"refused": str(problem), "places": places}

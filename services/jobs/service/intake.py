@@ -1,11 +1,12 @@
 """Intake: turns a submitted job into a waiting one, with its plan, its needs of the cluster and its expected time."""
 
 import logging
+import os
 import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dragoman.model.errors import UserError, is_infrastructure, reason
 from dragoman.model.plural import plural
+from dragoman.services.from_home import is_open
+from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
 from dragoman.services.jobs.ledger.own_tokens import Rights
 from dragoman.services.jobs.ledger.places import Places, TakenError
-from dragoman.services.jobs.ledger.projects import Projects
+from dragoman.services.jobs.ledger.projects import Projects, memberships
 from dragoman.services.jobs.ledger.tables import PROJECT, Job, Measurement, account_of
 from dragoman.services.jobs.planning.estimate import Estimate, estimate
 from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
@@ -253,13 +256,26 @@ class Intake:
         self, owner: str, account: str, verb: str, words: Sequence[str], gpus: float, early: bool, admin: bool
     ) -> dict[str, Any]:
         """Returns the planner's answer, without what it says about another owner's files, even in a refusal."""
+        visible = self._visible(owner, verb, early) if verb != "shard" and is_open(verb, words) else ()
         try:
-            plan = self.planner.plan(verb, words, gpus, early, owner)
+            plan = self.planner.plan(verb, words, gpus, early, owner, *visible)
         except RefusedPlanError as problem:
             self.places.check(owner, problem.places, account, admin)
             raise UserError(as_jobs(str(problem))) from None
         self.places.check(owner, plan.get("places", ()), account, admin)
         return plan
+
+    def _visible(self, owner: str, verb: str, early: bool) -> Iterator[str]:
+        """Yields the folders of shards and runs that `owner` may read, for a command that does not say which."""
+        if early:
+            raise UserError(f"{verb}: it comes after another job; say which shards, with that job's corpus and pair")
+        home = Path(self.planner.roots[0])
+        folders = {os.path.realpath(path): str(path) for name in ("shards", "runs") for path in (home / name).glob("*")}
+        with self.ledger.database.read() as session:
+            person = Person(owner, "submitter", projects=memberships(session, owner)[0])
+        hidden = self.places.hidden(person, list(folders))
+        yield from (path for real, path in folders.items() if real not in hidden)
+        yield str(home)  # there may be none
 
 
 def _range_of(plan: dict[str, Any], capacity: Capacity) -> list[str]:

@@ -28,7 +28,7 @@ PLAIN = """
 import contextlib, json, os, signal, stat, sys
 from pathlib import Path
 import psutil
-from dragoman.pipelines.cluster import embedded_ray, ray_train
+from dragoman.pipelines.cluster import embedded_ray, map
 from dragoman.pipelines.settings import ClusterConfig
 
 def environment_of_task(_):
@@ -37,10 +37,10 @@ def environment_of_task(_):
 begun = embedded_ray.begin_ray(ClusterConfig()) if sys.argv[1] == "begun" else contextlib.nullcontext()
 with begun:
     is_begun = embedded_ray.is_begun()
-    with ray_train.connect_ray(ClusterConfig()):
+    with map.connect_ray(ClusterConfig()):
         import ray
 
-        (known,) = ray_train.map_tasks(environment_of_task, [0], ClusterConfig())
+        (known,) = map.map_tasks(environment_of_task, [0], ClusterConfig())
         me = psutil.Process()
         family = me.children(recursive=True)
         places = [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.pipelines.cluster import ray_train
+from dragoman.pipelines.cluster import map, ray_train
 from dragoman.pipelines.cluster.actors import GroupFailedError
 from dragoman.pipelines.cluster.embedded_ray import StartError
 from dragoman.pipelines.cluster.ray_train import most_threads
@@ -19,7 +19,8 @@ SCRIPT = """
 import json, logging, os, pathlib, sys
 import psutil
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.pipelines.cluster.ray_train import connect_ray, fit
+from dragoman.pipelines.cluster.map import connect_ray
+from dragoman.pipelines.cluster.ray_train import fit
 from dragoman.pipelines.settings import ClusterConfig
 
 folder = pathlib.Path(sys.argv[1])
@@ -115,13 +116,13 @@ def test_without_its_own_ray_a_command_continues_alone_unless_it_must_use_ray(
     def away(_: ClusterConfig) -> None:
         raise StartError("Ray did not start: the raylet took 30 s")
 
-    monkeypatch.setattr(ray_train, "connect_ray", away)
+    monkeypatch.setattr(map, "connect_ray", away)
     config = ClusterConfig(backend=backend)
     if then is None:
-        with pytest.raises(StartError, match="the raylet took 30 s"), ray_train.connect(config):
+        with pytest.raises(StartError, match="the raylet took 30 s"), map.connect(config):
             pass
     else:
-        with ray_train.connect(config) as place:
+        with map.connect(config) as place:
             assert place == ClusterConfig(backend="local")
 
 

@@ -61,7 +61,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """make("name", {corpus keys}, ...) -> the configuration of a text corpus whose shards go to tmp_path/name."""
+    """make("name", {corpus keys}, ...) -> the configuration of an uncut text, whose shards go to tmp_path/name."""
     (tmp_path / "train.txt").write_text("".join(f"{line}\n" for line in _lines(900, 1)), encoding="utf-8")
 
     def config(name: str, corpus: dict[str, object] | None = None, **keys: object) -> Config:
@@ -70,6 +70,7 @@ def make(tmp_path: Path) -> Make:
             "format": "text",
             "train": SplitFiles(file=str(tmp_path / "train.txt")),
             "clean": CleanConfig(max_chars=20_000, max_words=1000, duplicates=False),
+            "cut": CutConfig(valid=0, test=0),
         }
         values: dict[str, object] = {
             "pair": "en",
@@ -200,6 +201,26 @@ def test_cut_splits_are_runs_of_neighbours_and_never_seen_in_training(make: Make
     assert split["test"] != _texts(shard(make("other", {"cut": CutConfig(test=0.2, run=10)}, seed=2)), "test")
     with pytest.raises(UserError, match=r"corpus.cut.run=1000: the training files are \d+ run\(s\)"):
         shard(make("few", {"cut": CutConfig(valid=0.5, test=0.4, run=1000), "train": _one_line(tmp_path)}))
+
+
+@pytest.mark.parametrize("count", [3, 40, 900])
+def test_a_text_alone_is_enough_for_all_three_splits(
+    make: Make, tmp_path: Path, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "train.txt").write_text("\n".join(_lines(count, 1)), encoding="utf-8")
+    caplog.set_level("INFO")
+    result = shard(make("shards", {"cut": CutConfig()}))
+    run = max(1, count // 20)
+    assert f"corpus.cut.valid=0.05 corpus.cut.test=0.05 corpus.cut.run={run} does" in caplog.text
+    held = [result.manifest.split(split).records for split in ("valid", "test")]
+    assert all(0.5 * run <= records <= 2 * run for records in held)
+    by_hand = shard(make("by-hand", {"cut": CutConfig(valid=0.05, test=0.05, run=run)}))
+    assert [by_hand.manifest.split(split).records for split in ("valid", "test")] == held
+    assert set(
+        shard(make("vectors", {"cut": CutConfig()}, tokenizer=TokenizerConfig(type="words"))).manifest.splits
+    ) == {"train"}
+    (tmp_path / "train.txt").write_text("too short\nto be cut\n", encoding="utf-8")
+    assert set(shard(make("short", {"cut": CutConfig()})).manifest.splits) == {"train"}
 
 
 def _one_line(folder: Path) -> SplitFiles:

@@ -214,7 +214,7 @@ def test_a_cluster_that_refuses_leaves_no_run(home: Path, monkeypatch: pytest.Mo
     def refusing(_config: object) -> None:
         raise UserError("cluster.workers=2: the cluster has 1 CPU")
 
-    monkeypatch.setattr("dragoman.pipelines.cluster.ray_train.connect_ray", refusing)
+    monkeypatch.setattr("dragoman.pipelines.cluster.map.connect_ray", refusing)
     with pytest.raises(UserError, match="the cluster has 1 CPU"):
         words = ["model=rnnlm_lstm", *MODELS["rnnlm_lstm"], "name=refused", "cluster.backend=ray", "loader.lanes=2"]
         train.task(config(home, *words))

@@ -66,7 +66,7 @@ def intake(tmp_path: Path, planner: Planner) -> Iterator[Intake]:
     ledger.database.close()
 
 
-TRAIN = ["model=transformer_tiny", "train.max_steps=1000", "loader.lanes=4"]
+TRAIN = ["corpus=phrasebook", "model=transformer_tiny", "train.max_steps=1000", "loader.lanes=4"]
 
 
 def measure(intake: Intake, workers: int, pace: float, around: float = 60.0) -> None:
@@ -171,7 +171,13 @@ def test_gpus_that_a_cluster_has_not_are_refused_with_numbers_and_auto_does_with
     with pytest.raises(UserError, match=r"cluster.workers=2: needs 2 CPUs and 2 GPUs; the cluster has 4 CPUs and 0"):
         intake.plan("anna", "train", [*TRAIN, "cluster.device=cuda", "cluster.workers=2"], SMALL)
     with pytest.raises(UserError, match="and 6 GPUs; the cluster has 16 CPUs and 4 GPUs"):
-        words = ["model=transformer_tiny", "loader.lanes=6", "cluster.device=cuda", "cluster.workers=6"]
+        words = [
+            "corpus=phrasebook",
+            "model=transformer_tiny",
+            "loader.lanes=6",
+            "cluster.device=cuda",
+            "cluster.workers=6",
+        ]
         intake.plan("anna", "train", words, GPUS)
     job = intake.ledger.submit("anna", "train", [*TRAIN, "cluster.device=cuda", "cluster.workers=2"])
     intake.take(SMALL)  # a submitted job waits for nodes, which may be away

@@ -147,7 +147,7 @@ def test_only_what_a_machine_may_get_over_is_tried_again(
     monkeypatch.setattr(
         loop.intake.planner.pool, "ask", lambda asked, _: question(answer_or_refuse(worker.answer, asked, worker.WHAT))
     )
-    job = loop.ledger.submit("anna", "train", ["name=a"])
+    job = loop.ledger.submit("anna", "train", ["corpus=phrasebook", "name=a"])
     loop.intake.take(None)
     assert loop.ledger.job(job.id).state == (State.SUBMITTED if again else State.FAILED)
     assert (str(problem) in loop.intake.waits.get(job.id, "")) == again
