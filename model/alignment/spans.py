@@ -95,7 +95,7 @@ def shares(spans: Sequence[Span], words: Sequence[Span]) -> NDArray[np.float32]:
     """
     (begins, ends), (firsts, lasts) = (np.array(places, np.int64).reshape(-1, 2).T for places in (spans, words))
     overlaps = np.minimum.outer(ends, lasts) - np.maximum.outer(begins, firsts)
-    found = np.maximum(overlaps, 0).astype(np.float32)
+    found: NDArray[np.float32] = np.maximum(overlaps, 0).astype(np.float32)
     if len(words):
         outside = np.flatnonzero(~found.any(1))
         found[outside, np.minimum(np.searchsorted(lasts, begins[outside], "right"), len(words) - 1)] = 1.0

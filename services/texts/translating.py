@@ -30,7 +30,7 @@ _SIGN = regex.compile(r"[^\p{L}\p{M} ]")
 
 
 class Question(NamedTuple):
-    """What a model of the route is asked: the translations of lines; without any, its stand-ins."""
+    """A question to a model of the route: for the translations of lines; without any, for its stand-ins."""
 
     model: int
     lines: Sequence[str] = ()
@@ -45,7 +45,7 @@ Asking = Generator[Question, Answer, Done]
 
 @dataclass
 class Model:
-    """What texts are prepared for."""
+    """The facts about a model that texts are prepared by."""
 
     source: str  # language
     target: str

@@ -1,4 +1,4 @@
-"""What a server and the processes that prepare its texts say to each other, as plain values for JSON."""
+"""The messages between a server and the processes that prepare its texts, as plain values for JSON."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

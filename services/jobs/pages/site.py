@@ -63,7 +63,7 @@ class Visitor:
 
 
 class Session(BaseModel, strict=True):
-    """What a cookie holds, signed."""
+    """The signed content of a cookie."""
 
     id: str
     token: str | None  # its digest; None: nobody is signed in
