@@ -105,6 +105,7 @@ class Reading:
             with _limits_named():
                 return _read(await asyncio.shield(talking), do)
         except asyncio.CancelledError:
+            talking.add_done_callback(lambda talking: talking.cancelled() or talking.exception())  # nobody else looks
             talk.stop()
             raise
 

@@ -1,6 +1,7 @@
 """Documents are read in child processes: one that takes any time and memory costs its sender an answer."""
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -197,7 +198,9 @@ def test_texts_that_cost_much_are_prepared_in_a_process_as_the_server_would(
     assert stage.ask(**asked).status_code == 503
 
 
-def test_a_request_that_nobody_waits_for_leaves_its_process_to_others(stage: Stage, pool: Pool) -> None:
+def test_a_request_that_nobody_waits_for_leaves_its_process_to_others(
+    stage: Stage, pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
     """One that computes is ended; one that waits for a model goes on with the next question."""
     mine, began = Reading(pool), threading.Event()
     pool.most, pool.computing = 2, 1e9
@@ -225,7 +228,9 @@ def test_a_request_that_nobody_waits_for_leaves_its_process_to_others(stage: Sta
         waiting = asyncio.ensure_future(mine._ask("count", {}, "anna"))  # for the turn of the one that is ended
         assert await waiting == 7 and process not in pool._all and not pool._held.total()
 
-    asyncio.run(asyncio.wait_for(all_of_it(), 30))
+    asyncio.run(asyncio.wait_for(all_of_it(), 60))
+    gc.collect()
+    assert not caplog.records, "an exception that nobody looked at"
 
 
 def false_size(method: int, packed: bytes, declared: int) -> bytes:
