@@ -41,4 +41,4 @@ def _tagged(directory: str, config: bytes, device: str, prefix: str) -> Aligner:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(answer, "showing attention", MEMORY, nice=0))
+    sys.exit(serve(answer, "showing attention", MEMORY))

@@ -74,14 +74,13 @@ def serve(
     memory: int = MEMORY,
     computing: float = 0.0,
     files: bool = True,
-    nice: int = NICE,
 ) -> int:
     """Answers until the input ends, or a question has used all its memory. `what` needs the memory, in messages.
 
     `computing`: CPU seconds of a question, after which the system ends this process, even if its parent is gone.
     Without `files` it reads no files but the programs' own, where the kernel can forbid it.
     """
-    os.nice(nice)
+    os.nice(NICE)
     for number in (signal.SIGTERM, signal.SIGINT):  # of a whole group: the parent, which gets it too, ends this process
         signal.signal(number, signal.SIG_IGN)
     limit_memory(memory)
