@@ -15,6 +15,7 @@ from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.documents.jobs import KEPT, Handle
 from dragoman.services.endpoint.documents.patient_queue import pieces
+from dragoman.services.endpoint.documents.reading import Reading
 from dragoman.services.endpoint.documents.reading_worker import GROUP, groups
 from dragoman.services.endpoint.key_store import KeyStore
 from dragoman.services.endpoint.keys import Key
@@ -147,6 +148,7 @@ def test_a_job_that_was_running_begins_again_after_a_restart(stage: Any, documen
     documents.stop()
     assert documents.state(*handle).status == "translating"
     stage.translator.open.set()
+    stage.endpoint.reading = Reading()
     again = Documents(stage.endpoint, documents.folder, documents.now)
     assert again.work()
     assert again.result(*handle).content == TEXT.upper()
