@@ -172,7 +172,8 @@ class _Replies:
         elif self.known is not None:
             exact = "exact" in question
             find = self.known.exact if exact else self.known.similar
-            return {"match": await asyncio.to_thread(find, question["exact" if exact else "similar"])}
+            match = await asyncio.to_thread(find, question["exact" if exact else "similar"])
+            return {"match": match and list(match)}
         return {}
 
     async def _route(self, sample: str) -> dict[str, Any]:
