@@ -10,8 +10,9 @@ Row t of an attention is computed before target token t is known: its input is t
              Neural Machine Translation"): the network has then seen the token that it wrote
 """
 
+import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -102,6 +103,19 @@ class AttentionMap:
         rows, columns = (len(tokens) - (tokens[-1:] == (END,)) for tokens in (self.target_tokens, self.source_tokens))
         found = links(self.weights[:rows, :columns], self.threshold)
         return sorted((int(source), int(target)) for target, source in np.argwhere(found))
+
+    def values(self) -> dict[str, Any]:
+        """Returns the map for another process, as JSON."""
+        shape, weights = self.weights.shape, base64.b64encode(self.weights.astype("<f4").tobytes()).decode()
+        return {**vars(self), "weights": [*shape, weights]}
+
+    @classmethod
+    def of_values(cls, values: Mapping[str, Any]) -> "AttentionMap":
+        """Returns the map of `values`."""
+        rows, columns, content = values["weights"]
+        weights = np.frombuffer(base64.b64decode(content), "<f4").reshape(rows, columns)
+        sides = {name: tuple(values[name]) for name in ("source_tokens", "target_tokens")}
+        return cls(**{**values, **sides, "weights": weights})
 
     def record(self) -> dict[str, Any]:
         """Returns plain values for JSON, with weights rounded to four digits."""

@@ -93,12 +93,12 @@ def shares(spans: Sequence[Span], words: Sequence[Span]) -> NDArray[np.float32]:
 
     A token outside every word, such as a blank, belongs to the next word, or to the last one if there is no next.
     """
-    found = np.zeros((len(spans), len(words)), np.float32)
-    for row, (begin, end) in zip(found, spans, strict=True):
-        for column, (first, last) in enumerate(words):
-            row[column] = max(0, min(end, last) - max(begin, first))
-        if not row.any() and len(words):
-            row[next((column for column, (_, last) in enumerate(words) if last > begin), len(words) - 1)] = 1.0
+    (begins, ends), (firsts, lasts) = (np.array(places, np.int64).reshape(-1, 2).T for places in (spans, words))
+    overlaps = np.minimum.outer(ends, lasts) - np.maximum.outer(begins, firsts)
+    found: NDArray[np.float32] = np.maximum(overlaps, 0).astype(np.float32)
+    if len(words):
+        outside = np.flatnonzero(~found.any(1))
+        found[outside, np.minimum(np.searchsorted(lasts, begins[outside], "right"), len(words) - 1)] = 1.0
     found /= np.maximum(found.sum(1, keepdims=True), 1e-9)
     return found
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,9 +28,6 @@ from dragoman.model.networks.network import TranslationNetwork, evaluating
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizer import BOS, EOS, TokenizerPair
-
-if TYPE_CHECKING:
-    from dragoman.model.inference.translator import Translation  # it holds our maps
 
 BATCH_TOKENS = 2048  # of both sides with padding; maps grow with the product of the lengths
 CROSS = re.compile(r"decoder\.(\d+)\.cross")  # the names in `TranslationNetwork.attention_maps`
@@ -85,15 +82,6 @@ class Aligner:
     def bytes(self) -> int:
         """Returns the bytes of the network's weights in memory."""
         return sum(parameter.numel() * parameter.element_size() for parameter in self.network.parameters())
-
-    def add_attention(self, lines: Sequence[str], translations: Sequence["Translation"]) -> list["Translation"]:
-        """Returns the translations of these lines with their attention; those without text get none."""
-        rows = [row for row, one in enumerate(translations) if one.nbest and not one.error]
-        maps = self.maps([lines[row] for row in rows], [translations[row].nbest[0].ids for row in rows])
-        answers = list(translations)
-        for row, found in zip(rows, maps, strict=True):
-            answers[row] = replace(answers[row], attention=(found,))
-        return answers
 
     def maps(self, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> list[AttentionMap]:
         """Returns one map per line and the ids of its translation, without the end of sentence."""

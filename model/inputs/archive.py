@@ -1,6 +1,7 @@
 """Texts in a zip archive: the .txt members one by one, or the member of one language, named as OPUS does."""
 
 import re
+import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -80,10 +81,16 @@ def _ending(name: str) -> str:
     return name.removesuffix(MEMBERS).rpartition(".")[2]
 
 
+def files_in(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    """Returns the members that are files: a link has a path for its content."""
+    modes = ((one, stat.S_IFMT(one.external_attr >> 16)) for one in archive.infolist())
+    return [one for one, mode in modes if mode in (0, stat.S_IFREG) and not one.is_dir()]
+
+
 def _list_members(path: Path) -> list[zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(path) as archive:
-            return [one for one in archive.infolist() if not one.is_dir() and not _is_beside(one.filename)]
+            return [one for one in files_in(archive) if not _is_beside(one.filename)]
     except zipfile.BadZipFile as problem:
         raise UserError(f"{path}: the zip file is damaged or truncated ({problem})") from problem
 

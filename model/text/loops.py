@@ -11,9 +11,11 @@ LONGEST = 12  # words of a phrase, or letters in scripts without spaces
 OFTEN = 3  # phrases in a row that are a loop; one more for a single word: "very very very" is normal speech
 REPEATED = 6  # letters at least of a word with a loop in it that stand in it before
 _INSIDE = regex.compile(r"(\p{L}{2,8}?)\1{3,}", regex.IGNORECASE)  # within a word: "Bilililililil"
+_REST = r"\S{0,60}+"  # of a word: a longer one is none, and would be read again from each of its letters
 # Between words: "to the to the to the", "very very very very"
 _ROUNDS = regex.compile(
-    r"(?<!\w)(?:(\w\S*(?:\s+\S+){1,11}?)(?:\s+\1){2,}|(\w\S*)(?:\s+\2){3,})(?!\w)", regex.IGNORECASE
+    rf"(?<!\w)(?:(\w{_REST}(?:\s+\S{_REST}){{1,11}}?)(?:\s+\1){{2,}}|(\w{_REST})(?:\s+\2){{3,}})(?!\w)",
+    regex.IGNORECASE,
 )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
-from dragoman.model.inputs.archive import unpacked
+from dragoman.model.inputs.archive import files_in, unpacked
 from dragoman.model.inputs.compression import check_expansion
 from dragoman.model.inputs.streams import Blocks
 from dragoman.model.text.tokenizer import SPECIAL_PIECES
@@ -152,7 +152,7 @@ def opened(path: Path) -> BinaryIO:
     if not zipfile.is_zipfile(path):
         return Blocks.of(path)
     archive = zipfile.ZipFile(path)
-    names = [one for one in archive.infolist() if not one.is_dir()]
+    names = files_in(archive)
     if len(names) != 1:
         listed = ", ".join(name.filename for name in names[:8]) or "none"
         raise UserError(f"{path}: one member is needed, {len(names)} found ({listed}); unpack one and name it")

@@ -14,7 +14,8 @@ from dragoman.services.commands.output import open_output
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.settings import TranslateConfig
 from dragoman.services.texts.options import TextOptions
-from dragoman.services.texts.prepare import prepare, translate_all
+from dragoman.services.texts.prepare import prepare
+from dragoman.services.texts.translating import translate_all
 
 Certify = Callable[[int, Mapping[str, Any]], None]  # a line's number and its certificate
 MOST_SHOWN = 5  # lost things in a message

@@ -16,7 +16,8 @@ from dragoman.services.settings import TranslateConfig
 from dragoman.services.texts.documents.document import Document, DocumentError
 from dragoman.services.texts.documents.kinds import PACKED, ending_of, read_document
 from dragoman.services.texts.options import TextOptions
-from dragoman.services.texts.prepare import Prepared, prepare, translate_all
+from dragoman.services.texts.prepare import Prepared, prepare
+from dragoman.services.texts.translating import translate_all
 
 logger = logging.getLogger(__name__)
 

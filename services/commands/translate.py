@@ -27,7 +27,8 @@ from dragoman.services.models.source import Loader
 from dragoman.services.settings import TranslateConfig
 from dragoman.services.texts.glossary import read_glossary
 from dragoman.services.texts.options import TextOptions
-from dragoman.services.texts.prepare import prepare, translate_all
+from dragoman.services.texts.prepare import prepare
+from dragoman.services.texts.translating import translate_all
 
 
 def translate(

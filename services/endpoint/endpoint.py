@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import Translation
 from dragoman.services.endpoint.detection import Detector, Guess
+from dragoman.services.endpoint.documents.reading import Reading
 from dragoman.services.endpoint.glossaries import Glossaries
 from dragoman.services.endpoint.guess_routes import GuessQueue
 from dragoman.services.endpoint.inference_queue import InferenceQueue
@@ -67,6 +68,7 @@ class Endpoint:
     encoder: EncoderQueue | None = None
     guesser: GuessQueue | None = None
     labels: LabelsQueue | None = None
+    reading: Reading = field(default_factory=Reading)  # processes for documents and for texts that take long
 
     def queue(self) -> InferenceQueue[LoadedModel, str, Translation]:
         """Returns the queue of translations.
@@ -144,7 +146,7 @@ class Endpoint:
 
     async def _answer(self, question: Question, models: Catalogue) -> tuple[list[Answer], Route]:
         """Returns the answers of `translate`."""
-        spoken = await languages_of(question, models, self.detector, self.check_language)
+        spoken = await languages_of(question, models, self.detector, self.check_language, self.reading)
         owner = question.key.name
         if self.memory.due:
             await asyncio.to_thread(self.memory.look)
@@ -218,12 +220,10 @@ class Endpoint:
         self, route: Route, texts: Sequence[str], spoken: Sequence[Spoken], question: Question
     ) -> list[Answer]:
         """Returns the answers to texts of one language."""
-        translator = RouteTranslator(
-            partial(self.queue().ask_in_time, key=question.key), self.metrics, self.longest, self.models
-        )
-        options = [question.options] * len(texts)
+        ask = partial(self.queue().ask_in_time, key=question.key)
+        translator = RouteTranslator(ask, self.metrics, self.longest, self.models, self.reading, question.key.client)
         answers = await translator.translate(
-            route, texts, options, question.aligned, question.alternatives, question.prefix
+            route, texts, question.options, question.aligned, question.alternatives, question.prefix
         )
         return [_spoken(answer, one) for answer, one in zip(answers, spoken, strict=True)]
 

@@ -65,24 +65,30 @@ class MemoryStore:
         """Stores units in one transaction, each once, and returns their number; the last of equal texts stays."""
         database = self.store.open()
         insert = sqlite.insert if database.is_sqlite else postgresql.insert
-        rows = {}
+        rows: dict[tuple[str, str, str], tuple[str, str]] = {}
         for unit in units:
             source, target = standard_code(unit.source), standard_code(unit.target)
-            row = {
-                "owner": owner,
-                "source": source,
-                "target": target,
-                "digest": digest_of(unit.text),
-                "text": unit.text,
-                "translation": unit.translation,
-                "origin": origin[:160],
-                "changed": time.time(),
-            }
-            rows[source, target, row["digest"]] = row
-        waiting = list(rows.values())
+            rows[source, target, digest_of(unit.text)] = unit.text, unit.translation
+        waiting = list(rows.items())
         with answering(SETTING), database.write() as session:
+            last = session.scalar(select(func.max(Known.changed))) or 0.0
+            changed = max(time.time(), last + 0.001)  # whoever reads what is new sees it, also where a clock went back
             for start in range(0, len(waiting), AT_ONCE):
-                added = insert(Known).values(waiting[start : start + AT_ONCE])
+                added = insert(Known).values(
+                    [
+                        {
+                            "owner": owner,
+                            "source": source,
+                            "target": target,
+                            "digest": digest,
+                            "text": text,
+                            "translation": translation,
+                            "origin": origin[:160],
+                            "changed": changed,
+                        }
+                        for (source, target, digest), (text, translation) in waiting[start : start + AT_ONCE]
+                    ]
+                )
                 new = {name: added.excluded[name] for name in ("text", "translation", "origin", "changed")}
                 session.execute(
                     added.on_conflict_do_update(index_elements=["owner", "source", "target", "digest"], set_=new)

@@ -22,8 +22,8 @@ from dragoman.services.http.proxies import networks
 from dragoman.services.settings import ServeConfig
 from dragoman.services.telemetry.traceparent import check_address
 
-# Seconds until a thread that prepares a long text lets the event loop go on; Python's own 5 ms, a few times in a
-# request, would be most of what a neighbour waits.
+# Seconds until a thread that reads a model's tokens lets the event loop go on; Python's own 5 ms, a few times
+# in a request, would be most of what a neighbour waits.
 SWITCH = 0.0005
 logger = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ from dragoman.model.settings import DecodeConfig
 from dragoman.services.models.loaded_model import LoadedModel, load_model, load_several
 from dragoman.services.models.registry import UNREGISTERED, ModelVersion, Registry
 from dragoman.services.settings import BundleSource, ModelSource
+from dragoman.services.subprocesses.pool import Pool
 
 if TYPE_CHECKING:
     from dragoman.model.bundles.language import TextBundle, TextKind
@@ -32,12 +33,13 @@ class Loader:
         decode: DecodeConfig | None = None,
         overrides: Sequence[str] = (),
         alignment: AlignmentConfig | None = None,
+        apart: Pool | None = None,
     ) -> None:
         self.source = source
         self.registry = Registry(source.tracking_uri, Path(source.cache))
         self._decode = decode
         self._overrides = tuple(overrides)
-        self._alignment = alignment
+        self._alignment, self._apart = alignment, apart
 
     def load(self) -> LoadedModel:
         """Loads the bundle, or the version that the reference names now.
@@ -91,6 +93,7 @@ class Loader:
             section=self._decode,
             overrides=self._overrides,
             alignment=self._alignment,
+            apart=self._apart,
         )
         logger.info("%s, version %s, is loaded", served.origin.name, served.origin.version)
         return served

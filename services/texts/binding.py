@@ -109,10 +109,10 @@ def _fill(run: Run, message: Mask, masks: Sequence[Mask]) -> list[Tag]:
     tags = run.tags_inside(message.start, message.end)
     within = Run(run.text, list(masks), tags, run.form)
     message.raw = within.source(message.start, message.end, tags)
-    parsed = icu.read_message(run.text[message.start : message.end], 0)
+    read = icu.read_message(run.text[message.start : message.end], 0)
     nodes: list[Node] = []
     place, taken = message.start, 0
-    for translatable, text in parsed[0] if parsed else ():
+    for translatable, text in read[0] if read else ():
         end = place + len(text)
         own = [tag for tag in tags if place <= tag.start and tag.end <= end] if translatable else []
         inner = within.inside(place, end) if translatable else []
@@ -120,7 +120,9 @@ def _fill(run: Run, message: Mask, masks: Sequence[Mask]) -> list[Tag]:
         if translatable and has_letter(text):
             within_branch = [replace(mask, start=mask.start - place, end=mask.end - place) for mask in inner]
             around = [replace(tag, start=tag.start - place, end=tag.end - place) for tag in own]
-            nodes.append(bind(Run(text, within_branch, ordered(around), run.form, run.split_lines), counts=True))
+            parsed = run.parsed and (None, *run.parsed[1:])
+            branch = Run(text, within_branch, ordered(around), run.form, run.split_lines, parsed=parsed)
+            nodes.append(bind(branch, counts=True))
         else:
             nodes.append(within.source(place, end, own))
         place = end

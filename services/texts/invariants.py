@@ -77,7 +77,7 @@ def _read_shape(run: Run, raw: str, source: bool = False) -> Shape:
         tokens, references, ends = run.parsed
         for end in ends:
             raw = raw.replace(end, "\n")
-        events = _read_markdown(tokens if source else read_inline(raw, references))
+        events = _read_markdown(tokens if source and tokens else read_inline(raw, references))
     else:
         xml = run.form.kind == "xml"
         events = _read_tree(read_xml_tree(raw) if xml else read_html_tree(raw), escaped=xml)

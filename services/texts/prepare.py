@@ -16,7 +16,6 @@ from typing import Any
 
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import Translation
-from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.texts.assembly import assemble, place_tags
 from dragoman.services.texts.binding import bind
 from dragoman.services.texts.glossary import Glossary
@@ -29,7 +28,7 @@ from dragoman.services.texts.parts import Part, RunState
 from dragoman.services.texts.report import lost_units, make_report
 from dragoman.services.texts.runs import Mask, Node, Place, Run, Unit, Writer
 from dragoman.services.texts.short import NBEST, is_short
-from dragoman.services.texts.stand_ins import StandIns, stand_ins_of
+from dragoman.services.texts.stand_ins import StandIns
 from dragoman.services.texts.targets import Target, read_translation
 
 EXACT = 100.0  # score of a known translation of this very text
@@ -319,21 +318,3 @@ def pending(texts: Sequence[Prepared]) -> list[Asked]:
         key = state.needs_alignment(part), part.line is not None and is_short(part.line)
         groups.setdefault(key, []).append((state, part))
     return [Asked(aligned, parts, short) for (aligned, short), parts in groups.items()]
-
-
-def translate_all(texts: Sequence[Prepared], served: LoadedModel, nbest: int = 1) -> None:
-    """Translates the texts' lines, again where the model lost what must not change."""
-    while not all(text.finished for text in texts):
-        if any(text.masked for text in texts):
-            for text in texts:
-                text.stand_ins = stand_ins_of(served)
-        for asked in pending(texts):
-            model = _aligning(served) if asked.aligned else served
-            asked.take(model.translate(asked.lines, asked.nbest(nbest)))
-
-
-def _aligning(served: LoadedModel) -> LoadedModel:
-    try:
-        return served.aligning
-    except UserError:  # no attention: places are guessed
-        return served

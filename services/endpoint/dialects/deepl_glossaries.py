@@ -3,6 +3,7 @@
 Both show the same store; version 2 lists the glossaries that have exactly one dictionary.
 """
 
+import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -28,7 +29,6 @@ from dragoman.services.endpoint.glossaries import (
     TooManyGlossariesError,
 )
 from dragoman.services.endpoint.keys import Key
-from dragoman.services.endpoint.long_texts import aside
 from dragoman.services.endpoint.requests import Language, Parameters, Stored, Text, validate
 from dragoman.services.http.answers import as_json
 
@@ -97,7 +97,7 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
         check_pair(asked)
         command = asked.entries, asked.entries_format, asked.source_lang, asked.target_lang
         try:
-            terms = await aside([asked.entries], lambda: read_entries(*command))
+            terms = await asyncio.to_thread(read_entries, *command)
         except ValueError as problem:
             raise HTTPException(400, f"Invalid glossary entries provided: {problem}") from None
         return Dictionary(base_language(asked.source_lang), base_language(asked.target_lang), terms)

@@ -73,7 +73,7 @@ class Jobs:
     """All jobs of a folder."""
 
     folder: Path
-    now: Callable[[], float] = time.time
+    now: Callable[[], float]
 
     def __iter__(self) -> Iterator[str]:
         """Yields the ids."""
@@ -158,6 +158,12 @@ class Jobs:
         with contextlib.suppress(OSError):
             return self.place(identity).stat().st_mtime
         return self.now()
+
+
+def steady_clock() -> Callable[[], float]:
+    """Returns what tells the seconds since 1970, and does not jump where the machine's clock is set."""
+    beginning = time.time() - time.monotonic()
+    return lambda: beginning + time.monotonic()
 
 
 def new_secret() -> str:

@@ -5,7 +5,6 @@ A job whose process ended is begun again. Its sentences wait in the queue of all
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import threading
 from asyncio import AbstractEventLoop, Event, Task
@@ -21,16 +20,14 @@ from dragoman.services.endpoint.batcher import EngineStoppedError, TooManyTokens
 from dragoman.services.endpoint.documents.jobs import Job, Jobs
 from dragoman.services.endpoint.documents.patient_queue import PatientQueue
 from dragoman.services.endpoint.documents.reading import AT_ONCE, GoneError, Reading
-from dragoman.services.endpoint.documents.translating import plain_values
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.fair_queue import PRIORITIES
 from dragoman.services.endpoint.keys import Key
-from dragoman.services.endpoint.route_translator import RouteTranslator
+from dragoman.services.endpoint.route_translator import RouteTranslator, models_of
 from dragoman.services.models.catalogue import Route
 from dragoman.services.subprocesses.pool import PoolClosedError
 from dragoman.services.texts.documents.document import DocumentError
 from dragoman.services.texts.known import Known
-from dragoman.services.texts.stand_ins import stand_ins_of
 
 ATTEMPTS = 3  # at a document that the server does not survive
 EVERY = 2.0  # seconds between two looks for jobs of other processes
@@ -163,24 +160,20 @@ class _Replies:
     known: Known | None = None
 
     async def reply(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Returns what one question asks for; `translating.py` has them all."""
+        """Returns what one question asks for; `reading_worker.py` has them all."""
         if "lines" in question:
-            served = self.route.models[question["model"]]
-            asked = question["lines"], question["nbest"], question["aligned"]
-            return {"translations": [plain_values(one) for one in await self.translator.ask_model(served, *asked)]}
+            return await self.translator.reply(self.route, question)
         if "sample" in question:
             return await self._route(question["sample"])
-        if "stand_ins" in question:
-            return dataclasses.asdict(await asyncio.to_thread(stand_ins_of, self.route.models[question["stand_ins"]]))
-        if "losses" in question:
+        if "share" in question:
             self.worker.endpoint.metrics.lose([Losses(**question["losses"])], [question["lost"]])
-        elif "share" in question:
             self.job.share = question["share"]
             self.worker.jobs.save(self.identity, self.job)
         elif self.known is not None:
             exact = "exact" in question
             find = self.known.exact if exact else self.known.similar
-            return {"match": await asyncio.to_thread(find, question["exact" if exact else "similar"])}
+            match = await asyncio.to_thread(find, question["exact" if exact else "similar"])
+            return {"match": match and list(match)}
         return {}
 
     async def _route(self, sample: str) -> dict[str, Any]:
@@ -197,10 +190,7 @@ class _Replies:
         if not self.route.via:  # not the middle language's
             await asyncio.to_thread(endpoint.memory.look)
             self.known = endpoint.memory.all(source, job.target, job.owner)
-        models = [
-            {"source": model.source, "target": model.target, "marks_capitals": model.marks_capitals}
-            for model in self.route.models
-        ]
+        models = [vars(model) for model in models_of(self.route)]
         return {"models": models, "longest": endpoint.longest, "known": self.known is not None}
 
 

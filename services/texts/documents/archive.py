@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
+from dragoman.model.inputs.archive import files_in
 from dragoman.services.texts.documents.document import DocumentError
 
 MOST_MEMBERS = 5_000
@@ -38,6 +39,10 @@ class Archive:
             raise DocumentError("encrypted: save it without a password")
         if len({member.filename for member in members}) < len(members):
             raise DocumentError("a member of the zip archive is there twice")
+        if {member.filename for member in members if not member.is_dir()} != {
+            one.filename for one in files_in(self.zip)
+        }:
+            raise DocumentError("a member of the zip archive is a link or a device")
 
     @property
     def names(self) -> list[str]:
