@@ -9,6 +9,7 @@ import logging
 from dataclasses import replace
 from typing import Any
 
+from dragoman.model.errors import UserError
 from dragoman.model.runs import checkpoints
 from dragoman.model.runs.record import PLANS, read_record, write_record
 from dragoman.model.runs.spool import Spool
@@ -24,7 +25,7 @@ def settle_schedule(config: Config) -> Config:
     """Returns the configuration with its `train.schedule_steps` settled, and stores the plan in the claimed folder.
 
     It is the requested value; else that of the run's last plan; else, without a checkpoint, `max_steps`. Other models
-    and schedules have no such end and are left as they are.
+    and schedules have no such end and are left as they are. Raises UserError: all further steps would have the rate 0.
     """
     train, record = config.train, read_record(config.run_dir)
     if record is None or record.get("train", {}).get("optimizer", {}).get("schedule") not in WITH_AN_END:
@@ -68,7 +69,12 @@ def _report(asked: TrainConfig, settled: TrainConfig, kept: int, begun: int) -> 
             f"train.schedule_steps={steps}: the {optimizer.schedule} schedule of this run ended at step {kept:,} and "
             f"ends at step {steps:,} from now on; the rate of step {begun + 1:,} is {after:.3g} instead of {before:.3g}"
         )
-    elif end != steps and not asked.schedule_steps:
+    if steps <= begun < end and not learning_rate(optimizer, end, steps):
+        raise UserError(
+            f"train.max_steps={end}: the {optimizer.schedule} schedule of this run ended at step {steps:,}, so further "
+            f"steps would have the rate 0; train.schedule_steps={end} moves its end there"
+        )
+    if end != steps == kept and not asked.schedule_steps:
         logger.warning(
             f"train.max_steps={end}: the {optimizer.schedule} schedule of this run ends at step {steps:,} as it was "
             f"planned; the rate at step {end:,} is {learning_rate(optimizer, end, steps):.3g}. "

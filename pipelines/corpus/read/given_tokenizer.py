@@ -56,8 +56,8 @@ def find_tokenizer(
     pair, asked = load_pair(folder, record), settings.type
     if pair.target.type == "labels":  # the labels are not text: the source side alone is a tokenizer
         pair = TokenizerPair(pair.source, pair.source)
-    if pair.source.type != asked:
-        raise UserError(f"tokenizer.type={asked}: that of {KEY}={wanted} is {pair.source.type}")
+    if (theirs := pair.source.type) != asked:
+        raise UserError(f"tokenizer.type={asked}: that of {KEY}={wanted} is {theirs}; add tokenizer={theirs}")
     if not pair.joint and not same_pair("-".join(languages), "-".join(wanted_pair)):
         raise UserError(
             f"{KEY}={wanted}: has a vocabulary for each of {'-'.join(languages)}, and pair={'-'.join(wanted_pair)} is "

@@ -30,6 +30,7 @@ from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CutCon
 from dragoman.pipelines.loaders.texts import unpack_split
 from dragoman.pipelines.settings import ClusterConfig
 from dragoman.pipelines.shard import ShardResult, shard
+from dragoman.pipelines.tasks.training_texts import overlap
 from dragoman.pipelines.tracking.lineage import record_sharding
 from dragoman.pipelines.tracking.server import TrackingConfig
 from dragoman.pipelines.unpack import main as unpack
@@ -221,6 +222,17 @@ def test_a_text_alone_is_enough_for_all_three_splits(
     ) == {"train"}
     (tmp_path / "train.txt").write_text("too short\nto be cut\n", encoding="utf-8")
     assert set(shard(make("short", {"cut": CutConfig()})).manifest.splits) == {"train"}
+
+
+def test_short_lines_that_recur_in_every_split_are_no_training_texts(make: Make, tmp_path: Path) -> None:
+    """They prove no leak, and no language model could be scored on a play whose people say "What?"."""
+    lines = [line for text in _lines(900, 1) for line in (text, "What?")]
+    (tmp_path / "train.txt").write_text("\n".join(lines), encoding="utf-8")
+    folder = shard(make("shards", {"cut": CutConfig(valid=0.1, run=10)})).directory
+    common = overlap([folder], [(folder / "valid.en.txt").read_text(encoding="utf-8").splitlines()])
+    assert common.of > 50 and not common.lines
+    trained = next(text for text in unpack_split(folder, "train") if text[0].count(" ") > 8)
+    assert overlap([folder], [trained]).lines == (1,)
 
 
 def _one_line(folder: Path) -> SplitFiles:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.model.errors import UserError
 from dragoman.model.runs import journal, paths
 from dragoman.model.runs.spool import Spool
 from dragoman.pipelines import train
@@ -61,11 +62,19 @@ def test_a_run_that_goes_on_keeps_the_course_of_its_rate(
     start(home, f"{schedule}-cut", schedule, "train.max_steps=4", "train.schedule_steps=8")
     cut = start(home, f"{schedule}-cut", schedule)
     assert rates(cut) == rates(whole)
-    longer = start(home, f"{schedule}-whole", schedule, "train.max_steps=12", "train.optimizer.min_lr=0.0")
-    assert rates(longer)[8:] == [0.0] * 4
+    floor = start(home, f"{schedule}-floor", schedule, "train.optimizer.min_lr=0.001")
+    longer = start(home, f"{schedule}-floor", schedule, "train.optimizer.min_lr=0.001", "train.max_steps=12")
+    assert rates(floor)[8:] == [0.001] * 4
     assert f"the {schedule} schedule of this run ends at step 8 as it was planned" in caplog.text
     assert "train.schedule_steps=12 moves its end there" in caplog.text
     assert [plan["schedule_steps"] for plan in plans(longer)] == [8, 8]
+
+
+def test_steps_that_would_teach_nothing_are_refused_with_the_setting_that_gives_them_a_rate(home: Path) -> None:
+    run = start(home, "over", "cosine")
+    with pytest.raises(UserError, match=r"ended at step 8, .* rate 0; train\.schedule_steps=12 moves its end there"):
+        start(home, "over", "cosine", "train.max_steps=12")
+    assert len(rates(run)) == 8 and plans(run) == [{"from_step": 0, "max_steps": 8, "schedule_steps": 8}]
 
 
 def test_another_end_is_asked_for_and_both_plans_are_kept(home: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -81,8 +90,8 @@ def test_another_end_is_asked_for_and_both_plans_are_kept(home: Path, caplog: py
     assert tag(run) == (
         "from step 0: cosine to step 8, trained to step 8; from step 8: cosine to step 12, trained to step 12"
     )
-    start(home, "bent", "cosine", "train.max_steps=14")  # the last plan that was asked for stays
-    assert rates(run)[12:] == [0.0, 0.0] and plans(run)[-1]["schedule_steps"] == 12
+    with pytest.raises(UserError, match="ended at step 12"):  # the last plan that was asked for stays
+        start(home, "bent", "cosine", "train.max_steps=14")
 
 
 def test_a_rate_without_an_end_goes_on_as_ever(home: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -96,13 +105,14 @@ def test_a_rate_without_an_end_goes_on_as_ever(home: Path, caplog: pytest.LogCap
 def test_a_run_from_before_plans_were_kept_has_that_of_its_last_start(
     home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run = start(home, "older", "linear")
+    floor = "train.optimizer.min_lr=0.001"
+    run = start(home, "older", "linear", floor)
     record = json.loads((run / "run.json").read_text())
     del record["plans"]
     (run / "run.json").write_text(json.dumps(record))
     caplog.set_level(logging.WARNING)
-    start(home, "older", "linear", "train.max_steps=10")
-    assert rates(run)[8:] == [0.0, 0.0]
+    start(home, "older", "linear", floor, "train.max_steps=10")
+    assert rates(run)[8:] == [0.001, 0.001]
     assert [(plan["max_steps"], plan["schedule_steps"]) for plan in plans(run)] == [(8, 8), (10, 8)]
 
 
