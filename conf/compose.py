@@ -83,11 +83,11 @@ def run(
     def once(words: Sequence[str], options: Options | None = None) -> int:
         homes: list[str] = []
         try:
-            found = values(words, facts, options)
-            homes.extend(home_of(found))
+            composed = values(words, facts, options)
+            homes.extend(home_of(composed))
             if is_rehearsal():
-                _rehearsed.get().update(found)
-            return task(typed(root, found)) or OK
+                _rehearsed.get().update(composed)
+            return task(typed(root, composed)) or OK
         except Exception as problem:
             return end(verb, problem, homes_hint(homes))
 
@@ -182,9 +182,9 @@ def values(overrides: Sequence[str], facts: Facts = (), options: Options | None 
         for known in facts:  # what is made of a corrected key is computed again
             for key, value in known(resolve(tree), words).items():
                 usual.put(tree, key, value)
-        found = resolve(tree)
-    found.pop("experiment", None)
-    return found
+        resolved = resolve(tree)
+    resolved.pop("experiment", None)
+    return resolved
 
 
 @contextlib.contextmanager
@@ -253,17 +253,17 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {"local": _local, "variable": _variab
 def typed(root: type[Root], values: Mapping[str, Any]) -> Root:
     """Returns the sections that `root` declares, as typed objects; sections of other commands are skipped."""
     hints = get_type_hints(root, include_extras=True)
-    found: dict[str, Any] = {}
+    sections_typed: dict[str, Any] = {}
     for field in dataclasses.fields(root):  # type: ignore[arg-type]  # Root is a dataclass
         if field.name in values:
-            found[field.name] = convert(hints[field.name], values[field.name], field.name)
+            sections_typed[field.name] = convert(hints[field.name], values[field.name], field.name)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise UserError(f"~{field.name}: the section cannot be left out")
-    known = sections()
+    schema = sections()
     for key in values:
-        if key not in known:
-            raise unknown_key(key, known)
-    return root(**found)
+        if key not in schema:
+            raise unknown_key(key, schema)
+    return root(**sections_typed)
 
 
 def plain(config: object) -> dict[str, Any]:
@@ -287,10 +287,10 @@ def _show(options: Options, root: type[Any], sections_read: Sequence[str] | None
         tree, resolve = _compose(words, options)
         node = OmegaConf.create(resolve(tree) if options.resolve else tree)
         read = [name for name in sections_read or root.__dataclass_fields__ if name in tree]
-        shown = OmegaConf.masked_copy(node, read) if package is None else OmegaConf.select(node, package)
-        if shown is None:
+        section = OmegaConf.masked_copy(node, read) if package is None else OmegaConf.select(node, package)
+        if section is None:
             raise unknown("--package", package, sections())
-        text = OmegaConf.to_yaml(shown) if OmegaConf.is_config(shown) else f"{shown}\n"
+        text = OmegaConf.to_yaml(section) if OmegaConf.is_config(section) else f"{section}\n"
     print(text if package is None else f"# @package {package}\n{text}", end="")
     return OK
 
@@ -322,5 +322,5 @@ def _show_ranges(root: type[Any], argv: Sequence[str], further: Further) -> None
     if any(re.fullmatch(r"(--info|-i)(=(all|config))?", word) for word in argv) and not {*argv} & {*INFO} - PRINTED:
         print("\nRanges\n******")
         words = current_words([word for word in argv if not word.startswith("-") and word not in INFO])
-        for key, found in (*all_ranges(root), *further(_compose(words)[0])):
-            print(f"{key}: {found}")
+        for key, bounds in (*all_ranges(root), *further(_compose(words)[0])):
+            print(f"{key}: {bounds}")

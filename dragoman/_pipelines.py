@@ -103,10 +103,10 @@ def promote(*overrides: str, config: Path | None = None, **settings: Any) -> Pro
 
 def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
     """Returns the numbers among a bundle's scores, without the split in their names if there is only one."""
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for name, value in scores.items():
         if isinstance(value, Mapping):
-            found |= _numbers(value)
+            numbers |= _numbers(value)
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            found[name] = float(value)
-    return found
+            numbers[name] = float(value)
+    return numbers

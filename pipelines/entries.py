@@ -102,11 +102,11 @@ def names_run(word: str) -> bool:
     return not word.startswith("-") and ("=" not in word or Path(word).exists())
 
 
-def set_run(config: Config, given: str) -> Config:
+def set_run(config: Config, name: str) -> Config:
     """Returns the configuration of the run in the folder `given`, else of that name in `paths.runs`."""
-    folder = Path(given).resolve()
+    folder = Path(name).resolve()
     if not paths.begun(folder):
-        return replace(config, name=given)
+        return replace(config, name=name)
     return replace(config, name=folder.name, paths=replace(config.paths, runs=str(folder.parent)))
 
 

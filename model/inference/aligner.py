@@ -119,8 +119,8 @@ class Aligner:
             for rows in pair_batches([len(pair.source) for pair in pairs], rows_of, BATCH_TOKENS):
                 batch = force_targets([self._tagged(pairs[row]) for row in rows], most).to(device)
                 with torch.inference_mode():
-                    found = cross_maps(self.network, batch)  # (B, L, H, T, S)
-                for row, every in zip(rows, found, strict=True):
+                    maps = cross_maps(self.network, batch)  # (B, L, H, T, S)
+                for row, every in zip(rows, maps, strict=True):
                     own = every[:, :, : rows_of[row], tags : tags + len(pairs[row].source)]
                     sums = own.sum(-1, keepdims=True)  # below 1 if a network attends to more than the source
                     if not np.isfinite(sums).all():
@@ -197,7 +197,7 @@ def force_targets(pairs: Sequence[Encoded], positions: int) -> TranslationBatch:
 def cross_maps(network: TranslationNetwork, batch: TranslationBatch) -> NDArray[np.float32]:
     """Returns (B, L, H, T, S): the weights of every decoder layer over the source; L = 0 if it has no attention."""
     maps = network.attention_maps(batch)
-    layers = sorted((int(found[1]), name) for name in maps if (found := CROSS.fullmatch(name)))
+    layers = sorted((int(match[1]), name) for name in maps if (match := CROSS.fullmatch(name)))
     if not layers:
         return np.zeros((len(batch.source), 0, 0, *batch.target_in.shape[1:], *batch.source.shape[1:]), np.float32)
     return torch.stack([maps[name] for _, name in layers], 1).float().cpu().numpy()
@@ -207,14 +207,14 @@ def shape(network: TranslationNetwork) -> tuple[int, int]:
     """Returns the number of decoder layers with attention over the source, and of heads in each."""
     probe = force_targets([Encoded(np.asarray([EOS]), np.asarray([], np.int64))], network.max_target_positions)
     with evaluating(network) as device, torch.inference_mode():
-        found = cross_maps(network, probe.to(device))
-    if not found.shape[1]:
+        maps = cross_maps(network, probe.to(device))
+    if not maps.shape[1]:
         config = getattr(network, "config", None)
         raise UserError(
             f"{getattr(config, 'name', type(network).__name__)}: this network has no attention to show (it reads the "
             f"source into one vector); rnnsearch and transformer have"
         )
-    return found.shape[1], found.shape[2]
+    return maps.shape[1], maps.shape[2]
 
 
 def open_aligner(bundle: TranslationBundle, config: AlignmentConfig | None = None, device: str = "cpu") -> Aligner:

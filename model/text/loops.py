@@ -21,8 +21,8 @@ _ROUNDS = regex.compile(
 
 def goes_round(translation: str, source: str = "") -> bool:
     """Returns True if a translation repeats itself and its source does not."""
-    found = most_repeats(translation)
-    return found >= OFTEN and found > most_repeats(source)
+    repeats = most_repeats(translation)
+    return repeats >= OFTEN and repeats > most_repeats(source)
 
 
 def most_repeats(text: str) -> int:
@@ -47,8 +47,8 @@ def most_repeats(text: str) -> int:
 
 def collapse(text: str) -> str:
     """Returns a text with every loop of letters, words or phrases cut down to one round."""
-    found: str = _ROUNDS.sub(lambda match: match[1] or match[2], _INSIDE.sub(r"\1", text))
-    return found
+    collapsed: str = _ROUNDS.sub(lambda match: match[1] or match[2], _INSIDE.sub(r"\1", text))
+    return collapsed
 
 
 def _in_a_row(units: Sequence[str], length: int) -> int:

@@ -101,8 +101,8 @@ def task_of(kind: str) -> Task:
     if isinstance(row, Task):
         return row
     module, _, name = row.partition(":")
-    found: Task = getattr(import_module(module), name)
-    return found
+    task: Task = getattr(import_module(module), name)
+    return task
 
 
 def task_for(model: Mapping[str, Any]) -> Task:

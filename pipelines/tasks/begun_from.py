@@ -22,11 +22,11 @@ ENCODERS = ("bert", "transformer_head")  # networks with the same stack
 
 def as_begun(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """Returns dotted key -> value of the section `model` from the bundle of `train.init_from`; empty without one."""
-    wanted, ours = values["train"]["init_from"], values["model"]
-    if not wanted or values["train"]["init_vocabulary"] == "join":
+    reference, ours = values["train"]["init_from"], values["model"]
+    if not reference or values["train"]["init_vocabulary"] == "join":
         return {}
     try:
-        model: dict[str, Any] = read_facts(compose.typed(Config, values).bundle_dir(wanted, KEY))["model"]
+        model: dict[str, Any] = read_facts(compose.typed(Config, values).bundle_dir(reference, KEY))["model"]
     except UserError:
         return {}  # told when the training checks its settings
     chosen = find_given_keys(words, values)

@@ -101,10 +101,10 @@ def check_denoising(config: Config) -> None:
     """Raises UserError for settings that measure or teach translation in a training that learns none."""
     if not denoises(config):
         return
-    told, asked = f"loader.denoise={config.loader.denoise}", config.train.teachers
-    refuse_bleu(config, told)
-    if asked:
-        raise UserError(f"train.teachers={asked}: not with {told}; choose []")
+    setting, teacher_names = f"loader.denoise={config.loader.denoise}", config.train.teachers
+    refuse_bleu(config, setting)
+    if teacher_names:
+        raise UserError(f"train.teachers={teacher_names}: not with {setting}; choose []")
 
 
 def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: TokenizerPair, ranks: Ranks) -> float:

@@ -38,8 +38,8 @@ def final_weights(run: Path, config: TrainConfig) -> tuple[dict[str, Tensor], li
         tensors, state = checkpoint.read(checkpoints.last(run))
         weights, steps = merged(tensors["average" if config.final_weights == "ema" else "network"]), [state["step"]]
     else:
-        found = chosen_weights(run, config)
-        weights, steps = merged(checkpoint.average(list(found.values()), config.unhashed_weights)), list(found)
+        chosen = chosen_weights(run, config)
+        weights, steps = merged(checkpoint.average(list(chosen.values()), config.unhashed_weights)), list(chosen)
     if config.average_first:
         first = load_file(run / FIRST_WEIGHTS)
         weights |= {name: weights[name].lerp(first[name], config.average_first) for name in weights.keys() & first}
@@ -72,9 +72,9 @@ def chosen_weights(run: Path, config: TrainConfig) -> dict[int, Path]:
         return {step: kept[step] for step in not_too_old(last, last[-1], config.average_share)}
     best = checkpoints.state(checkpoints.last(run)).get("best_step", 0)
     if best not in kept:
-        known = f"those of step {best:,} were not kept" if best else "no evaluation has told which are the best"
+        cause = f"those of step {best:,} were not kept" if best else "no evaluation has told which are the best"
         raise UserError(
-            f"train.final_weights={config.final_weights}: {known} in {run}. A run that is to end with its best weights "
+            f"train.final_weights={config.final_weights}: {cause} in {run}. A run that is to end with its best weights "
             f"is started so, or with train.early_stopping. Choices for this one: average, last"
         )
     if config.final_weights == "best":
@@ -86,11 +86,11 @@ def chosen_weights(run: Path, config: TrainConfig) -> dict[int, Path]:
 def kept_weights(config: TrainConfig, best: int) -> Callable[[list[int]], Collection[int]]:
     """Returns the steps whose weights a run must keep, of those that it has: the last ones, and the best ones if they
     may be asked for. `best`: the step of the best evaluation so far; 0: none."""
-    asked = config.final_weights in ("best", "best_average") or config.early_stopping.metric != "none"
+    is_needed = config.final_weights in ("best", "best_average") or config.early_stopping.metric != "none"
     count = config.average_last if config.final_weights == "best_average" else 1
 
     def wanted(steps: list[int]) -> Collection[int]:
-        near = round_best(steps, best, count) if asked and best in steps else []
+        near = round_best(steps, best, count) if is_needed and best in steps else []
         return {*steps[-config.average_last :], *near}
 
     return wanted

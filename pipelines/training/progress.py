@@ -80,8 +80,8 @@ class _Follower:
         step = self._recent[-1]["step"] if self._recent else self._last_step
         if step != self._last_step and (self._terminal or now - self._last_line >= LINE_SECONDS):
             self._last_line, self._last_step = now, step
-            shown = self._recent if self._terminal else self._since
-            self._say(_training(shown, self._recent, self.max_steps, self.unit), live=self._terminal)
+            lines_shown = self._recent if self._terminal else self._since
+            self._say(_training(lines_shown, self._recent, self.max_steps, self.unit), live=self._terminal)
             self._since = []
 
     def _say(self, text: str, live: bool = False) -> None:
@@ -94,11 +94,11 @@ class _Follower:
         logger.info(text)
 
 
-def _training(shown: list[dict[str, Any]], recent: list[dict[str, Any]], max_steps: int, unit: str) -> str:
+def _training(lines: list[dict[str, Any]], recent: list[dict[str, Any]], max_steps: int, unit: str) -> str:
     """Returns the mean loss per token of the steps `shown`, and the rate of the `recent` ones."""
     last = recent[-1]
     parts = [f"step {last['step']:,}/{max_steps:,}"]
-    finite = [line for line in shown if line["loss"] is not None]
+    finite = [line for line in lines if line["loss"] is not None]
     if tokens := sum(line["tokens"] for line in finite):
         parts.append(f"loss {sum(line['loss'] * line['tokens'] for line in finite) / tokens:.3f}")
     if a_step := _seconds_a_step(recent):

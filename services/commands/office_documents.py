@@ -93,7 +93,7 @@ def _prepared(
     served: LoadedModel, name: str, document: Document, config: TranslateConfig, options: TextOptions
 ) -> Iterator[Prepared]:
     """Yields the passages translated, some at a time; shows the progress to a user."""
-    started, shown = time.monotonic(), sys.stderr.isatty()
+    started, is_terminal = time.monotonic(), sys.stderr.isatty()
     every = document.passages
     for start in range(0, len(every), config.lines):
         try:
@@ -112,9 +112,9 @@ def _prepared(
             raise UserError(f"{name}: {problem}") from None
         translate_all(texts, served)
         yield from texts
-        if shown:
+        if is_terminal:
             done = min(start + config.lines, len(every))
             rate = done / (time.monotonic() - started)
             print(f"\r{done:,} of {len(every):,} passages, {rate:,.0f}/s ", end="", file=sys.stderr, flush=True)
-    if shown:
+    if is_terminal:
         print(file=sys.stderr)

@@ -214,9 +214,9 @@ class Batcher(Generic[Engine, Item, Answer]):
         full = QueueFullError(self._retry_after(lane.cost))
         if missing > 0 and not crowding:
             raise full
-        for one in crowding:
-            lane.drop(one)
-        return [(one, full) for one in crowding]
+        for entry in crowding:
+            lane.drop(entry)
+        return [(entry, full) for entry in crowding]
 
     def _worker(self, request: _Request[Engine, Item, Answer]) -> _Worker[Engine, Item, Answer]:
         """Returns the worker whose lane is the request's."""

@@ -151,20 +151,26 @@ class Endpoint:
         if self.memory.due:
             await asyncio.to_thread(self.memory.look)
         answers: list[Answer | None] = [
-            _copy(text, one) if one.copied else self._recall(text, one, question, owner)
-            for text, one in zip(question.texts, spoken, strict=True)
+            _copy(text, speech) if speech.copied else self._recall(text, speech, question, owner)
+            for text, speech in zip(question.texts, spoken, strict=True)
         ]
         routes = []
-        for language in dict.fromkeys(one.language for one, known in zip(spoken, answers, strict=True) if not known):
+        for language in dict.fromkeys(
+            speech.language for speech, is_known in zip(spoken, answers, strict=True) if not is_known
+        ):
             self.keys.allow(question.key, [language])
-            places = [place for place, one in enumerate(spoken) if one.language == language and not answers[place]]
+            places = [
+                place for place, speech in enumerate(spoken) if speech.language == language and not answers[place]
+            ]
             routes.append(await self.find(language, question.target, question.version))
             texts = [question.texts[place] for place in places]
             own = [spoken[place] for place in places]
-            found = await self._ask(routes[-1], texts, own, question)
+            own_answers = await self._ask(routes[-1], texts, own, question)
             if self.memory.fuzzy is not None:
-                found = await asyncio.to_thread(self._add_similar, texts, found, language, question.target, owner)
-            for place, answer in zip(places, found, strict=True):
+                own_answers = await asyncio.to_thread(
+                    self._add_similar, texts, own_answers, language, question.target, owner
+                )
+            for place, answer in zip(places, own_answers, strict=True):
                 answers[place] = answer
         return [answer for answer in answers if answer], routes[0] if routes else Route(())
 
@@ -200,7 +206,7 @@ class Endpoint:
         models = self.served()
         try:
             chosen = models.choose(source, target, version)
-            if all(one.loaded for one in chosen):
+            if all(version.loaded for version in chosen):
                 return Route(tuple(map(models.load, chosen)))
             return Route(await asyncio.to_thread(lambda: tuple(map(models.load, chosen))))
         except NotServedError as problem:
@@ -225,7 +231,7 @@ class Endpoint:
         answers = await translator.translate(
             route, texts, question.options, question.aligned, question.alternatives, question.prefix
         )
-        return [_spoken(answer, one) for answer, one in zip(answers, spoken, strict=True)]
+        return [_spoken(answer, speech) for answer, speech in zip(answers, spoken, strict=True)]
 
     def status(self) -> tuple[int, dict[str, Any]]:
         """Returns status code and body of /status: 200 only if every served model answers."""

@@ -83,9 +83,9 @@ class RouteTranslator:
             raise HTTPException(503, f"Cannot translate text: {problem}", {"Retry-After": "5"}) from None
         except UserError as problem:
             raise MarkupError(400, f"Invalid request: {problem}") from None
-        for one in results:
-            self.metrics.lose(one.losses, [one.lost])
-        return [_answer_of(one, route) for one in results]
+        for answer_before in results:
+            self.metrics.lose(answer_before.losses, [answer_before.lost])
+        return [_answer_of(option, route) for option in results]
 
     async def _ask_plainly(self, served: LoadedModel, texts: Sequence[str]) -> list[Translation]:
         """Returns the translations of texts of one line each."""

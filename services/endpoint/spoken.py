@@ -64,8 +64,8 @@ async def languages_of(
             texts = await reading.spoken(texts, options, LONGEST, question.key.client)
         guesses = await asyncio.to_thread(lambda: [guess(text) for text in texts])
     if named is not None:
-        return [_asked(question, named, found, models) for found in guesses]
-    return [_identified(question.target, found, sources) for found in guesses]
+        return [_asked(question, named, guess, models) for guess in guesses]
+    return [_identified(question.target, guess, sources) for guess in guesses]
 
 
 def _asked(question: Question, source: str, guess: Guess, models: Catalogue) -> Spoken:

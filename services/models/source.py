@@ -62,21 +62,21 @@ class Loader:
         """Loads a version of the registry through the cache."""
         return self._load(self.registry.fetch(version), version)
 
-    def _load_ensemble(self, wanted: Sequence[str]) -> LoadedModel:
+    def _load_ensemble(self, references: Sequence[str]) -> LoadedModel:
         """Loads the bundles and registered versions as one model, named after its versions if all have some."""
         directories, versions = [], []
-        for one in wanted:
-            if one.startswith(REGISTERED):
-                versions.append(self.registry.resolve(one))
+        for reference in references:
+            if reference.startswith(REGISTERED):
+                versions.append(self.registry.resolve(reference))
                 directories.append(self.registry.fetch(versions[-1]))
             else:
-                directories.append(named_folder(self.source, one))
+                directories.append(named_folder(self.source, reference))
         served = load_several(
             directories,
             "ensemble",
             engine=self.source.engine,
             device=self.source.device,
-            versions=versions if len(versions) == len(wanted) else (),
+            versions=versions if len(versions) == len(references) else (),
             section=self._decode,
             overrides=self._overrides,
         )
@@ -128,20 +128,20 @@ def bundle_directory(source: BundleSource, what: str) -> tuple[Path, str]:
     return registry.fetch(version), version.name
 
 
-def named_folder(source: BundleSource, wanted: str) -> Path:
+def named_folder(source: BundleSource, name: str) -> Path:
     """Returns the folder of a bundle at a place or of a run; that of the place where there is a file of it.
 
     Raises:
         UserError: nothing has that name; with the runs that have a bundle.
     """
     runs = Path(source.runs)
-    found = find_bundle(wanted, runs, Path(source.cache)) or bundle_folder(wanted, source.cache)
-    if not found.exists():
-        known = sorted(path.parent.name for path in bundles(runs))
+    folder = find_bundle(name, runs, Path(source.cache)) or bundle_folder(name, source.cache)
+    if not folder.exists():
+        names = sorted(path.parent.name for path in bundles(runs))
         raise UserError(
-            f"{wanted}: not a bundle's directory, nor a run in {runs} with a bundle. Runs: {', '.join(known) or 'none'}"
+            f"{name}: not a bundle's directory, nor a run in {runs} with a bundle. Runs: {', '.join(names) or 'none'}"
         )
-    return found
+    return folder
 
 
 def open_text_bundle(source: BundleSource, kind: "TextKind") -> "TextBundle":

@@ -90,9 +90,9 @@ def serve(
     parent = Parent(computing)
     with contextlib.suppress(EOFError):
         while True:
-            found = answer_or_refuse(lambda question: answer(question, parent), parent.read(), what, memory)
-            parent.write(found)
-            if found.get("spent"):
+            reply = answer_or_refuse(lambda question: answer(question, parent), parent.read(), what, memory)
+            parent.write(reply)
+            if reply.get("spent"):
                 return 1
     return 0
 

@@ -44,7 +44,7 @@ class Rebuilt:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PartsRequest:
     """Parts of texts to translate, with or without alignment."""
 
     aligned: bool
@@ -106,11 +106,11 @@ class Prepared:
     @property
     def lines(self) -> list[str]:
         """Returns what the model gets now; empty once everything is translated."""
-        return Asked(False, self.waiting).lines
+        return PartsRequest(False, self.waiting).lines
 
     def take(self, translations: Sequence[Translation]) -> None:
         """Takes one translation per line."""
-        Asked(False, self.waiting).take(translations)
+        PartsRequest(False, self.waiting).take(translations)
 
     def rebuild(self, translations: Sequence[Translation] = (), rank: int = 0) -> Rebuilt:
         """Returns the text, with the rank-th best translation of every sentence where it kept everything."""
@@ -164,17 +164,17 @@ class Prepared:
     def _write_run(self, state: RunState, chosen: dict[Part, Target]) -> tuple[str, list[tuple[Run, Place]], str]:
         """Returns a run's translation, where its units are, and what is wrong with it."""
         run = state.run
-        found = assemble(state, chosen)
-        length = len(found.text)
+        assembly = assemble(state, chosen)
+        length = len(assembly.text)
         if not (run.masks or run.tags):
-            text = Writer(run.form, found.text, ()).write((), 0, length)
+            text = Writer(run.form, assembly.text, ()).write((), 0, length)
             return text, [], find_problem(run, text, text)
         within: dict[Unit, list[tuple[Run, Place]]] = {unit: [] for unit in run.units if unit.inner}
         inner = {unit: self._write(unit.inner, places, chosen) for unit, places in within.items()}
-        masks = sorted(found.places, key=lambda place: (place.start, place.end))
-        writer = Writer(run.form, found.text, masks, inner)
-        text = writer.write(place_tags(state, found), 0, length)
-        flat = Writer(run.form, found.text, masks, inner).write((), 0, length) if run.tags else text
+        masks = sorted(assembly.places, key=lambda place: (place.start, place.end))
+        writer = Writer(run.form, assembly.text, masks, inner)
+        text = writer.write(place_tags(state, assembly), 0, length)
+        flat = Writer(run.form, assembly.text, masks, inner).write((), 0, length) if run.tags else text
         written: list[tuple[Run, Place]] = []
         for place in writer.written:
             written.append((run, place))
@@ -198,8 +198,8 @@ class Prepared:
         """Returns a record per sentence, with what stood for something replaced by it."""
         records = []
         for part in (part for state in self.states for part in state.parts):
-            for one in part.translation.attention if part.translation else ():
-                records.append(one.record())
+            for attention in part.translation.attention if part.translation else ():
+                records.append(attention.record())
                 for mask, (source, forms), _ in part.line.stood if part.line else ():
                     for side, words in (("source_tokens", (source,)), ("target_tokens", forms)):
                         records[-1][side] = [mask.raw if token in words else token for token in records[-1][side]]
@@ -213,9 +213,9 @@ class Prepared:
                 if not nbest or part.line is None or part.translation is None:
                     continue
                 text = nbest[min(rank, len(nbest) - 1)].text
-                found = read_translation(part.line, part.translation, text, state.target)
-                if not found.lost:
-                    chosen[part] = found
+                target = read_translation(part.line, part.translation, text, state.target)
+                if not target.lost:
+                    chosen[part] = target
         return chosen
 
 
@@ -311,10 +311,10 @@ READERS: dict[Format, Callable[[str, TextOptions], list[Node]]] = {
 }
 
 
-def pending(texts: Sequence[Prepared]) -> list[Asked]:
+def pending(texts: Sequence[Prepared]) -> list[PartsRequest]:
     """Returns what to ask the model next for these texts, in a few groups; nothing once all are translated."""
     groups: dict[tuple[bool, bool], list[tuple[RunState, Part]]] = {}
-    for state, part in (one for text in texts for one in text.waiting):
+    for state, part in (waiting for text in texts for waiting in text.waiting):
         key = state.needs_alignment(part), part.line is not None and is_short(part.line)
         groups.setdefault(key, []).append((state, part))
-    return [Asked(aligned, parts, short) for (aligned, short), parts in groups.items()]
+    return [PartsRequest(aligned, parts, short) for (aligned, short), parts in groups.items()]

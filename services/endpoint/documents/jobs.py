@@ -94,8 +94,10 @@ class Jobs:
 
     def waiting(self) -> list[str]:
         """Returns the ids of the jobs that have not ended, the oldest first."""
-        found = [(job.submitted, identity) for identity in self if (job := self.load(identity)) and not job.ended]
-        return [identity for _, identity in sorted(found)]
+        waiting_jobs = [
+            (job.submitted, identity) for identity in self if (job := self.load(identity)) and not job.ended
+        ]
+        return [identity for _, identity in sorted(waiting_jobs)]
 
     def find(self, identity: str, key: str) -> Job:
         """Returns the job.

@@ -68,8 +68,8 @@ class Reading:
             DocumentError, ServiceError: as `count`; and as `reply`.
         """
         question = {"name": name, "content": base64.b64encode(content).decode(), "terms": terms, "language": language}
-        found = await self._ask("translate", question, owner, reply)
-        return Translated(base64.b64decode(found["content"]), list(found["notes"]), int(found["characters"]))
+        message = await self._ask("translate", question, owner, reply)
+        return Translated(base64.b64decode(message["content"]), list(message["notes"]), int(message["characters"]))
 
     async def results(self, task: Task, owner: str, reply: Reply) -> list[Result]:
         """Returns what a task's texts become; `reply` is asked as the models are. Raises as `translate`."""

@@ -18,7 +18,7 @@ from dragoman.services.subprocesses.worker import Parent, serve
 from dragoman.services.texts.documents.document import Document, Passage
 from dragoman.services.texts.documents.kinds import read_document
 from dragoman.services.texts.glossary import Glossary
-from dragoman.services.texts.known import Known, Match
+from dragoman.services.texts.known import KnownTranslations, Match
 from dragoman.services.texts.markup import check_markup
 from dragoman.services.texts.prepare import spoken_text
 from dragoman.services.texts.translating import Model, Result, Task, run, translate
@@ -29,7 +29,7 @@ SAMPLE = 2000  # characters that tell a document's language
 
 
 @dataclass(frozen=True, eq=False)
-class AskedKnown(Known):
+class AskedKnown(KnownTranslations):
     """Known translations that the server has."""
 
     units: Mapping[str, Match] = field(default_factory=dict)

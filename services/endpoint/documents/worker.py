@@ -27,7 +27,7 @@ from dragoman.services.endpoint.route_translator import RouteTranslator, models_
 from dragoman.services.models.catalogue import Route
 from dragoman.services.subprocesses.pool import PoolClosedError
 from dragoman.services.texts.documents.document import DocumentError
-from dragoman.services.texts.known import Known
+from dragoman.services.texts.known import KnownTranslations
 
 ATTEMPTS = 3  # at a document that the server does not survive
 EVERY = 2.0  # seconds between two looks for jobs of other processes
@@ -124,11 +124,11 @@ class DocumentWorker:
         except Exception as problem:
             if not self.jobs.place(identity).exists():  # deleted by its owner
                 return
-            known = isinstance(problem, KNOWN)
-            if not known:
+            is_expected = isinstance(problem, KNOWN)
+            if not is_expected:
                 logger.exception("a document could not be translated")
             said = problem.detail if isinstance(problem, HTTPException) else str(problem)
-            job.status, job.error = "error", said if known else "an internal error"
+            job.status, job.error = "error", said if is_expected else "an internal error"
             self.endpoint.keys.give_back(_payer(job), job.characters)
         job.ended = self.jobs.now()
         self.jobs.source(identity).unlink(missing_ok=True)
@@ -142,10 +142,10 @@ class DocumentWorker:
         )
         translator = RouteTranslator(queue.ask, self.endpoint.metrics, self.endpoint.longest, self.endpoint.models)
         reply = _Replies(self, identity, job, translator).reply
-        found = await self.reading.translate(job.name, content, job.terms, job.target, client, reply)
-        job.notes = found.notes
-        self.endpoint.metrics.translated(job.characters, found.characters)
-        return found.content
+        translated = await self.reading.translate(job.name, content, job.terms, job.target, client, reply)
+        job.notes = translated.notes
+        self.endpoint.metrics.translated(job.characters, translated.characters)
+        return translated.content
 
 
 @dataclass
@@ -157,7 +157,7 @@ class _Replies:
     job: Job
     translator: RouteTranslator
     route: Route = field(default_factory=lambda: Route(()))
-    known: Known | None = None
+    known: KnownTranslations | None = None
 
     async def reply(self, question: dict[str, Any]) -> dict[str, Any]:
         """Returns what one question asks for; `reading_worker.py` has them all."""

@@ -130,19 +130,19 @@ class Sessions:
             tell_person(_login_name())
             return Person(_login_name(), "admin")
         try:
-            found = self.access.holder(session.token) if session.token else None
+            token = self.access.holder(session.token) if session.token else None
         except TokenExpiredError:
-            found = None
-        if found is None:
+            token = None
+        if token is None:
             raise LoginNeededError
-        return found
+        return token
 
     def _read(self, request: Request) -> Session | None:
         try:
-            found = Session.model_validate(self._signer.loads(request.cookies.get(COOKIE, "")))
+            session = Session.model_validate(self._signer.loads(request.cookies.get(COOKIE, "")))
         except (BadData, ValidationError):
             return None
-        return found if time.time() - found.at < LASTS else None
+        return session if time.time() - session.at < LASTS else None
 
     def _csrf(self, name: str) -> str:
         return hmac.new(self._secret.encode(), f"form {name}".encode(), hashlib.sha256).hexdigest()
@@ -198,7 +198,7 @@ class Refusal(Exception):  # noqa: N818  # a problem shown on a page
 
 
 @dataclass
-class Site:
+class PageContext:
     """The parts that pages are made of."""
 
     operations: Operations
@@ -328,7 +328,7 @@ def refusal_of(problem: Exception) -> Refusal:
     return Refusal(code, reason(problem))
 
 
-def page_route(site: Site) -> type[APIRoute]:
+def page_route(site: PageContext) -> type[APIRoute]:
     """Returns a route class that shows problems as pages; visitors without a session go to the login and back."""
 
     class PageRoute(APIRoute):
@@ -341,9 +341,9 @@ def page_route(site: Site) -> type[APIRoute]:
                 except LoginNeededError:
                     if request.url.path.startswith("/live/"):
                         return Response(status_code=401)
-                    wanted = request.url.path if request.method == "GET" else "/"
+                    next_page = request.url.path if request.method == "GET" else "/"
                     query = f"?{request.url.query}" if request.url.query and request.method == "GET" else ""
-                    return RedirectResponse(f"/login?next={quote(wanted + query, safe='/')}", 303)
+                    return RedirectResponse(f"/login?next={quote(next_page + query, safe='/')}", 303)
                 except KNOWN as problem:
                     return problem_page(site, request, refusal_of(problem))
 
@@ -352,7 +352,7 @@ def page_route(site: Site) -> type[APIRoute]:
     return PageRoute
 
 
-def problem_page(site: Site, request: Request, problem: Refusal) -> Response:
+def problem_page(site: PageContext, request: Request, problem: Refusal) -> Response:
     """Returns a page with the problem and the way back."""
     try:
         visitor = site.sessions.visitor(request)

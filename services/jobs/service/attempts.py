@@ -106,17 +106,17 @@ class Accounts:
 
     def footprints(self, names: Sequence[str]) -> dict[str, Footprint]:
         """Returns what running trainings would lose."""
-        found, now = {}, self.ledger.now()
+        footprints, now = {}, self.ledger.now()
         for name in names:
             try:
                 job = self.ledger.job(name)
             except UnknownJobError:  # removed in the meantime
                 continue
             *before, last = self.ledger.attempts(name)
-            times = sum(one.cause == PREEMPTION for one in before)
+            times = sum(attempt.cause == PREEMPTION for attempt in before)
             run_dir = (job.plan or {}).get("run_dir")
-            found[name] = footprint(run_dir, last.decided, _kept_seconds(before), now, times)
-        return found
+            footprints[name] = footprint(run_dir, last.decided, _kept_seconds(before), now, times)
+        return footprints
 
     def _startup(self, run_dir: str | None, run: Progress, before: Sequence[Attempt], last: Attempt) -> float:
         """Returns the seconds of an ending attempt until its first step; all of them if it had none."""
@@ -136,9 +136,9 @@ def _same_steps(run: Progress, before: Sequence[Attempt]) -> bool:
     """Returns True if the run has no new step since the attempt before ended: earlier losses count for that one."""
     if not before:
         return False
-    one = before[-1]
-    return run.seconds <= one.kept_seconds or (
-        run.kept == one.kept_step and abs(run.seconds - one.kept_seconds - one.lost_seconds) < 1e-6
+    last = before[-1]
+    return run.seconds <= last.kept_seconds or (
+        run.kept == last.kept_step and abs(run.seconds - last.kept_seconds - last.lost_seconds) < 1e-6
     )
 
 
@@ -262,7 +262,7 @@ class Attempts:
     def _pause(self, attempts: Sequence[Attempt]) -> str:
         """Returns why the last attempt does not begin yet; empty if it may."""
         *before, _ = attempts
-        times = len(list(takewhile(lambda one: one.cause in (TROUBLE, CLUSTER), reversed(before))))
+        times = len(list(takewhile(lambda attempt: attempt.cause in (TROUBLE, CLUSTER), reversed(before))))
         if not times:
             return ""
         left = (before[-1].ended or 0.0) + PAUSES[min(times, len(PAUSES)) - 1] - self.ledger.now()

@@ -187,12 +187,12 @@ class Loop:
 
     def notes(self, job: Job) -> list[str]:
         """Returns the faults of what a job has left, and of the last look at it; phrases for its page."""
-        found: list[str] = []
+        notes: list[str] = []
         if job.attempt:
-            attempt_of(self.home, job.id, job.attempt).record(found)
+            attempt_of(self.home, job.id, job.attempt).record(notes)
         if job.id in self._faults:
-            found.append(f"the service could not see to this job: {self._faults[job.id]}")
-        return found
+            notes.append(f"the service could not see to this job: {self._faults[job.id]}")
+        return notes
 
     def _end_followers(self) -> None:
         """Ends jobs that come after one that has not succeeded: they will never start."""
@@ -200,9 +200,9 @@ class Loop:
         states = self.ledger.states(sorted({other for job in following for other in job.after}))
         for job in following:
             for other in job.after:
-                found = states.get(other)
-                if found is None or (found in ENDED and found != State.SUCCEEDED):
-                    reason = f"it comes after job {other}, which {'was removed' if found is None else f'is {found}'}"
+                state = states.get(other)
+                if state is None or (state in ENDED and state != State.SUCCEEDED):
+                    reason = f"it comes after job {other}, which {'was removed' if state is None else f'is {state}'}"
                     try:
                         self.ledger.change(job, State.FAILED, "scheduler", reason)
                     except ConflictError:
@@ -211,4 +211,4 @@ class Loop:
 
 
 def _versions(jobs: Sequence[Job], job: Job) -> set[int]:
-    return {one.version for one in jobs if one.id == job.id}
+    return {row.version for row in jobs if row.id == job.id}

@@ -85,8 +85,8 @@ class Children:
     def replace(self, child: Child) -> None:
         """Lets the child of this name run another command: ends the process and starts it anew."""
         with self._lock:
-            one = next(one for one in self.running if one.name == child.name)
-            one.command, one.environment, one.anew = child.command, child.environment, True
+            old_child = next(one for one in self.running if one.name == child.name)
+            old_child.command, old_child.environment, old_child.anew = child.command, child.environment, True
         self._watching.wake()
 
     def rest(self, name: str, rests: bool) -> None:
@@ -201,8 +201,8 @@ def last_line(child: Child) -> str:
 def end_left_behind(record: Path) -> int:
     """Ends what a killed `up` has left running and removes its folder; returns the number of processes."""
     try:
-        found = json.loads(record.read_text(encoding="utf-8"))
-        mark, folder = str(found["mark"]), Path(found["folder"])
+        stored = json.loads(record.read_text(encoding="utf-8"))
+        mark, folder = str(stored["mark"]), Path(stored["folder"])
     except (OSError, ValueError, KeyError, TypeError):
         return 0
     ended = end_marked(mark)

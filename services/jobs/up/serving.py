@@ -26,7 +26,7 @@ from dragoman.services.jobs.executors.kueue import KueueExecutor
 from dragoman.services.jobs.executors.ray import Head, RayExecutor
 from dragoman.services.jobs.http.guard import is_loopback
 from dragoman.services.jobs.http.listening import serving
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.database import SETTING, Database, check_whole
 from dragoman.services.jobs.ledger.ledger import Ledger
@@ -123,11 +123,11 @@ def _serve(
     telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
     url = config.url or address
     who = {"url": url, "proxy": _proxy(config, access), "children": partial(children.states, expected)}
-    parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **neighbours, **who)  # type: ignore[arg-type]
+    parts = ServiceParts(ledger, access, loop, config, home, keys, Metrics(telemetry), **neighbours, **who)  # type: ignore[arg-type]
     _run(parts, listening, where, signalled)
 
 
-def _run(parts: Parts, listening: socket.socket, where: dict[str, str], signalled: threading.Event) -> None:
+def _run(parts: ServiceParts, listening: socket.socket, where: dict[str, str], signalled: threading.Event) -> None:
     """Answers requests, and starts jobs, until a signal comes; then lets the jobs make room."""
     config, loop, record = parts.config, parts.loop, parts.home / "service" / "address.json"
     with contextlib.ExitStack() as stack:

@@ -65,15 +65,15 @@ class Archive:
         out = io.BytesIO()
         with damages(), zipfile.ZipFile(out, "w") as target:
             target.comment = self.zip.comment
-            for one in self.zip.infolist():
-                member = zipfile.ZipInfo(one.filename, one.date_time)
-                member.compress_type, member.external_attr = one.compress_type, one.external_attr
-                member.create_system, member.comment = one.create_system, one.comment
-                if one.filename in changed:
-                    target.writestr(member, changed[one.filename])
+            for info in self.zip.infolist():
+                member = zipfile.ZipInfo(info.filename, info.date_time)
+                member.compress_type, member.external_attr = info.compress_type, info.external_attr
+                member.create_system, member.comment = info.create_system, info.comment
+                if info.filename in changed:
+                    target.writestr(member, changed[info.filename])
                     continue
-                member.file_size = one.file_size
-                with self.zip.open(one) as source, target.open(member, "w") as copy:
+                member.file_size = info.file_size
+                with self.zip.open(info) as source, target.open(member, "w") as copy:
                     while block := source.read(BLOCK):
                         copy.write(block)
         return out.getvalue()
