@@ -60,8 +60,8 @@ def against(config: Config, sets: Sets, every: dict[str, Embeddings], first: str
         return f"{first} against {other}: {problem}"
     return (
         f"{paired.metric} {first} {paired.candidate:.2f} against {other} {paired.baseline:.2f}: "
-        f"{paired.difference:+.2f} (mean of {paired.samples:,} resampled sets {paired.mean_difference:+.2f}, p = {paired.p_value:.4f}) "
-        f"{paired.signature}"
+        f"{paired.difference:+.2f} (mean of {paired.samples:,} resampled sets {paired.mean_difference:+.2f}, "
+        f"p = {paired.p_value:.4f}) {paired.signature}"
     )
 
 
