@@ -387,7 +387,7 @@ def add_list(router: APIRouter, site: PageContext) -> None:
             "parts": {name: part(name, text) for name, text in parts.items()},
         }
         status = 400 if problem else 200
-        return site.page(request, visitor, "jobs.html", status, query=filters, problem=problem, **more)
+        return site.page(request, visitor, "jobs.html", status, asked=filters, problem=problem, **more)
 
     @router.get("/live/jobs")
     async def live_jobs(request: Request) -> StreamingResponse:
