@@ -94,7 +94,7 @@ def is_language(code: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def nearest(code_of_user: str, offered: tuple[str, ...]) -> str | None:
-    """Returns the one of `offered` that matches `asked`: the same code, else the nearest relative, or None."""
+    """Returns the one of `offered` that matches `code_of_user`: the same code, else the nearest relative, or None."""
     for code in offered:
         if same_language(code_of_user, code):
             return code

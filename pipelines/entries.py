@@ -103,7 +103,7 @@ def names_run(word: str) -> bool:
 
 
 def set_run(config: Config, name: str) -> Config:
-    """Returns the configuration of the run in the folder `given`, else of that name in `paths.runs`."""
+    """Returns the configuration of the run in the folder `name`, else of that name in `paths.runs`."""
     folder = Path(name).resolve()
     if not paths.begun(folder):
         return replace(config, name=name)

@@ -167,7 +167,7 @@ def write_tables(path: Path, tables: Mapping[str, Table]) -> None:
 
 
 def read_tables(path: Path, shape: tuple[int, int], table_names: Sequence[str]) -> dict[str, Table]:
-    """Reads those of `wanted` that the file holds; `shape` (V, d) of the vectors."""
+    """Reads those of `table_names` that the file holds; `shape` (V, d) of the vectors."""
     from safetensors import SafetensorError, safe_open
     from scipy.sparse import csr_array
 

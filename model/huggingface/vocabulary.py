@@ -145,7 +145,7 @@ def is_language_and_script(name: str) -> bool:
 
 
 def language_token(tokens: Mapping[str, int], language: str, language_name: str | None, key: str) -> int:
-    """Returns the id of a language's token among `tokens`: as `wanted`, else found by the language's code."""
+    """Returns the id of a language's token among `tokens`: as `language_name`, else found by the language's code."""
     from langcodes import Language
 
     if language_name is not None:

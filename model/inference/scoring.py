@@ -149,7 +149,7 @@ def score_pairs(
 def split_rows(
     values: Tensor, rows: Sequence[int], lengths: Sequence[int], names: Sequence[str]
 ) -> Iterator[tuple[int, tuple[float, ...]]]:
-    """Yields (row, its log-probabilities) of a batch's `found` (N,), whose rows have these lengths and names."""
+    """Yields (row, its log-probabilities) of a batch's `values` (N,), whose rows have these lengths and names."""
     for row, own in zip(rows, torch.split(values.cpu(), [lengths[row] for row in rows]), strict=True):
         if own.isnan().any():
             raise FloatingPointError(f"{names[row]}: the network's output is not a number")

@@ -99,7 +99,8 @@ def uses_picture(
 ) -> None:
     """Draws the uses of one word by the two directions in which `vectors` (N, D) vary most.
 
-    `senses` (N,) have a colour each; `colours` is the legend's title. `asked`: the first use is a star without a sense.
+    `senses` (N,) have a colour each; `colours` is the legend's title. `with_question`: the first use is a star
+    without a sense.
 
     Raises OSError: the file cannot be written.
     """

@@ -18,7 +18,7 @@ _BLOCK = 1 << 20  # bytes
 
 
 def read_members(path: Path, file: IO[bytes], is_wanted: Callable[[str], bool]) -> Iterator[dict[str, Any]]:
-    """Yields the library's samples of a tar: {"__key__", extension: bytes}, of the members with `wanted` names.
+    """Yields the library's samples of a tar: {"__key__", extension: bytes}, of the members with `is_wanted` names.
 
     What is no file is passed over; a sparse one is refused, since it unpacks to a size that it only declares.
     """

@@ -72,7 +72,7 @@ def with_rule(corpus: CorpusConfig, rule: str) -> CorpusConfig:
 
 
 def explain(sharding: Sharding, rule: str) -> str:
-    """Cleans and plans the corpus in the folder of `one`, and returns the report."""
+    """Cleans and plans the corpus in the folder of `sharding`, and returns the report."""
     blocks = read_blocks(sharding)
     with workers(sharding.config.cluster, sum(block.lines for block in blocks)) as cluster:
         planned = plan_pairs(sharding, blocks, Nodes(sharding.directory, cluster, sharding.config.paths.cache_of_node))

@@ -97,7 +97,7 @@ def shard_command(*changes: str, beside: str | None = None) -> str:
 
 
 def training_file(manifest: Manifest, file: str | list[str] | None) -> list[str]:
-    """Returns the settings for the only file that `manifest` was made from, if no file is `given`.
+    """Returns the settings for the only file that `manifest` was made from, if `file` names none.
 
     A manifest stores a file's name without its folder.
     """

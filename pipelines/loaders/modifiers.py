@@ -114,7 +114,7 @@ def placeholders(pair: Pair, draws: Draws, words_offered: Sequence[str]) -> Pair
 def terms(pair: Pair, draws: Draws, term_pairs: Sequence[str]) -> Pair:
     """Puts the translation of a term that both sides have behind it in the source, in brackets (Dinu et al. 2019).
 
-    `known` has them so: "dog [Hund]".
+    `term_pairs` has them so: "dog [Hund]".
     """
     both = [term_entry[:-1].rsplit(" [", 1) for term_entry in term_pairs]
     common = [

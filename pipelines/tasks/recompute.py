@@ -45,7 +45,7 @@ NEVER = 10**9
 
 
 def check_recomputed(config: Config, record: Mapping[str, Any], chosen_intervals: str) -> Check:
-    """Trains the intervals that `wanted` names again: LAST, ALL or a number of random ones."""
+    """Trains the intervals that `chosen_intervals` names again: LAST, ALL or a number of random ones."""
     chosen = choose(intervals(config.run_dir), chosen_intervals)
     if "train" not in record:
         raise UserError(

@@ -63,7 +63,7 @@ def whole(config: Config, tokenizers: TokenizerPair) -> tuple[Mapping[str, Any],
 
 
 def check_fit(config: Config, facts: Mapping[str, Any], tokenizers: TokenizerPair, where: str) -> None:
-    """Refuses a bundle whose weights mean something else in this run's network; `told` begins the message."""
+    """Refuses a bundle whose weights mean something else in this run's network; `where` begins the message."""
     ours, theirs = vars(model_config(config.model)), facts["model"]
     for key in ours:
         if key not in MAY_DIFFER and key in theirs and theirs[key] != ours[key]:

@@ -77,7 +77,7 @@ def read(checkpoint: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]
 
 
 def prune(run: Path, keep_checkpoints: int, choose: Callable[[list[int]], Collection[int]] = lambda steps: ()) -> None:
-    """Deletes all but the newest checkpoints, and the kept weights of steps that are not `wanted`."""
+    """Deletes all but the newest checkpoints, and the kept weights of steps that `choose` does not name."""
     for path in list(checkpoints.every(run).values())[:-keep_checkpoints]:
         shutil.rmtree(path)
     weights = checkpoints.weights_by_step(run)

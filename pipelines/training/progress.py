@@ -95,7 +95,7 @@ class _Follower:
 
 
 def _training(lines: list[dict[str, Any]], recent: list[dict[str, Any]], max_steps: int, unit: str) -> str:
-    """Returns the mean loss per token of the steps `shown`, and the rate of the `recent` ones."""
+    """Returns the mean loss per token of the steps `lines`, and the rate of the `recent` ones."""
     last = recent[-1]
     parts = [f"step {last['step']:,}/{max_steps:,}"]
     finite = [line for line in lines if line["loss"] is not None]

@@ -279,7 +279,7 @@ class Clock:
         self._line = self._save = time.monotonic()
 
     def beside(self, mine: tuple[float, int, int, int], is_stopping: bool) -> torch.Tensor:
-        """Returns (7,) float64: `mine`, then seconds since the last line and the last checkpoint, and `asked`."""
+        """Returns (7,) float64: `mine`, then seconds since the last line and the last checkpoint, and `is_stopping`."""
         now = time.monotonic()
         seconds = (now - self._line, now - self._save) if self._ranks.first else (0.0, 0.0)
         return torch.tensor([*mine, *seconds, is_stopping], dtype=torch.float64, device=self._ranks.device)

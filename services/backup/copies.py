@@ -87,7 +87,7 @@ class Copy:
         self.write(MANIFEST, {"format_version": FORMAT, "unfinished": True})
 
     def has(self, name: str, size: int, sha256: str, stored_hash: str | None) -> bool:
-        """Returns True if the copy has a file with this content. `known`: what the last manifest says of it.
+        """Returns True if the copy has a file with this content. `stored_hash`: what the last manifest says of it.
 
         A folder's file is read. A bucket checks its objects itself, so there the size and the manifest are enough.
         """

@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def inspect(config: InspectConfig, path_given: str | None = None) -> int:
-    """Prints the content of `given`, or of the configured path.
+    """Prints the content of `path_given`, or of the configured path.
 
     Raises:
         UserError: no path, nothing there, or a damaged file.

@@ -139,7 +139,7 @@ def _by_sign(word: str) -> bool:
 
 
 def _is_form(word: str, spelling: str) -> bool:
-    """Returns True if a word with the base form of the word `wanted` may stand for it: an acronym is one in capitals
+    """Returns True if a word with the base form of the word `spelling` may stand for it: an acronym is one in capitals
     alone."""
     return not ACRONYM.fullmatch(spelling) or word in (spelling, f"{spelling}s")
 

@@ -38,7 +38,7 @@ def comparable(text: str) -> str:
 
 
 def most_similar(units: Mapping[str, Match], query: str, least: float) -> Match | None:
-    """Returns the unit that is most like a text `wanted`, as it is compared; `least`: its score, of 100."""
+    """Returns the unit that is most like a text `query`, as it is compared; `least`: its score, of 100."""
     if not query or len(query) > LONGEST:
         return None
     best = process.extractOne(query, units.keys(), scorer=fuzz.ratio, score_cutoff=least)

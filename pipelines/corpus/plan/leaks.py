@@ -33,7 +33,7 @@ def leak_rules(config: CorpusConfig) -> Literal["auto", "near", "source"]:
 
 
 def guarded_splits(config: CorpusConfig, own_files: set[Split]) -> tuple[Split, ...]:
-    """Returns the held-out splits that are guarded on both sides; `given`: those from files.
+    """Returns the held-out splits that are guarded on both sides; `own_files`: those from files.
 
     With `auto` a given validation set is guarded only by its sources: no result is reported on it, and published
     figures come from training sets that share a few captions with theirs.

@@ -77,7 +77,7 @@ def words_of(text: str) -> list[str]:
 
 
 def repeats(first: Entry, other: Entry, counts: "Counts") -> int | None:
-    """Returns the ordinal of the pair that goes if one nearly repeats the other, else None; `one` is the earlier."""
+    """Returns the ordinal of the pair that goes if one nearly repeats the other, else None; `first` is the earlier."""
     letters = [["".join(side).replace("'", "") for side in entry.sides] for entry in (first, other)]
     same = [left == right for left, right in zip(*letters, strict=True)]
     if all(same) and not any(map(_exchanged, first.stops, other.stops)):

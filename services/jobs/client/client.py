@@ -83,7 +83,7 @@ class Administration(Connection):
         return self._json("GET", "/v1/retention", params=rules)
 
     def every_audit_row(self, most: int | None = None, **filters: str) -> Iterator[dict[str, Any]]:
-        """Yields rows of the audit, newest first, at most `most`; `wanted`: person, what, status, since, until."""
+        """Yields rows of the audit, newest first, at most `most`; `filters`: person, what, status, since, until."""
         cursor = None
         while most is None or most > 0:
             limit = LARGEST if most is None else min(most, LARGEST)

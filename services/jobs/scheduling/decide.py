@@ -68,7 +68,7 @@ def decide_queue(
     waits_for: Entry | None = None,
     every: bool = False,
 ) -> Outcome:
-    """Decides the same without visiting every job. Gives reasons to wait for some jobs, and surely for `asked`.
+    """Decides the same without visiting every job. Gives reasons to wait for some jobs, and surely for `waits_for`.
 
     With `every` all are visited and get a reason.
     """
