@@ -93,14 +93,14 @@ def is_language(code: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def nearest(code_of_user: str, offered: tuple[str, ...]) -> str | None:
-    """Returns the one of `offered` that matches `code_of_user`: the same code, else the nearest relative, or None."""
+def nearest(language: str, offered: tuple[str, ...]) -> str | None:
+    """Returns the one of `offered` that matches `language`: the same code, else the nearest relative, or None."""
     for code in offered:
-        if same_language(code_of_user, code):
+        if same_language(language, code):
             return code
     try:
         codes = {standard_code(code): code for code in reversed(offered) if is_language(code)}
-        match = langcodes.closest_supported_match(code_of_user, list(codes), NEAR)
+        match = langcodes.closest_supported_match(language, list(codes), NEAR)
     except LanguageTagError:
         return None
     return codes.get(match) if match else None
