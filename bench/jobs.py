@@ -31,7 +31,7 @@ from bench.result import Result
 from dragoman.services.http.listening import bind
 from dragoman.services.jobs.executors.base import Observation, Start
 from dragoman.services.jobs.http.listening import serving
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
@@ -213,7 +213,7 @@ def watching(loop: Loop) -> Iterator[Seen]:
 def at_work(loop: Loop) -> Iterator[int]:
     """The port where the service answers, its loop at work."""
     listening = bind("127.0.0.1", 0, "service")
-    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
+    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
     with serving(create_app(parts), listening):
         loop.start()
         while loop.scheduler.seconds == 0:

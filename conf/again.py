@@ -35,10 +35,10 @@ def command(verb: str, *changes: str, keep: Callable[[str], bool] = lambda key: 
 
 def has_options() -> bool:
     """Returns True if the running line has options (`-m`, `--cfg job`) other than files of the user's settings."""
-    given = iter(_line.get())
-    for word in given:
+    words = iter(_line.get())
+    for word in words:
         if word in OWN:
-            next(given, None)
+            next(words, None)
         elif word.startswith("-") and word.partition("=")[0] not in OWN:
             return True
     return False
@@ -69,11 +69,11 @@ def _parts() -> tuple[list[str], list[str]]:
     """Returns the options that name files of settings, and the settings; `--config-dir` is in its variable."""
     options: list[str] = []
     settings: list[str] = []
-    given = iter(_line.get())
-    for word in given:
+    words = iter(_line.get())
+    for word in words:
         name, equals, value = word.partition("=")
         if name in OWN:
-            value = value if equals else next(given, "")
+            value = value if equals else next(words, "")
             options += [name, value] if name == "--config" else []
         elif equals and not word.startswith("-"):
             settings.append(word)

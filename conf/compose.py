@@ -43,7 +43,7 @@ from dragoman.model.storage.places import local_folder
 
 Root = TypeVar("Root")
 Section = TypeVar("Section")
-Facts = Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]]
+Facts = Sequence[Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]]]
 Tree = dict[str, Any]
 Resolve = Callable[[Tree], Tree]
 Further = Callable[[Mapping[str, Any]], Iterable[tuple[str, Range]]]  # the composed values -> dotted keys with ranges
@@ -54,6 +54,7 @@ RAISE = "HYDRA_FULL_ERROR"  # if set, Hydra raises its errors; otherwise it prin
 PRINTED = {"all", "config"}  # pages of --info that ranges follow
 logger = logging.getLogger("dragoman")
 _rehearsing: ContextVar[Literal["no", "composing", "checking"]] = ContextVar("rehearsing", default="no")
+_rehearsed: ContextVar[dict[str, Any]] = ContextVar("rehearsed")  # the configuration of the rehearsed command
 
 
 def run(
@@ -62,7 +63,7 @@ def run(
     argv: Sequence[str],
     verb: str,
     check: Callable[[Root], int | None] = lambda _: None,
-    facts: Facts | None = None,
+    facts: Facts = (),
     further: Further = lambda _: (),
     shown: Sequence[str] | None = None,
 ) -> int:
@@ -70,9 +71,9 @@ def run(
     by SIGINT, 143 by SIGTERM; 75 if a training makes room because one of its nodes goes away).
 
     `root` is a dataclass of the sections that the command reads. In a rehearsal `check` is called instead of `task`.
-    `facts` receives the composed values and the words of the command line and returns dotted keys with their true
-    values. `further` returns the ranges of sections for which `root` has no types. `shown` are what `--cfg job`
-    prints, by default all sections of `root`. `conf/options.py` has the options (`--cfg job`, `--multirun` ...).
+    Each of `facts` receives the composed values, with what those before it changed, and the words of the command line,
+    and returns dotted keys with their true values. `further` returns the ranges of sections for which `root` has no
+    types. `shown` are what `--cfg job` prints, by default all sections of `root`. `conf/options.py` has the options.
     """
     task = {"no": task, "composing": lambda _: None, "checking": check}[_rehearsing.get()]
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
@@ -82,9 +83,11 @@ def run(
     def once(words: Sequence[str], options: Options | None = None) -> int:
         homes: list[str] = []
         try:
-            found = values(words, facts, options)
-            homes.extend(home_of(found))
-            return task(typed(root, found)) or OK
+            composed = values(words, facts, options)
+            homes.extend(home_of(composed))
+            if is_rehearsal():
+                _rehearsed.get().update(composed)
+            return task(typed(root, composed)) or OK
         except Exception as problem:
             return end(verb, problem, homes_hint(homes))
 
@@ -150,13 +153,16 @@ def run_section(
 
 
 @contextlib.contextmanager
-def rehearsal(checks: bool = True) -> Iterator[None]:
-    """Within the block a command reads its command line, composes, types and `checks` its configuration, then stops."""
-    before = _rehearsing.set("checking" if checks else "composing")
+def rehearsal(checks: bool = True) -> Iterator[dict[str, Any]]:
+    """Within the block a command reads its command line, composes, types and `checks` its configuration, then stops.
+
+    Yields the configuration, empty until then."""
+    before, whole = _rehearsing.set("checking" if checks else "composing"), _rehearsed.set({})
     try:
-        yield
+        yield _rehearsed.get()
     finally:
         _rehearsing.reset(before)
+        _rehearsed.reset(whole)
 
 
 def is_rehearsal() -> bool:
@@ -164,7 +170,7 @@ def is_rehearsal() -> bool:
     return _rehearsing.get() != "no"
 
 
-def values(overrides: Sequence[str], facts: Facts | None = None, options: Options | None = None) -> dict[str, Any]:
+def values(overrides: Sequence[str], facts: Facts = (), options: Options | None = None) -> dict[str, Any]:
     """Returns the composed and fully resolved configuration as plain values.
 
     Raises:
@@ -173,12 +179,12 @@ def values(overrides: Sequence[str], facts: Facts | None = None, options: Option
     words = current_words(overrides)
     with _in_our_words(words):
         tree, resolve = _compose(words, options)
-        if facts is not None:  # what is made of a corrected key is computed again
-            for key, value in facts(resolve(tree), words).items():
+        for known in facts:  # what is made of a corrected key is computed again
+            for key, value in known(resolve(tree), words).items():
                 usual.put(tree, key, value)
-        found = resolve(tree)
-    found.pop("experiment", None)
-    return found
+        resolved = resolve(tree)
+    resolved.pop("experiment", None)
+    return resolved
 
 
 @contextlib.contextmanager
@@ -247,17 +253,17 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {"local": _local, "variable": _variab
 def typed(root: type[Root], values: Mapping[str, Any]) -> Root:
     """Returns the sections that `root` declares, as typed objects; sections of other commands are skipped."""
     hints = get_type_hints(root, include_extras=True)
-    found: dict[str, Any] = {}
+    sections_typed: dict[str, Any] = {}
     for field in dataclasses.fields(root):  # type: ignore[arg-type]  # Root is a dataclass
         if field.name in values:
-            found[field.name] = convert(hints[field.name], values[field.name], field.name)
+            sections_typed[field.name] = convert(hints[field.name], values[field.name], field.name)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise UserError(f"~{field.name}: the section cannot be left out")
-    known = sections()
+    schema = sections()
     for key in values:
-        if key not in known:
-            raise unknown_key(key, known)
-    return root(**found)
+        if key not in schema:
+            raise unknown_key(key, schema)
+    return root(**sections_typed)
 
 
 def plain(config: object) -> dict[str, Any]:
@@ -281,10 +287,10 @@ def _show(options: Options, root: type[Any], sections_read: Sequence[str] | None
         tree, resolve = _compose(words, options)
         node = OmegaConf.create(resolve(tree) if options.resolve else tree)
         read = [name for name in sections_read or root.__dataclass_fields__ if name in tree]
-        shown = OmegaConf.masked_copy(node, read) if package is None else OmegaConf.select(node, package)
-        if shown is None:
+        section = OmegaConf.masked_copy(node, read) if package is None else OmegaConf.select(node, package)
+        if section is None:
             raise unknown("--package", package, sections())
-        text = OmegaConf.to_yaml(shown) if OmegaConf.is_config(shown) else f"{shown}\n"
+        text = OmegaConf.to_yaml(section) if OmegaConf.is_config(section) else f"{section}\n"
     print(text if package is None else f"# @package {package}\n{text}", end="")
     return OK
 
@@ -316,5 +322,5 @@ def _show_ranges(root: type[Any], argv: Sequence[str], further: Further) -> None
     if any(re.fullmatch(r"(--info|-i)(=(all|config))?", word) for word in argv) and not {*argv} & {*INFO} - PRINTED:
         print("\nRanges\n******")
         words = current_words([word for word in argv if not word.startswith("-") and word not in INFO])
-        for key, found in (*all_ranges(root), *further(_compose(words)[0])):
-            print(f"{key}: {found}")
+        for key, bounds in (*all_ranges(root), *further(_compose(words)[0])):
+            print(f"{key}: {bounds}")

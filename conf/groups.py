@@ -146,11 +146,11 @@ def _write_value(value: Any) -> str:
 
 def over(below: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Merges nested `values` over `below`."""
-    found = dict(below)
+    merged = dict(below)
     for key, value in values.items():
-        both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
-        found[key] = over(found[key], value) if both else value
-    return found
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = over(merged[key], value) if both else value
+    return merged
 
 
 def _heading(text: str) -> str:

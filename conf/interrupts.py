@@ -91,7 +91,7 @@ def interruptible() -> Iterator[Ending]:
     """
     handler = Ending()
     current = {number: signal.getsignal(number) for number in SIGNALS}
-    outer = [one for one in current.values() if isinstance(one, Ending)]
+    outer = [ending for ending in current.values() if isinstance(ending, Ending)]
     if threading.current_thread() is not threading.main_thread() or outer:
         yield outer[0] if outer else handler
         return
@@ -140,7 +140,7 @@ def handled_by(handler: Callable[[int, FrameType | None], object], *numbers: sig
 @contextlib.contextmanager
 def _replaced(handler: object, current: Mapping[signal.Signals, object]) -> Iterator[None]:
     """Installs `handler` for the block, for signals that are not ignored."""
-    heard = {number: one for number, one in current.items() if one != signal.SIG_IGN}
+    heard = {number: handler for number, handler in current.items() if handler != signal.SIG_IGN}
     try:
         for number in heard:
             signal.signal(number, handler)  # type: ignore[arg-type]

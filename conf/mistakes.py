@@ -117,13 +117,13 @@ def refuse_unfitting(words: Sequence[str]) -> None:
     Raises:
         UserError: names the first one.
     """
-    given = {key: value for key, _, value in (word.partition("=") for word in words)}
-    experiment, model = given.get("experiment", ""), given.get("model", "")
+    values = {key: value for key, _, value in (word.partition("=") for word in words)}
+    experiment, model = values.get("experiment", ""), values.get("model", "")
     if experiment not in choices("experiment") or model not in choices("model"):
         return
-    known = merge_choice("model", model)
+    choice = merge_choice("model", model)
     for key in content(f"experiment/{experiment}").get("model", {}):
-        if key not in known and f"~model.{key}" not in given:
+        if key not in choice and f"~model.{key}" not in values:
             raise UserError(
                 f"model={model}: experiment={experiment} sets model.{key}, which this network has not; leave that out "
                 f"with ~model.{key}, or choose another experiment"
@@ -138,11 +138,11 @@ def _misspelt(word: str) -> str | None:
         if len(word) < LONGEST_NAME and Path(word).is_file():
             reads = f"--config {word}" if word.endswith((".yaml", ".yml")) else f"corpus=tsv corpus.train.file={word}"
             return f"{word}: is a file, and settings are written KEY=VALUE; write {reads}"
-        name, _, given = re.sub(r"[:\s]+", ":", word).partition(":")
+        name, _, value_given = re.sub(r"[:\s]+", ":", word).partition(":")
         if name in sections() and choices(name):
             return f"{word}: settings are written KEY=VALUE; a key of the section {name} is {name}.KEY=VALUE"
-        known = name in written_defaults()
-        meant = f"{name}={given or 'VALUE'}" if known else _suggest(name, given)
+        is_key = name in written_defaults()
+        meant = f"{name}={value_given or 'VALUE'}" if is_key else _suggest(name, value_given)
         return f"{word}: settings are written KEY=VALUE" + (f"; write {meant}" if meant else "")
     if not bare:
         return f"{word}: no key stands before the equals sign; settings are written KEY=VALUE"

@@ -45,14 +45,14 @@ def read_options(argv: Sequence[str], meant: Callable[[str, str], str]) -> Optio
     parser.add_argument("--resolve", action="store_true")
     parser.add_argument("--multirun", "-m", action="store_true")
     parser.add_argument("--config-name", "-cn", dest="config_name")
-    found, rest = parser.parse_known_args(list(argv))
+    parsed, rest = parser.parse_known_args(list(argv))
     for place, word in enumerate(rest):
         if word.startswith("-"):
             option, equals, value = word.partition("=")
             after = [*rest[place + 1 :], ""][0]
             given = value if equals or after.startswith("-") or "=" in after else after
             raise UserError(meant(option, given))
-    options = Options(overrides=rest, **vars(found))
+    options = Options(overrides=rest, **vars(parsed))
     if options.cfg is None and (options.resolve or options.package is not None):
         option = "--resolve" if options.resolve else "--package"
         raise UserError(f"{option}: says how --cfg job prints the configuration; add --cfg job")
@@ -72,8 +72,8 @@ def check_info(argv: Sequence[str]) -> None:
     Raises:
         UserError: names the choices.
     """
-    asked = re.fullmatch(r"(?:.* )?(?:--info|-i)(?:[ =]([^ =]+)(?: .*=.*)?)?", " ".join(argv))
-    if asked is None or (asked[1] is not None and asked[1] not in INFO):
+    match = re.fullmatch(r"(?:.* )?(?:--info|-i)(?:[ =]([^ =]+)(?: .*=.*)?)?", " ".join(argv))
+    if match is None or (match[1] is not None and match[1] not in INFO):
         raise UserError(f"--info: shows one of {', '.join(INFO)}, after the settings: KEY=VALUE ... --info defaults")
 
 

@@ -35,22 +35,22 @@ def suggest(key: str, value: str, keys: Iterable[str], choices: Iterable[str] = 
     """
     name = key.lstrip("-+~").lower().replace("-", "_")
     last = name.rpartition(".")[2].rpartition("/")[2]
-    known = list(keys)
-    if name in known or value in choices:  # typed as an option
+    known_keys = list(keys)
+    if name in known_keys or value in choices:  # typed as an option
         return _written(name, value, last)
-    sections = {one.partition(".")[0] for one in known}
-    settings = [one for one in known if one.endswith(f".{name}")]
-    names = [one for one in other_names().get(last, ()) if re.split("[.=]", one)[0] in sections]
+    sections = {key.partition(".")[0] for key in known_keys}
+    settings = [key for key in known_keys if key.endswith(f".{name}")]
+    names = [other_name for other_name in other_names().get(last, ()) if re.split("[.=]", other_name)[0] in sections]
     if last in SIDES and CODE.fullmatch(value):
         settings = list(other_names()["source_lang"])
     elif names:
         settings = names
     elif not settings and name == last and len(last) >= SHORTEST:  # "all" is no "fall"
-        by_end = {one.rpartition(".")[2]: one for one in reversed(known)}
+        by_end = {key.rpartition(".")[2]: key for key in reversed(known_keys)}
         settings = [by_end[near] for near in get_close_matches(last, by_end, n=1, cutoff=0.8)]
     if not settings:
         return None
-    return " or ".join(_written(one, value, last) for one in settings[:3])
+    return " or ".join(_written(setting, value, last) for setting in settings[:3])
 
 
 def _written(setting: str, value: str, name: str) -> str:

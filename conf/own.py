@@ -91,10 +91,10 @@ def _chosen(entries: Any, where: str) -> Iterator[tuple[str, str]]:
         if entry == "_self_":
             continue
         key, choice = next(iter(entry.items())) if isinstance(entry, Mapping) and len(entry) == 1 else (str(entry), "")
-        found = OVERRIDE.fullmatch(str(key))
-        if found is None or not isinstance(choice, str):
+        match = OVERRIDE.fullmatch(str(key))
+        if match is None or not isinstance(choice, str):
             raise UserError(f"{where}: defaults: {entry}: write `- override /GROUP: CHOICE`, or GROUP: CHOICE outside")
-        yield found[1], choice
+        yield match[1], choice
 
 
 def _flat(key: str, value: Any, where: str) -> Iterator[str]:
@@ -106,8 +106,8 @@ def _flat(key: str, value: Any, where: str) -> Iterator[str]:
         except TypeError as problem:
             raise UserError(f"{where}: {key}: {problem}") from None
     elif isinstance(value, Mapping) and value:
-        for name, one in value.items():
-            yield from _flat(f"{key}.{name}", one, where)
+        for name, item in value.items():
+            yield from _flat(f"{key}.{name}", item, where)
     else:
         yield f"{key}={_value(value, key, where)}"
 
@@ -138,9 +138,9 @@ def _value(value: Any, key: str, where: str) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, list | tuple):
-        return f"[{','.join(_value(one, key, where) for one in value)}]"
+        return f"[{','.join(_value(item, key, where) for item in value)}]"
     if isinstance(value, Mapping):
-        return f"{{{','.join(f'{name}:{_value(one, key, where)}' for name, one in value.items())}}}"
+        return f"{{{','.join(f'{name}:{_value(item, key, where)}' for name, item in value.items())}}}"
     if not isinstance(value, str | os.PathLike):
         raise UserError(f"{where}: {key}: {value!r} is no text, number, list or mapping of such")
     text = os.fspath(value)
@@ -149,4 +149,4 @@ def _value(value: Any, key: str, where: str) -> str:
     if PLAIN.fullmatch(text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
         return text
     # a backslash is an escape only before a quote
-    return "'" + re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), text) + "'"
+    return "'" + re.sub(r"(\\*)('|$)", lambda match: match[1] * 2 + ("\\'" if match[2] else ""), text) + "'"

@@ -12,5 +12,5 @@ def quote_text(word: str, key: str) -> str:
     if value in ("", "null") or re.fullmatch(r"'.*'|\".*\"", value, re.DOTALL):
         return word
     # Hydra treats a backslash as an escape only before a quote, and OmegaConf before ${
-    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), value)
+    escaped = re.sub(r"(\\*)('|$)", lambda match: match[1] * 2 + ("\\'" if match[2] else ""), value)
     return f"{key}'{escaped.replace('${', chr(92) + '${')}'"

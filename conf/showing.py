@@ -10,9 +10,9 @@ _wanted = ContextVar("json", default=False)
 
 
 @contextlib.contextmanager
-def as_json(wanted: bool = True) -> Iterator[None]:
+def as_json(is_wanted: bool = True) -> Iterator[None]:
     """Makes `show` print JSON within the block."""
-    before = _wanted.set(wanted)
+    before = _wanted.set(is_wanted)
     try:
         yield
     finally:

@@ -86,9 +86,9 @@ def put(tree: Tree, key: str, value: Any) -> None:
 @lru_cache(maxsize=64)
 def _with_choices(chosen: tuple[tuple[str, str], ...]) -> Tree:
     """Returns the values of the files that these choices, and the defaults of all other groups, name."""
-    given = dict(chosen)
-    experiment = given.pop("experiment", None)
-    files = default_choices() | (experiment_choices(experiment) if experiment else {}) | given
+    merged = dict(chosen)
+    experiment = merged.pop("experiment", None)
+    files = default_choices() | (experiment_choices(experiment) if experiment else {}) | merged
     tree = merge_choices(files)
     return over(tree, merge_choice("experiment", experiment)) if experiment else tree
 
@@ -136,8 +136,8 @@ def resolve(tree: Tree, functions: Functions) -> Tree:
         """Returns the value of the text up to one of `ends`, and that place. A lone reference keeps its type."""
         parts: list[Any] = []
         while start < len(text) and text[start] not in ends:
-            if found := REFERENCE.match(text, start):
-                part, start = (at(found[1]), found.end()) if found[2] == "}" else call(found[1], text, found.end())
+            if match := REFERENCE.match(text, start):
+                part, start = (at(match[1]), match.end()) if match[2] == "}" else call(match[1], text, match.end())
             else:
                 part, start = text[start], start + 1
             parts.append(part)

@@ -32,8 +32,8 @@ def submit(verb: str, *overrides: str, config: Path | None = None, **settings: A
         words = words_of(overrides, config, settings)
         root = configure(entries.Root, [word for word in words if entries.OURS.match(word)])
         with _client(root) as service:
-            found = enter(root.jobs, service, verb, [word for word in words if not is_option(word)])
-        return Job.of(found, root)
+            job = enter(root.jobs, service, verb, [word for word in words if not is_option(word)])
+        return Job.of(job, root)
 
 
 @dataclass(frozen=True)

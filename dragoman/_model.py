@@ -132,17 +132,17 @@ class Model:
                 raise UserError(f"nbest={nbest}: the search finds 1 to {most}; load with **{{'decode.beam': {nbest}}}")
             how = TranslateConfig(nbest=nbest, split=split)
             lines = _texts(texts)
-            found: list[Translation] = []
+            translations: list[Translation] = []
             for start in range(0, len(lines), AT_ONCE):
                 for place, answer in enumerate(
                     translate_lines(self._loaded, lines[start : start + AT_ONCE], how), start
                 ):
                     if answer.error:
                         raise UserError(f"text {place + 1}: {answer.error}")
-                    more = tuple(Alternative(one.text, one.score) for one in answer.nbest)
+                    more = tuple(Alternative(alternative.text, alternative.score) for alternative in answer.nbest)
                     lost = answer.truncated, answer.unknown, answer.missing, answer.loops
-                    found.append(Translation(answer.text, answer.score, more, *lost))
-            return found[0] if isinstance(texts, str) else found
+                    translations.append(Translation(answer.text, answer.score, more, *lost))
+            return translations[0] if isinstance(texts, str) else translations
 
     def neighbours(self, word: str, k: int = 10) -> list[Neighbour]:
         """Returns the words nearest to a word, by its vector.
@@ -165,7 +165,10 @@ class Model:
         """
         with one_exception():
             self._must("vectors", "analogy")
-            return [Neighbour(one.word, one.similarity) for one in self._loaded.embeddings.analogy(a, b, c, k)]
+            return [
+                Neighbour(neighbour.word, neighbour.similarity)
+                for neighbour in self._loaded.embeddings.analogy(a, b, c, k)
+            ]
 
     def generate(self, prompt: str, **settings: Any) -> str:
         """Continues a text with a language model; settings are those of the section `generate` (`max_tokens=50`).
@@ -215,8 +218,8 @@ class Model:
             served = LoadedLabeller(Labeller(self._loaded, self._device), Origin.of(self._loaded, UNREGISTERED))
             if served.tags != (method == "tag"):
                 raise UserError(f"{self.name} gives {self._loaded.task}: {method} is not for it")
-            found = served.label([Words.split(text) for text in _texts(texts)])
-            return found[0] if isinstance(texts, str) else found
+            labels = served.label([Words.split(text) for text in _texts(texts)])
+            return labels[0] if isinstance(texts, str) else labels
 
     def embed(self, texts: str | Sequence[str]) -> "NDArray[numpy.float32]":
         """Returns the texts as vectors, one row each, like `dragoman embed`; for one text a single row.
@@ -230,8 +233,8 @@ class Model:
             with self._lock:
                 if self._sentences is None:
                     self._sentences = sentence_vectors(load_any_bundle(self.folder), self._device)
-                found: NDArray[numpy.float32] = self._sentences(_texts(texts))
-            return found[0] if isinstance(texts, str) else found
+                vectors: NDArray[numpy.float32] = self._sentences(_texts(texts))
+            return vectors[0] if isinstance(texts, str) else vectors
 
     def _must(self, kind: str, method: str) -> None:
         if self.kind != kind:
@@ -250,11 +253,11 @@ class Model:
 
 
 def _texts(texts: str | Sequence[str]) -> list[str]:
-    found = [texts] if isinstance(texts, str) or not isinstance(texts, Iterable) else list(texts)
-    wrong = [one for one in found if not isinstance(one, str)]
+    lines = [texts] if isinstance(texts, str) or not isinstance(texts, Iterable) else list(texts)
+    wrong = [line for line in lines if not isinstance(line, str)]
     if wrong:
         raise UserError(f"{wrong[0]!r} is no text; give a str, or several in a list")
-    return found
+    return lines
 
 
 def _find(reference: str, config: "Config") -> tuple[pathlib.Path, "ModelVersion"]:

@@ -21,8 +21,9 @@ def shard(*overrides: str, config: Path | None = None, **settings: Any) -> Shard
     with one_exception():
         from dragoman.pipelines import shard as verb
         from dragoman.pipelines.config import Config
+        from dragoman.pipelines.tasks.begun_from import FACTS
 
-        whole = configure(Config, words_of(overrides, config, settings))
+        whole = configure(Config, words_of(overrides, config, settings), FACTS["shard"])
         result = verb.shard(whole)
         verb.record(whole, result)
         manifest = result.manifest
@@ -47,11 +48,11 @@ def train(*overrides: str, config: Path | None = None, **settings: Any) -> Run:
     with one_exception():
         from dragoman.pipelines.config import Config
         from dragoman.pipelines.entries import refuse_without_shards
-        from dragoman.pipelines.tasks.begun_from import as_known
+        from dragoman.pipelines.tasks.begun_from import FACTS
         from dragoman.pipelines.tasks.launch import train as launch
 
         words = words_of(overrides, config, settings)
-        whole = configure(Config, words, as_known)
+        whole = configure(Config, words, FACTS["train"])
         with remembered(words):
             refuse_without_shards(whole)
             bundle = launch(whole, say=lambda report: None)
@@ -102,10 +103,10 @@ def promote(*overrides: str, config: Path | None = None, **settings: Any) -> Pro
 
 def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
     """Returns the numbers among a bundle's scores, without the split in their names if there is only one."""
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for name, value in scores.items():
         if isinstance(value, Mapping):
-            found |= _numbers(value)
+            numbers |= _numbers(value)
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            found[name] = float(value)
-    return found
+            numbers[name] = float(value)
+    return numbers

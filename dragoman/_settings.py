@@ -1,7 +1,7 @@
 """The arguments of a call as words of the command line, and those as a typed configuration."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from dragoman.conf import compose
@@ -22,13 +22,13 @@ def words_of(overrides: Sequence[str], config: Path | None, settings: Mapping[st
     for word in overrides:
         if not isinstance(word, str) or word.startswith("-") or "=" not in word:
             raise UserError(f"{word!r} is no setting: write 'KEY=VALUE', for example 'model=transformer_small'")
-    found = read_settings(os.fspath(config)) if config is not None else []
-    found += [*overrides, *as_words(settings, "a keyword")]
-    last = {word.partition("=")[0]: place for place, word in enumerate(found)}
-    return [word for place, word in enumerate(found) if last[word.partition("=")[0]] == place]
+    words = read_settings(os.fspath(config)) if config is not None else []
+    words += [*overrides, *as_words(settings, "a keyword")]
+    last = {word.partition("=")[0]: place for place, word in enumerate(words)}
+    return [word for place, word in enumerate(words) if last[word.partition("=")[0]] == place]
 
 
-def configure(root: type[Root], words: Sequence[str], facts: Callable[..., Mapping[str, Any]] | None = None) -> Root:
+def configure(root: type[Root], words: Sequence[str], facts: compose.Facts = ()) -> Root:
     """Returns the sections that `root` declares, composed, checked and typed. `facts` as in `compose.run`.
 
     Raises:

@@ -32,13 +32,13 @@ def mlflow_login() -> dict[str, str]:
         file.read(Path("~/.mlflow/credentials").expanduser(), encoding="utf-8")
     except (OSError, RuntimeError, ValueError, configparser.Error):
         file.clear()
-    found = {}
+    login = {}
     for name in ("username", "password", "token"):
         variable = f"MLFLOW_TRACKING_{name.upper()}"
         inherited = "" if name == "token" else file.get("mlflow", variable.lower(), fallback="")
         if value := os.environ.get(variable) or inherited:
-            found[name] = value
-    return found
+            login[name] = value
+    return login
 
 
 def mask_secrets(text: str, uri: str) -> str:

@@ -43,15 +43,15 @@ def kernels(device: torch.device) -> Kernels:
     return KERNELS.get(device.type, KERNELS["cpu"])
 
 
-def pick_device(wanted: str, local_rank: int = 0) -> torch.device:
+def pick_device(device: str, local_rank: int = 0) -> torch.device:
     """Turns `auto`, `cpu` or `cuda` into a device.
 
     Raises UserError: `cuda` where torch sees no GPU, or fewer than `local_rank` + 1.
     """
     count = torch.cuda.device_count()
-    if wanted == "cuda" and count <= local_rank:
+    if device == "cuda" and count <= local_rank:
         raise UserError(f"cluster.device='cuda': torch sees {count} GPUs here, GPU {local_rank} was asked for")
-    if wanted == "cpu" or count == 0:
+    if device == "cpu" or count == 0:
         return torch.device("cpu")
     return torch.device("cuda", local_rank)
 

@@ -58,11 +58,11 @@ def interrupt_in(problem: BaseException | None) -> KeyboardInterrupt | None:
 
     Compiled code that calls Python may report its own error instead: an ImportError of a module, a TypeError of NumPy.
     """
-    one = problem
-    while one is not None:
-        if isinstance(one, KeyboardInterrupt):
-            return one
-        one = one.__cause__ or one.__context__
+    cause = problem
+    while cause is not None:
+        if isinstance(cause, KeyboardInterrupt):
+            return cause
+        cause = cause.__cause__ or cause.__context__
     return None if problem is None else _Interrupts.raised
 
 

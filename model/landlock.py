@@ -37,8 +37,8 @@ def version() -> int:
     """Returns the kernel's version of Landlock; 0 if it has none that is usable."""
     if sys.platform != "linux":
         return 0
-    found: int = ctypes.CDLL(None).syscall(CREATE_RULESET, None, ctypes.c_size_t(0), VERSION_FLAG)
-    return found if found >= LEAST else 0
+    abi: int = ctypes.CDLL(None).syscall(CREATE_RULESET, None, ctypes.c_size_t(0), VERSION_FLAG)
+    return abi if abi >= LEAST else 0
 
 
 def restrict(rules: Iterable[tuple[Path, int]]) -> None:

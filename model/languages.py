@@ -72,19 +72,19 @@ def language_by_script(texts: Iterable[str]) -> str:
 
     Kana among ideographs mean Japanese.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for text in texts:
-        found.update(SCRIPTS.get(_script(letter), "en") for letter in text if letter.isalpha())
-        if found.total() >= ENOUGH:
+        counts.update(SCRIPTS.get(_script(letter), "en") for letter in text if letter.isalpha())
+        if counts.total() >= ENOUGH:
             break
-    if found["ja"] and found["ja"] + found["zh"] > found["en"]:
-        return "ja" if 10 * found["ja"] > found["zh"] else "zh"
-    return max(found, key=lambda code: found[code], default="en")
+    if counts["ja"] and counts["ja"] + counts["zh"] > counts["en"]:
+        return "ja" if 10 * counts["ja"] > counts["zh"] else "zh"
+    return max(counts, key=lambda code: counts[code], default="en")
 
 
-def same_language(one: str, other: str) -> bool:
+def same_language(first: str, other: str) -> bool:
     """Returns True if two codes mean the same, however they are written."""
-    return standard_code(one) == standard_code(other)
+    return standard_code(first) == standard_code(other)
 
 
 def is_language(code: str) -> bool:
@@ -93,17 +93,17 @@ def is_language(code: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def nearest(asked: str, offered: tuple[str, ...]) -> str | None:
-    """Returns the one of `offered` that matches `asked`: the same code, else the nearest relative, or None."""
+def nearest(language: str, offered: tuple[str, ...]) -> str | None:
+    """Returns the one of `offered` that matches `language`: the same code, else the nearest relative, or None."""
     for code in offered:
-        if same_language(asked, code):
+        if same_language(language, code):
             return code
     try:
-        known = {standard_code(code): code for code in reversed(offered) if is_language(code)}
-        found = langcodes.closest_supported_match(asked, list(known), NEAR)
+        codes = {standard_code(code): code for code in reversed(offered) if is_language(code)}
+        match = langcodes.closest_supported_match(language, list(codes), NEAR)
     except LanguageTagError:
         return None
-    return known.get(found) if found else None
+    return codes.get(match) if match else None
 
 
 def split_pair(pair: str) -> tuple[str, str]:
@@ -113,10 +113,10 @@ def split_pair(pair: str) -> tuple[str, str]:
 
     Raises UserError: not two languages; the message says which part is wrong and why.
     """
-    known = _split_ways(pair)
+    ways = _split_ways(pair)
     # A region or script has a capital (BR, Hans), a language has none: en-pt-BR is en and pt-BR, not en-pt and br.
-    by_case = [way for way in known if _starts_lower(way[1]) and not any(map(_starts_lower, way[0].split("-")[1:]))]
-    source, target = next(iter([*by_case, *known]), ("", ""))
+    by_case = [way for way in ways if _starts_lower(way[1]) and not any(map(_starts_lower, way[0].split("-")[1:]))]
+    source, target = next(iter([*by_case, *ways]), ("", ""))
     if not source:
         raise UserError(f"pair={pair}: {_explain_pair(pair.split('-'))}")
     return source, f"{source}-{REWRITTEN}" if same_language(source, target) else target
@@ -143,9 +143,9 @@ def is_rewriting(languages: Sequence[str]) -> bool:
     return len(set(map(base_language, languages))) == 1 and len(languages) == 2
 
 
-def same_pair(one: str, other: str) -> bool:
+def same_pair(first: str, other: str) -> bool:
     """Returns True if two pairs have the same languages, however they are written."""
-    return [*map(standard_code, languages_of(one))] == [*map(standard_code, languages_of(other))]
+    return [*map(standard_code, languages_of(first))] == [*map(standard_code, languages_of(other))]
 
 
 def check_language(code: str, key: str) -> str:
@@ -183,11 +183,11 @@ def _explain_pair(parts: list[str]) -> str:
 
 
 def _unknown(code: str) -> str:
-    found = _code_of_name(code)
-    if found:
-        return f"{code!r} is a name, its code is {found}"
-    if found := _language_of_country(code):
-        return f"{code!r} is the code of a country, that of its language is {found}"
+    code_of_name = _code_of_name(code)
+    if code_of_name:
+        return f"{code!r} is a name, its code is {code_of_name}"
+    if code_of_name := _language_of_country(code):
+        return f"{code!r} is the code of a country, that of its language is {code_of_name}"
     return f"{code!r} is the code of no language (BCP 47: en, de, pt-BR, zh-Hans)"
 
 

@@ -49,5 +49,5 @@ def return_freed() -> None:
 
 def _glibc_function(name: str) -> Callable[..., object]:
     """Returns the C library's function, or one that does nothing if it has none of this name."""
-    found = getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None
-    return found or (lambda *_: None)
+    function = getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None
+    return function or (lambda *_: None)

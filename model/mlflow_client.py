@@ -61,11 +61,11 @@ def mlflow_client(uri: str, timeout: float | None = None) -> Any:
 def all_versions(client: Any, query: str) -> list[Any]:
     """Returns MLflow's records of all versions that match `query` (in MLflow's language)."""
     page = client.search_model_versions(query, max_results=PAGE)
-    found = list(page)
+    versions = list(page)
     while page.token:
         page = client.search_model_versions(query, max_results=PAGE, page_token=page.token)
-        found += page
-    return found
+        versions += page
+    return versions
 
 
 def download(uri: str, reference: str, folder: Path) -> Path:

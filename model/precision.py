@@ -41,8 +41,8 @@ def decide(network: nn.Module, device: torch.device) -> Decision:
     refusal = cannot_run(network, "bf16", device)
     if refusal:
         return Decision("fp32", refusal)
-    found = bf16_instructions()
-    return Decision("bf16" if found else "fp32", f"{processor()}: {found or 'no instructions for bf16'}")
+    instructions = bf16_instructions()
+    return Decision("bf16" if instructions else "fp32", f"{processor()}: {instructions or 'no instructions for bf16'}")
 
 
 def cannot_run(network: nn.Module, precision: Precision, device: torch.device) -> str | None:

@@ -65,11 +65,11 @@ Probability = Annotated[float, Range(0, 1, above=True, below=True)]
 Interval = Annotated[float, Range(0.1)]  # seconds between two checks, or a timeout
 
 
-def check_range(found: Range, value: float, where: str) -> None:
+def check_range(bounds: Range, value: float, where: str) -> None:
     """Refuses a value outside its range."""
-    if not found.holds(value):
-        finite = "" if math.isfinite(value) or found == Range() else "a finite number, "
-        raise OutOfRangeError(f"{where}={value}: must be {finite}{found}")
+    if not bounds.holds(value):
+        finite = "" if math.isfinite(value) or bounds == Range() else "a finite number, "
+        raise OutOfRangeError(f"{where}={value}: must be {finite}{bounds}")
 
 
 def check_ranges(section: str, config: Any) -> None:
@@ -78,11 +78,11 @@ def check_ranges(section: str, config: Any) -> None:
     Raises OutOfRangeError: names the first such key below `section`, its value and its range.
     """
     schema: Any = type(config)
-    for name, found in ranges_of(schema):
+    for name, bounds in ranges_of(schema):
         value = getattr(config, name)
-        for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
-            if isinstance(one, int | float):
-                check_range(found, one, f"{section}.{name}")
+        for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
+            if isinstance(item, int | float):
+                check_range(bounds, item, f"{section}.{name}")
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if dataclasses.is_dataclass(value):
@@ -93,12 +93,12 @@ def check_ranges(section: str, config: Any) -> None:
 def ranges_of(schema: type) -> tuple[tuple[str, Range], ...]:
     """Returns the numeric fields of a dataclass with their ranges; sections within it are left out."""
     hints = get_type_hints(schema, include_extras=True).items()
-    return tuple((name, found) for name, hint in hints if (found := range_in(hint)) is not None)
+    return tuple((name, bounds) for name, hint in hints if (bounds := range_in(hint)) is not None)
 
 
 def all_ranges(schema: type, where: str = "") -> Iterator[tuple[str, Range]]:
     """Yields the dotted key and the range of every number in a dataclass and in the sections within it."""
-    yield from ((f"{where}{name}", found) for name, found in ranges_of(schema))
+    yield from ((f"{where}{name}", bounds) for name, bounds in ranges_of(schema))
     for name, hint in get_type_hints(schema).items():
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
             yield from all_ranges(hint, f"{where}{name}.")
@@ -107,7 +107,7 @@ def all_ranges(schema: type, where: str = "") -> Iterator[tuple[str, Range]]:
 def range_in(hint: Any) -> Range | None:
     """Returns the range in an annotation: of the number itself, a union's member, or the items of a list or section."""
     if get_origin(hint) is Annotated:
-        return next((one for one in hint.__metadata__ if isinstance(one, Range)), None)
+        return next((extra for extra in hint.__metadata__ if isinstance(extra, Range)), None)
     if get_origin(hint) in (Union, types.UnionType, list, dict):
-        return next((found for one in get_args(hint) if (found := range_in(one)) is not None), None)
+        return next((bounds for argument in get_args(hint) if (bounds := range_in(argument)) is not None), None)
     return None

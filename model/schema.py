@@ -49,8 +49,8 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     origin = get_origin(hint)
     if origin is Annotated:
         converted = convert(get_args(hint)[0], value, where)
-        if (found := range_in(hint)) is not None:
-            check_range(found, converted, where)
+        if (bounds := range_in(hint)) is not None:
+            check_range(bounds, converted, where)
         return converted
     if hint is Any:
         return value

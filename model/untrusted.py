@@ -45,19 +45,19 @@ def read_object(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
         if len(text) > OBJECT:
             notes.append(f"{path.name} is larger than {OBJECT >> 20} MiB")
             return {}
-        found = json.loads(text, parse_constant=lambda _: None, parse_float=_finite_or_none)
-        json.dumps(found, ensure_ascii=False).encode()
+        value = json.loads(text, parse_constant=lambda _: None, parse_float=_finite_or_none)
+        json.dumps(value, ensure_ascii=False).encode()
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as problem:
         notes.append(f"{path.name} cannot be read ({problem.strerror or problem})")
         return {}
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         notes.append(f"{path.name} is damaged")
         return {}
-    return found
+    return value
 
 
 def read_json(path: Path, remedy: str = "") -> dict[str, Any] | None:
@@ -66,14 +66,14 @@ def read_json(path: Path, remedy: str = "") -> dict[str, Any] | None:
     Raises UserError: it holds something else; names file and line, and says what to do.
     """
     try:
-        found = json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError as problem:
         raise UserError(f"{path}: damaged ({problem}). {remedy}".rstrip()) from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise UserError(f"{path}: damaged (no object). {remedy}".rstrip())
-    return found
+    return value
 
 
 def read_word(path: Path, limit: int = 64) -> str | None:

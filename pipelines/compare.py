@@ -68,21 +68,21 @@ def open_test_set(config: Config, entries: Sequence[Entry]) -> Checked | None:
 def translation_report(config: Config, entries: Sequence[Entry]) -> Report:
     """Trains and measures translation networks; returns their page's content."""
     sources, references = held_out(config.shard_dir, config.evaluate.split, config.languages, config.evaluate.sentences)
-    found = Compared({}, {}, {}, sources, references, {})
-    for number, one in enumerate(entries, 1):
-        logger.info(f"{number} of {len(entries)}: {one.label}")
-        measures, bundle = measure(config, one, bundle_of(one), references)
-        found.runs.setdefault(one.again or one.label, []).append(measures)
-        if one.again:
+    compared = Compared({}, {}, {}, sources, references, {})
+    for number, entry in enumerate(entries, 1):
+        logger.info(f"{number} of {len(entries)}: {entry.label}")
+        measures, bundle = measure(config, entry, bundle_of(entry), references)
+        compared.runs.setdefault(entry.again or entry.label, []).append(measures)
+        if entry.again:
             continue  # a network's inside is shown only for its first seed
-        found.bundles[one.label] = bundle
+        compared.bundles[entry.label] = bundle
         training = record_of(bundle)
         if training is not None:
-            found.records[one.label] = training
+            compared.records[entry.label] = training
     tokenize = tokeniser(config.evaluate.tokenize, config.languages[1])
-    for label, runs in found.runs.items():
-        found.measures[label] = over_seeds(runs, references, tokenize, config.evaluate.bootstrap)
-    return make_report(config, found)
+    for label, runs in compared.runs.items():
+        compared.measures[label] = over_seeds(runs, references, tokenize, config.evaluate.bootstrap)
+    return make_report(config, compared)
 
 
 REPORTS: dict[str, Callable[[Config, Sequence[Entry]], Report]] = {  # by the networks' kind
@@ -98,34 +98,36 @@ def on_backend(entry: Entry, backend: Backend) -> Entry:
     return replace(entry, config=replace(entry.config, cluster=replace(entry.config.cluster, backend=backend)))
 
 
-def make_report(config: Config, found: Compared) -> Report:
+def make_report(config: Config, compared: Compared) -> Report:
     """Returns the page's content."""
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # it logs every pair
-    every, samples = list(found.measures.values()), config.evaluate.bootstrap
+    every, samples = list(compared.measures.values()), config.evaluate.bootstrap
     tokenize = tokeniser(config.evaluate.tokenize, config.languages[1])
 
     def draw(runs: Sequence[Measures]) -> tuple[Floats, Floats]:
-        return score_resampled([run.hypotheses for run in runs], found.references, "bleu", tokenize, samples)
+        return score_resampled([run.hypotheses for run in runs], compared.references, "bleu", tokenize, samples)
 
-    gains = steps(found.runs, "bleu", draw, samples)
+    gains = steps(compared.runs, "bleu", draw, samples)
     manifest = read_manifest(config.shard_dir)
     return Report(
         title=f"{len(every)} networks on {manifest.corpus}, {' to '.join(config.languages)}",
-        lead=lead(config, every, plural(len(found.sources), "sentence"), "batches in the same order"),
-        table=table_of(every, found.records, gains, config.compare.seeds),
-        pictures=list(draw_figures(config, found)),
-        samples=shown_samples(found.sources, found.references, {one.label: one.hypotheses for one in every}),
-        lines=by_line(config, found),
+        lead=lead(config, every, plural(len(compared.sources), "sentence"), "batches in the same order"),
+        table=table_of(every, compared.records, gains, config.compare.seeds),
+        pictures=list(draw_figures(config, compared)),
+        samples=shown_samples(
+            compared.sources, compared.references, {measure.label: measure.hypotheses for measure in every}
+        ),
+        lines=by_line(config, compared),
         notes=notes(config, every, sum(corrected is not None for _, corrected in gains.values())),
     )
 
 
 def by_line(config: Config, found: Compared) -> lines.Lines | None:
     """Returns the lines that the networks translate otherwise; None for one network."""
-    texts = {label: one.hypotheses for label, one in found.measures.items()}
+    texts = {label: measure.hypotheses for label, measure in found.measures.items()}
     references = [(line,) for line in found.references]
-    one = lines.Compared(config.evaluate.split, found.sources, references, (), texts)
-    return lines.lines_of([one], config.languages) if len(texts) > 1 else None
+    compared = lines.Compared(config.evaluate.split, found.sources, references, (), texts)
+    return lines.lines_of([compared], config.languages) if len(texts) > 1 else None
 
 
 def coverage(config: Config) -> str:

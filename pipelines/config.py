@@ -153,12 +153,12 @@ class Config:
         """Returns the shard directory, absolute."""
         return self.paths.local(self.paths.shards)
 
-    def bundle_dir(self, wanted: str | None, key: str) -> Path:
+    def bundle_dir(self, name: str | None, key: str) -> Path:
         """Returns the bundle of this run, or of the setting `key`: a path, a run, MODEL@ALIAS or MODEL/VERSION.
 
         Raises UserError: it does not exist; the message says where it was looked for.
         """
-        if wanted is None:
+        if name is None:
             directory = self.run_dir / BUNDLE
             bring_bundle(directory)
             if not is_released(self.run_dir):
@@ -167,7 +167,7 @@ class Config:
                 )
             return directory
         runs, cache = self.paths.local(self.paths.runs), self.paths.local(self.paths.root) / "versions"
-        return locate_bundle(wanted, key, runs, cache, self.tracking, self.registry)
+        return locate_bundle(name, key, runs, cache, self.tracking, self.registry)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from dragoman.pipelines.cluster.embedded_ray import begin_ray
 from dragoman.pipelines.config import SHARDING, Config, SynthesizeRoot, VerifyRoot
 from dragoman.pipelines.corpus.read.built_in import check_built_in, is_built_in
 from dragoman.pipelines.corpus.sharded import cutting, shard_command
-from dragoman.pipelines.tasks.begun_from import as_known, begun_words
+from dragoman.pipelines.tasks.begun_from import FACTS, begun_words
 from dragoman.pipelines.tracking.policy import policy_words
 
 READERS = {"train", "compare"}  # commands that need shards
@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
                 refuse_without_shards(config)
             importlib.import_module(f"dragoman.pipelines.{verb}").check(config)
 
-    facts = as_known if verb in READERS else None
+    facts = FACTS.get(verb, ())
     return compose.run(task, ROOTS.get(verb, Config), words, verb, check, facts, model_ranges, SHOWN.get(verb))
 
 
@@ -102,11 +102,11 @@ def names_run(word: str) -> bool:
     return not word.startswith("-") and ("=" not in word or Path(word).exists())
 
 
-def set_run(config: Config, given: str) -> Config:
-    """Returns the configuration of the run in the folder `given`, else of that name in `paths.runs`."""
-    folder = Path(given).resolve()
+def set_run(config: Config, name: str) -> Config:
+    """Returns the configuration of the run in the folder `name`, else of that name in `paths.runs`."""
+    folder = Path(name).resolve()
     if not paths.begun(folder):
-        return replace(config, name=given)
+        return replace(config, name=name)
     return replace(config, name=folder.name, paths=replace(config.paths, runs=str(folder.parent)))
 
 

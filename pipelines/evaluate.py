@@ -117,19 +117,19 @@ def evaluated(config: Config) -> tuple[Bundle, Path]:
 
     Raises UserError: an unknown name, both a bundle and an ensemble, or members that do not match.
     """
-    wanted = config.evaluate
-    if not wanted.ensemble:
-        directory = config.bundle_dir(wanted.bundle, "evaluate.bundle")
+    settings = config.evaluate
+    if not settings.ensemble:
+        directory = config.bundle_dir(settings.bundle, "evaluate.bundle")
         return KINDS[bundle_kind(directory)].load(directory), record_folder(config, directory)
-    if wanted.bundle is not None:
+    if settings.bundle is not None:
         raise UserError(
-            f"evaluate.bundle={wanted.bundle} and evaluate.ensemble=[{','.join(wanted.ensemble)}] ask for two "
+            f"evaluate.bundle={settings.bundle} and evaluate.ensemble=[{','.join(settings.ensemble)}] ask for two "
             f"evaluations; choose one"
         )
-    if wanted.alignment:
+    if settings.alignment:
         raise UserError("evaluate.alignment=true: an ensemble shows no attention; evaluate its members one by one")
     key = "evaluate.ensemble"
-    ensemble = load_ensemble([config.bundle_dir(one, key) for one in wanted.ensemble], key)
+    ensemble = load_ensemble([config.bundle_dir(reference, key) for reference in settings.ensemble], key)
     folder = config.paths.local(config.paths.root) / "ensembles" / ensemble.digest[:12]
     folder.mkdir(parents=True, exist_ok=True)
     return ensemble, folder

@@ -152,12 +152,12 @@ def find_places(verb: str, values: Mapping[str, Any], named: bool = True) -> Ite
     for name in ("sets", "comet", "metricx"):
         for text in texts(_at(values, ["evaluate", name])):
             yield _place(f"evaluate.{name}", text, text, "read" if verb == "evaluate" else "inside")
-    for key, one in values_of(values, Kind.REFERENCE, Kind.MODELS):
-        for text in texts(one):
+    for key, value in values_of(values, Kind.REFERENCE, Kind.MODELS):
+        for text in texts(value):
             if not (KINDS[key] is Kind.MODELS and model_file(text)):
                 yield from _reference(key, text, Path(str(values["paths"].get("runs"))))
-    for key, one in values_of(values, Kind.OUTPUT):
-        for text in texts(one):
+    for key, value in values_of(values, Kind.OUTPUT):
+        for text in texts(value):
             yield _place(key, text, text, "write")
 
 

@@ -41,8 +41,8 @@ PROMOTIONS = "promotions"  # the folder of the openings by promotions
 def task(config: Config) -> int:
     """Returns exit code 0 if the version is champion now, 1 if it was not better; 0 for the policy."""
     if config.promote.show_policy:
-        told = change_policy(Registry(config.tracking, config.registry), config.promote.policy)
-        print(f"{config.registry.name}: {told}")
+        policy = change_policy(Registry(config.tracking, config.registry), config.promote.policy)
+        print(f"{config.registry.name}: {policy}")
         return compose.OK
     outcome = promote_configured(config)
     print(f"{config.registry.name}: {outcome.message}")
@@ -115,17 +115,19 @@ def comparison(
             raise UserError(
                 f"promote.checks: rules judge translations, and the versions are of kind {kinds[0]}; choose []"
             )
-        asked, judge = replace(config, samples=samples), task_of(kinds[0]).judge
+        settings, judge = replace(config, samples=samples), task_of(kinds[0]).judge
         learned = "" if kinds[0] == "vectors" else open_gate(candidate, shards)
-        found = replace(
-            judge(registry, candidate, champion, asked, shards, sets or EvaluateVectors()), learned=str(learned)
+        judged = replace(
+            judge(registry, candidate, champion, settings, shards, sets or EvaluateVectors()), learned=str(learned)
         )
         others = []
-        for one in also if champion is not None else ():
-            open_gate(candidate, one)
-            others.append((judge(registry, candidate, champion, asked, one, EvaluateVectors()), one.name))
-        kept = tuple(replace(one, of=f"{one.of} of {name}") for one, name in others)
-        return replace(found, kept=kept, may_lose=config.may_lose)
+        for other_shards in also if champion is not None else ():
+            open_gate(candidate, other_shards)
+            others.append(
+                (judge(registry, candidate, champion, settings, other_shards, EvaluateVectors()), other_shards.name)
+            )
+        kept = tuple(replace(lead, of=f"{lead.of} of {name}") for lead, name in others)
+        return replace(judged, kept=kept, may_lose=config.may_lose)
 
     return compare
 

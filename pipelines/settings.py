@@ -212,6 +212,7 @@ class TrainConfig:
     keep_checkpoints: Count = 2
     average_last: Count = 10  # checkpoints averaged into the final model: the last ones, or around the best
     average_share: Share = 0.2  # of the steps: only checkpoints from this last part, so short runs skip their start
+    average_first: Share = 0.0  # share of the weights that the run began with (`init_from`) in the final ones
     final_weights: Literal["average", "last", "ema", "best", "best_average"] = "average"
     unhashed_weights: bool = False  # average weights without a sha256 too; false: refuse them
 
@@ -228,6 +229,11 @@ class TrainConfig:
             raise UserError(
                 f"train.final_weights={self.final_weights}: what is evaluated must be kept, so train.evaluate_every="
                 f"{self.evaluate_every} must be a multiple of train.checkpoint_every={self.checkpoint_every}"
+            )
+        if self.average_first and not self.init_from:
+            raise UserError(
+                f"train.average_first={self.average_first:g}: is a share of the weights that train.init_from names; "
+                f"name a model there, or choose 0"
             )
         if self.final_weights == "ema" and not self.optimizer.ema_decay:
             raise UserError("train.final_weights=ema: needs train.optimizer.ema_decay=0.999, or another above 0")

@@ -57,6 +57,7 @@ from dragoman.pipelines.corpus.read.scratch import claim_directory, clear, clear
 from dragoman.pipelines.corpus.read.sources import Source, sources_of
 from dragoman.pipelines.corpus.rule_cost import explain, with_rule
 from dragoman.pipelines.corpus.sharded import shard_command
+from dragoman.pipelines.corpus.sizes import BY_SIZE, vocabulary_of
 from dragoman.pipelines.tracking.lineage import record_sharding
 
 logger = logging.getLogger(__name__)
@@ -82,17 +83,17 @@ def shard(config: Config) -> ShardResult:
     """
     began = time.monotonic()
     found_input = find_input(config)
-    config, values, given = found_input.config, found_input.values, found_input.given
+    config, values, given_tokenizer = found_input.config, found_input.values, found_input.given
     directory = config.shard_dir
     config_hash = fingerprint(values)
     with claim_directory(directory), _name_folder(directory):
-        found = _is_finished(directory, values, config)
-        if not found:
+        finished = _is_finished(directory, values, config)
+        if not finished:
             scratch, state = open_scratch(directory, config_hash)
             if state != "new":
                 logger.info(_STATES[state].format(directory=directory))
-            if given and config.corpus.format != "labelled":
-                given.place(directory, scratch)
+            if given_tokenizer and config.corpus.format != "labelled":
+                given_tokenizer.place(directory, scratch)
             make = MAKERS.get(config.corpus.format, make_parallel)
             with contextlib.nullcontext() if state == "continued" else _traceless(directory):
                 manifest = make(found_input.sharding(directory, scratch))
@@ -105,7 +106,7 @@ def shard(config: Config) -> ShardResult:
             read_manifest(directory),
             manifest_hash(directory),
             time.monotonic() - began,
-            bool(found),
+            bool(finished),
             found_input.doubts,
         )
 
@@ -133,10 +134,10 @@ class Input:
         )
 
 
-def _ancestors(given: GivenTokenizer | None, sources: Sequence[Source]) -> Iterator[HashedTexts]:
+def _ancestors(tokenizer: GivenTokenizer | None, sources: Sequence[Source]) -> Iterator[HashedTexts]:
     """Yields the texts behind the given tokenizer, and behind files of training that a model wrote (`synthesize`)."""
-    if given is not None:
-        yield given.texts
+    if tokenizer is not None:
+        yield tokenizer.texts
     folders = {file.parent for source in sources if source.split == "train" for file in source.files}
     yield from (read(folder / TRAINING) for folder in sorted(folders) if (folder / TRAINING).is_file())
 
@@ -175,10 +176,13 @@ def find_input(config: Config) -> Input:
     scorers = find_scorers(corpus.clean.scores, [part.pair for part in parts] or [config.pair], config.bundle_dir)
     if scorers:
         corpus = dataclasses.replace(corpus, clean=dataclasses.replace(corpus.clean, scores=list(scorers.digests)))
-    given = find_tokenizer(config.tokenizer, languages, config.paths.local, config.bundle_dir)
-    if given:
-        check_pieces(given.pair.source, all_tags(parts), f"tokenizer.same_as={config.tokenizer.same_as}")
-        config = dataclasses.replace(config, tokenizer=given.settings)
+    if config.tokenizer.vocabulary == BY_SIZE:
+        fitting = vocabulary_of(sources, config.shard_dir)
+        config = dataclasses.replace(config, tokenizer=dataclasses.replace(config.tokenizer, vocabulary=fitting))
+    given_tokenizer = find_tokenizer(config.tokenizer, languages, config.paths.local, config.bundle_dir)
+    if given_tokenizer:
+        check_pieces(given_tokenizer.pair.source, all_tags(parts), f"tokenizer.same_as={config.tokenizer.same_as}")
+        config = dataclasses.replace(config, tokenizer=given_tokenizer.settings)
     config = dataclasses.replace(config, corpus=settle_auto_cut(corpus, sources, config.tokenizer.type))
     values = identity(
         dataclasses.replace(config.corpus, format=form),
@@ -188,7 +192,7 @@ def find_input(config: Config) -> Input:
         config.seed,
         sources,
     )
-    return Input(config, sources, parts, scorers, given, values, doubts)
+    return Input(config, sources, parts, scorers, given_tokenizer, values, doubts)
 
 
 def samples_of(directory: Path) -> Path:

@@ -27,8 +27,8 @@ def main(argv: list[str]) -> int:
     """Returns exit code 0 if everything has arrived, 1 if something could not be sent."""
 
     def task(config: Config) -> int:
-        one = config.name if any(word.startswith("name=") for word in argv) else None
-        return sync(config.tracking, config.paths.local(config.paths.runs), one)
+        name = config.name if any(word.startswith("name=") for word in argv) else None
+        return sync(config.tracking, config.paths.local(config.paths.runs), name)
 
     return compose.run(task, Config, argv, "sync")
 
@@ -40,10 +40,10 @@ def sync(tracking: TrackingConfig, runs: Path, name: str | None = None) -> int:
     """
     check(tracking)
     tracking = resolve_paths(tracking)
-    found = {path.name: path for path in spooled_runs(runs)}
-    if name is not None and name not in found:
-        raise unknown("name: no run", name, found) if found else UserError(f"{runs}: no runs here")
-    chosen = [found[name]] if name is not None else sorted(found.values(), key=_began)
+    folders = {path.name: path for path in spooled_runs(runs)}
+    if name is not None and name not in folders:
+        raise unknown("name: no run", name, folders) if folders else UserError(f"{runs}: no runs here")
+    chosen = [folders[name]] if name is not None else sorted(folders.values(), key=_began)
     if not chosen:
         print(f"{runs}: no runs here, nothing to send")
     states = [sync_run(tracking, run) for run in chosen]

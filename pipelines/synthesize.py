@@ -65,12 +65,15 @@ def task(config: SynthesizeRoot) -> int:
     scorer = _open(config, settings.scorer, "synthesize.scorer") if settings.scorer is not None else None
     side = _side(config.shard_dir, bundle)
     if scorer is not None and set(scorer.languages) != set(bundle.languages):
-        told = f"{scorer.pair}, synthesize.bundle {bundle.pair}"
-        raise UserError(f"synthesize.scorer={settings.scorer} translates {told}; it scores the same two languages")
+        pairs = f"{scorer.pair}, synthesize.bundle {bundle.pair}"
+        raise UserError(f"synthesize.scorer={settings.scorer} translates {pairs}; it scores the same two languages")
     folder = Path(settings.output).expanduser()
     facts = {
-        **{"pair": bundle.pair, "bundle": bundle.digest, "scorer": scorer.digest if scorer else None},
-        **{"shards": manifest_hash(config.shard_dir), "part": settings.part},
+        "pair": bundle.pair,
+        "bundle": bundle.digest,
+        "scorer": scorer.digest if scorer else None,
+        "shards": manifest_hash(config.shard_dir),
+        "part": settings.part,
         "engine": settings.engine,
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +89,7 @@ def task(config: SynthesizeRoot) -> int:
         _write_parts(folder / PARTS, texts, total, settings.part, answer)
         counts = _write_kept(folder, bundle, settings.keep)
         held = _write_own(folder, config.shard_dir, bundle)
-        models = [one.directory for one in (bundle, scorer) if one is not None]
+        models = [bundle.directory for bundle in (bundle, scorer) if bundle is not None]
         first, *more = (read_of(each, f"{each.parent.name}/{each.name}") for each in models)
         first.joined(*more).write(folder / TRAINING)  # whoever trains on the pairs learns from these models
         record = {**facts, **counts, "held_out": held, "keep": settings.keep, "sha256": file_sha256(folder / PAIRS)}
@@ -97,9 +100,9 @@ def task(config: SynthesizeRoot) -> int:
     return compose.OK
 
 
-def _open(config: SynthesizeRoot, wanted: str, key: str) -> TranslationBundle:
-    directory = config.bundle_dir(wanted, key)
-    check_translates(directory, wanted)
+def _open(config: SynthesizeRoot, reference: str, key: str) -> TranslationBundle:
+    directory = config.bundle_dir(reference, key)
+    check_translates(directory, reference)
     return load_bundle(directory)
 
 
@@ -144,13 +147,15 @@ def _translate_and_score(bundle: TranslationBundle, scorer: TranslationBundle | 
     backwards = scorer is not None and scorer.languages != bundle.languages
 
     def answer(texts: Sequence[str]) -> tuple[list[Translation], list[float]]:
-        found = translator.translate(texts, on_error="keep")
+        translations = translator.translate(texts, on_error="keep")
         if scoring is None:
-            best = [one.nbest[:1] for one in found]
-            return found, [sum(one.log_probability / max(1, len(one.ids)) for one in each) for each in best]
-        targets = [one.text for one in found]
+            best = [translation.nbest[:1] for translation in translations]
+            return translations, [
+                sum(hypothesis.log_probability / max(1, len(hypothesis.ids)) for hypothesis in each) for each in best
+            ]
+        targets = [translation.text for translation in translations]
         sides = (targets, texts) if backwards else (texts, targets)
-        return found, [one.mean for one in scoring.score(*sides, too_long="truncate")]
+        return translations, [score.mean for score in scoring.score(*sides, too_long="truncate")]
 
     return answer
 
@@ -163,9 +168,15 @@ def _write_parts(folder: Path, texts: Iterator[str], total: int, size: int, answ
         if not path.is_file():
             translations, scores = answer(part)
             with atomic_text(path) as file:
-                for row, (text, one, score) in enumerate(zip(part, translations, scores, strict=True), done):
-                    found = Row(id=row, source=text, target=one.text, score=round(score, 6), reason=_reason(text, one))
-                    file.write(json.dumps(found, ensure_ascii=False) + "\n")
+                for row, (text, translation, score) in enumerate(zip(part, translations, scores, strict=True), done):
+                    row_written = Row(
+                        id=row,
+                        source=text,
+                        target=translation.text,
+                        score=round(score, 6),
+                        reason=_reason(text, translation),
+                    )
+                    file.write(json.dumps(row_written, ensure_ascii=False) + "\n")
             fresh += len(part)
         done += len(part)
         if fresh and (time.monotonic() - said > SAID_EVERY or done == total):
@@ -203,8 +214,8 @@ def _write_kept(folder: Path, bundle: TranslationBundle, keep: float) -> dict[st
             reason = row["reason"] or ("of low score" if (row["score"], -row["id"]) <= bound else "")
             counts[reason] += 1
             pair = {source: row["source"], target: row["target"]}
-            told = {**pair, "score": row["score"], "reason": reason} if reason else pair
-            (dropped if reason else kept).write(json.dumps(told, ensure_ascii=False) + "\n")
+            written = {**pair, "score": row["score"], "reason": reason} if reason else pair
+            (dropped if reason else kept).write(json.dumps(written, ensure_ascii=False) + "\n")
     kept_pairs = counts.pop("", 0)
     if not kept_pairs:
         raise UserError(f"no pair is left of {sum(counts.values()):,}: {dict(counts)}")

@@ -4,13 +4,13 @@ import sys
 
 from dragoman.conf import compose
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.tasks.begun_from import as_known
+from dragoman.pipelines.tasks.begun_from import FACTS
 from dragoman.pipelines.tasks.launch import check, train
 
 
 def main(argv: list[str]) -> int:
     """Runs the command; returns its exit code."""
-    return compose.run(task, Config, argv, "train", check, as_known)
+    return compose.run(task, Config, argv, "train", check, FACTS["train"])
 
 
 def task(config: Config) -> int:

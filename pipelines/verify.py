@@ -32,9 +32,9 @@ def task(config: VerifyRoot) -> int:
         for check in checks:
             print(f"{check.what:<7}  {check.result:<12}  {check.detail}")
         unlinked = any(check.what == "records" and check.result == "not recorded" for check in checks)
-        found = "nothing differs in what it recorded, which is no chain" if unlinked else "nothing differs"
+        verdict = "nothing differs in what it recorded, which is no chain" if unlinked else "nothing differs"
         first = next((check for check in checks if check.result == "differs"), None)
-        print(f"{config.name}: {found if first is None else f'differs, first in its {first.what}'}")
+        print(f"{config.name}: {verdict if first is None else f'differs, first in its {first.what}'}")
     return compose.OK if same else compose.FAILED
 
 

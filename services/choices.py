@@ -30,5 +30,5 @@ def _values(hint: Any) -> Iterator[str]:
     elif get_origin(hint) is Literal:
         yield from map(str, get_args(hint))
     elif get_origin(hint) in (Union, types.UnionType):
-        for one in get_args(hint):
-            yield from ["null"] if one is types.NoneType else _values(one)
+        for argument in get_args(hint):
+            yield from ["null"] if argument is types.NoneType else _values(argument)

@@ -95,24 +95,24 @@ def with_own_settings(words: Sequence[str]) -> list[str]:
         UserError: the file or folder is missing, or holds no settings.
     """
     rest: list[str] = []
-    found: list[str] = []
-    given = iter(words)
-    for word in given:
+    words_read: list[str] = []
+    words_left = iter(words)
+    for word in words_left:
         option, equals, value = word.partition("=")
         if option not in ("--config", "--config-dir", "-cd"):
             rest.append(word)
             continue
-        value = value if equals else next(given, "")
+        value = value if equals else next(words_left, "")
         if not value:
             raise UserError(f"{option}: say which: --config FILE.yaml, --config-dir FOLDER")
         if option == "--config":
-            found += read_settings(value)
+            words_read += read_settings(value)
         else:
             os.environ[VARIABLE] = str(checked_folder(value))
     settled = {word.partition("=")[0] for word in rest}
-    found = [word for word in found if word.partition("=")[0] not in settled]
+    words_read = [word for word in words_read if word.partition("=")[0] not in settled]
     first = next((place for place, word in enumerate(rest) if "=" in word or word.startswith("-")), len(rest))
-    return [*rest[:first], *found, *rest[first:]]
+    return [*rest[:first], *words_read, *rest[first:]]
 
 
 def entry() -> None:

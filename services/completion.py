@@ -80,9 +80,9 @@ def _settings(words: Sequence[str], begun: str) -> list[str]:
     name = key.lstrip("+~")
     groups_of = {group: group_choices(group) for group in (*default_choices(), "experiment")}
     if is_value and name in groups_of:
-        found = [f"{name}={choice}" for choice in groups_of[name]]
+        words_offered = [f"{name}={choice}" for choice in groups_of[name]]
     elif is_value:
-        found = [f"{key}={value}" for key, value in flat(tree) if key == name]
+        words_offered = [f"{key}={value}" for key, value in flat(tree) if key == name]
     else:
         *sections, _ = name.split(".")
         section: object = tree
@@ -90,11 +90,11 @@ def _settings(words: Sequence[str], begun: str) -> list[str]:
             section = section.get(part) if isinstance(section, dict) else None
         prefix, dot = "".join(f"{part}." for part in sections), bool(sections)
         keys = section.items() if isinstance(section, dict) else ()
-        found = [f"{prefix}{key}{'.' if isinstance(value, dict) else '='}" for key, value in keys]
-        found += [f"{group}=" for group in groups_of if not dot]
+        words_offered = [f"{prefix}{key}{'.' if isinstance(value, dict) else '='}" for key, value in keys]
+        words_offered += [f"{group}=" for group in groups_of if not dot]
     mark = key[: len(key) - len(name)]
-    found = list({word.rstrip(".=") for word in found}) if mark == "~" else found
-    return sorted(mark + word for word in found if (mark + word).startswith(begun))
+    words_offered = list({word.rstrip(".=") for word in words_offered}) if mark == "~" else words_offered
+    return sorted(mark + word for word in words_offered if (mark + word).startswith(begun))
 
 
 def _join_words(words: Iterable[str], shell: str) -> str:

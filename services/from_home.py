@@ -116,13 +116,13 @@ def _says_which(word: str, verb: str) -> bool:
 
 def _shardings(verb: str, words: Sequence[str], home: Path, visible: Callable[[Path], bool]) -> list[list[str]]:
     """Returns the words of each finished sharding of the home; for an evaluation those of each run on the only one."""
-    found = [_beside(own, words) for own in shardings(home / "shards", visible)]
-    if not found:
+    folders = [_beside(own, words) for own in shardings(home / "shards", visible)]
+    if not folders:
         raise UserError(f"no shards in {home / 'shards'}; make some: {SHARD}; {BUILT_IN}")
-    if verb == "evaluate" and len(found) == 1 and not {*map(_key, words)} & {"name", "evaluate.bundle"}:
+    if verb == "evaluate" and len(folders) == 1 and not {*map(_key, words)} & {"name", "evaluate.bundle"}:
         runs = [model.run for model in models(home / "runs", visible) if model.shards]
-        return [[*found[0], f"name={run}"] for run in runs] or found
-    return found
+        return [[*folders[0], f"name={run}"] for run in runs] or folders
+    return folders
 
 
 def _beside(own: list[str], words: Sequence[str]) -> list[str]:

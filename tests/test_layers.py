@@ -141,6 +141,7 @@ BY_STRING = {
     "services.jobs.up.children": {"services.jobs.up.guard"},  # a process
     "services.jobs.up.entry": {"services.jobs.up.serving"},  # loads Ray and MLflow
     "services.jobs.up.subprocesses": {"services.cli", "services.jobs.up.head", "services.jobs.up.mlflow"},
+    "services.models.aligning": {"services.models.aligning_worker"},  # a process
     "services.texts.documents.kinds": {"services.texts.documents"},  # a kind's file with its library, when it is needed
     "services.lines.entries": {"services.lines.line"},  # opens the job service's client
     "services.sweeps.entries": {"services.sweeps.sweep"},  # loads Optuna

@@ -18,7 +18,7 @@ from dragoman.pipelines.tracking.descriptions import describe_run
 from dragoman.pipelines.tracking.version import describe, facts
 from dragoman.services.commands.attention import draw
 from dragoman.services.jobs.ledger.tables import Attempt, Job
-from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.pages.site import PageContext
 from dragoman.services.jobs.service.report import report
 from dragoman.services.jobs.service.schemas import ChangeView
 from tests.markup import HOSTILE, TEXTS, check_nothing_runs, check_picture
@@ -103,8 +103,8 @@ def test_a_picture_of_attention_is_strict_xml(tmp_path: Path) -> None:
 
 def test_templates_escape_and_keep_to_what_html_can_hold() -> None:
     for text in HOSTILE:
-        site = object.__new__(Site)
+        site = object.__new__(PageContext)
         site.tracking = site.endpoint = site.home = None  # type: ignore[assignment]  # asked by no page for strangers
         site.operations = site.sessions = MagicMock()
-        Site.__post_init__(site)
+        PageContext.__post_init__(site)
         check_nothing_runs(site.render("stranger.html", title=text, problem=text))

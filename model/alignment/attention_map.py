@@ -10,8 +10,9 @@ Row t of an attention is computed before target token t is known: its input is t
              Neural Machine Translation"): the network has then seen the token that it wrote
 """
 
+import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -65,15 +66,15 @@ class Head:
 
         Raises UserError: the name has another form, or the network has no such layer or head.
         """
-        found = Head.PATTERN.fullmatch(name)
+        match = Head.PATTERN.fullmatch(name)
         if name == "mean":
             return Head()
-        if found is None or int(found[1]) >= layers or int(found[2] or 0) >= heads:
+        if match is None or int(match[1]) >= layers or int(match[2] or 0) >= heads:
             raise UserError(
                 f"alignment.head: {name!r}: the network has {layers} decoder layers of {heads} heads. "
                 f"Choices: auto, mean, l0 to l{layers - 1}, l0h0 to l{layers - 1}h{heads - 1}"
             )
-        return Head(int(found[1]), None if found[2] is None else int(found[2]))
+        return Head(int(match[1]), None if match[2] is None else int(match[2]))
 
     def select(self, weights: Weights) -> Weights:
         """Returns this head's weights (T, S), selected from those of every head (L, H, T, S)."""
@@ -100,8 +101,21 @@ class AttentionMap:
     def pairs(self) -> list[Link]:
         """Returns the (source, target) pair of every link, sorted; the ends of sentence have no links."""
         rows, columns = (len(tokens) - (tokens[-1:] == (END,)) for tokens in (self.target_tokens, self.source_tokens))
-        found = links(self.weights[:rows, :columns], self.threshold)
-        return sorted((int(source), int(target)) for target, source in np.argwhere(found))
+        linked = links(self.weights[:rows, :columns], self.threshold)
+        return sorted((int(source), int(target)) for target, source in np.argwhere(linked))
+
+    def values(self) -> dict[str, Any]:
+        """Returns the map for another process, as JSON."""
+        shape, weights = self.weights.shape, base64.b64encode(self.weights.astype("<f4").tobytes()).decode()
+        return {**vars(self), "weights": [*shape, weights]}
+
+    @classmethod
+    def of_values(cls, values: Mapping[str, Any]) -> "AttentionMap":
+        """Returns the map of `values`."""
+        rows, columns, content = values["weights"]
+        weights = np.frombuffer(base64.b64decode(content), "<f4").reshape(rows, columns)
+        sides = {name: tuple(values[name]) for name in ("source_tokens", "target_tokens")}
+        return cls(**{**values, **sides, "weights": weights})
 
     def record(self) -> dict[str, Any]:
         """Returns plain values for JSON, with weights rounded to four digits."""
@@ -121,13 +135,13 @@ def links(weights: Weights, threshold: float = 0.0) -> NDArray[np.bool_]:
     Links the heaviest source word (the first of equal ones), and with a threshold every other of at least that weight.
     A target word that attends to nothing (a row of zeros) has no link.
     """
-    found = np.zeros(weights.shape, bool)
+    linked = np.zeros(weights.shape, bool)
     if not weights.size:
-        return found
-    np.put_along_axis(found, weights.argmax(-1)[..., None], True, -1)
+        return linked
+    np.put_along_axis(linked, weights.argmax(-1)[..., None], True, -1)
     if threshold > 0.0:
-        found |= weights >= threshold
-    return found & (weights > 0.0)
+        linked |= weights >= threshold
+    return linked & (weights > 0.0)
 
 
 def pharaoh(pairs: Sequence[Link]) -> str:

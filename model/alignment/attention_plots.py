@@ -32,14 +32,14 @@ logger = logging.getLogger(__name__)
 
 def maps_picture(maps: Sequence[AttentionMap], titles: Sequence[str], gold: Sequence[Sequence[Link]] = ()) -> "Figure":
     """Plots one map per sentence with its words, two in a row where they are short. Frames the `gold` links."""
-    widest = max(len(one.source_tokens) for one in maps)
+    widest = max(len(sentence.source_tokens) for sentence in maps)
     columns = 2 if len(maps) > 1 and widest <= WIDEST_PAIR else 1
     rows = [list(range(first, min(first + columns, len(maps)))) for first in range(0, len(maps), columns)]
-    inches = [cell_size(one.source_tokens, one.target_tokens) for one in maps]
-    widths = [len(one.source_tokens) * inch for one, inch in zip(maps, inches, strict=True)]
-    heights = [len(one.target_tokens) * inch for one, inch in zip(maps, inches, strict=True)]
-    across = room([word for one in maps for word in one.target_tokens])
-    down = room([word for one in maps for word in one.source_tokens]) + 0.35
+    inches = [cell_size(sentence.source_tokens, sentence.target_tokens) for sentence in maps]
+    widths = [len(sentence.source_tokens) * inch for sentence, inch in zip(maps, inches, strict=True)]
+    heights = [len(sentence.target_tokens) * inch for sentence, inch in zip(maps, inches, strict=True)]
+    across = room([word for sentence in maps for word in sentence.target_tokens])
+    down = room([word for sentence in maps for word in sentence.source_tokens]) + 0.35
     each = [max(widths[place] for place in range(column, len(maps), columns)) for column in range(columns)]
     across += max(0.0, TITLE_SIGN * max(map(len, titles)) - min(each))  # a title starts at the left edge of its map
     figure, axes = grid(
@@ -49,9 +49,9 @@ def maps_picture(maps: Sequence[AttentionMap], titles: Sequence[str], gold: Sequ
         if place >= len(maps):
             axis.set_axis_off()
             continue
-        one = maps[place]
+        sentence = maps[place]
         axis.set_anchor("NW")
-        draw_map(axis, one.weights, one.source_tokens, one.target_tokens, gold[place] if gold else ())
+        draw_map(axis, sentence.weights, sentence.source_tokens, sentence.target_tokens, gold[place] if gold else ())
         axis.set_title(for_markup(titles[place]), fontsize=9, loc="left", parse_math=False, family=fonts())
     return figure
 
@@ -149,7 +149,7 @@ def save(figure: "Figure", path: Path) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         figure.savefig(path)
-    missing = [str(one.message) for one in caught if "missing from font" in str(one.message)]
+    missing = [str(warning.message) for warning in caught if "missing from font" in str(warning.message)]
     if missing:
         logger.warning(f"the picture shows {len(set(missing))} signs as boxes: this machine has no font for them")
 

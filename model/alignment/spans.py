@@ -45,16 +45,16 @@ def surfaces(tokenizer: Tokenizer, ids: Sequence[int] | NDArray[np.integer]) -> 
     blank: it belongs to the word that follows.
     """
     subwords = tokenizer.type in SUBWORDS
-    found: list[str | None] = []
+    texts: list[str | None] = []
     markers = tokenizer.markers.values()
     for number, piece in zip(ids, tokenizer.pieces(ids), strict=True):
         if number in markers:
-            found.append("")
+            texts.append("")
         elif number == UNK or (subwords and BYTE.fullmatch(piece)):
-            found.append(None)
+            texts.append(None)
         else:
-            found.append((piece.replace(SPACE, " ") if subwords else piece).strip())
-    return found
+            texts.append((piece.replace(SPACE, " ") if subwords else piece).strip())
+    return texts
 
 
 def token_spans(written: Sequence[str | None], text: str) -> list[Span]:
@@ -93,14 +93,14 @@ def shares(spans: Sequence[Span], words: Sequence[Span]) -> NDArray[np.float32]:
 
     A token outside every word, such as a blank, belongs to the next word, or to the last one if there is no next.
     """
-    found = np.zeros((len(spans), len(words)), np.float32)
-    for row, (begin, end) in zip(found, spans, strict=True):
-        for column, (first, last) in enumerate(words):
-            row[column] = max(0, min(end, last) - max(begin, first))
-        if not row.any() and len(words):
-            row[next((column for column, (_, last) in enumerate(words) if last > begin), len(words) - 1)] = 1.0
-    found /= np.maximum(found.sum(1, keepdims=True), 1e-9)
-    return found
+    (begins, ends), (firsts, lasts) = (np.array(places, np.int64).reshape(-1, 2).T for places in (spans, words))
+    overlaps = np.minimum.outer(ends, lasts) - np.maximum.outer(begins, firsts)
+    table: NDArray[np.float32] = np.maximum(overlaps, 0).astype(np.float32)
+    if len(words):
+        outside = np.flatnonzero(~table.any(1))
+        table[outside, np.minimum(np.searchsorted(lasts, begins[outside], "right"), len(words) - 1)] = 1.0
+    table /= np.maximum(table.sum(1, keepdims=True), 1e-9)
+    return table
 
 
 def merge_tokens(
@@ -112,8 +112,8 @@ def merge_tokens(
     without a token gets a row of zeros.
     """
     rows = target / np.maximum(target.sum(0), 1e-9)  # (T, W), columns sum to 1
-    found: NDArray[np.float32] = rows.T @ weights @ source
-    return found
+    merged: NDArray[np.float32] = rows.T @ weights @ source
+    return merged
 
 
 def _caseless(text: str) -> str:
@@ -142,7 +142,7 @@ def _share(
         return
     first, last = region
     every = [number for group in groups for number in group]
-    stretches = [(first + found.start(), first + found.end()) for found in re.finditer(r"\S+", text[first:last])]
+    stretches = [(first + match.start(), first + match.end()) for match in re.finditer(r"\S+", text[first:last])]
     words = [(first + begin, first + end) for begin, end in word_spans(text[first:last])]
     if len(stretches) == len(groups) and len(words) != len(every):
         parts = [(number, span) for group, span in zip(groups, stretches, strict=True) for number in group]

@@ -12,25 +12,27 @@ SETTINGS = ("train.init_from", "train.init_parts.", "train.lora", "train.teacher
 def ancestry(facts: Mapping[str, Any]) -> dict[str, str]:
     """Returns setting -> the model that it brought in, from a bundle's facts; empty for a network of its own."""
     init, teachers, lora = (facts.get(key) or {} for key in ("init", "teachers", "lora"))
-    found = {f"train.init_parts.{part}": _named(one) for part, one in init.get("parts", {}).items()}
+    facts_of_parts = {
+        f"train.init_parts.{part}": _named(part_entry) for part, part_entry in init.get("parts", {}).items()
+    }
     if "reference" in init:
-        found["train.init_from"] = _named(init)
+        facts_of_parts["train.init_from"] = _named(init)
     if lora:
-        found["train.lora"] = f"rank {lora['rank']}, alpha {lora['alpha']:g}, {' and '.join(lora['targets'])}"
+        facts_of_parts["train.lora"] = f"rank {lora['rank']}, alpha {lora['alpha']:g}, {' and '.join(lora['targets'])}"
     if teachers:
-        found["train.teachers"] = f"{', '.join(teachers['references'])} (digest {teachers['digest'][:12]})"
-    for side, one in (facts.get("embeddings") or {}).items():
-        if isinstance(one, Mapping):
-            found[f"embeddings.{side}"] = _named(one)
+        facts_of_parts["train.teachers"] = f"{', '.join(teachers['references'])} (digest {teachers['digest'][:12]})"
+    for side, entry in (facts.get("embeddings") or {}).items():
+        if isinstance(entry, Mapping):
+            facts_of_parts[f"embeddings.{side}"] = _named(entry)
     if "tokenizer_same_as" in facts:
-        found["tokenizer.same_as"] = f"a tokenizer with the digest {facts['tokenizer_same_as'][:12]}"
-    return found
+        facts_of_parts["tokenizer.same_as"] = f"a tokenizer with the digest {facts['tokenizer_same_as'][:12]}"
+    return facts_of_parts
 
 
 def tokenizer_facts(manifest: Manifest) -> dict[str, str]:
     """Returns the fact about the tokenizer that `tokenizer.same_as` gave the shards; empty if they have their own."""
-    given = manifest.config.get("tokenizer", {}).get("same_as")
-    return {"tokenizer_same_as": given} if given else {}
+    same_as = manifest.config.get("tokenizer", {}).get("same_as")
+    return {"tokenizer_same_as": same_as} if same_as else {}
 
 
 def training_texts(facts: Mapping[str, Any]) -> dict[str, str]:
@@ -41,25 +43,25 @@ def training_texts(facts: Mapping[str, Any]) -> dict[str, str]:
     if texts is None:
         return {TEXTS_TAG: "unknown training data"}
     beside = f", beside unknown training data of {', '.join(texts['unknown'])}" if texts["unknown"] else ""
-    found = {TEXTS_TAG: f"{texts['hashes']:,} texts of {texts['bits']} bits{beside}"}
+    facts_of_texts = {TEXTS_TAG: f"{texts['hashes']:,} texts of {texts['bits']} bits{beside}"}
     for split, lines in (facts.get("learned_lines") or {}).items():
-        found[f"{LEARNED_TAG}{split}"] = f"{lines['lines']:,} of {lines['of']:,} lines"
-    return found
+        facts_of_texts[f"{LEARNED_TAG}{split}"] = f"{lines['lines']:,} of {lines['of']:,} lines"
+    return facts_of_texts
 
 
-def training_lines(found: Mapping[str, str]) -> Iterator[str]:
+def training_lines(facts: Mapping[str, str]) -> Iterator[str]:
     """Yields the line about `training_texts` among other tags, for a person."""
     learned = [
-        f"{key.removeprefix(LEARNED_TAG)}: {value}" for key, value in found.items() if key.startswith(LEARNED_TAG)
+        f"{key.removeprefix(LEARNED_TAG)}: {value}" for key, value in facts.items() if key.startswith(LEARNED_TAG)
     ]
-    if TEXTS_TAG in found:
-        known = f"; among them of {', '.join(learned)}" if learned else ""
-        yield f"**Learned from** {found[TEXTS_TAG]}{known}"
+    if TEXTS_TAG in facts:
+        beside = f"; among them of {', '.join(learned)}" if learned else ""
+        yield f"**Learned from** {facts[TEXTS_TAG]}{beside}"
 
 
-def ancestry_lines(found: Mapping[str, str]) -> Iterator[str]:
+def ancestry_lines(facts: Mapping[str, str]) -> Iterator[str]:
     """Yields a line per setting of `ancestry` among other tags, for a person."""
-    for key, value in sorted(found.items()):
+    for key, value in sorted(facts.items()):
         if key.startswith(SETTINGS):
             yield f"`{key}`: {value}"
 

@@ -126,9 +126,9 @@ def read_record(directory: Path, kind: str, own: tuple[str, ...]) -> tuple[dict[
     """
     record, digest = _content(directory)
     path = directory / CONFIG
-    found = bundle_kind(directory)
-    if found != kind:
-        raise UserError(f"{directory}: a bundle of the kind {found!r}; one of the kind {kind!r} is needed here")
+    kind_read = bundle_kind(directory)
+    if kind_read != kind:
+        raise UserError(f"{directory}: a bundle of the kind {kind_read!r}; one of the kind {kind!r} is needed here")
     structure = {*STRUCTURE, *own}
     for key in (*STRUCTURE, *own, "pair"):
         if key not in record and key != "kind":

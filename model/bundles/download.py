@@ -20,10 +20,10 @@ def bring_bundle(directory: Path) -> None:
     bring(directory / CONFIG, keep=True)
     try:
         files = json.loads((directory / CONFIG).read_bytes())["files"]
-        wanted = [(str(name), int(entry["bytes"]), str(entry["sha256"])) for name, entry in files.items()]
+        entries = [(str(name), int(entry["bytes"]), str(entry["sha256"])) for name, entry in files.items()]
     except (FileNotFoundError, ValueError, KeyError, TypeError):  # no bundle: the caller that opens it reports this
         return
-    for name, size, sha256 in wanted:
+    for name, size, sha256 in entries:
         path = directory / name
         if not path.resolve().is_relative_to(directory.resolve()):
             raise UserError(f"{directory / CONFIG}: files: {name!r} lies outside the bundle")

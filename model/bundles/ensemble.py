@@ -73,14 +73,14 @@ def load_ensemble(directories: Sequence[Path], key: str) -> EnsembleBundle:
     )
 
 
-def _difference(one: TranslationBundle, other: TranslationBundle) -> str:
+def _difference(first: TranslationBundle, other: TranslationBundle) -> str:
     """Returns why the two cannot be decoded together; empty if they can."""
-    if not same_pair(one.pair, other.pair):
-        return f"translate {one.pair} and {other.pair}"
-    if one.tokenizers.describe() != other.tokenizers.describe():
+    if not same_pair(first.pair, other.pair):
+        return f"translate {first.pair} and {other.pair}"
+    if first.tokenizers.describe() != other.tokenizers.describe():
         return "have different tokenizers"
-    if one.normalisation != other.normalisation:
-        return f"read texts in {one.normalisation} and {other.normalisation}"
+    if first.normalisation != other.normalisation:
+        return f"read texts in {first.normalisation} and {other.normalisation}"
     return ""
 
 

@@ -97,12 +97,12 @@ def load_text_bundle(directory: Path, kind: TextKind | None = None) -> TextBundl
     Raises UserError: not a bundle or another kind, an unknown format version or architecture, a file that is missing or
     differs from the one saved (named), a configuration that does not fit its schema.
     """
-    found = bundle_kind(directory)
-    wanted: TextKind = kind or ("masked" if found == "masked" else "language")
-    record, common = read_record(directory, wanted, OWN)
+    kind_read = bundle_kind(directory)
+    expected: TextKind = kind or ("masked" if kind_read == "masked" else "language")
+    record, common = read_record(directory, expected, OWN)
     row = architecture(str(record["architecture"]))
     config = model_config(record["model"])
-    if not isinstance(config, row.config) or row.kind != wanted:
+    if not isinstance(config, row.config) or row.kind != expected:
         raise UserError(f"{directory / CONFIG}: architecture {record['architecture']!r} does not fit its model section")
     vocabulary, positions = record["vocabulary"], record["positions"]
     if not isinstance(vocabulary, int) or not isinstance(positions, int | None):
@@ -115,7 +115,7 @@ def load_text_bundle(directory: Path, kind: TextKind | None = None) -> TextBundl
         )
     return TextBundle(
         **common,
-        kind=wanted,
+        kind=expected,
         architecture=config.architecture,
         vocabulary=vocabulary,
         positions=positions,

@@ -213,7 +213,10 @@ def tokenizer_files(bundle: object) -> dict[str, str]:
     """Returns file -> content."""
     if isinstance(bundle, TranslationBundle) and not bundle.tokenizers.joint:
         sides = {"source": bundle.tokenizers.source, "target": bundle.tokenizers.target}
-        return {f"{side}_{FILE}": tokenizer_json(one, bundle.normalisation) for side, one in sides.items()}
+        return {
+            f"{side}_{FILE}": tokenizer_json(side_tokenizer, bundle.normalisation)
+            for side, side_tokenizer in sides.items()
+        }
     if isinstance(bundle, TranslationBundle):
         return {FILE: tokenizer_json(bundle.tokenizers.source, bundle.normalisation)}
     assert isinstance(bundle, TextBundle | LabelBundle)

@@ -130,7 +130,7 @@ def layer_weights(layer: EncoderLayer, config: Any) -> dict[str, Tensor]:
     groups = config.kv_heads or heads
     projection = layer.self_attention.qkv
     sizes = [heads * width, groups * width, groups * width]
-    found: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     parts = zip(
         ("query", "key", "value"),
         torch.split(projection.weight, sizes),
@@ -143,7 +143,7 @@ def layer_weights(layer: EncoderLayer, config: Any) -> dict[str, Tensor]:
         if name != "value" and config.positions == "rotary":  # theirs turns the two halves, ours neighbours
             matrices = torch.cat([matrices[:, ::2], matrices[:, 1::2]], 1)
         matrices = matrices.repeat_interleave(heads // count, 0).flatten(0, 1)
-        found |= named(f"attention.self.{name}", matrices[:, :-1], matrices[:, -1])
+        weights |= named(f"attention.self.{name}", matrices[:, :-1], matrices[:, -1])
     modules = {
         "attention.output.dense": layer.self_attention.out,
         "attention.LayerNorm": layer.self_sublayer.norm,
@@ -152,8 +152,8 @@ def layer_weights(layer: EncoderLayer, config: Any) -> dict[str, Tensor]:
         "LayerNorm": layer.feed_forward_sublayer.norm,
     }
     for name, module in modules.items():
-        found |= named(name, module.weight, module.bias)
-    return found
+        weights |= named(name, module.weight, module.bias)
+    return weights
 
 
 def named(name: str, weight: Any, bias: Any) -> dict[str, Tensor]:

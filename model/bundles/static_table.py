@@ -75,11 +75,11 @@ def static_table(network: TokenEncoder, vocabulary: int, components: int) -> NDA
     pieces = torch.arange(len(SPECIAL), vocabulary)
     with torch.inference_mode():
         texts = torch.stack([pieces, torch.full_like(pieces, EOS)], 1)  # (V - 6, 2)
-        found = torch.cat([network.sentence(part) for part in torch.split(texts, AT_ONCE)]).float().numpy()
-    if not np.isfinite(found).all():
+        vectors_made = torch.cat([network.sentence(part) for part in torch.split(texts, AT_ONCE)]).float().numpy()
+    if not np.isfinite(vectors_made).all():
         raise FloatingPointError("model2vec: the network's output is not a number")
-    reduced = PCA(components, svd_solver="full").fit_transform(found.astype(np.float64))
-    zipf = 1.0 / np.arange(2, len(found) + 2)
+    reduced = PCA(components, svd_solver="full").fit_transform(vectors_made.astype(np.float64))
+    zipf = 1.0 / np.arange(2, len(vectors_made) + 2)
     weights = SIF / (SIF + zipf / zipf.sum())
     table = np.zeros((vocabulary, components), np.float32)
     table[len(SPECIAL) :] = reduced * weights[:, None]

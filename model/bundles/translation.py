@@ -83,11 +83,11 @@ class TranslationBundle(Bundle):
         parts = self.facts.get("parts") or ()
         if MANY not in (source, target) or not parts:
             return {self.languages: ""}
-        found: dict[tuple[str, str], str] = {}
+        prefixes_of: dict[tuple[str, str], str] = {}
         for part in parts:
             first, second = languages_of(part["pair"])
-            found.setdefault((first, second), tag_prefix(part["tags"][:1] if target == MANY else ()))
-        return found
+            prefixes_of.setdefault((first, second), tag_prefix(part["tags"][:1] if target == MANY else ()))
+        return prefixes_of
 
 
 def save_bundle(

@@ -105,10 +105,10 @@ def save_vectors(
     """
     if not facts.get("pair") or not isinstance(facts["pair"], str):
         raise UserError(f"bundle facts: pair must name the language such as en, got {facts.get('pair')!r}")
-    found: dict[str, Table] = {"vectors": tables} if is_sparse(tables) else dict(tables)
-    if "vectors" not in found or set(found) - set(TABLES):
-        raise UserError(f"bundle tables: {', '.join(found) or 'none'}; vectors is needed, of {', '.join(TABLES)}")
-    embeddings = Embeddings(words, counts, found["vectors"], found.get("weights"))  # checks them
+    tensors: dict[str, Table] = {"vectors": tables} if is_sparse(tables) else dict(tables)
+    if "vectors" not in tensors or set(tensors) - set(TABLES):
+        raise UserError(f"bundle tables: {', '.join(tensors) or 'none'}; vectors is needed, of {', '.join(TABLES)}")
+    embeddings = Embeddings(words, counts, tensors["vectors"], tensors.get("weights"))  # checks them
     record = {
         "kind": "vectors",
         "architecture": config.architecture,
@@ -117,7 +117,7 @@ def save_vectors(
         "tokenizer": tokenizer.describe(),
     }
     with new_bundle(directory, record, facts) as work:
-        write_tables(work / WEIGHTS, {**found, "vectors": embeddings.vectors})
+        write_tables(work / WEIGHTS, {**tensors, "vectors": embeddings.vectors})
         content = canonical_json({"words": embeddings.words, "counts": embeddings.counts.tolist()})
         (work / WORDS).write_bytes(content + b"\n")
         tokenizer.save(work)
@@ -166,8 +166,8 @@ def write_tables(path: Path, tables: Mapping[str, Table]) -> None:
     save_file(tensors, path)
 
 
-def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str]) -> dict[str, Table]:
-    """Reads those of `wanted` that the file holds; `shape` (V, d) of the vectors."""
+def read_tables(path: Path, shape: tuple[int, int], table_names: Sequence[str]) -> dict[str, Table]:
+    """Reads those of `table_names` that the file holds; `shape` (V, d) of the vectors."""
     from safetensors import SafetensorError, safe_open
     from scipy.sparse import csr_array
 
@@ -175,7 +175,7 @@ def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str]) -> di
     try:
         with safe_open(path, framework="numpy") as file:
             names = set(file.keys())
-            for name in wanted:
+            for name in table_names:
                 if name in names:
                     tables[name] = file.get_tensor(name)
                 elif f"{name}.data" in names:
@@ -183,12 +183,12 @@ def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str]) -> di
                     tables[name] = csr_array(parts, shape=shape)
     except SafetensorError as problem:
         raise ValueError(str(problem)) from None
-    if "vectors" in wanted and tables["vectors"].shape != shape:
+    if "vectors" in table_names and tables["vectors"].shape != shape:
         raise ValueError(f"vectors have the shape {tables['vectors'].shape}, not {shape}")
     return tables
 
 
-def save_read(directory: Path, found: ReadVectors, language: str, origin: Mapping[str, Any]) -> None:
+def save_read(directory: Path, vectors: ReadVectors, language: str, origin: Mapping[str, Any]) -> None:
     """Writes the bundle; its fact `imported` holds `origin`.
 
     The files do not say how they were trained: `model` names the family of their format, and nothing is trained on.
@@ -196,22 +196,22 @@ def save_read(directory: Path, found: ReadVectors, language: str, origin: Mappin
 
     Raises UserError: no words, or vectors that are not finite.
     """
-    width = int(found.vectors.shape[1])
-    config = (GloveConfig if found.format == "GloVe" else Word2VecConfig)(name="imported", width=width)
-    lowercase = all(word == word.lower() for word in found.words)
-    tokenizer = WordTokenizer([*SPECIAL_PIECES, *found.words], WordRules(lowercase=lowercase))
-    counts = np.zeros(len(found.words), np.int64) if found.counts is None else found.counts
+    width = int(vectors.vectors.shape[1])
+    config = (GloveConfig if vectors.format == "GloVe" else Word2VecConfig)(name="imported", width=width)
+    lowercase = all(word == word.lower() for word in vectors.words)
+    tokenizer = WordTokenizer([*SPECIAL_PIECES, *vectors.words], WordRules(lowercase=lowercase))
+    counts = np.zeros(len(vectors.words), np.int64) if vectors.counts is None else vectors.counts
     facts: dict[str, Any] = {"pair": language, "normalisation": "NFC"}
-    tables = {"vectors": found.vectors}
-    if found.subwords is not None:
-        facts[SUBWORDS] = [found.subwords.shortest, found.subwords.longest]
-        tables[SUBWORDS] = found.subwords.table
+    tables = {"vectors": vectors.vectors}
+    if vectors.subwords is not None:
+        facts[SUBWORDS] = [vectors.subwords.shortest, vectors.subwords.longest]
+        tables[SUBWORDS] = vectors.subwords.table
     save_vectors(
         directory,
-        words=found.words,
+        words=vectors.words,
         counts=counts,
         tables=tables,
         config=config,
         tokenizer=TokenizerPair(tokenizer, tokenizer),
-        facts=facts | {"imported": {**origin, "dropped_words": found.dropped}},
+        facts=facts | {"imported": {**origin, "dropped_words": vectors.dropped}},
     )

@@ -38,10 +38,10 @@ def fill(network: Network, weights: Mapping[str, Tensor], where: str) -> None:
 
     Raises UserError: a tensor is unexpected, missing, or of another shape.
     """
-    wanted = distinct_weights(network)
-    for name in sorted(wanted.keys() ^ weights.keys()):
-        raise UserError(f"{where}: {'no' if name in wanted else 'unexpected'} tensor {name!r} for this configuration")
-    for name, tensor in wanted.items():
+    expected = distinct_weights(network)
+    for name in sorted(expected.keys() ^ weights.keys()):
+        raise UserError(f"{where}: {'no' if name in expected else 'unexpected'} tensor {name!r} for this configuration")
+    for name, tensor in expected.items():
         if tensor.shape != weights[name].shape:
             raise UserError(
                 f"{where}: tensor {name!r} has shape {tuple(weights[name].shape)}, "

@@ -58,7 +58,7 @@ def beam_search(
     limit = torch.tensor(list(limits))  # (B,)
     totals = torch.zeros(source.shape[0], 1)  # (B, K) log probability so far; one beam before the first step
     history = torch.empty(source.shape[0], 1, 0, dtype=torch.long)  # (B, K, t)
-    found: list[list[Hypothesis]] = [[] for _ in limits]
+    finished: list[list[Hypothesis]] = [[] for _ in limits]
     count = torch.zeros(len(limits), dtype=torch.long)  # of each sentence
     best = torch.full((len(limits), nbest), -torch.inf)  # the log probabilities of each sentence's n best hypotheses
     for step in range(1, longest + 1):
@@ -77,7 +77,7 @@ def beam_search(
         count[alive] += taken.sum(1)
         for row, column in taken.nonzero().tolist():
             ids, total = history[row, column].tolist(), scores[row, column].item()
-            found[int(alive[row])].append(hypothesis(ids, total, alpha))
+            finished[int(alive[row])].append(hypothesis(ids, total, alpha))
         if alpha == 0:
             best[alive] = torch.cat([best[alive], scores.masked_fill(~taken, -torch.inf)], 1).topk(nbest, 1).values
             done = best[alive, -1] >= scores.masked_fill(ends, -torch.inf).amax(1)
@@ -96,7 +96,7 @@ def beam_search(
         tokens = words[going].gather(1, kept).flatten().to(device)
         state = network.reorder(state, rows.to(device))
         alive, limit = alive[going], limit[going]
-    return [sorted(each, key=lambda one: -one.score)[: None if every else nbest] for each in found]
+    return [sorted(each, key=lambda hypothesis: -hypothesis.score)[: None if every else nbest] for each in finished]
 
 
 def best_candidates(logits: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -46,13 +46,13 @@ def likeness(texts: Sequence[Sequence[int]]) -> NDArray[np.float64]:
 
 def ngram_counts(texts: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Returns (N, G): how often each 1- to 4-gram occurs in each text, and (G,): its length in tokens."""
-    found = [
+    counters = [
         Counter(tuple(text[i : i + order]) for order in range(1, ORDER + 1) for i in range(len(text) - order + 1))
         for text in texts
     ]
-    columns = {gram: column for column, gram in enumerate(dict.fromkeys(gram for each in found for gram in each))}
+    columns = {gram: column for column, gram in enumerate(dict.fromkeys(gram for each in counters for gram in each))}
     counts = np.zeros((len(texts), len(columns)), np.int32)
-    for row, each in zip(counts, found, strict=True):
+    for row, each in zip(counts, counters, strict=True):
         for gram, count in each.items():
             row[columns[gram]] = count
     return counts, np.array([len(gram) for gram in columns], np.int64)

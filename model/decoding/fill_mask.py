@@ -49,17 +49,17 @@ def fill_masks(
         if most is not None and len(row) > most:
             raise UserError(f"text {number + 1}: {len(row)} tokens, the network has {most} positions; shorten it")
     order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
-    found: list[Filled | None] = [None] * len(rows)
+    filled: list[Filled | None] = [None] * len(rows)
     for first in range(0, len(order), ROWS):
         numbers = order[first : first + ROWS]
         for number, predictions in zip(
             numbers, _predictions(network, tokenizer, [rows[i] for i in numbers], best), strict=True
         ):
-            found[number] = Filled(
+            filled[number] = Filled(
                 _fill_row(tokenizer, rows[number], predictions),
                 [[g for _, g in prediction] for prediction in predictions],
             )
-    return [one for one in found if one is not None]
+    return [row for row in filled if row is not None]
 
 
 def masked_ids(tokenizer: Tokenizer, text: str, form: str = "NFC") -> list[int]:
@@ -96,11 +96,11 @@ def _predictions(
         logits = network.logits(states).float()
         logits[:, : len(SPECIAL)] = -torch.inf
         probabilities, ids = torch.softmax(logits, 1).topk(min(best, logits.shape[1] - len(SPECIAL)), 1)
-    found: list[list[list[tuple[int, Prediction]]]] = [[] for _ in rows]
+    predictions: list[list[list[tuple[int, Prediction]]]] = [[] for _ in rows]
     for (row, _), shares, tokens in zip(masks.tolist(), probabilities.tolist(), ids.tolist(), strict=True):
         named = zip(tokens, tokenizer.pieces(tokens), shares, strict=True)
-        found[row].append([(token, Prediction(piece, share)) for token, piece, share in named])
-    return found
+        predictions[row].append([(token, Prediction(piece, share)) for token, piece, share in named])
+    return predictions
 
 
 def _fill_row(tokenizer: Tokenizer, row: Sequence[int], predictions: Sequence[Sequence[tuple[int, Prediction]]]) -> str:

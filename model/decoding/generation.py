@@ -99,7 +99,7 @@ def generate(
     read = [read_prompt(tokenizer, prompt, form) for prompt in prompts]
     rows = [(place, sample) for place in range(len(read)) for sample in range(config.samples)]
     rows.sort(key=lambda row: len(read[row[0]].ids))
-    found: list[list[Generated | None]] = [[None] * config.samples for _ in read]
+    generated: list[list[Generated | None]] = [[None] * config.samples for _ in read]
     for start in range(0, len(rows), ROWS):
         group = rows[start : start + ROWS]
         drawn: list[list[Token]] = [[] for _ in group]
@@ -107,8 +107,8 @@ def generate(
             for token in tokens:
                 drawn[token.row].append(token)
         for (place, sample), tokens in zip(group, drawn, strict=True):
-            found[place][sample] = make_continuation(tokenizer, read[place], tokens, config.lines)
-    return [[text for text in texts if text is not None] for texts in found]
+            generated[place][sample] = make_continuation(tokenizer, read[place], tokens, config.lines)
+    return [[text for text in texts if text is not None] for texts in generated]
 
 
 def read_prompt(tokenizer: Tokenizer, text: str, form: str = "NFC") -> Prompt:
@@ -146,7 +146,7 @@ def decode_continuation(tokenizer: Tokenizer, prompt: Prompt, ids: Sequence[int]
             rows[-1].append(token)
     head, whole, *others = tokenizer.decode([prompt.line, [*prompt.line, *rows[0]], *rows[1:]])
     pairs = enumerate(zip(head, whole, strict=False))
-    begin = whole[next((place for place, (one, other) in pairs if one != other), min(len(head), len(whole))) :]
+    begin = whole[next((place for place, (left, other) in pairs if left != other), min(len(head), len(whole))) :]
     return "\n".join([begin.removeprefix(" ") if prompt.spaced else begin, *others])
 
 
@@ -227,15 +227,15 @@ class Run:
         allowed = logits.index_fill(1, torch.tensor(NEVER, device=self.device), -torch.inf)
         writing = [self.fed >= len(self.prompts[row]) for row in self.rows]
         if self.config.temperature == 0.0:
-            found = allowed.argmax(1)
+            picks = allowed.argmax(1)
         else:
             uniform = [
                 self.draws[row].random() if writes else 0.0 for row, writes in zip(self.rows, writing, strict=True)
             ]
             ranked = candidates(allowed, self.config.temperature, self.config.top_k, self.config.top_p)
-            found = draw(*ranked, torch.tensor(uniform, dtype=torch.float64, device=self.device))
-        log_probabilities = torch.log_softmax(logits, 1).gather(1, found[:, None])[:, 0].tolist()
-        drawn = found.tolist()
+            picks = draw(*ranked, torch.tensor(uniform, dtype=torch.float64, device=self.device))
+        log_probabilities = torch.log_softmax(logits, 1).gather(1, picks[:, None])[:, 0].tolist()
+        drawn = picks.tolist()
         chosen = [
             drawn[place] if writing[place] else self.prompts[row][self.fed] for place, row in enumerate(self.rows)
         ]

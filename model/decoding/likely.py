@@ -36,7 +36,7 @@ def likely_path(
         raise UserError(f"guess.steps={steps}: the network has {most} positions; choose fewer steps")
     read = read_prompt(tokenizer, prompt, form)
     ids = list(read.ids) if most is None else list(read.ids)[-(most - steps) :]
-    found: list[Step] = []
+    path: list[Step] = []
     taken: list[int] = []
     with evaluating(network) as device, torch.inference_mode():
         logits, state = network.read(torch.tensor([ids], device=device), network.start(1, device))
@@ -48,12 +48,12 @@ def likely_path(
             values, tokens = allowed.topk(min(best, len(allowed) - len(NEVER)))
             pieces = tokenizer.pieces(tokens.tolist())
             text = prompt + decode_continuation(tokenizer, read, taken)
-            found.append(Step(text, list(map(Prediction, pieces, values.tolist()))))
+            path.append(Step(text, list(map(Prediction, pieces, values.tolist()))))
             taken.append(int(tokens[0]))
             if taken[-1] == EOS or number == steps - 1:
                 break
             logits, state = network.step(tokens[:1], state)
-    return found
+    return path
 
 
 def has_mask(text: str) -> bool:
@@ -69,7 +69,7 @@ def fill_steps(
     Raises UserError: the text is longer than the network's positions.
     """
     masked = text.replace(MASK, MASK_WORD)
-    (found,) = fill_masks(network, tokenizer, [masked], best, form)
+    (filled,) = fill_masks(network, tokenizer, [masked], best, form)
     parts = masked.split(MASK_WORD)
     titles = [MASK.join(parts[:number]) + f"[{number}]" + MASK.join(parts[number:]) for number in range(1, len(parts))]
-    return list(map(Step, titles, found.predictions)), found.text
+    return list(map(Step, titles, filled.predictions)), filled.text

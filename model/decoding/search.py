@@ -91,8 +91,8 @@ def decode(
         for rows in length_batches(lengths, config.sentence_tokens, config.sentences):
             limits = [config.longest(lengths[row], network.max_target_positions) for row in rows]
             source = pad([cut[row] for row in rows]).to(device)
-            found = search(network, source, limits, config, every, guard)
-            for row, hypotheses in zip(rows, found, strict=True):
+            results = search(network, source, limits, config, every, guard)
+            for row, hypotheses in zip(rows, results, strict=True):
                 if not hypotheses or not math.isfinite(hypotheses[0].log_probability):
                     raise FloatingPointError(f"sentence {row + 1}: the network's output is not a number")
                 answers[row] = hypotheses
@@ -153,16 +153,16 @@ def continuations(
         (firsts,) = search(network, row, [len(begin) + 1], config, guard=Beginning([begin]))
         begins = [[*first.ids, EOS][: len(begin) + 1] for first in firsts]
         rows, greedy = row.expand(len(firsts), -1), replace(config, beam=1, nbest=1)
-        found = search(network, rows, [limit] * len(firsts), greedy, guard=Beginning(begins))
+        searched = search(network, rows, [limit] * len(firsts), greedy, guard=Beginning(begins))
     each = [
         hypothesis(
             [*rest.ids, EOS][: rest.length],
-            one.log_probability + rest.log_probability / max(1, rest.length - len(begin) - 1) ** config.alpha,
+            first.log_probability + rest.log_probability / max(1, rest.length - len(begin) - 1) ** config.alpha,
             0.0,
         )
-        for one, (rest,) in zip(firsts, found, strict=True)
+        for first, (rest,) in zip(firsts, searched, strict=True)
     ]
-    return sorted(each, key=lambda one: -one.score)
+    return sorted(each, key=lambda hypothesis: -hypothesis.score)
 
 
 def pad(sources: Sequence[np.ndarray]) -> Tensor:

@@ -47,7 +47,7 @@ class WordLoops:
                 return False
             last = [*ids[len(ids) + 1 - count :], token]
             unit = last[:length]
-            sizes = [self._letters(one) for one in unit]
+            sizes = [self._letters(word) for word in unit]
             if last == unit * (self.most + 1) and all(sizes) and sum(sizes) >= LETTERS:
                 return True
         return False

@@ -116,8 +116,8 @@ def read_m2m(folder: Folder, options: ImportOptions) -> Imported:
     tokenizer, notes = reordered(read_pieces(folder, PIECES), names, order, added, before_added(folder))
     tokens = {piece: number for piece, number in ids.items() if piece.startswith("__") or is_language_and_script(piece)}
     prefixes = [
-        [order.ours(language_token(tokens, language, wanted, f"imports.{side}_token"))]
-        for side, language, wanted in (
+        [order.ours(language_token(tokens, language, token, f"imports.{side}_token"))]
+        for side, language, token in (
             ("source", options.source_language, options.source_token),
             ("target", options.target_language, options.target_token),
         )
@@ -172,11 +172,11 @@ def shape(
 
 def same_on_both(folder: Folder, *keys: str) -> int:
     """Returns the one value of settings that our network has once for both sides."""
-    found = {key: int(folder.setting(key, int)) for key in keys}
-    if len(set(found.values())) > 1:
-        told = ", ".join(f"{key}={value}" for key, value in found.items())
-        raise UserError(f"{folder.path / CONFIG}: {told}: this network has one number for both")
-    return found[keys[0]]
+    sizes = {key: int(folder.setting(key, int)) for key in keys}
+    if len(set(sizes.values())) > 1:
+        listing = ", ".join(f"{key}={value}" for key, value in sizes.items())
+        raise UserError(f"{folder.path / CONFIG}: {listing}: this network has one number for both")
+    return sizes[keys[0]]
 
 
 def fill_stacks(
@@ -262,8 +262,8 @@ def m2m_positions(length: int, width: int) -> Tensor:
     half = width // 2
     rate = torch.exp(torch.arange(half).float() * -(math.log(10000) / (half - 1)))
     angles = torch.arange(OFFSET, length + OFFSET).float()[:, None] * rate
-    found = torch.cat([angles.sin(), angles.cos()], 1)
-    return torch.nn.functional.pad(found, (0, width % 2))
+    table = torch.cat([angles.sin(), angles.cos()], 1)
+    return torch.nn.functional.pad(table, (0, width % 2))
 
 
 def named(folder: Folder, file: str) -> dict[int, str]:
@@ -298,7 +298,7 @@ def m2m_names(folder: Folder) -> dict[int, str]:
 
 def nllb_names(folder: Folder) -> dict[int, str]:
     """Returns id -> piece of NLLB: four tokens of fairseq, the model's pieces after its first three, the languages."""
-    pieces = [one.piece for one in read_pieces(folder, PIECES).pieces]
+    pieces = [piece.piece for piece in read_pieces(folder, PIECES).pieces]
     if not (folder.path / PIECES).is_file():  # tokenizer.json has the network's ids
         return dict(enumerate(pieces))
     names = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>"}
@@ -316,5 +316,5 @@ def listed_tokens(folder: Folder) -> list[str]:
         for key in ("additional_special_tokens", "extra_special_tokens"):
             listed = content.get(key)
             if isinstance(listed, list) and listed:
-                return [str(one["content"] if isinstance(one, dict) else one) for one in listed]
+                return [str(entry["content"] if isinstance(entry, dict) else entry) for entry in listed]
     raise UserError(f"{folder.path}: neither special_tokens_map.json nor tokenizer_config.json lists the languages")

@@ -66,12 +66,12 @@ class Folder:
     def json(self, name: str) -> dict[str, Any]:
         """Returns the object in the file `name`. Raises UserError: no such file, or it holds no JSON object."""
         try:
-            found = json.loads(self.file(name).read_bytes())
+            content = json.loads(self.file(name).read_bytes())
         except ValueError as problem:
             raise UserError(f"{self.path / name}: not JSON ({problem})") from None
-        if not isinstance(found, dict):
-            raise UserError(f"{self.path / name}: must be a JSON object, not {type(found).__name__}")
-        return found
+        if not isinstance(content, dict):
+            raise UserError(f"{self.path / name}: must be a JSON object, not {type(content).__name__}")
+        return content
 
     def optional(self, name: str) -> dict[str, Any]:
         """Returns the object in the file `name`; empty if there is no such file. Raises as `json`."""
@@ -81,7 +81,7 @@ class Folder:
         """Returns the path of the file `name`. Raises UserError: there is none; lists those that there are."""
         path = self.path / name
         if not path.is_file():
-            there = ", ".join(sorted(one.name for one in self.path.iterdir() if one.is_file())) or "none"
+            there = ", ".join(sorted(path.name for path in self.path.iterdir() if path.is_file())) or "none"
             raise UserError(f"{self.path}: {name} is missing. Files: {there}")
         return path
 
@@ -104,7 +104,9 @@ class Folder:
         """
         if (self.path / INDEX).is_file():
             names = self.json(INDEX).get("weight_map")
-            if not isinstance(names, dict) or not all(Path(str(one)).name == one for one in names.values()):
+            if not isinstance(names, dict) or not all(
+                Path(str(weight_file)).name == weight_file for weight_file in names.values()
+            ):
                 raise UserError(f"{self.path / INDEX}: weight_map must name files of this folder")
             return [self.file(name) for name in sorted(set(names.values()))]
         if not (self.path / WEIGHTS).is_file():
@@ -117,13 +119,13 @@ class Folder:
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
-        found: dict[str, Tensor] = {}
+        weights: dict[str, Tensor] = {}
         for path in self.weight_files():
             try:
-                found |= load_file(path)
+                weights |= load_file(path)
             except SafetensorError as problem:
                 raise UserError(f"{path}: not readable as safetensors ({problem})") from None
-        return Tensors(found, str(self.path))
+        return Tensors(weights, str(self.path))
 
     def hashes(self) -> dict[str, str]:
         """Returns file -> sha256 of the configuration, the weights and the tokenizer's files."""
@@ -135,8 +137,8 @@ class Folder:
         path = self.path / "README.md"
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
         front = re.match(r"---\n(.*?)\n---", text, re.DOTALL)
-        found = re.search(rf"^{key}:\s*(\S.*?)\s*$", front.group(1), re.MULTILINE) if front else None
-        return found.group(1) if found else None
+        match = re.search(rf"^{key}:\s*(\S.*?)\s*$", front.group(1), re.MULTILINE) if front else None
+        return match.group(1) if match else None
 
 
 def refusal(path: str) -> str:
@@ -167,10 +169,10 @@ class Tensors:
         tensor = self.left.pop(name)
         if tuple(tensor.shape) != shape:
             raise UserError(f"{self.where}: tensor {name!r} has shape {tuple(tensor.shape)}, {CONFIG} asks for {shape}")
-        found = tensor.to(torch.float32)
-        if not bool(found.isfinite().all()):
+        weights = tensor.to(torch.float32)
+        if not bool(weights.isfinite().all()):
             raise UserError(f"{self.where}: tensor {name!r} holds nan or infinity")
-        return found
+        return weights
 
     def tables(self, prefix: str, sizes: tuple[int, int], width: int, *, shared: bool, tied: bool) -> "Tables":
         """Takes the tables of both sides and of the output layer, of which the file has one or all under their names.
@@ -184,8 +186,8 @@ class Tensors:
             for name, size in zip((*names, common, output), (*sizes, sizes[0], sizes[1]), strict=True)
             if name in self
         }
-        one = next((held[name] for name in (common, *names) if name in held), None) if shared else None
-        source, target = (held.get(name, one) for name in names)
+        shared_table = next((held[name] for name in (common, *names) if name in held), None) if shared else None
+        source, target = (held.get(name, shared_table) for name in names)
         last = held.get(output, target if tied else None)
         for name, table in zip((*names, output), (source, target, last), strict=True):
             if table is None:

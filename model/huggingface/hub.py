@@ -39,13 +39,13 @@ def fetch(address: str, cache: Path) -> Fetched:
 
     endpoint = os.environ.get("HF_ENDPOINT")
     try:
-        found = HfApi(endpoint=endpoint).model_info(match["name"], revision=match["revision"])
-        files = sorted(sibling.rfilename for sibling in found.siblings or ())
+        info = HfApi(endpoint=endpoint).model_info(match["name"], revision=match["revision"])
+        files = sorted(sibling.rfilename for sibling in info.siblings or ())
         if not any(file.endswith(".safetensors") for file in files):
             for pickle in filter(PICKLES.fullmatch, files):
                 raise UserError(refusal(f"{address}: {pickle}"))
         folder = snapshot_download(
-            match["name"], revision=found.sha, cache_dir=cache, allow_patterns=PATTERNS, endpoint=endpoint
+            match["name"], revision=info.sha, cache_dir=cache, allow_patterns=PATTERNS, endpoint=endpoint
         )
     except GatedRepoError:
         raise UserError(f"{address}: this model asks for an agreement; accept it there and set HF_TOKEN") from None
@@ -55,4 +55,4 @@ def fetch(address: str, cache: Path) -> Fetched:
         raise UserError(f"{address}: no such model, or it is private (HF_TOKEN)") from None
     except (HfHubHTTPError, HTTPError, OSError) as problem:
         raise ServiceError(f"{address}: the hub does not answer ({type(problem).__name__})") from None
-    return Fetched(Path(folder), str(found.sha))
+    return Fetched(Path(folder), str(info.sha))

@@ -43,8 +43,8 @@ def from_json(folder: Folder) -> Any:
         str(step.get("type")) for step in steps(content.get("normalizer")) if step["type"] not in KNOWN_NORMALISERS
     ]
     if model.get("type") not in ("Unigram", "BPE") or not spaces or others:
-        found = ", ".join(others) or f"{model.get('type')} and {'blanks as ▁' if spaces else 'no ▁ for blanks'}"
-        raise UserError(f"{where}: not made from a SentencePiece model of BPE or unigram ({found})")
+        described = ", ".join(others) or f"{model.get('type')} and {'blanks as ▁' if spaces else 'no ▁ for blanks'}"
+        raise UserError(f"{where}: not made from a SentencePiece model of BPE or unigram ({described})")
     kind, unigram = pb2.ModelProto.SentencePiece, model["type"] == "Unigram"
     if unigram:
         scores = [(str(piece), float(score)) for piece, score in model["vocab"]]
@@ -92,7 +92,7 @@ def before_added(folder: Folder) -> str:
 def added_tokens(folder: Folder) -> dict[int, str]:
     """Returns id -> token of those that stand beside the model's pieces: languages, and what a fine-tuning added."""
     rows = folder.optional(TOKENIZER).get("added_tokens") or []
-    found = {int(row["id"]): str(row["content"]) for row in rows if {"id", "content"} <= row.keys()}
+    tokens = {int(row["id"]): str(row["content"]) for row in rows if {"id", "content"} <= row.keys()}
     config = folder.optional("tokenizer_config.json").get("added_tokens_decoder") or {}
-    found |= {int(number): str(row["content"]) for number, row in config.items()}
-    return found | {int(number): str(token) for token, number in folder.optional(ADDED).items()}
+    tokens |= {int(number): str(row["content"]) for number, row in config.items()}
+    return tokens | {int(number): str(token) for token, number in folder.optional(ADDED).items()}

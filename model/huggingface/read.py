@@ -74,6 +74,8 @@ def save_imported(directory: Path, imported: Imported, folder: Folder, pair: str
 def decoding(folder: Folder) -> DecodeConfig:
     """Returns the decoding defaults that the folder names, in our settings."""
     named = {**folder.config, **folder.optional("generation_config.json")}
-    wanted = {"beam": named.get("num_beams"), "length_penalty": named.get("length_penalty")}
-    found = build(DecodeConfig, {key: value for key, value in wanted.items() if value is not None}, "generation_config")
-    return replace(found, length_penalty=1.0) if found.length_penalty == "auto" else found
+    values = {"beam": named.get("num_beams"), "length_penalty": named.get("length_penalty")}
+    settings = build(
+        DecodeConfig, {key: value for key, value in values.items() if value is not None}, "generation_config"
+    )
+    return replace(settings, length_penalty=1.0) if settings.length_penalty == "auto" else settings

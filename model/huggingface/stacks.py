@@ -135,7 +135,7 @@ GPT2 = Row(
     "transformer.",
     {
         "width": ("n_embd", None), "heads": ("n_head", None), "layers": ("n_layer", None),
-        "feed_forward": ("n_inner", lambda found: 4 * found["width"]), "max_positions": ("n_positions", None),
+        "feed_forward": ("n_inner", lambda sizes: 4 * sizes["width"]), "max_positions": ("n_positions", None),
         "norm_epsilon": ("layer_norm_epsilon", 1e-5), "activation": ("activation_function", "gelu_new"),
         "dropout": ("resid_pdrop", 0.1), "attention_dropout": ("attn_pdrop", 0.1),
     },
@@ -159,7 +159,7 @@ LLAMA = Row(
     DecoderOnlyConfig,
     "model.",
     {
-        **SIZES, "kv_heads": ("num_key_value_heads", lambda found: found["heads"]),
+        **SIZES, "kv_heads": ("num_key_value_heads", lambda sizes: sizes["heads"]),
         "norm_epsilon": ("rms_norm_eps", 1e-6), "attention_dropout": ("attention_dropout", 0.0),
     },
     {**FIXED, "norm": "pre", "norm_kind": "rms", "positions": "rotary", "activation": "swiglu", "dropout": 0.0},
@@ -228,31 +228,31 @@ def shape(folder: Folder, row: Row) -> Any:
         if folder.config.get(theirs, values[0]) not in values:
             choices = " or ".join(map(repr, values))
             raise UserError(f"{folder.path / CONFIG}: {theirs}={folder.config[theirs]!r}: ours has {choices}")
-    found: Found = {"name": str(folder.config["model_type"]), **row.fixed}
+    sizes: Found = {"name": str(folder.config["model_type"]), **row.fixed}
     kinds = {"activation": str, "dropout": float, "attention_dropout": float, "norm_epsilon": float}
     for ours, (theirs, default) in row.settings.items():
-        value = folder.setting(theirs, kinds.get(ours, int), default(found) if callable(default) else default)
-        found[ours] = float(value) if kinds.get(ours) is float else value
+        value = folder.setting(theirs, kinds.get(ours, int), default(sizes) if callable(default) else default)
+        sizes[ours] = float(value) if kinds.get(ours) is float else value
     if "activation" in row.settings:
-        if found["activation"] not in ACTIVATIONS:
+        if sizes["activation"] not in ACTIVATIONS:
             theirs = row.settings["activation"][0]
             choices = ", ".join(ACTIVATIONS)
             raise UserError(
-                f"{folder.path / CONFIG}: {theirs}={found['activation']!r} is not known. Choices: {choices}"
+                f"{folder.path / CONFIG}: {theirs}={sizes['activation']!r} is not known. Choices: {choices}"
             )
-        found["activation"] = ACTIVATIONS[found["activation"]]
+        sizes["activation"] = ACTIVATIONS[sizes["activation"]]
     if row.halves:
-        found |= rotary(folder, found)
-    found["max_positions"] -= row.first_position
-    return row.config(**found)
+        sizes |= rotary(folder, sizes)
+    sizes["max_positions"] -= row.first_position
+    return row.config(**sizes)
 
 
-def rotary(folder: Folder, found: Found) -> Found:
+def rotary(folder: Folder, sizes: Found) -> Found:
     """Returns the settings of rotary positions and of shared heads.
 
     Raises UserError: heads of another width, or angles that are scaled.
     """
-    heads, width, where = found["heads"], found["width"], folder.path / CONFIG
+    heads, width, where = sizes["heads"], sizes["width"], folder.path / CONFIG
     head = folder.setting("head_dim", int, width // heads)
     if head * heads != width:
         raise UserError(f"{where}: head_dim={head}: {heads} heads of it are not hidden_size={width}, as ours are")
@@ -263,8 +263,8 @@ def rotary(folder: Folder, found: Found) -> Found:
     window = folder.config.get("sliding_window") if folder.config.get("use_sliding_window", True) else None
     return {
         "rotary_base": float(angles.get("rope_theta") or folder.setting("rope_theta", float, 10000.0)),
-        "kv_heads": 0 if found["kv_heads"] == heads else found["kv_heads"],
-        "max_positions": min(found["max_positions"], window or found["max_positions"]),
+        "kv_heads": 0 if sizes["kv_heads"] == heads else sizes["kv_heads"],
+        "max_positions": min(sizes["max_positions"], window or sizes["max_positions"]),
     }
 
 
@@ -319,34 +319,34 @@ def read_tensor(
             types = tensors.take(row.types, len(tensors.left[row.types]), ours.shape[1])
             table = table + types[:1]
         return table[row.first_position :]
-    found = []
+    weights = []
     for part in parts:
         size = (part.rows, *ours.shape[1:])
         if part.name not in tensors and row.without_biases and name.endswith(".bias"):
-            found.append(torch.zeros(size))
+            weights.append(torch.zeros(size))
             continue
         tensor = tensors.take(part.name, *(size[::-1] if part.transposed else size))
         tensor = tensor.t() if part.transposed else tensor
-        found.append(neighbours(tensor, part.heads) if part.heads else tensor)
-    return torch.cat(found)
+        weights.append(neighbours(tensor, part.heads) if part.heads else tensor)
+    return torch.cat(weights)
 
 
 def written_tensors(row: Row, network: Network) -> dict[str, Tensor]:
     """Returns our network's tensors by their names; tables have the scale that a stack there reads."""
-    found = {}
+    weights = {}
     for name, tensor in network.state_dict().items():
         if name == OUTPUT:
-            found[row.output] = tensor
+            weights[row.output] = tensor
             continue
         parts = parts_of(row, network, name)  # none for the bias of absent tokens
         if not parts:
             continue
         for part, own in zip(parts, torch.split(tensor, [part.rows for part in parts]), strict=True):
             turned = halves(own, part.heads) if part.heads else own.t() if part.transposed else own
-            found[f"{'' if name.startswith(OF_HEAD) else row.base}{part.name}"] = turned
+            weights[f"{'' if name.startswith(OF_HEAD) else row.base}{part.name}"] = turned
             if name == TABLE and network.config.scale_table:
-                found[f"{row.base}{part.name}"] = own * network.config.width**0.5
-    return found
+                weights[f"{row.base}{part.name}"] = own * network.config.width**0.5
+    return weights
 
 
 def halves(rows: Tensor, heads: int) -> Tensor:

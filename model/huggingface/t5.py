@@ -33,7 +33,7 @@ def read_t5(folder: Folder, options: ImportOptions) -> Imported:
     """Reads a T5ForConditionalGeneration or MT5ForConditionalGeneration."""
     size = folder.setting("vocab_size", int)
     model = read_pieces(folder, "spiece.model")
-    names = {number: one.piece for number, one in enumerate(model.pieces)}
+    names = {number: piece.piece for number, piece in enumerate(model.pieces)}
     pad = folder.setting("pad_token_id", int, 0)
     order = our_order(
         size,
@@ -63,7 +63,7 @@ def read_t5(folder: Folder, options: ImportOptions) -> Imported:
         **stack(tensors, config, folder, "decoder"),
     }
     tensors.finish()
-    zeros = {name: torch.zeros_like(one) for name, one in network.state_dict().items() if name.endswith(".bias")}
+    zeros = {name: torch.zeros_like(weight) for name, weight in network.state_dict().items() if name.endswith(".bias")}
     network.load_state_dict({**zeros, **state})
     return Imported(network, TokenizerPair(tokenizer, tokenizer), notes)
 
@@ -116,7 +116,7 @@ def stack(tensors: Tensors, config: TransformerConfig, folder: Folder, side: str
         """Heads of zeros below theirs."""
         return pad_end(tensors.take(f"{name}.weight", narrow, wide), (0, 0, 0, wide - narrow))
 
-    found: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     blocks = config.encoder_layers if side == "encoder" else config.decoder_layers
     for block in range(blocks):
         ours, layer = f"{side}.{block}", f"{side}.block.{block}.layer"
@@ -126,28 +126,28 @@ def stack(tensors: Tensors, config: TransformerConfig, folder: Folder, side: str
             queries = product(f"{where}.q") * math.sqrt(head)
             keys, values = product(f"{where}.k"), product(f"{where}.v")
             if attention == "self":
-                found[f"{ours}.self_attention.qkv.weight"] = torch.cat([queries, keys, values])
+                weights[f"{ours}.self_attention.qkv.weight"] = torch.cat([queries, keys, values])
             else:
-                found[f"{ours}.cross_attention.q.weight"] = queries
-                found[f"{ours}.cross_attention.kv.weight"] = torch.cat([keys, values])
+                weights[f"{ours}.cross_attention.q.weight"] = queries
+                weights[f"{ours}.cross_attention.kv.weight"] = torch.cat([keys, values])
             out = pad_end(tensors.take(f"{where}.o.weight", wide, narrow), (0, wide - narrow))
-            found[f"{ours}.{attention}_attention.out.weight"] = out
-            found[f"{ours}.{attention}_sublayer.norm.weight"] = tensors.take(
+            weights[f"{ours}.{attention}_attention.out.weight"] = out
+            weights[f"{ours}.{attention}_sublayer.norm.weight"] = tensors.take(
                 f"{layer}.{number}.layer_norm.weight", wide
             )
         last = f"{layer}.{len(attentions)}"
         parts = ("wi_0", "wi_1") if config.activation in GATED else ("wi",)
         rows = [tensors.take(f"{last}.DenseReluDense.{part}.weight", inner, wide) for part in parts]
-        found[f"{ours}.feed_forward.inner.weight"] = torch.cat(rows)
-        found[f"{ours}.feed_forward.outer.weight"] = tensors.take(f"{last}.DenseReluDense.wo.weight", wide, inner)
-        found[f"{ours}.feed_forward_sublayer.norm.weight"] = tensors.take(f"{last}.layer_norm.weight", wide)
+        weights[f"{ours}.feed_forward.inner.weight"] = torch.cat(rows)
+        weights[f"{ours}.feed_forward.outer.weight"] = tensors.take(f"{last}.DenseReluDense.wo.weight", wide, inner)
+        weights[f"{ours}.feed_forward_sublayer.norm.weight"] = tensors.take(f"{last}.layer_norm.weight", wide)
     near = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
     table = tensors.take(near, config.relative_buckets, theirs)
-    found[f"{side}_relative.table"] = pad_end(table, (0, config.heads - theirs))
-    found[f"{side}_norm.weight"] = tensors.take(f"{side}.final_layer_norm.weight", wide)
-    return found
+    weights[f"{side}_relative.table"] = pad_end(table, (0, config.heads - theirs))
+    weights[f"{side}_norm.weight"] = tensors.take(f"{side}.final_layer_norm.weight", wide)
+    return weights
 
 
 def prefix_ids(tokenizer: SubwordTokenizer, words: str) -> list[int]:
     """Returns the ids of the words before every source; pieces never cross the space after them."""
-    return [int(one) for one in tokenizer.encode([normalise(words)])[0]] if words else []
+    return [int(number) for number in tokenizer.encode([normalise(words)])[0]] if words else []

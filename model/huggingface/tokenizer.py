@@ -65,15 +65,15 @@ def special_ids(folder: Folder, names: Mapping[int, str]) -> dict[str, int]:
     """Returns role -> id of pad, unk, bos, eos and mask; NONE where there is none, or one that has a role already."""
     ids = {token: number for number, token in names.items()}
     settings = {**folder.optional(MAPPED), **folder.optional(SETTINGS)}
-    found: dict[str, int] = {}
+    id_of: dict[str, int] = {}
     for role, (keys, usual) in ROLES.items():
         said = [settings[key] for key in keys if settings.get(key)]
         tokens = [str(token["content"] if isinstance(token, dict) else token) for token in said] or list(usual)
         number = next((ids[token] for token in tokens if token in ids), NONE)
-        found[role] = NONE if number in found.values() else number
-    if found["eos"] == NONE:
+        id_of[role] = NONE if number in id_of.values() else number
+    if id_of["eos"] == NONE:
         raise UserError(f"{folder.path}: the vocabulary has no end of text; {SETTINGS} names it as eos_token")
-    return found
+    return id_of
 
 
 def our_tokenizer(

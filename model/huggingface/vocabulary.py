@@ -53,9 +53,9 @@ class Order:
     def bias(self, theirs: Tensor | None = None) -> Tensor:
         """Returns the output's bias (V,) from theirs (V',) or none: a token counts once, and none that they lack."""
         places = torch.tensor(self.theirs)
-        found = torch.zeros(len(self)) if theirs is None else theirs[places.clamp_min(0)].clone()
-        found[self.absent] = ABSENT
-        return found
+        values = torch.zeros(len(self)) if theirs is None else theirs[places.clamp_min(0)].clone()
+        values[self.absent] = ABSENT
+        return values
 
 
 def our_order(size: int, *, eos: int, pad: int = NONE, unk: int = NONE, start: int = NONE, mask: int = NONE) -> Order:
@@ -64,10 +64,10 @@ def our_order(size: int, *, eos: int, pad: int = NONE, unk: int = NONE, start: i
     NONE: there is no such token.
     """
     named = {"pad": pad, "unk": unk, "eos": eos, "decoder_start": start, "mask": mask}
-    for name, found in named.items():
-        if found != NONE and not 0 <= found < size:
-            raise UserError(f"config.json: {name}_token_id={found}: outside of the vocabulary of {size} tokens")
-    several = [found for found in (pad, unk, eos) if found != NONE]
+    for name, place in named.items():
+        if place != NONE and not 0 <= place < size:
+            raise UserError(f"config.json: {name}_token_id={place}: outside of the vocabulary of {size} tokens")
+    several = [place for place in (pad, unk, eos) if place != NONE]
     if len(set(several)) < len(several):
         raise UserError(f"config.json: pad ({pad}), unk ({unk}) and eos ({eos}) must be three tokens")
     special = {PAD: pad, UNK: unk, BOS: start, EOS: eos, MASK: mask, SEP: NONE}
@@ -92,7 +92,7 @@ def reordered(
     kinds = {pb2.TrainerSpec.UNIGRAM: UnigramTokenizer, pb2.TrainerSpec.BPE: BpeTokenizer}
     kind = pb2.ModelProto.SentencePiece
     used = (kind.NORMAL, kind.USER_DEFINED, kind.BYTE)
-    known = {one.piece: one for one in model.pieces if one.type in used}
+    known_pieces = {piece.piece: piece for piece in model.pieces if piece.type in used}
     pieces = [
         kind(piece=piece, score=0.0, type=kind.UNKNOWN if number == UNK else kind.CONTROL)
         for number, piece in enumerate(SPECIAL_PIECES)
@@ -100,9 +100,9 @@ def reordered(
     new = {
         number: before + text
         for number, text in added.items()
-        if text not in known and not (is_language(text) or ROLES.fullmatch(text))
+        if text not in known_pieces and not (is_language(text) or ROLES.fullmatch(text))
     }
-    rarest = min((one.score for one in known.values()), default=0.0) - UNKNOWN_PENALTY
+    rarest = min((piece.score for piece in known_pieces.values()), default=0.0) - UNKNOWN_PENALTY
     taken = {*SPECIAL_PIECES, *new.values()}
     for theirs in order.theirs[len(SPECIAL_PIECES) :]:
         if theirs in new:
@@ -111,15 +111,15 @@ def reordered(
         name = names.get(theirs, "")
         if name in taken or not name:
             name = f"<{name.strip('<>') or 'unused'}:{theirs}>"
-        found = known.get(name)
-        if found is not None:
-            pieces.append(kind(piece=name, score=found.score, type=found.type))
+        own_piece = known_pieces.get(name)
+        if own_piece is not None:
+            pieces.append(kind(piece=name, score=own_piece.score, type=own_piece.type))
         elif len(name) == 1:  # their tokenizer looks up an unknown character among the other side's pieces
             pieces.append(kind(piece=name, score=rarest, type=kind.NORMAL))
         else:
             pieces.append(kind(piece=name, score=0.0, type=kind.CONTROL if is_control(name) else kind.UNUSED))
         taken.add(name)
-    lacking = sum(1 for name in known if name not in taken)
+    lacking = sum(1 for name in known_pieces if name not in taken)
     del model.pieces[:]
     model.pieces.extend(pieces)
     spec = model.trainer_spec
@@ -144,14 +144,14 @@ def is_language_and_script(name: str) -> bool:
     return len(name) == 8 and name[3] == "_" and name[:3].islower() and name[4:].istitle() and name.isascii()
 
 
-def language_token(tokens: Mapping[str, int], language: str, wanted: str | None, key: str) -> int:
-    """Returns the id of a language's token among `tokens`: as `wanted`, else found by the language's code."""
+def language_token(tokens: Mapping[str, int], language: str, language_name: str | None, key: str) -> int:
+    """Returns the id of a language's token among `tokens`: as `language_name`, else found by the language's code."""
     from langcodes import Language
 
-    if wanted is not None:
-        if wanted not in tokens:
-            raise UserError(f"{key}={wanted}: not a token of this model. Choices: {some(sorted(tokens))}")
-        return tokens[wanted]
+    if language_name is not None:
+        if language_name not in tokens:
+            raise UserError(f"{key}={language_name}: not a token of this model. Choices: {some(sorted(tokens))}")
+        return tokens[language_name]
     long = Language.get(language).to_alpha3()
     codes = {language, language.split("-")[0], long}
     forms = {form for code in codes for form in (f"__{code}__", f">>{code}<<", code)}

@@ -61,12 +61,12 @@ def save(folder: Path, files: Mapping[str, Any], weights: Mapping[str, Tensor]) 
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
 
 
-def check(found: Any, needed: Needed, name: str) -> None:
+def check(settings: Any, needed: Needed, name: str) -> None:
     """Refuses a network that the class `name` does not compute. Raises UserError: names the settings."""
     wrong = [
-        f"model.{key}={getattr(found, key)} ({name} has {' or '.join(map(str, values))})"
+        f"model.{key}={getattr(settings, key)} ({name} has {' or '.join(map(str, values))})"
         for key, values in needed.items()
-        if getattr(found, key) not in values
+        if getattr(settings, key) not in values
     ]
     if wrong:
         raise UserError(f"export: no class of transformers computes this network: {'; '.join(wrong)}")
@@ -181,10 +181,10 @@ def needed(row: Row) -> Needed:
 
 def written_settings(row: Row, config: Any) -> dict[str, Any]:
     """Returns the sizes and switches of a network by their names there."""
-    found = {**vars(config), **dropouts(config), "kv_heads": config.kv_heads or config.heads}
-    found["activation"] = {ours: theirs for theirs, ours in ACTIVATIONS.items()}.get(config.activation)
-    found["norm_epsilon"] = config.norm_epsilon or (1e-6 if config.norm_kind == "rms" else 1e-5)
-    return {theirs: found[ours] for ours, (theirs, _) in row.settings.items()}
+    values = {**vars(config), **dropouts(config), "kv_heads": config.kv_heads or config.heads}
+    values["activation"] = {ours: theirs for theirs, ours in ACTIVATIONS.items()}.get(config.activation)
+    values["norm_epsilon"] = config.norm_epsilon or (1e-6 if config.norm_kind == "rms" else 1e-5)
+    return {theirs: values[ours] for ours, (theirs, _) in row.settings.items()}
 
 
 def dropouts(config: Any) -> dict[str, float]:
@@ -217,7 +217,7 @@ def card(bundle: Bundle) -> str:
     origin, facts = bundle.facts.get("imported") or {}, bundle.facts
     run = facts.get("run") or {}
     license = f"license: {origin['license']}\n" if origin.get("license") else ""
-    told = {
+    card_facts = {
         "languages": bundle.pair,
         "imported from": origin.get("source"),
         "revision": origin.get("revision"),
@@ -227,5 +227,5 @@ def card(bundle: Bundle) -> str:
         **training_texts(facts),
         "bundle": bundle.digest,
     }
-    lines = "".join(f"- {key}: `{value}`\n" for key, value in told.items() if value)
+    lines = "".join(f"- {key}: `{value}`\n" for key, value in card_facts.items() if value)
     return f"---\n{license}library_name: transformers\n---\n\n# {run.get('name') or 'A Dragoman model'}\n\n{lines}"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,9 +28,6 @@ from dragoman.model.networks.network import TranslationNetwork, evaluating
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizer import BOS, EOS, TokenizerPair
-
-if TYPE_CHECKING:
-    from dragoman.model.inference.translator import Translation  # it holds our maps
 
 BATCH_TOKENS = 2048  # of both sides with padding; maps grow with the product of the lengths
 CROSS = re.compile(r"decoder\.(\d+)\.cross")  # the names in `TranslationNetwork.attention_maps`
@@ -86,15 +83,6 @@ class Aligner:
         """Returns the bytes of the network's weights in memory."""
         return sum(parameter.numel() * parameter.element_size() for parameter in self.network.parameters())
 
-    def add_attention(self, lines: Sequence[str], translations: Sequence["Translation"]) -> list["Translation"]:
-        """Returns the translations of these lines with their attention; those without text get none."""
-        rows = [row for row, one in enumerate(translations) if one.nbest and not one.error]
-        maps = self.maps([lines[row] for row in rows], [translations[row].nbest[0].ids for row in rows])
-        answers = list(translations)
-        for row, found in zip(rows, maps, strict=True):
-            answers[row] = replace(answers[row], attention=(found,))
-        return answers
-
     def maps(self, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> list[AttentionMap]:
         """Returns one map per line and the ids of its translation, without the end of sentence."""
         texts = [normalise(line, self.form) for line in lines]
@@ -131,8 +119,8 @@ class Aligner:
             for rows in pair_batches([len(pair.source) for pair in pairs], rows_of, BATCH_TOKENS):
                 batch = force_targets([self._tagged(pairs[row]) for row in rows], most).to(device)
                 with torch.inference_mode():
-                    found = cross_maps(self.network, batch)  # (B, L, H, T, S)
-                for row, every in zip(rows, found, strict=True):
+                    maps = cross_maps(self.network, batch)  # (B, L, H, T, S)
+                for row, every in zip(rows, maps, strict=True):
                     own = every[:, :, : rows_of[row], tags : tags + len(pairs[row].source)]
                     sums = own.sum(-1, keepdims=True)  # below 1 if a network attends to more than the source
                     if not np.isfinite(sums).all():
@@ -209,7 +197,7 @@ def force_targets(pairs: Sequence[Encoded], positions: int) -> TranslationBatch:
 def cross_maps(network: TranslationNetwork, batch: TranslationBatch) -> NDArray[np.float32]:
     """Returns (B, L, H, T, S): the weights of every decoder layer over the source; L = 0 if it has no attention."""
     maps = network.attention_maps(batch)
-    layers = sorted((int(found[1]), name) for name in maps if (found := CROSS.fullmatch(name)))
+    layers = sorted((int(match[1]), name) for name in maps if (match := CROSS.fullmatch(name)))
     if not layers:
         return np.zeros((len(batch.source), 0, 0, *batch.target_in.shape[1:], *batch.source.shape[1:]), np.float32)
     return torch.stack([maps[name] for _, name in layers], 1).float().cpu().numpy()
@@ -219,14 +207,14 @@ def shape(network: TranslationNetwork) -> tuple[int, int]:
     """Returns the number of decoder layers with attention over the source, and of heads in each."""
     probe = force_targets([Encoded(np.asarray([EOS]), np.asarray([], np.int64))], network.max_target_positions)
     with evaluating(network) as device, torch.inference_mode():
-        found = cross_maps(network, probe.to(device))
-    if not found.shape[1]:
+        maps = cross_maps(network, probe.to(device))
+    if not maps.shape[1]:
         config = getattr(network, "config", None)
         raise UserError(
             f"{getattr(config, 'name', type(network).__name__)}: this network has no attention to show (it reads the "
             f"source into one vector); rnnsearch and transformer have"
         )
-    return found.shape[1], found.shape[2]
+    return maps.shape[1], maps.shape[2]
 
 
 def open_aligner(bundle: TranslationBundle, config: AlignmentConfig | None = None, device: str = "cpu") -> Aligner:

@@ -69,8 +69,8 @@ class SentenceBleu:
         expected, words = self._grams(reference)
         rows = np.zeros((len(hypotheses), WIDTH), np.int64)
         for row, text in zip(rows, hypotheses, strict=True):
-            found, length = self._grams(text)
-            for gram, count in found.items():
+            grams, length = self._grams(text)
+            for gram, count in grams.items():
                 if gram in expected:
                     row[len(gram) - 1] += min(count, expected[gram])
             row[ORDER : 2 * ORDER] = [max(0, length - n) for n in range(ORDER)]

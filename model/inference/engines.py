@@ -20,7 +20,6 @@ from dragoman.model.text.tokenizer import UNK
 if TYPE_CHECKING:
     from dragoman.model.networks.network import TranslationNetwork
 
-CALLERS = 2  # threads that search at once before one waits for another: the endpoint's lanes
 Sources: TypeAlias = Sequence[np.ndarray]
 Begin: TypeAlias = Sequence[int] | None
 Found: TypeAlias = list[list[Hypothesis]]
@@ -96,7 +95,8 @@ class CTranslate2Engine:
         self.source_prefix = [self.source_tokens[number] for number in source_prefix]
         self.target_prefix = [self.target_tokens[number] for number in target_prefix]
         self.threads = threads or (len(os.sched_getaffinity(0)) if device == "cpu" else 1)
-        workers = self.threads * CALLERS if device == "cpu" else self.threads  # they share the weights
+        # The endpoint's lane of long texts searches beside the other. Workers share the weights, and each keeps a heap.
+        workers = self.threads + 1 if device == "cpu" else self.threads
         self.translator = ctranslate2.Translator(
             os.fspath(folder), device=device, inter_threads=workers, intra_threads=1
         )
@@ -136,13 +136,15 @@ class CTranslate2Engine:
                 search = self.pool.submit(self.translator.translate_batch, tokens, max_decoding_length=most, **options)
                 running[search] = rows
             for search in wait(running, return_when=FIRST_COMPLETED).done:
-                for row, found in zip(running.pop(search), search.result(), strict=True):
+                for row, hypotheses in zip(running.pop(search), search.result(), strict=True):
                     each = [
                         self.hypothesis(tokens, score, config.alpha if begin is None else 0.0)
-                        for tokens, score in zip(found.hypotheses, found.scores or itertools.repeat(0.0), strict=False)
+                        for tokens, score in zip(
+                            hypotheses.hypotheses, hypotheses.scores or itertools.repeat(0.0), strict=False
+                        )
                     ]
                     if prefix or begin is not None:
-                        each = sorted(each, key=lambda one: -one.score)[: config.nbest]
+                        each = sorted(each, key=lambda hypothesis: -hypothesis.score)[: config.nbest]
                     answers[row] = each
         return answers
 
@@ -168,5 +170,5 @@ class CTranslate2Engine:
 
     def hypothesis(self, tokens: Sequence[str], score: float, alpha: float) -> Hypothesis:
         ids = [self.target_ids[token] for token in tokens[len(self.target_prefix) :]]
-        found = hypothesis(ids, score * max(1, len(tokens)) ** alpha, alpha)
-        return found if self.target_prefix else replace(found, score=score)
+        rescored = hypothesis(ids, score * max(1, len(tokens)) ** alpha, alpha)
+        return rescored if self.target_prefix else replace(rescored, score=score)

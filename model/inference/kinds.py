@@ -54,7 +54,7 @@ def translations(bundle: Any) -> Answers:
     def answers(texts: Sequence[str], settings: Settings) -> list[str]:
         changes: dict[str, Any] = {"nbest": 1, **settings}
         decode = replace(translator.decode, **changes)
-        return [one.text for one in translator.translate(list(texts), decode)]
+        return [translation.text for translation in translator.translate(list(texts), decode)]
 
     return answers
 
@@ -72,8 +72,8 @@ def continuations(bundle: Any) -> Answers:
     network, tokenizer, form = bundle.language_network, bundle.tokenizer, bundle.normalisation
 
     def answers(texts: Sequence[str], settings: Settings) -> list[str]:
-        found = generate(network, tokenizer, list(texts), build(GenerateConfig, settings, "params"), form)
-        return [one[0].text for one in found]
+        generated = generate(network, tokenizer, list(texts), build(GenerateConfig, settings, "params"), form)
+        return [texts_of_row[0].text for texts_of_row in generated]
 
     return answers
 
@@ -107,8 +107,8 @@ def labels(bundle: Any) -> Answers:
 
     def answers(texts: Sequence[str], _settings: Settings) -> list[str]:
         if bundle.task == "tags":
-            found = labeller.tag([Words.split(text) for text in texts])
-            return [" ".join(word.tag for word in words) for words in found]
+            tagged = labeller.tag([Words.split(text) for text in texts])
+            return [" ".join(word.tag for word in words) for words in tagged]
         if bundle.task == "numbers":
             return [f"{number:g}" for number in labeller.numbers(texts)]
         return [row[0].label for row in labeller.classify(texts)]

@@ -72,8 +72,8 @@ class Labeller:
         for number, (ids, _) in enumerate(rows):
             if most is not None and len(ids) >= most:
                 raise UserError(f"text {number + 1}: {len(ids) + 1} tokens, the model reads {most}; split it")
-        found = self._read([np.append(ids.astype(np.int64), EOS) for ids, _ in rows])
-        return [states[starts] for states, (_, starts) in zip(found, rows, strict=True)]
+        rows_read = self._read([np.append(ids.astype(np.int64), EOS) for ids, _ in rows])
+        return [states[starts] for states, (_, starts) in zip(rows_read, rows, strict=True)]
 
     def count_tokens(self, words: Sequence[str]) -> int:
         """Returns the tokens of a text of words, with the end of the text."""
@@ -90,10 +90,10 @@ class Labeller:
 
     def _read(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """Returns (P, C) of each row of ids, batched by length."""
-        found: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(rows)
+        arrays: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(rows)
         for places in length_batches([len(row) for row in rows], self.batch_tokens, len(rows)):
             with torch.inference_mode():
                 answers = probabilities(self.network, pad([rows[place] for place in places]).to(self.device)).cpu()
             for row, place in enumerate(places):
-                found[place] = answers[row].numpy()
-        return found
+                arrays[place] = answers[row].numpy()
+        return arrays

@@ -42,29 +42,29 @@ class Losses:
 
     def record(self) -> dict[str, Any]:
         """Returns plain values for JSON: the kinds that occurred, the missing words, and the messages."""
-        found: dict[str, Any] = {kind: number for kind, number in self.counts().items() if number}
+        facts: dict[str, Any] = {kind: number for kind, number in self.counts().items() if number}
         if self.missing:
-            found["missing"] = [word for word, _ in self.missing.most_common()]
-        return {**found, "warnings": list(self.messages())} if found else {}
+            facts["missing"] = [word for word, _ in self.missing.most_common()]
+        return {**facts, "warnings": list(self.messages())} if facts else {}
 
     def messages(self, advice: str = "") -> Iterator[str]:
         """Yields a sentence for each kind of loss; `advice` says how to keep lines from being cut."""
-        one = f"{self.unit}s that"
+        subject = f"{self.unit}s that"
         if self.failed:
-            yield f"{one} could not be translated and are empty: {self.failed:,}"
+            yield f"{subject} could not be translated and are empty: {self.failed:,}"
         if self.truncated:
-            yield f"{one} were cut to the model's positions and lost their end: {self.truncated:,}{advice}"
+            yield f"{subject} were cut to the model's positions and lost their end: {self.truncated:,}{advice}"
         if self.unknown:
-            shown = ", ".join(repr(word) for word, _ in self.missing.most_common(MOST_SHOWN))
+            examples = ", ".join(repr(word) for word, _ in self.missing.most_common(MOST_SHOWN))
             more = ", ..." if len(self.missing) > MOST_SHOWN else ""
             yield (
-                f"{one} have characters or words that the model's vocabulary has not got: {self.unknown:,}"
-                f"{f' ({shown}{more})' if shown else ''}; they may be missing"
+                f"{subject} have characters or words that the model's vocabulary has not got: {self.unknown:,}"
+                f"{f' ({examples}{more})' if examples else ''}; they may be missing"
             )
         if self.loops:
-            yield f"{one} have a translation that repeats itself: {self.loops:,}"
+            yield f"{subject} have a translation that repeats itself: {self.loops:,}"
         if self.loops_broken:
-            yield f"{one} went round, where the loop was broken: {self.loops_broken:,}"
+            yield f"{subject} went round, where the loop was broken: {self.loops_broken:,}"
 
     def warn(self, of: str = "", advice: str = "") -> None:
         """Logs the messages; `of` names the text."""

@@ -115,10 +115,10 @@ def tune(lists: Lists, starts: Sequence[Numbers], config: TunerConfig | None = N
     best, reached = points[0], scaled.bleu(points[0])
     ends = []
     for point in points:
-        found, value = climb(scaled, point, config.directions, rng)
+        best_weights, value = climb(scaled, point, config.directions, rng)
         ends.append(value)
         if value > reached + GAIN:
-            best, reached = found, value
+            best, reached = best_weights, value
     weights = best / scales
     total = np.abs(weights).sum()
     return Tuned(weights / total if total else weights, reached, scales, tuple(ends))
@@ -130,9 +130,11 @@ def climb(lists: Lists, point: Numbers, directions: int, rng: np.random.Generato
     for _ in range(SWEEPS):
         before = value
         for direction in [*np.eye(len(point)), *rng.standard_normal((directions, len(point)))]:
-            step, found = line_search(lists, point, direction)
+            step, candidate = line_search(lists, point, direction)
             moved = point + step * direction
-            if found > value + GAIN and lists.bleu(moved) > value + GAIN:  # the second: rounding at a narrow interval
+            if (
+                candidate > value + GAIN and lists.bleu(moved) > value + GAIN
+            ):  # the second: rounding at a narrow interval
                 point, value = moved, lists.bleu(moved)
         if value <= before + GAIN:
             break

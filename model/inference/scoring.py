@@ -139,18 +139,18 @@ def score_pairs(
     with evaluating(network) as device, torch.inference_mode():
         for rows in pair_batches([len(ids) for ids in cut_sources], lengths, batch_tokens):
             batch = collate([cut_sources[row] for row in rows], [cut_targets[row] for row in rows], rows)
-            found = token_log_probabilities(network, batch.to(device), search)
-            for row, own in split_rows(found, rows, lengths, names):
+            token_scores = token_log_probabilities(network, batch.to(device), search)
+            for row, own in split_rows(token_scores, rows, lengths, names):
                 truncated = lengths[row] < len(targets[row]) or len(cut_sources[row]) < len(sources[row])
                 answers[row] = PairScore(tuple(cut_targets[row].tolist()), own, truncated)
     return [answers[row] for row in range(len(cut_targets))]
 
 
 def split_rows(
-    found: Tensor, rows: Sequence[int], lengths: Sequence[int], names: Sequence[str]
+    values: Tensor, rows: Sequence[int], lengths: Sequence[int], names: Sequence[str]
 ) -> Iterator[tuple[int, tuple[float, ...]]]:
-    """Yields (row, its log-probabilities) of a batch's `found` (N,), whose rows have these lengths and names."""
-    for row, own in zip(rows, torch.split(found.cpu(), [lengths[row] for row in rows]), strict=True):
+    """Yields (row, its log-probabilities) of a batch's `values` (N,), whose rows have these lengths and names."""
+    for row, own in zip(rows, torch.split(values.cpu(), [lengths[row] for row in rows]), strict=True):
         if own.isnan().any():
             raise FloatingPointError(f"{names[row]}: the network's output is not a number")
         yield row, tuple(own.tolist())
@@ -178,7 +178,7 @@ def log_probabilities(
     Excludes the ids of `never` from the softmax, and the end where `first` (N,) is true. Computes the logits of a few
     hundred tokens at a time.
     """
-    found = torch.empty(len(targets), dtype=torch.float64, device=states.device)
+    values = torch.empty(len(targets), dtype=torch.float64, device=states.device)
     for start in range(0, len(targets), CHUNK_ROWS):
         rows = slice(start, start + CHUNK_ROWS)
         logits = network.logits(states[rows]).float()  # (n, V)
@@ -186,8 +186,8 @@ def log_probabilities(
             logits = logits.index_fill_(1, never, -torch.inf)
         if first is not None:
             logits[first[rows], EOS] = -torch.inf
-        found[rows] = -F.cross_entropy(logits, targets[rows], reduction="none").double()
-    return found
+        values[rows] = -F.cross_entropy(logits, targets[rows], reduction="none").double()
+    return values
 
 
 def pair_batches(sources: Sequence[int], targets: Sequence[int], budget: int) -> Iterator[list[int]]:

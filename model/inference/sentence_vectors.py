@@ -114,16 +114,16 @@ class NetworkVectors:
         """
         names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
         ids = self._encode([normalise(text, self.form) for text in texts], names)
-        found = np.zeros((len(texts), self.width), np.float32)
+        vectors = np.zeros((len(texts), self.width), np.float32)
         filled = [row for row, tokens in enumerate(ids) if len(tokens) > 1]  # 1: only the end of sentence
         budget, most = (0, 1) if self.batch_tokens is None else (self.batch_tokens, MOST_ROWS)
         for part in length_batches([len(ids[row]) for row in filled], budget, most):
             rows = [filled[place] for place in part]
-            found[rows] = self._vectors([ids[row] for row in rows]).cpu().numpy()
-        broken = np.flatnonzero(~np.isfinite(found).all(1))
+            vectors[rows] = self._vectors([ids[row] for row in rows]).cpu().numpy()
+        broken = np.flatnonzero(~np.isfinite(vectors).all(1))
         if len(broken):
             raise FloatingPointError(f"{names[broken[0]]}: the network's output is not a number")
-        return found
+        return vectors
 
     def tokens(self, texts: Sequence[str], places: Sequence[str] | None = None) -> list[TokenVectors]:
         """Returns each text's tokens with their vectors from `layer`, by default the last; reads each text alone.
@@ -133,7 +133,7 @@ class NetworkVectors:
         """
         names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
         written = [normalise(text, self.form) for text in texts]
-        found = []
+        token_vectors = []
         for text, ids, name in zip(written, self._encode(written, names), names, strict=True):
             own = ids[1:] if self.forward_only else ids[:-1]
             with torch.inference_mode():
@@ -142,8 +142,8 @@ class NetworkVectors:
             vectors = states[0, first : first + len(own)].float().cpu().numpy()
             if not np.isfinite(vectors).all():
                 raise FloatingPointError(f"{name}: the network's output is not a number")
-            found.append(TokenVectors(text, own, self.tokenizer.pieces(own), vectors))
-        return found
+            token_vectors.append(TokenVectors(text, own, self.tokenizer.pieces(own), vectors))
+        return token_vectors
 
     def _vectors(self, ids: Sequence[NDArray[np.int64]]) -> Tensor:
         """Returns (B, D)."""
@@ -207,8 +207,8 @@ class WordVectors:
         sums = self.embeddings.text_vectors(words)
         if is_sparse(sums):
             return np.asarray(sums.toarray(), np.float32)
-        known = [sum(self.embeddings.row(word) is not None for word in text) for text in words]
-        return (np.asarray(sums, np.float32) / np.maximum(1, known)[:, None]).astype(np.float32)
+        counts = [sum(self.embeddings.row(word) is not None for word in text) for text in words]
+        return (np.asarray(sums, np.float32) / np.maximum(1, counts)[:, None]).astype(np.float32)
 
 
 def load_any_bundle(directory: Path) -> AnyBundle:

@@ -85,8 +85,8 @@ def score_texts(
     with evaluating(network) as device, torch.inference_mode():
         for group in pair_batches([0] * len(rows), lengths, batch_tokens):
             batch = text_batch([rows[row] for row in group], group)
-            found = text_log_probabilities(network, batch.to(device))
-            for row, own in split_rows(found, group, lengths, names):
+            token_scores = text_log_probabilities(network, batch.to(device))
+            for row, own in split_rows(token_scores, group, lengths, names):
                 answers[row] = PairScore(tuple(rows[row].tolist()), own, len(rows[row]) < len(texts[row]))
     return [answers[row] for row in range(len(rows))]
 

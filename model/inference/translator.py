@@ -62,7 +62,7 @@ class Translation:
             nbest,
             any(part.truncated for part in parts),
             error,
-            tuple(one for part in parts for one in part.attention),
+            tuple(row for part in parts for row in part.attention),
             sum(part.unknown for part in parts),
             tuple(dict.fromkeys(word for part in parts for word in part.missing)),
             any(part.loops for part in parts),
@@ -133,8 +133,8 @@ class Translator:
         sources = self.encode(lines)
         filled = [row for row, ids in enumerate(sources) if len(ids) > 1]  # 1: only the end of sentence
         answers = [Translation("", 0.0) for _ in lines]
-        found = self.search([sources[row] for row in filled], decode, on_error, scored)
-        for row, hypotheses in zip(filled, found, strict=True):
+        searched = self.search([sources[row] for row in filled], decode, on_error, scored)
+        for row, hypotheses in zip(filled, searched, strict=True):
             if isinstance(hypotheses, str):
                 answers[row] = Translation("", 0.0, error=hypotheses)
             else:
@@ -188,34 +188,34 @@ class Translator:
         if not decode.consensus:
             return list(self.replace_loops(sources, decode, self.engine.search(sources, decode, scored)))
         wide = replace(decode, nbest=decode.candidates)
-        found = self.replace_loops(sources, wide, self.engine.search(sources, wide))
-        return [sort_by_consensus(each, decode.consensus)[: decode.nbest] for each in found]
+        hypotheses = self.replace_loops(sources, wide, self.engine.search(sources, wide))
+        return [sort_by_consensus(each, decode.consensus)[: decode.nbest] for each in hypotheses]
 
     def replace_loops(
-        self, sources: Sequence[np.ndarray], decode: DecodeConfig, found: list[list[Hypothesis]]
+        self, sources: Sequence[np.ndarray], decode: DecodeConfig, hypotheses: list[list[Hypothesis]]
     ) -> list[list[Hypothesis]]:
         """Replaces hypotheses with a loop of subwords in a word by those of a search that forbids loops.
 
         This search uses PyTorch whatever the engine, so that all engines give the same; few sentences have a loop.
         """
         if not decode.repeats_in_word or self.network is None:
-            return found
+            return hypotheses
         guard = WordLoops(self.tokenizers.target, decode.repeats_in_word)
-        rows = [row for row, each in enumerate(found) if any(guard.found(one.ids) for one in each)]
+        rows = [row for row, each in enumerate(hypotheses) if any(guard.found(hypothesis.ids) for hypothesis in each)]
         if rows:
             from dragoman.model.decoding.search import decode as search_again
 
             again = search_again(self.network(), [sources[row] for row in rows], decode, guard=guard)
-            found = list(found)
+            hypotheses = list(hypotheses)
             for row, each in zip(rows, again, strict=True):
-                found[row] = [replace(one, loop_broken=True) for one in each]
-        return found
+                hypotheses[row] = [replace(hypothesis, loop_broken=True) for hypothesis in each]
+        return hypotheses
 
     def answer(self, hypotheses: Sequence[Hypothesis], truncated: bool) -> Translation:
         texts = self.tokenizers.target.decode([list(hypothesis.ids) for hypothesis in hypotheses])
         nbest = [
-            Alternative(text, one.score, one.log_probability, one.ids)
-            for text, one in zip(texts, hypotheses, strict=True)
+            Alternative(text, hypothesis.score, hypothesis.log_probability, hypothesis.ids)
+            for text, hypothesis in zip(texts, hypotheses, strict=True)
         ]
         return Translation(nbest[0].text, nbest[0].score, nbest, truncated, loop_broken=hypotheses[0].loop_broken)
 

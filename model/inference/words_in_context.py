@@ -58,20 +58,22 @@ class Uses:
 def uses_in(vectors: NetworkVectors, texts: Sequence[str]) -> Uses:
     """Returns the words of the texts in order; words behind the network's positions are left out."""
     words, rows = list[Use](), list[Floats]()
-    for found in vectors.tokens(texts):
-        for span, row in word_vectors(vectors, found, word_spans(found.text)):
-            words.append(Use(found.text, span))
+    for token_vectors in vectors.tokens(texts):
+        for span, row in word_vectors(vectors, token_vectors, word_spans(token_vectors.text)):
+            words.append(Use(token_vectors.text, span))
             rows.append(row)
     return Uses(words, np.stack(rows) if rows else np.zeros((0, vectors.width), np.float32))
 
 
-def word_vectors(vectors: NetworkVectors, found: TokenVectors, words: Sequence[Span]) -> Iterable[tuple[Span, Floats]]:
+def word_vectors(
+    vectors: NetworkVectors, token_vectors: TokenVectors, words: Sequence[Span]
+) -> Iterable[tuple[Span, Floats]]:
     """Yields each word that tokens overlap, with the mean of their vectors (D,)."""
-    tokens = token_spans(surfaces(vectors.tokenizer, found.ids), found.text)
+    tokens = token_spans(surfaces(vectors.tokenizer, token_vectors.ids), token_vectors.text)
     for begin, end in words:
         rows = [row for row, (first, last) in enumerate(tokens) if first < end and last > begin]
         if rows:
-            yield (begin, end), found.vectors[rows].mean(0)
+            yield (begin, end), token_vectors.vectors[rows].mean(0)
 
 
 def use_of(vectors: NetworkVectors, word: str, text: str) -> tuple[Use, Floats]:
@@ -79,11 +81,11 @@ def use_of(vectors: NetworkVectors, word: str, text: str) -> tuple[Use, Floats]:
 
     Raises UserError: the word is not in the text.
     """
-    found = uses_in(vectors, [text])
-    for row, use in enumerate(found.words):
+    uses = uses_in(vectors, [text])
+    for row, use in enumerate(uses.words):
         if use.word.casefold() == word.casefold():
-            return use, found.vectors[row]
-    words = ", ".join(dict.fromkeys(excerpt(use.word) for use in found.words))
+            return use, uses.vectors[row]
+    words = ", ".join(dict.fromkeys(excerpt(use.word) for use in uses.words))
     raise UserError(f"{excerpt(word)!r} is not a word of {excerpt(text)!r}. Its words: {words or 'none'}")
 
 
@@ -93,11 +95,12 @@ SEED = 1
 
 
 def uses_picture(
-    uses: Sequence[Use], vectors: Floats, senses: Sequence[str], path: Path, colours: str, asked: bool = False
+    uses: Sequence[Use], vectors: Floats, senses: Sequence[str], path: Path, colours: str, with_question: bool = False
 ) -> None:
     """Draws the uses of one word by the two directions in which `vectors` (N, D) vary most.
 
-    `senses` (N,) have a colour each; `colours` is the legend's title. `asked`: the first use is a star without a sense.
+    `senses` (N,) have a colour each; `colours` is the legend's title. `with_question`: the first use is a star
+    without a sense.
 
     Raises OSError: the file cannot be written.
     """
@@ -109,12 +112,12 @@ def uses_picture(
     axis = figure.subplots()
     axis.set_title(f"{len(uses)} uses of {excerpt(uses[0].word)!r}", loc="left", fontweight="bold", parse_math=False)
     places = project(vectors.astype(np.float64), "pca")
-    first = int(asked)
+    first = int(with_question)
     every = list(dict.fromkeys(senses[first:]))
     for number, sense in enumerate(every):
         rows = [row for row in range(first, len(uses)) if senses[row] == sense]
         axis.scatter(places[rows, 0], places[rows, 1], s=16, color=f"C{number}", label=for_markup(sense) or "-")
-    if asked:
+    if with_question:
         axis.scatter(places[:1, 0], places[:1, 1], s=60, marker="*", color="black", label="the use in query.in")
     axis.legend(title=colours, loc="best", fontsize=9)
     bare(axis)
@@ -142,6 +145,6 @@ def group_uses(vectors: Floats, groups: int) -> list[str]:
     units = (vectors / np.where(lengths > 0, lengths, 1.0)).astype(np.float64)
     most = min(groups, len(np.unique(units, axis=0)))
     with threadpool_limits(1):
-        found: NDArray[Any] = KMeans(most, n_init=10, random_state=SEED).fit_predict(units)
-    rank = np.argsort(np.argsort(-np.bincount(found), kind="stable"))
-    return [f"group {rank[one] + 1}" for one in found]
+        cluster_ids: NDArray[Any] = KMeans(most, n_init=10, random_state=SEED).fit_predict(units)
+    rank = np.argsort(np.argsort(-np.bincount(cluster_ids), kind="stable"))
+    return [f"group {rank[group] + 1}" for group in cluster_ids]

@@ -1,6 +1,7 @@
 """Texts in a zip archive: the .txt members one by one, or the member of one language, named as OPUS does."""
 
 import re
+import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -29,13 +30,13 @@ class Part:
 
 def members_of(path: Path, language: str = "") -> list[Part]:
     """Returns the .txt members of an archive in their order, or the one of `language` (Books.de-en.de)."""
-    found = [member for member in _list_members(path) if member.filename.lower().endswith(MEMBERS)]
-    if not found and language:
-        found = [_find_member(path, language)]
-    if not found:
+    members = [member for member in _list_members(path) if member.filename.lower().endswith(MEMBERS)]
+    if not members and language:
+        members = [_find_member(path, language)]
+    if not members:
         raise UserError(f"{path}: the zip file has no members whose name ends in {MEMBERS}; {_list_names(path)}")
-    check_expansion(path, sum(member.file_size for member in found))  # no more than this is ever read of a member
-    return [Part(member.filename, _reader(path, member)) for member in found]
+    check_expansion(path, sum(member.file_size for member in members))  # no more than this is ever read of a member
+    return [Part(member.filename, _reader(path, member)) for member in members]
 
 
 def member_blocks(path: Path, languages: Sequence[str]) -> Iterator[bytes]:
@@ -62,13 +63,13 @@ def member_blocks(path: Path, languages: Sequence[str]) -> Iterator[bytes]:
 
 def _find_member(path: Path, language: str) -> zipfile.ZipInfo:
     infos = _list_members(path)
-    found = [member for member in infos if _matches_language(member.filename, language)]
-    if len(found) != 1:
+    members = [member for member in infos if _matches_language(member.filename, language)]
+    if len(members) != 1:
         raise UserError(
             f"{path}: one member for {language} is needed, named as in Books.de-en.{language} or "
-            f"train.{language}.txt; {len(found)} found; {_list_names(path)}"
+            f"train.{language}.txt; {len(members)} found; {_list_names(path)}"
         )
-    return found[0]
+    return members[0]
 
 
 def _matches_language(name: str, language: str) -> bool:
@@ -80,10 +81,16 @@ def _ending(name: str) -> str:
     return name.removesuffix(MEMBERS).rpartition(".")[2]
 
 
+def files_in(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    """Returns the members that are files: a link has a path for its content."""
+    modes = ((one, stat.S_IFMT(one.external_attr >> 16)) for one in archive.infolist())
+    return [one for one, mode in modes if mode in (0, stat.S_IFREG) and not one.is_dir()]
+
+
 def _list_members(path: Path) -> list[zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(path) as archive:
-            return [one for one in archive.infolist() if not one.is_dir() and not _is_beside(one.filename)]
+            return [member for member in files_in(archive) if not _is_beside(member.filename)]
     except zipfile.BadZipFile as problem:
         raise UserError(f"{path}: the zip file is damaged or truncated ({problem})") from problem
 

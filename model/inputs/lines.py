@@ -127,8 +127,8 @@ def transcode(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[by
     by_mark = codecs.lookup(encoding).name in ("utf-16", "utf-32")
     for block in _append_end(blocks):
         if by_mark and first and block and not done and not marked_encoding(block):
-            known = " or ".join(f"corpus.encoding={encoding}-{order}" for order in ("le", "be"))
-            raise UserError(f"{path}: begins with no byte order mark; {known} reads it")
+            choices = " or ".join(f"corpus.encoding={encoding}-{order}" for order in ("le", "be"))
+            raise UserError(f"{path}: begins with no byte order mark; {choices} reads it")
         try:
             text = decoder.decode(block, final=not block)
         except UnicodeDecodeError as problem:
@@ -180,7 +180,7 @@ def _joined(lines: Iterable[str]) -> Iterator[bytes]:
     for line in lines:
         block.append(line)
         if len(block) == LINES_A_BLOCK:
-            yield "".join(f"{one}\n" for one in block).encode("utf-8", "surrogatepass")
+            yield "".join(f"{line}\n" for line in block).encode("utf-8", "surrogatepass")
             block = []
     if block:
-        yield "".join(f"{one}\n" for one in block).encode("utf-8", "surrogatepass")
+        yield "".join(f"{line}\n" for line in block).encode("utf-8", "surrogatepass")

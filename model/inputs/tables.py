@@ -72,15 +72,15 @@ def _place(path: Path, schema: Any, language: str, field: str, alone: bool) -> l
     """Returns the parts of the dotted name of a language's column."""
     if field and field.partition(".")[0] in schema.names:
         return field.split(".")
-    found = nearest(language, tuple(schema.names))
-    if found:
-        return [found]
+    column = nearest(language, tuple(schema.names))
+    if column:
+        return [column]
     if PAIR_COLUMN in schema.names:
         inner = schema.field(PAIR_COLUMN).type
         names = tuple(inner.field(i).name for i in range(inner.num_fields)) if hasattr(inner, "num_fields") else ()
-        found = nearest(language, names)
-        if found:
-            return [PAIR_COLUMN, found]
+        column = nearest(language, names)
+        if column:
+            return [PAIR_COLUMN, column]
     if alone and TEXT_COLUMN in schema.names:
         return [TEXT_COLUMN]
     raise UserError(

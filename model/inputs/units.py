@@ -88,24 +88,24 @@ def allowed_characters(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _tmx_units(unit: Any) -> list[Texts]:
-    found: dict[str, list[str]] = {}
+    by_language: dict[str, list[str]] = {}
     for variant in unit.iterchildren():
         if _name(variant) == "tuv":
             language = variant.get(LANGUAGE) or variant.get("lang") or ""
             segment = next((child for child in variant.iterchildren() if _name(child) == "seg"), None)
             if segment is not None:
-                found.setdefault(language, []).append(_text(segment))
-    most = max(map(len, found.values()), default=0)
-    return [{code: texts[min(row, len(texts) - 1)] for code, texts in found.items()} for row in range(most)]
+                by_language.setdefault(language, []).append(_text(segment))
+    most = max(map(len, by_language.values()), default=0)
+    return [{code: texts[min(row, len(texts) - 1)] for code, texts in by_language.items()} for row in range(most)]
 
 
 def _xliff_unit(unit: Any, languages: dict[str, str]) -> Texts:
-    found = {}
+    texts = {}
     for side in unit.iterchildren():
         name = _name(side)
         if name in ("source", "target") and name in languages:
-            found[side.get(LANGUAGE) or languages[name]] = _text(side)
-    return found
+            texts[side.get(LANGUAGE) or languages[name]] = _text(side)
+    return texts
 
 
 def _languages(element: Any) -> dict[str, str]:

@@ -68,8 +68,8 @@ def attend(
         if groups < heads:
             k, v = k.repeat_interleave(heads // groups, 1), v.repeat_interleave(heads // groups, 1)
         mask = None if causal else bias
-        found = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=causal)
-        return found if seeing is None else found * seeing
+        attended = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=causal)
+        return attended if seeing is None else attended * seeing
     scale = 1.0 / math.sqrt(width)
     rows = heads // groups * queries  # the queries that share one key head
     real = keys

@@ -134,8 +134,8 @@ def additive_scores(query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     """
     dtype = torch.promote_types(query.dtype, torch.float32)
     with torch.autocast(query.device.type, enabled=False):
-        found = _AdditiveScores.apply(query.to(dtype), keys.to(dtype), v.to(dtype))  # type: ignore[no-untyped-call]
-    return cast("Tensor", found)
+        scores = _AdditiveScores.apply(query.to(dtype), keys.to(dtype), v.to(dtype))  # type: ignore[no-untyped-call]
+    return cast("Tensor", scores)
 
 
 class _AdditiveScores(torch.autograd.Function):

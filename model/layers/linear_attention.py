@@ -41,7 +41,7 @@ class LinearAttention(nn.Module):
         does not change it."""
         q, k, v = split_heads(self.qkv(x), 3, self.heads)  # (B, H, T, K)
         with torch.autocast(x.device.type, enabled=False):
-            q, k, v = (one.to(torch.promote_types(one.dtype, torch.float32)) for one in (q, k, v))
+            q, k, v = (tensor.to(torch.promote_types(tensor.dtype, torch.float32)) for tensor in (q, k, v))
             q, k = feature(q), feature(k)
             if real is not None:
                 k = k * real[:, None, :, None]
@@ -59,11 +59,11 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, state: Tensor, chunk: int 
     length = q.shape[2]
     chunk = min(chunk, length)
     v = torch.cat([v, torch.ones_like(v[..., :1])], -1)  # (B, H, T, K + 1)
-    q, k, v = (_chunks(one, chunk) for one in (q, k, v))  # (B, H, N, C, K or K + 1)
+    q, k, v = (_chunks(tensor, chunk) for tensor in (q, k, v))  # (B, H, N, C, K or K + 1)
     sums = torch.cat([state[:, :, None], k.transpose(-1, -2) @ v], 2).cumsum(2)  # (B, H, N + 1, K, K + 1)
     inside = (q @ k.transpose(-1, -2)).tril()  # (B, H, N, C, C)
-    found = (inside @ v + q @ sums[:, :, :-1]).flatten(2, 3)[:, :, :length]
-    return found[..., :-1] / found[..., -1:].clamp_min(SMALLEST), sums[:, :, -1]
+    result = (inside @ v + q @ sums[:, :, :-1]).flatten(2, 3)[:, :, :length]
+    return result[..., :-1] / result[..., -1:].clamp_min(SMALLEST), sums[:, :, -1]
 
 
 def _chunks(x: Tensor, chunk: int) -> Tensor:

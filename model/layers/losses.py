@@ -43,16 +43,18 @@ def _native(
     own = 1.0 - (taught.part if taught else 0.0)
     rows = max(1, len(states) if states.is_cuda else MEASURED_ROWS)
     for start in range(0, len(states), rows):
-        part, wanted = states[start : start + rows], targets[start : start + rows]
+        part, part_targets = states[start : start + rows], targets[start : start + rows]
         logits = nn.functional.linear(part, weight, bias).float()  # (n, V)
-        loss = loss + own * nn.functional.cross_entropy(logits, wanted, label_smoothing=smoothing, reduction="sum")
+        loss = loss + own * nn.functional.cross_entropy(
+            logits, part_targets, label_smoothing=smoothing, reduction="sum"
+        )
         if taught:
             tokens, shares = taught.tokens[start : start + rows], taught.shares[start : start + rows]
-            known = logits.gather(1, tokens) - logits.logsumexp(1, keepdim=True)  # (n, K)
-            loss = loss - taught.part * (shares * known).sum()
+            log_probabilities = logits.gather(1, tokens) - logits.logsumexp(1, keepdim=True)  # (n, K)
+            loss = loss - taught.part * (shares * log_probabilities).sum()
         if smoothing or taught:
             with torch.no_grad():
-                nll = nll + nn.functional.cross_entropy(logits, wanted, reduction="sum")
+                nll = nll + nn.functional.cross_entropy(logits, part_targets, reduction="sum")
     return loss, (nll if smoothing or taught else loss.detach())
 
 
@@ -94,23 +96,23 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         others = torch.zeros((), dtype=torch.float32)  # the sum of (1 - hard) z_y - a q.z
         for start in range(0, count, CHUNK_ROWS):
             rows = slice(start, min(start + CHUNK_ROWS, len(h)))
-            wanted = targets[rows, None]  # (n, 1)
-            n = len(wanted)
+            target_tokens = targets[rows, None]  # (n, 1)
+            n = len(target_tokens)
             logits = buffer[: rows.stop - start]  # (n', V)
             if b is None:
                 torch.mm(h[rows], w.t(), out=logits)
             else:
                 torch.addmm(b, h[rows], w.t(), out=logits)
             if hard < 1.0:
-                others += (1.0 - hard) * logits[:n].gather(1, wanted).sum(dtype=torch.float32)
+                others += (1.0 - hard) * logits[:n].gather(1, target_tokens).sum(dtype=torch.float32)
             if taught:
-                known = logits[:n].gather(1, taught.tokens[rows])
-                others -= taught.part * (known.float() * taught.shares[rows]).sum()
+                log_probabilities = logits[:n].gather(1, taught.tokens[rows])
+                others -= taught.part * (log_probabilities.float() * taught.shares[rows]).sum()
             probability = torch.softmax(logits, 1, out=logits)
             # lse(z) = z_y - log p_y; tiny keeps a probability that rounded to zero from becoming infinite
-            p_y = probability[:n].gather(1, wanted)
+            p_y = probability[:n].gather(1, target_tokens)
             nll -= p_y.float().clamp_min(torch.finfo(torch.float32).tiny).log().sum()
-            at_target = flat_rows[:n] + wanted[:, 0]
+            at_target = flat_rows[:n] + target_tokens[:, 0]
             probability.view(-1).index_copy_(0, at_target, p_y[:, 0] - hard)
             if taught:
                 probability[:n].scatter_add_(1, taught.tokens[rows], (-taught.part * taught.shares[rows]).to(dtype))

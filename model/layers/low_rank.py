@@ -49,9 +49,9 @@ def merged(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
     The sums are made in float64 and rounded once.
     """
-    found = dict(weights)
+    merged_weights = dict(weights)
     for layer in [name.removesuffix(f".{UP}") for name in weights if f"{name.removesuffix(UP)}{DOWN}" in weights]:
-        up, down, scale = (found.pop(f"{layer}.{name}").double() for name in (UP, DOWN, SCALE))
-        weight = found[f"{layer}.weight"]
-        found[f"{layer}.weight"] = (weight.double() + scale * (up @ down)).to(weight.dtype)
-    return found
+        up, down, scale = (merged_weights.pop(f"{layer}.{name}").double() for name in (UP, DOWN, SCALE))
+        weight = merged_weights[f"{layer}.weight"]
+        merged_weights[f"{layer}.weight"] = (weight.double() + scale * (up @ down)).to(weight.dtype)
+    return merged_weights

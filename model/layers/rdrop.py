@@ -64,12 +64,12 @@ class _PairedCrossEntropy(torch.autograd.Function):
         for start in range(0, count, most):
             rows = slice(start, min(start + most, count))
             n = rows.stop - start
-            wanted = targets[rows, None]  # (n, 1)
+            target_tokens = targets[rows, None]  # (n, 1)
             log_p = logs[: 2 * n].view(2, n, vocabulary)
             for own in (0, 1):
                 log_p[own] = torch.addmm(b, h[own, rows], w.t())
                 torch.log_softmax(log_p[own], 1, out=log_p[own])
-                nll -= log_p[own].gather(1, wanted).sum(dtype=torch.float32)
+                nll -= log_p[own].gather(1, target_tokens).sum(dtype=torch.float32)
             if smoothing:
                 uniform -= log_p.sum(dtype=torch.float32)
             ratio = torch.sub(log_p[0], log_p[1], out=ratios[:n])
@@ -83,7 +83,7 @@ class _PairedCrossEntropy(torch.autograd.Function):
                 grad.sub_(p[1 - own], alpha=pull)
                 if smoothing:
                     grad -= smoothing / (2 * vocabulary)
-                grad.scatter_add_(1, wanted, grad.new_full((n, 1), (smoothing - 1.0) / 2))
+                grad.scatter_add_(1, target_tokens, grad.new_full((n, 1), (smoothing - 1.0) / 2))
                 torch.mm(grad.to(dtype), w, out=grad_h[own, rows])
                 grad_w += torch.mm(grad.to(dtype).t(), h[own, rows])
                 if grad_b is not None:

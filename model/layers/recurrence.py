@@ -33,8 +33,8 @@ def recur(
     """
     with torch.autocast(gates.device.type, enabled=False):
         if torch.is_grad_enabled():
-            found = _Recur.apply(cell, gates, state, weight, bias, real, backward)  # type: ignore[no-untyped-call]
-            return cast("tuple[Tensor, Tensor]", found)
+            result = _Recur.apply(cell, gates, state, weight, bias, real, backward)  # type: ignore[no-untyped-call]
+            return cast("tuple[Tensor, Tensor]", result)
         run = _Run(CELLS[cell], gates, state, real, backward)
         return run.forward(gates, weight, bias)
 

@@ -48,7 +48,7 @@ def plain(module: Module, *names: str) -> Module:
 def roles(network: nn.Module) -> dict[nn.Parameter, Role]:
     """Returns the role of every parameter, in the network's order; one that two modules share is a table if one of
     them says so."""
-    found = {parameter: Role("matrix" if parameter.ndim > 1 else "plain") for parameter in network.parameters()}
+    role_of = {parameter: Role("matrix" if parameter.ndim > 1 else "plain") for parameter in network.parameters()}
     for module in network.modules():
         said: dict[str, Role] = module.__dict__.get("roles", {})
         for name, parameter in module.named_parameters(recurse=False):
@@ -57,9 +57,9 @@ def roles(network: nn.Module) -> dict[nn.Parameter, Role]:
                 role = Role("table")
             elif isinstance(module, nn.RNNBase) and parameter.ndim > 1:
                 role = Role("matrix", (module.hidden_size,) * (len(parameter) // module.hidden_size))
-            if role is not None and found[parameter].kind != "table":
-                found[parameter] = role
-    return found
+            if role is not None and role_of[parameter].kind != "table":
+                role_of[parameter] = role
+    return role_of
 
 
 def _say(module: Module, role: Role, *names: str) -> Module:

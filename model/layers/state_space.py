@@ -88,15 +88,15 @@ def last_of(line: Tensor, real: Tensor, count: int) -> Tensor:
 
 def scan(x: Tensor, step: Tensor, a: Tensor, b: Tensor, c: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     """x, step (B, T, D), a (D, N), b, c (B, T, N), state (B, D, N) -> y (B, T, D) and the last state."""
-    found = []
+    outputs = []
     for first in range(0, x.shape[1], CHUNK):
-        part = [*(one[:, first : first + CHUNK] for one in (x, step, b, c)), a, state]
+        part = [*(tensor[:, first : first + CHUNK] for tensor in (x, step, b, c)), a, state]
         if torch.is_grad_enabled():
             y, state = cast("tuple[Tensor, Tensor]", checkpoint(_part, *part, use_reentrant=False))
         else:
             y, state = _part(*part)
-        found.append(y)
-    return torch.cat(found, 1), state
+        outputs.append(y)
+    return torch.cat(outputs, 1), state
 
 
 def _part(x: Tensor, step: Tensor, b: Tensor, c: Tensor, a: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

@@ -57,13 +57,13 @@ class Ensemble(TranslationNetwork):
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """tokens (B,) -> the logarithm of the mean probability (B, V), in float32."""
-        found: list[Tensor] = []
+        states: list[Tensor] = []
         after: State = {}
         for i, network in enumerate(self.members):
             logits, grown = network.step(tokens, self._part(state, i))
-            found.append(logits.float().log_softmax(-1))
+            states.append(logits.float().log_softmax(-1))
             after |= {f"{i}/{name}": value for name, value in grown.items()}
-        return torch.stack(found).logsumexp(0) - math.log(len(found)), after
+        return torch.stack(states).logsumexp(0) - math.log(len(states)), after
 
     def reorder(self, state: State, rows: Tensor) -> State:
         """Reorders each member's part in its own way."""

@@ -59,8 +59,8 @@ class LanguageNetwork(Network):
         """Returns the state (B, ...) after the lane's last batch."""
         state = self.carried.get(lane)
         if state is None or len(state) != rows:
-            found = "none" if state is None else f"states of {len(state)} rows"
-            raise ValueError(f"a batch of {rows} rows goes on in lane {lane}, where there are {found}")
+            description = "none" if state is None else f"states of {len(state)} rows"
+            raise ValueError(f"a batch of {rows} rows goes on in lane {lane}, where there are {description}")
         return state
 
     def reorder(self, state: State, rows: Tensor) -> State:

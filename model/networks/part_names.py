@@ -80,4 +80,6 @@ def products(
     kinds = tuple(kind for target in targets for kind in PRODUCTS[target])
     for name, module in list(network.named_modules()):
         if isinstance(module, kinds) and name.startswith(prefixes):
-            yield from ((f"{name}.{own}", one) for own, one in module.named_children() if isinstance(one, nn.Linear))
+            yield from (
+                (f"{name}.{own}", child) for own, child in module.named_children() if isinstance(child, nn.Linear)
+            )

@@ -65,19 +65,19 @@ class Cost:
 
 def parts(network: Network) -> list[Part]:
     """Returns the parts in the order of their first parameter; the network may be without its weights."""
-    found: dict[tuple[str, tuple[int, ...]], Part] = {}
+    by_key: dict[tuple[str, tuple[int, ...]], Part] = {}
     tables = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
     for name, parameter in network.named_parameters():
         if id(parameter) in tables:  # a tied one may come under the output layer's name
             name = "embedding.weight"
         for part, shape, formula in roles(name, parameter, getattr(network, "config", None)):
-            row = found.setdefault((part, shape), Part(part, 0, shape, formula))
+            row = by_key.setdefault((part, shape), Part(part, 0, shape, formula))
             row.matrices += 1
             row.parameters += int(np.prod(shape))
-    for row in found.values():
+    for row in by_key.values():
         if row.matrices > 1 and row.formula:
             row.formula = f"{row.matrices} x {row.formula}"
-    return list(found.values())
+    return list(by_key.values())
 
 
 def roles(name: str, parameter: Tensor, config: Any) -> Iterator[tuple[str, tuple[int, ...], str]]:
@@ -154,7 +154,7 @@ def step_costs(network: Network, rows: int, length: int) -> list[Cost]:
 def is_cost(name: str) -> bool:
     """Returns True for a module that is a part by itself: none inside another part."""
     path = name.split(".")
-    return path[-1] in COSTS and not any(one in COSTS for one in path[:-1])
+    return path[-1] in COSTS and not any(part in COSTS for part in path[:-1])
 
 
 def time_parts(network: Network, named: Mapping[str, str], step: Any) -> tuple[dict[str, float], float]:

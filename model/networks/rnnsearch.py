@@ -104,11 +104,11 @@ class RNNSearch(RecurrentTranslation):
             hidden, last = self.decoder(x, state["hidden"])
             read = self.read(hidden, self._attend(hidden, state, record))
             return self.dropout(read), {**state, "hidden": last}
-        one = self._state_step if self.config.context == "state" else self._feeding_step
+        step = self._state_step if self.config.context == "state" else self._feeding_step
         reads: list[Tensor] = []
         weights: list[Tensor] | None = None if record is None else []
         for token in torch.split(x, 1, 1):
-            read, state = one(token, state, weights)
+            read, state = step(token, state, weights)
             reads.append(read)
         if record is not None and weights:
             record.append(torch.cat(weights, 1))

@@ -205,7 +205,7 @@ def check_prefixes(config: TransformerConfig, source_vocabulary: int, target_voc
         ("source_prefix", config.source_prefix, source_vocabulary),
         ("target_prefix", config.target_prefix, target_vocabulary),
     ):
-        if any(not 0 < one < vocabulary for one in ids):
+        if any(not 0 < token < vocabulary for token in ids):
             raise UserError(f"model.{key}={ids}: ids must be above 0 and below the vocabulary of {vocabulary}")
         if len(ids) >= config.max_positions - 1:
             raise UserError(f"model.{key}: {len(ids)} ids leave no room in model.max_positions={config.max_positions}")

@@ -36,7 +36,7 @@ def current_attempt(run: Path) -> int:
 
 def note_start(run: Path, attempt: int, step: int, workers: int, machine: str, threads: int) -> None:
     """Adds a line to RUN/starts.jsonl: this start goes on after `step`. Called when the journal is open."""
-    found = checkpoints.every(run).get(step)
+    checkpoint = checkpoints.every(run).get(step)
     start = {
         "attempt": attempt,
         "step": step,
@@ -44,7 +44,7 @@ def note_start(run: Path, attempt: int, step: int, workers: int, machine: str, t
         "machine": machine,
         "threads": threads,
         "journal": head(run, STEPS),
-        "checkpoint": file_sha256(found / checkpoints.MANIFEST) if found else None,
+        "checkpoint": file_sha256(checkpoint / checkpoints.MANIFEST) if checkpoint else None,
         "beginning": beginning(run),
     }
     append(run, STARTS, start)

@@ -26,8 +26,8 @@ def find_bundle(reference: str, runs: Path, cache: Path) -> Path | None:
     nothing else has the name: whoever opens it says what is wrong.
     """
     if is_address(reference):
-        given = local_folder(reference, str(cache))
-        places = [given, given / BUNDLE]
+        folder = local_folder(reference, str(cache))
+        places = [folder, folder / BUNDLE]
     else:
         places = [Path(reference), Path(reference) / BUNDLE, runs / reference / BUNDLE]
     other = None

@@ -54,10 +54,10 @@ def newest_step(run: Path) -> int:
 
 def last(run: Path) -> Path:
     """Like `newest`, for a run that must have one. Raises UserError: it has none."""
-    found = newest(run)
-    if found is None:
+    step = newest(run)
+    if step is None:
         raise UserError(f"{run}: no checkpoint; the run has not got that far")
-    return found
+    return step
 
 
 def weights_by_step(run: Path) -> dict[int, Path]:
@@ -94,10 +94,10 @@ def recorded_hash(path: Path) -> str | None:
     note = path.with_suffix(".sha256")
     if not note.is_file():
         return None
-    expected, found = note.read_text(encoding="utf-8").partition(" ")[0], file_sha256(path)
-    if found != expected:
+    expected, actual = note.read_text(encoding="utf-8").partition(" ")[0], file_sha256(path)
+    if actual != expected:
         raise UserError(
-            f"{path}: was changed after it was written (sha256 {found[:12]}..., expected {expected[:12]}...). Delete "
+            f"{path}: was changed after it was written (sha256 {actual[:12]}..., expected {expected[:12]}...). Delete "
             f"it and the average is of one checkpoint less, or take the last weights alone: train.final_weights=last"
         )
     return expected
@@ -106,13 +106,13 @@ def recorded_hash(path: Path) -> str | None:
 def manifest(checkpoint: Path) -> dict[str, Any]:
     """Returns the manifest of a checkpoint. Raises UserError if it is damaged or of another version."""
     path = checkpoint / MANIFEST
-    found = read_json(path, _remedy(checkpoint))
-    if found is None:
+    content = read_json(path, _remedy(checkpoint))
+    if content is None:
         raise UserError(f"{path}: missing. {_remedy(checkpoint)}")
-    if found.get("format_version") != FORMAT_VERSION:
-        version = found.get("format_version")
+    if content.get("format_version") != FORMAT_VERSION:
+        version = content.get("format_version")
         raise UserError(f"{path}: format_version {version!r} is not known. Choices: {FORMAT_VERSION}")
-    return found
+    return content
 
 
 def _check(checkpoint: Path, name: str, files: Mapping[str, str]) -> None:
@@ -120,10 +120,10 @@ def _check(checkpoint: Path, name: str, files: Mapping[str, str]) -> None:
     path = checkpoint / name
     if not path.is_file():
         raise UserError(f"{path}: missing, though it is a part of the checkpoint. {_remedy(checkpoint)}")
-    found, expected = file_sha256(path), files.get(name, "")
-    if found != expected:
+    actual, expected = file_sha256(path), files.get(name, "")
+    if actual != expected:
         raise UserError(
-            f"{path}: does not match its manifest (sha256 {found[:12]}..., expected {expected[:12]}...): "
+            f"{path}: does not match its manifest (sha256 {actual[:12]}..., expected {expected[:12]}...): "
             f"it was changed after it was written. {_remedy(checkpoint)}"
         )
 

@@ -93,7 +93,7 @@ def append(run: Path, name: str, line: dict[str, Any]) -> None:
     """Adds a line to one of the run's small chains."""
     before = list(lines(run / name))
     linked = {**line, BEFORE: digest(before[-1]) if before else first_link(run)}
-    atomic_write(run / name, "".join(_text(one) for one in (*before, linked)))
+    atomic_write(run / name, "".join(_text(record) for record in (*before, linked)))
 
 
 def heads(run: Path) -> dict[str, str]:

@@ -98,9 +98,9 @@ class JournalReader:
                 self.number += 1
             if self._only is not None and not self._only.search(line):
                 continue
-            found = parse_line(line, self.path.name) if len(line) <= LINE else None
-            if found is not None:
-                yield found
+            record = parse_line(line, self.path.name) if len(line) <= LINE else None
+            if record is not None:
+                yield record
             elif line.strip():
                 self._damaged += 1
                 place = (
@@ -119,19 +119,19 @@ def trained_seconds(run: Path) -> float | None:
     except OSError:
         return None
     for line in reversed(lines):
-        found = parse_line(line)  # the first one is cut, and others may be damaged
-        if found is not None and "seconds" in found:
-            return float(found["seconds"])
+        record = parse_line(line)  # the first one is cut, and others may be damaged
+        if record is not None and "seconds" in record:
+            return float(record["seconds"])
     return None
 
 
 def parse_line(text: bytes, name: str = STEPS) -> dict[str, Any] | None:
     """Returns a line of the file `name`; None where it is damaged."""
     try:
-        found = json.loads(text)
+        record = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or (name == STEPS and whole(found.get("step")) is None):
+    if not isinstance(record, dict) or (name == STEPS and whole(record.get("step")) is None):
         return None
-    seconds, tokens = finite(found.get("seconds", 0.0)), whole(found.get("tokens", 0))
-    return found if seconds is not None and 0 <= seconds <= SECONDS and tokens is not None else None
+    seconds, tokens = finite(record.get("seconds", 0.0)), whole(record.get("tokens", 0))
+    return record if seconds is not None and 0 <= seconds <= SECONDS and tokens is not None else None

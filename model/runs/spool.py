@@ -158,8 +158,8 @@ class Spool:
 
     def status(self) -> str | None:
         """Returns the run's last recorded status; None if there is none."""
-        found = [record.fields["status"] for record in self.records() if record.kind == "status"]
-        return found[-1] if found else None
+        statuses = [record.fields["status"] for record in self.records() if record.kind == "status"]
+        return statuses[-1] if statuses else None
 
     def last_steps(self) -> dict[str, int]:
         """Returns the highest spooled step of each metric key."""

@@ -126,10 +126,10 @@ class Manifest:
 
     def part_ranges(self, split: str) -> dict[str, range]:
         """Returns part -> its record ids in a split, which are also the numbers of its lines in the split's texts."""
-        found, first = {}, 0
+        ranges, first = {}, 0
         for part in self.parts:
-            found[part.name] = range(first, first := first + part.records.get(split, 0))
-        return found
+            ranges[part.name] = range(first, first := first + part.records.get(split, 0))
+        return ranges
 
     def split(self, name: str) -> Split:
         """Returns the split `name`; raises UserError with the choices if there is none."""
@@ -179,8 +179,8 @@ def read_manifest(directory: Path) -> Manifest:
     except ValueError as problem:
         raise UserError(f"{path}: not a manifest ({problem})") from None
     if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
-        found = values.get("format_version") if isinstance(values, dict) else None
-        raise UserError(f"{path}: format_version {found!r} cannot be read here, only {FORMAT_VERSION}; shard again")
+        version = values.get("format_version") if isinstance(values, dict) else None
+        raise UserError(f"{path}: format_version {version!r} cannot be read here, only {FORMAT_VERSION}; shard again")
     return build(Manifest, values, str(path))
 
 

@@ -127,9 +127,9 @@ class ShardReader:
         number, within = self.places[index]
         view = self._map(number)
         checked = self._checked.setdefault(number, set())  # after the map, which forgets replaced shards
-        found = self._parse(index, view, 0, within not in checked)
+        parsed = self._parse(index, view, 0, within not in checked)
         checked.add(within)
-        return found
+        return parsed
 
     def _parse(self, index: int, view: mmap.mmap | bytes, start: int, check: bool) -> Chunk:
         """Returns chunk `index` out of its shard's bytes from `start` on; `check`: compares the rows too."""
@@ -180,28 +180,28 @@ class ShardReader:
     def _map_cached(self, elsewhere: Remote, number: int) -> mmap.mmap:
         """Returns the shard's map; all maps together hold no more than half of the cache's limit."""
         entry = self.entries[number]
-        found = self._maps.pop(number, None)
-        if found is None:
+        mapped = self._maps.pop(number, None)
+        if mapped is None:
             self._checked.pop(number, None)
-            found = open_shard(elsewhere, entry.name, entry.bytes, entry.sha256)
+            mapped = open_shard(elsewhere, entry.name, entry.bytes, entry.sha256)
         self._expected.discard(number)
-        self._maps[number] = found
+        self._maps[number] = mapped
         while len(self._maps) > 1 and sum(map(len, self._maps.values())) > elsewhere.cache.limit // 2:
             del self._maps[next(iter(self._maps))]
-        return found
+        return mapped
 
     def _map(self, number: int) -> mmap.mmap:
         if self._elsewhere is not None:
             return self._map_cached(self._elsewhere, number)
-        found = self._maps.pop(number, None)
-        if found is None:
+        mapped = self._maps.pop(number, None)
+        if mapped is None:
             self._checked.pop(number, None)
             with (self.directory / self.entries[number].name).open("rb") as file:
-                found = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._maps[number] = found
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._maps[number] = mapped
         if len(self._maps) > MAPPED:  # a chunk in use keeps its own
             del self._maps[next(iter(self._maps))]
-        return found
+        return mapped
 
 
 class _Cursor:
@@ -214,8 +214,8 @@ class _Cursor:
         self.key = chunk_key(int(entry.name.rsplit("-", 1)[1].removesuffix(".tar")), chunk)
 
     def _expect(self, what: str, expected: bytes) -> None:
-        found = self.view[self.position : self.position + len(expected)]
-        if found != expected:
+        actual = self.view[self.position : self.position + len(expected)]
+        if actual != expected:
             raise UserError(f"{self.path}: {self.key}.{what} is not what the manifest says; the file was changed")
         self.position += len(expected)
 
@@ -228,9 +228,9 @@ class _Cursor:
         if self.position + BLOCK + size > len(self.view):
             raise UserError(f"{self.path}: {self.key}.{name} runs past the end of the file")
         self._expect(name, tar_header(f"{self.key}.{name}", size) + npy_header(dtype, count))
-        found = np.frombuffer(self.view, dtype=dtype, count=count, offset=self.position)
+        values = np.frombuffer(self.view, dtype=dtype, count=count, offset=self.position)
         self.position += size - NPY_HEADER + padding(size)
-        return found
+        return values
 
 
 def check_rows(where: str, ids: NDArray[Any], offsets: NDArray[Any], vocabulary: int) -> None:

@@ -32,7 +32,7 @@ def bring_directory(directory: Path, manifest: str) -> None:
         values = json.loads((directory / manifest).read_bytes())
         small = [*values["tokenizer"]["files"]]
         small += [text for split, texts in values["texts"].items() if split != "train" for text in texts.values()]
-        small += [found] if (found := values.get("training_texts")) else []
+        small += [texts_file] if (texts_file := values.get("training_texts")) else []
         files = {str(entry["file"]): str(entry["sha256"]) for entry in small}
     except (FileNotFoundError, ValueError, KeyError, TypeError):  # none, or not ours: its reader reports it
         return

@@ -17,8 +17,8 @@ META = re.compile(r"__[^/]*__($|/)")  # the library's own members
 _BLOCK = 1 << 20  # bytes
 
 
-def read_members(path: Path, file: IO[bytes], wanted: Callable[[str], bool]) -> Iterator[dict[str, Any]]:
-    """Yields the library's samples of a tar: {"__key__", extension: bytes}, of the members with `wanted` names.
+def read_members(path: Path, file: IO[bytes], is_wanted: Callable[[str], bool]) -> Iterator[dict[str, Any]]:
+    """Yields the library's samples of a tar: {"__key__", extension: bytes}, of the members with `is_wanted` names.
 
     What is no file is passed over; a sparse one is refused, since it unpacks to a size that it only declares.
     """
@@ -27,7 +27,7 @@ def read_members(path: Path, file: IO[bytes], wanted: Callable[[str], bool]) -> 
     def contents() -> Iterator[dict[str, Any]]:
         with tarfile.open(fileobj=file, mode="r|*") as tar:
             for member in tar:
-                if not member.isreg() or META.match(member.name) or not wanted(member.name):
+                if not member.isreg() or META.match(member.name) or not is_wanted(member.name):
                     continue
                 if member.issparse():
                     raise tarfile.ReadError(f"{member.name} is a sparse file; pack it anew without --sparse")

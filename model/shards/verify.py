@@ -61,8 +61,8 @@ def verify_once(directory: Path, memory: Path) -> int:
     files = listed_files(read_manifest(directory))
     places = _places(directory, files)
     facts = {name: [files[name], *_identity(path)] for name, path in places.items()}  # before the files are read
-    known = _read_note(note)
-    new = {name: path for name, path in places.items() if known.get(name) != facts[name]}
+    noted = _read_note(note)
+    new = {name: path for name, path in places.items() if noted.get(name) != facts[name]}
     if new:
         size = sum(path.stat().st_size for path in new.values())
         logger.info(
@@ -81,12 +81,12 @@ def verified_at(directory: Path, manifest: Manifest, memory: Path) -> float | No
     """
     directory = directory.absolute()
     note = _note_of(directory, memory)
-    known = _read_note(note)
+    noted = _read_note(note)
     try:
         for name, sha256 in listed_files(manifest).items():
-            if known.get(name) != [sha256, *_identity(directory / name)]:
+            if noted.get(name) != [sha256, *_identity(directory / name)]:
                 return None
-        return note.stat().st_mtime if known else None
+        return note.stat().st_mtime if noted else None
     except OSError:
         return None
 
@@ -108,8 +108,8 @@ def _places(directory: Path, names: Iterable[str]) -> dict[str, Path]:
 
 def _compare(places: Mapping[str, Path], expected: Mapping[str, str]) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for (name, path), found in zip(places.items(), pool.map(file_sha256, places.values()), strict=True):
-            if found != expected[name]:
+        for (name, path), actual in zip(places.items(), pool.map(file_sha256, places.values()), strict=True):
+            if actual != expected[name]:
                 raise UserError(f"{path}: its sha256 is not the one in the manifest; the file was changed")
 
 

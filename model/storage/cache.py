@@ -89,10 +89,10 @@ class Cache:
             if identity[0] != size:
                 return False
             try:
-                known = json.loads(_note(path).read_bytes())
+                recorded = json.loads(_note(path).read_bytes())
             except (FileNotFoundError, ValueError):
-                known = None
-            if known == identity:
+                recorded = None
+            if recorded == identity:
                 os.utime(_note(path))
                 return True
             if file_sha256(path) != sha256:
@@ -104,14 +104,14 @@ class Cache:
 
     def _objects(self) -> list[tuple[float, int, Path]]:
         """Returns (time of the last request, bytes, path) of all objects, the oldest first."""
-        found = []
+        objects = []
         for path in (self.folder / "objects").glob("*/*"):
             if path.suffix != ".note":
                 with contextlib.suppress(FileNotFoundError):
                     status = path.stat()
-                    asked = _note(path).stat().st_mtime if _note(path).exists() else status.st_mtime
-                    found.append((asked, status.st_size, path))
-        return sorted(found)
+                    used_at = _note(path).stat().st_mtime if _note(path).exists() else status.st_mtime
+                    objects.append((used_at, status.st_size, path))
+        return sorted(objects)
 
     def _make_room(self, size: int, own: str) -> None:
         """Evicts until `size` more fits, also counting what other processes have fetched so far."""

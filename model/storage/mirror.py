@@ -87,13 +87,13 @@ def bring_checked(path: Path, size: int | None, sha256: str) -> None:
         return
     if size is None:
         size = remote.size(elsewhere.address, elsewhere.patience) or 0
-    found = elsewhere.cache.fetch(elsewhere.address, size, sha256, elsewhere.patience)
+    cached_file = elsewhere.cache.fetch(elsewhere.address, size, sha256, elsewhere.patience)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path, durable=False) as part:
         try:
-            part.hardlink_to(found)
+            part.hardlink_to(cached_file)
         except OSError:  # a file system without them
-            part.write_bytes(found.read_bytes())
+            part.write_bytes(cached_file.read_bytes())
 
 
 def publish_files(place: Path) -> None:

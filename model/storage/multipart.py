@@ -47,10 +47,10 @@ def _join(files: Any, address: str, where: dict[str, Any], tags: list[str]) -> N
     try:
         files.call_s3("complete_multipart_upload", MultipartUpload={"Parts": parts}, **where)
     except FileNotFoundError as gone:  # no such upload: an earlier request joined it, or is joining it now
-        found = ""
+        etag = ""
         with contextlib.suppress(FileNotFoundError):
-            found = str(files.info(address)["ETag"]).strip('"')
-        if not found or found != _joined_tag(tags):
+            etag = str(files.info(address)["ETag"]).strip('"')
+        if not etag or etag != _joined_tag(tags):
             raise BrokenTransferError("the upload is gone, and the object there is not what was sent") from gone
 
 

@@ -40,12 +40,12 @@ def read_range(address: str, start: int, count: int, patience: Patience = PATIEN
         return b""
 
     def ask() -> bytes:
-        found = bytes(_files(address).cat_file(address, start=start, end=start + count))
-        if len(found) > count:  # a server without ranges sends everything
-            found = found[start : start + count]
-        if len(found) != count:
-            raise BrokenTransferError(f"{len(found):,} of {count:,} bytes from {start:,} on")
-        return found
+        content = bytes(_files(address).cat_file(address, start=start, end=start + count))
+        if len(content) > count:  # a server without ranges sends everything
+            content = content[start : start + count]
+        if len(content) != count:
+            raise BrokenTransferError(f"{len(content):,} of {count:,} bytes from {start:,} on")
+        return content
 
     return retry(ask, address, patience)
 
@@ -120,9 +120,9 @@ def upload(path: Path, address: str, patience: Patience = PATIENCE) -> None:
             upload_multipart(files, path, address, patience)
         else:
             files.put_file(str(path), address)
-        found = files.info(address)["size"]
-        if found != expected:
-            raise BrokenTransferError(f"{found:,} of {expected:,} bytes have arrived")
+        size_there = files.info(address)["size"]
+        if size_there != expected:
+            raise BrokenTransferError(f"{size_there:,} of {expected:,} bytes have arrived")
 
     retry(send, address, patience)
 

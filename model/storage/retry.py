@@ -63,21 +63,21 @@ def retry(
             lasting = classify_error(problem, address)
             if lasting is not None:
                 raise lasting from None
-            shown, why = mask_address(address), describe(problem)
+            masked, why = mask_address(address), describe(problem)
         wait = random.uniform(pause / 2, pause)  # so that many that failed together do not retry together
         gone = time.monotonic() - began
         if gone + wait > patience.seconds or (stop is not None and stop.is_set()):
-            raise AwayError(f"{shown}: no valid answer in {gone:.0f} s ({why})")
+            raise AwayError(f"{masked}: no valid answer in {gone:.0f} s ({why})")
         if gone > SAID_AFTER and not said:
             said = True
-            logger.warning(f"{shown}: no valid answer for {gone:.0f} s ({why}); trying again")
+            logger.warning(f"{masked}: no valid answer for {gone:.0f} s ({why}); trying again")
         time.sleep(wait) if stop is None else stop.wait(wait)
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def classify_error(problem: Exception, address: str) -> Exception | None:
     """Returns the error to raise if no retry can help; None if the failure may pass."""
-    shown = mask_address(address)
+    masked = mask_address(address)
     if isinstance(problem, UserError | ExistsError):
         return problem
     cause = problem.__cause__ or problem
@@ -85,11 +85,11 @@ def classify_error(problem: Exception, address: str) -> Exception | None:
     code = str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
     status = getattr(cause, "status", 0)
     if code in ("PreconditionFailed", "412") or isinstance(problem, FileExistsError):
-        return ExistsError(shown)
+        return ExistsError(masked)
     if code == "NoSuchBucket":
-        return NotThereError(f"{shown}: there is no such bucket")
+        return NotThereError(f"{masked}: there is no such bucket")
     if isinstance(problem, FileNotFoundError) or status in (404, 410):
-        return NotThereError(f"{shown}: nothing is stored there")
+        return NotThereError(f"{masked}: nothing is stored there")
     names = {kind.__name__ for kind in type(cause).__mro__}
     if (
         isinstance(problem, PermissionError)
@@ -97,11 +97,11 @@ def classify_error(problem: Exception, address: str) -> Exception | None:
         or names & {"NoCredentialsError", "ProfileNotFound"}
     ):
         return RefusedError(
-            f"{shown}: refused ({code or describe(cause)}). Credentials are taken from the environment or from the "
+            f"{masked}: refused ({code or describe(cause)}). Credentials are taken from the environment or from the "
             f"usual files (AWS_ACCESS_KEY_ID, ~/.aws/credentials, ...); are they right, and not expired?"
         )
     if 400 <= status < 500 and status not in (408, 416, 425, 429):
-        return UserError(f"{shown}: refused ({describe(cause)})")
+        return UserError(f"{masked}: refused ({describe(cause)})")
     if isinstance(problem, OSError) and problem.errno in LOCAL_ERRORS:
         return problem
     from http.client import HTTPException  # with its parser of mails it takes 30 ms, which every command would pay

@@ -35,8 +35,8 @@ def restore(text: str) -> str:
         return text
     words, marker = [], ""
     for word in text.split(" "):
-        if found := MARKED.match(word):
-            marker, word = found[0], word[found.end() :]
+        if match := MARKED.match(word):
+            marker, word = match[0], word[match.end() :]
             if not word:
                 continue
         words.append(_capitals(word[1:] if WRITTEN.match(word) else word, marker))

@@ -14,7 +14,7 @@ def excerpt(text: str, longest: int = LONGEST) -> str:
     a text cannot write over the report that quotes it. Joiners inside of words stay.
     """
     head = text[: longest + 1]
-    line = "".join(one if one.isprintable() or one in "\u200c\u200d" else " " for one in head)
+    line = "".join(letter if letter.isprintable() or letter in "\u200c\u200d" else " " for letter in head)
     return f"{line[: longest - 1]}…" if len(line) > longest else line
 
 
@@ -23,5 +23,5 @@ def for_markup(text: str) -> str:
 
     The caller escapes marks such as <.
     """
-    found: str = _NOT_IN_MARKUP.sub("\ufffd", text)
-    return found
+    cleaned: str = _NOT_IN_MARKUP.sub("\ufffd", text)
+    return cleaned

@@ -42,17 +42,17 @@ class HashedTexts:
     @staticmethod
     def of(keys: Iterable[Keys], unknown: Iterable[str] = ()) -> "HashedTexts":
         """Takes hashes in any order; 0, of texts without letters, is left out."""
-        found = _distinct(_joined(list(keys)))
-        return HashedTexts(found[found[:1].tolist().count(0) :], 64, tuple(dict.fromkeys(unknown)))._shortened()
+        distinct = _distinct(_joined(list(keys)))
+        return HashedTexts(distinct[distinct[:1].tolist().count(0) :], 64, tuple(dict.fromkeys(unknown)))._shortened()
 
     def joined(self, *others: "HashedTexts") -> "HashedTexts":
         """Returns the texts of all."""
         if not others:
             return self
         every = (self, *others)
-        bits = min(one.bits for one in every)
-        keys = _distinct(_joined([one.keys >> np.uint64(one.bits - bits) for one in every]))
-        unknown = tuple(dict.fromkeys(name for one in every for name in one.unknown))
+        bits = min(part.bits for part in every)
+        keys = _distinct(_joined([part.keys >> np.uint64(part.bits - bits) for part in every]))
+        unknown = tuple(dict.fromkeys(name for part in every for name in part.unknown))
         return HashedTexts(keys, bits, unknown)._shortened()
 
     def _shortened(self) -> "HashedTexts":
@@ -110,23 +110,25 @@ def unknown_of(path: Path) -> tuple[str, ...]:
 def find(path: Path, keys: Keys) -> npt.NDArray[np.bool_]:
     """Returns (n,): True for the hashes (64 bits, in any order) that a file has; one block is in memory at a time."""
     head = _head(path)
-    asked = keys >> np.uint64(64 - int(head["bits"]))
-    found = np.zeros(len(keys), bool)
+    shortened = keys >> np.uint64(64 - int(head["bits"]))
+    hits = np.zeros(len(keys), bool)
     for last, block in _blocks(path, head):
-        places = np.flatnonzero((asked >= block[0]) & (asked <= last))
-        found[places] |= block[np.minimum(np.searchsorted(block, asked[places]), len(block) - 1)] == asked[places]
-    known: npt.NDArray[np.bool_] = found & (keys != 0)
-    return known
+        places = np.flatnonzero((shortened >= block[0]) & (shortened <= last))
+        hits[places] |= (
+            block[np.minimum(np.searchsorted(block, shortened[places]), len(block) - 1)] == shortened[places]
+        )
+    is_known: npt.NDArray[np.bool_] = hits & (keys != 0)
+    return is_known
 
 
 def _joined(parts: list[Keys]) -> Keys:
     """Returns all hashes; takes the parts out of the list, so that memory holds each once."""
-    found, end = np.empty(sum(map(len, parts)), np.uint64), 0
+    keys, end = np.empty(sum(map(len, parts)), np.uint64), 0
     for _ in range(len(parts)):
         part = parts.pop()
-        found[end : end + len(part)] = part
+        keys[end : end + len(part)] = part
         end += len(part)
-    return found
+    return keys
 
 
 def _distinct(keys: Keys) -> Keys:
@@ -184,7 +186,7 @@ def _unpack(content: bytes, first: int, size: int) -> Keys | None:
 
 def seen(path: Path, sides: Sequence[Sequence[str]]) -> npt.NDArray[np.bool_]:
     """Returns (n,): True for lines of which any side is among the texts of a file."""
-    found = np.zeros(len(sides[0]), bool)
+    hits = np.zeros(len(sides[0]), bool)
     for side in sides:
-        found |= find(path, sentence_keys(side))
-    return found
+        hits |= find(path, sentence_keys(side))
+    return hits

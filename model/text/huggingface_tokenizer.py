@@ -64,8 +64,12 @@ class HuggingFaceTokenizer(Tokenizer):
         return [self._written[int(number)] for number in ids]
 
     def unknown(self, text: str) -> list[str]:
-        found = self._encoding(text)
-        return [text[begin:end] for number, (begin, end) in zip(found.ids, found.offsets, strict=True) if number == UNK]
+        encoding = self._encoding(text)
+        return [
+            text[begin:end]
+            for number, (begin, end) in zip(encoding.ids, encoding.offsets, strict=True)
+            if number == UNK
+        ]
 
     def serialise(self) -> bytes:
         return self.data

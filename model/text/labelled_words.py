@@ -43,8 +43,8 @@ class Words:
     @classmethod
     def split(cls, text: str) -> "Words":
         """Splits a raw text into words and marks."""
-        found = [(match[0], match.span()) for match in WORD.finditer(text)]
-        return cls(text, tuple(word for word, _ in found), tuple(place for _, place in found))
+        words = [(match[0], match.span()) for match in WORD.finditer(text)]
+        return cls(text, tuple(word for word, _ in words), tuple(place for _, place in words))
 
     @classmethod
     def given(cls, words: Sequence[str]) -> "Words":

@@ -52,12 +52,12 @@ class LabelTokenizer(TableTokenizer):
             if not scale:
                 raise UserError(f"corpus.labels=numbers: every training text has the same number, {mean:g}")
             return cls([*SPECIAL_PIECES, *DIGITS], task, mean, scale)
-        found = sorted({label for text in texts for label in (text.split(" ") if task == "tags" else [text])})
-        if reserved := sorted(set(found) & set(SPECIAL_PIECES)):
+        labels = sorted({label for text in texts for label in (text.split(" ") if task == "tags" else [text])})
+        if reserved := sorted(set(labels) & set(SPECIAL_PIECES)):
             raise UserError(f"corpus.labels={task}: {reserved[0]!r} is reserved; give the label another name")
-        if len(found) < 2:
-            raise UserError(f"corpus.labels={task}: the training texts have one label only, {', '.join(found)!r}")
-        return cls([*SPECIAL_PIECES, *found], task)
+        if len(labels) < 2:
+            raise UserError(f"corpus.labels={task}: the training texts have one label only, {', '.join(labels)!r}")
+        return cls([*SPECIAL_PIECES, *labels], task)
 
     @property
     def labels(self) -> list[str]:
@@ -103,12 +103,12 @@ def encode_words(tokenizer: Tokenizer, texts: Sequence[Sequence[str]]) -> list[t
     """
     rows = iter(tokenizer.encode_after_space([word for words in texts for word in words]))
     unknown = np.array([UNK], tokenizer.dtype)
-    found = []
+    ids = []
     for words in texts:
         pieces = [row if len(row) else unknown for _, row in zip(words, rows, strict=False)]  # words end first
         lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
-        found.append((np.concatenate([unknown[:0], *pieces]), np.cumsum(lengths) - lengths))
-    return found
+        ids.append((np.concatenate([unknown[:0], *pieces]), np.cumsum(lengths) - lengths))
+    return ids
 
 
 def encode_tagged(

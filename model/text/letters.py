@@ -87,8 +87,8 @@ def capitalise(text: str, language: str = "") -> str:
 
 
 def _keep_dot(match: regex.Match[str]) -> str:
-    found = match.group()
-    parts = unicodedata.normalize("NFD", found) if found in "ÌÍĨ" else found  # Į stays one character
+    dot = match.group()
+    parts = unicodedata.normalize("NFD", dot) if dot in "ÌÍĨ" else dot  # Į stays one character
     return parts[0].lower() + _DOT + parts[1:]
 
 

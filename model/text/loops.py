@@ -11,16 +11,18 @@ LONGEST = 12  # words of a phrase, or letters in scripts without spaces
 OFTEN = 3  # phrases in a row that are a loop; one more for a single word: "very very very" is normal speech
 REPEATED = 6  # letters at least of a word with a loop in it that stand in it before
 _INSIDE = regex.compile(r"(\p{L}{2,8}?)\1{3,}", regex.IGNORECASE)  # within a word: "Bilililililil"
+_REST = r"\S{0,60}+"  # of a word: a longer one is none, and would be read again from each of its letters
 # Between words: "to the to the to the", "very very very very"
 _ROUNDS = regex.compile(
-    r"(?<!\w)(?:(\w\S*(?:\s+\S+){1,11}?)(?:\s+\1){2,}|(\w\S*)(?:\s+\2){3,})(?!\w)", regex.IGNORECASE
+    rf"(?<!\w)(?:(\w{_REST}(?:\s+\S{_REST}){{1,11}}?)(?:\s+\1){{2,}}|(\w{_REST})(?:\s+\2){{3,}})(?!\w)",
+    regex.IGNORECASE,
 )
 
 
 def goes_round(translation: str, source: str = "") -> bool:
     """Returns True if a translation repeats itself and its source does not."""
-    found = most_repeats(translation)
-    return found >= OFTEN and found > most_repeats(source)
+    repeats = most_repeats(translation)
+    return repeats >= OFTEN and repeats > most_repeats(source)
 
 
 def most_repeats(text: str) -> int:
@@ -45,8 +47,8 @@ def most_repeats(text: str) -> int:
 
 def collapse(text: str) -> str:
     """Returns a text with every loop of letters, words or phrases cut down to one round."""
-    found: str = _ROUNDS.sub(lambda match: match[1] or match[2], _INSIDE.sub(r"\1", text))
-    return found
+    collapsed: str = _ROUNDS.sub(lambda match: match[1] or match[2], _INSIDE.sub(r"\1", text))
+    return collapsed
 
 
 def _in_a_row(units: Sequence[str], length: int) -> int:

@@ -110,8 +110,8 @@ def _abbreviations(language: str) -> frozenset[str]:
     from sacremoses.corpus import NonbreakingPrefixes
 
     lists = NonbreakingPrefixes()
-    known = lists.words(base) if base in lists.available_langs else ()
-    return frozenset(ABBREVIATIONS | {word.lower() for word in known if "#" not in word})
+    abbreviations = lists.words(base) if base in lists.available_langs else ()
+    return frozenset(ABBREVIATIONS | {word.lower() for word in abbreviations if "#" not in word})
 
 
 def _ends_in(text: str, stops: str) -> bool:

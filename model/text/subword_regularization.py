@@ -47,10 +47,10 @@ class SubwordSampler:
         places = np.append(np.flatnonzero(begins), len(joined))
         draws = (rng.random_raw(len(places) - 1) % np.uint64(WAYS)).tolist()
         ids, ends = joined.tolist(), places.tolist()
-        found: list[int] = []
+        sampled: list[int] = []
         for (begin, end), draw in zip(pairwise(ends), draws, strict=True):
-            found.extend(self._draw(tuple(ids[begin:end]), draw))
-        drawn = np.array(found, dtype=joined.dtype)
+            sampled.extend(self._draw(tuple(ids[begin:end]), draw))
+        drawn = np.array(sampled, dtype=joined.dtype)
         return np.split(drawn, np.flatnonzero(drawn == EOS)[:-1] + 1)
 
     def _draw(self, word: tuple[int, ...], way: int) -> tuple[int, ...]:

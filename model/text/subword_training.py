@@ -93,5 +93,5 @@ def _without_format(model: bytes) -> bytes:
 
     message = sentencepiece_model_pb2.ModelProto.FromString(model)
     message.trainer_spec.ClearField("input_format")
-    found: bytes = message.SerializeToString()
-    return found
+    content: bytes = message.SerializeToString()
+    return content

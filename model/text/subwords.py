@@ -49,9 +49,9 @@ class SubwordTokenizer(Tokenizer):
         self.vocabulary: int = self.processor.vocab_size()
         numbers = range(len(SPECIAL_PIECES), self.vocabulary)
         self.sentinels = list(takewhile(self.processor.is_control, numbers))
-        found = {marker: int(self.processor.piece_to_id(SPACE + marker)) for marker in MARKERS}
-        if UNK not in found.values() and self.symbols.issuperset(MARKERS):
-            self.markers = found
+        ids = {marker: int(self.processor.piece_to_id(SPACE + marker)) for marker in MARKERS}
+        if UNK not in ids.values() and self.symbols.issuperset(MARKERS):
+            self.markers = ids
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
         return type(self), (self.model,)
@@ -197,7 +197,7 @@ class UnigramTokenizer(SubwordTokenizer):
             terms = [forward[start] + weight for start, weight in edges[end]]
             highest = max(terms)
             forward[end] = highest + math.log(sum(math.exp(term - highest) for term in terms))
-        found: list[str] = []
+        pieces: list[str] = []
         end = length
         while end > 0:
             left = rng.random()
@@ -205,6 +205,6 @@ class UnigramTokenizer(SubwordTokenizer):
                 left -= math.exp(forward[start] + weight - forward[end])
                 if left < 0:
                     break
-            found.append(word[start:end])
+            pieces.append(word[start:end])
             end = start
-        return found[::-1]
+        return pieces[::-1]

@@ -22,9 +22,9 @@ def tag_prefix(tags: Iterable[str]) -> str:
 
 def split_tags(text: str, known: frozenset[str]) -> tuple[str, str]:
     """Returns the leading tags of a text, as `tag_prefix` writes them, and the rest. Only `known` tags count."""
-    found = LEADING.match(text)
+    match = LEADING.match(text)
     tags: list[str] = []
-    for tag in found[0].split() if found else ():
+    for tag in match[0].split() if match else ():
         if tag not in known:
             break
         tags.append(tag)
@@ -42,8 +42,8 @@ def check_tag(tag: str, key: str) -> None:
 
 def check_pieces(tokenizer: Tokenizer, tags: Sequence[str], key: str) -> None:
     """Raises UserError if one of the `tags` is no piece of the vocabulary; `key` names the tokenizer."""
-    known = tokenizer.tags if isinstance(tokenizer, SubwordTokenizer) else frozenset()
-    if missing := [tag for tag in tags if tag not in known]:
+    tags_known = tokenizer.tags if isinstance(tokenizer, SubwordTokenizer) else frozenset()
+    if missing := [tag for tag in tags if tag not in tags_known]:
         raise UserError(
             f"{key}: its vocabulary has no piece for {', '.join(missing)} of corpus.parts; choose a tokenizer of a mix "
             f"with these tags, or leave {key.partition('=')[0]} out to train one"

@@ -78,5 +78,5 @@ def _classes() -> npt.NDArray[np.uint8]:
     """Returns the class of each code point, from Unicode's general category; the last covers all above."""
     by_category = {"N": _DIGIT, "P": _DROPPED, "S": _DROPPED, "Z": _DROPPED, "C": _DROPPED}
     categories = (unicodedata.category(chr(point))[0] for point in range(_CLASSIFIED))
-    found = np.fromiter((by_category.get(category, _LETTER) for category in categories), np.uint8, _CLASSIFIED)
-    return np.append(found, np.uint8(_LETTER))
+    classes = np.fromiter((by_category.get(category, _LETTER) for category in categories), np.uint8, _CLASSIFIED)
+    return np.append(classes, np.uint8(_LETTER))

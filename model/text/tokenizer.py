@@ -35,7 +35,7 @@ class TokenizerConfig:
 
     name: str = "bpe"
     type: Kind = "bpe"  # huggingface: that of an imported model, by same_as
-    vocabulary: Count = 10_000  # at most; a small corpus may give fewer, which is reported
+    vocabulary: Whole = 10_000  # at most; a small corpus may give fewer, which is reported; 0: what fits the pairs
     joint: bool = True  # one vocabulary for both languages; false: one per side
     min_count: Count = 1  # words, characters: rarer ones become <unk>
     lowercase: bool = False  # words: lower-case the corpus and every later text

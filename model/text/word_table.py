@@ -29,8 +29,8 @@ def split_words(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64], NDA
     except UnicodeEncodeError:  # a lone surrogate somewhere
         rows = pyarrow.array(list(map(without_surrogates, texts)), pyarrow.string())
     words = pyarrow.compute.split_pattern(rows, " ")
-    found = words.values.dictionary_encode()
-    return found.dictionary.to_pylist(), found.indices.to_numpy().astype(np.int64), words.offsets.to_numpy()
+    encoded = words.values.dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64), words.offsets.to_numpy()
 
 
 def plain(processor: "sentencepiece.SentencePieceProcessor", text: str) -> tuple[int, ...]:
@@ -66,11 +66,11 @@ class WordTable(dict[str, tuple[int, ...]]):
     def _encode_many(self, texts: Sequence[str], dtype: np.dtype[Any]) -> list[Ids]:
         words, places, rows = split_words(texts)
         self.learn(words)
-        found = list(map(self.__getitem__, words))
+        word_ids = list(map(self.__getitem__, words))
         self.shrink()
-        sizes = np.fromiter(map(len, found), np.int64, len(found))  # of each word
+        sizes = np.fromiter(map(len, word_ids), np.int64, len(word_ids))  # of each word
         first = np.cumsum(sizes) - sizes  # of its ids in `every`
-        every: NDArray[Any] = np.fromiter(chain.from_iterable(found), dtype=dtype)
+        every: NDArray[Any] = np.fromiter(chain.from_iterable(word_ids), dtype=dtype)
         ends = np.concatenate([[0], np.cumsum(sizes[places])])  # (words + 1,) where the ids of each begin
         ids = every[np.repeat(first[places] - ends[:-1], sizes[places]) + np.arange(ends[-1])]
         return [ids[begin:end] for begin, end in pairwise(ends[rows].tolist())]

@@ -65,12 +65,12 @@ class WordRules:
     def split(self, text: str) -> list[str]:
         """Returns the words of folded text, in order."""
         if self.version == 1:
-            found = (OLD_WORD_OR_MARK if self.punctuation else OLD_ONLY_WORD).findall(text)
+            words = (OLD_WORD_OR_MARK if self.punctuation else OLD_ONLY_WORD).findall(text)
         else:
-            found = (letters.WORD_OR_MARK if self.punctuation else letters.ONLY_WORD).findall(text)
+            words = (letters.WORD_OR_MARK if self.punctuation else letters.ONLY_WORD).findall(text)
             if not text.isascii():
-                found = letters.segment(found, self.segmenter)
-        return found if self.punctuation else [stripped for word in found if (stripped := word.strip(EDGES))]
+                words = letters.segment(words, self.segmenter)
+        return words if self.punctuation else [stripped for word in words if (stripped := word.strip(EDGES))]
 
     def count(self, texts: Iterable[str]) -> Counter[str]:
         """Every word of all texts with its number; the texts are in memory at once."""
@@ -157,7 +157,9 @@ class WordTokenizer(TableTokenizer):
         A string between two blanks that is a word of the vocabulary is one word, however the segmenter would cut it.
         """
         strings = self.rules.fold_case(text).split()
-        return [word for one in strings for word in ((one,) if one in self.table else self.rules.split(one))]
+        return [
+            word for string in strings for word in ((string,) if string in self.table else self.rules.split(string))
+        ]
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         rows: list[Ids] = []
@@ -180,12 +182,12 @@ class WordTokenizer(TableTokenizer):
         """The ids of texts one after another, a NUL between them."""
         ids = np.fromiter(map(self.table.get, strings, repeat(ELSE)), np.int64, len(strings))
         rest = np.flatnonzero(ids == ELSE)
-        found = [self._several(strings[place]) for place in rest.tolist()]
+        string_ids = [self._several(strings[place]) for place in rest.tolist()]
         widths = np.ones(len(ids), np.int64)
-        widths[rest] = list(map(len, found))
+        widths[rest] = list(map(len, string_ids))
         ends = np.cumsum(widths)
         kept = np.ones(int(ends[-1]) if len(ends) else 0, bool)  # (all ids,) those that the table gave
-        several = np.fromiter(chain.from_iterable(found), np.int64)
+        several = np.fromiter(chain.from_iterable(string_ids), np.int64)
         kept[np.repeat(ends[rest] - widths[rest], widths[rest]) + _within(widths[rest])] = False
         everything = np.empty(len(kept), np.int64)
         everything[kept], everything[~kept] = ids[ids != ELSE], several
@@ -194,15 +196,15 @@ class WordTokenizer(TableTokenizer):
         return [packed[before + 1 : after] for before, after in pairwise(breaks)]
 
     def _several(self, string: str) -> tuple[int, ...]:
-        found = self._known.get(string)
-        if found is None:
-            found = tuple(self.table.get(word, UNK) for word in self.rules.split(string))
+        ids = self._known.get(string)
+        if ids is None:
+            ids = tuple(self.table.get(word, UNK) for word in self.rules.split(string))
             if len(string) <= CACHED_LETTERS:
                 if len(self._known) >= CACHED_STRINGS:
                     self._known.clear()
                     self._known["\0"] = (NEXT,)
-                self._known[string] = found
-        return found
+                self._known[string] = ids
+        return ids
 
     def _settings(self) -> dict[str, Any]:
         rules = self.rules

@@ -31,14 +31,14 @@ class Gpus:
 
     def read(self) -> list[Gpu]:
         """Returns all that answer."""
-        found = []
+        gpus = []
         for index, handle in enumerate(self._handles):
             try:
                 memory = int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
-                found.append(Gpu(index, str(pynvml.nvmlDeviceGetUUID(handle)), _use(handle), memory, _pids(handle)))
+                gpus.append(Gpu(index, str(pynvml.nvmlDeviceGetUUID(handle)), _use(handle), memory, _pids(handle)))
             except pynvml.NVMLError:  # it has fallen off the bus
                 continue
-        return found
+        return gpus
 
 
 def of_job(gpus: Sequence[Gpu], pids: Collection[int], visible: str | None, holds: bool) -> list[Gpu]:
@@ -62,6 +62,6 @@ def _use(handle: Any) -> float | None:
 
 def _pids(handle: Any) -> frozenset[int]:
     try:
-        return frozenset(int(one.pid) for one in pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
+        return frozenset(int(process.pid) for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
     except pynvml.NVMLError:
         return frozenset()

@@ -13,7 +13,7 @@ def machine(folder: Path) -> dict[str, float]:
     `cpu` is the mean since the last call. Of the network the loopback interface is left out.
     """
     memory, disks = psutil.virtual_memory(), psutil.disk_io_counters()
-    cards = [one for name, one in psutil.net_io_counters(pernic=True).items() if name != LOOPBACK]
+    cards = [card for name, card in psutil.net_io_counters(pernic=True).items() if name != LOOPBACK]
     return {
         "cpu": psutil.cpu_percent(),
         "memory": memory.total - memory.available,

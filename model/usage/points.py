@@ -29,32 +29,32 @@ Point = Mapping[str, float]
 
 def thin(points: Sequence[Point], most: int = MOST // 2) -> list[Point]:
     """Returns at most `most` points: those of the same 10 s become one; if too many are left, of the same 20 s, ..."""
-    width, found = EVERY, list(points)
-    while len(found) > most:
+    width, thinned = EVERY, list(points)
+    while len(thinned) > most:
         width *= 2
         first = points[0]["at"]
         slots: dict[int, list[Point]] = {}
-        for one in found:
-            slots.setdefault(int((one["at"] - first) // width), []).append(one)
+        for point in thinned:
+            slots.setdefault(int((point["at"] - first) // width), []).append(point)
         before, merged = first - EVERY, list[Point]()
         for slot in slots.values():
             merged.append(_merged(slot, before))
             before = slot[-1]["at"]
-        found = merged
-    return found
+        thinned = merged
+    return thinned
 
 
 def _merged(points: Sequence[Point], before: float) -> Point:
     """Returns the point in their place; each stands for the time since the one before, the first since `before`."""
-    found = dict(points[-1])
+    merged = dict(points[-1])
     spans = [after - at for at, after in pairwise([before, *(point["at"] for point in points)])]
-    for name in found:
-        known = [(one[name], span) for one, span in zip(points, spans, strict=True) if name in one]
+    for name in merged:
+        values = [(point[name], span) for point, span in zip(points, spans, strict=True) if name in point]
         if name in MEANS:
-            found[name] = sum(value * span for value, span in known) / sum(span for _, span in known)
+            merged[name] = sum(value * span for value, span in values) / sum(span for _, span in values)
         elif name in GREATEST:
-            found[name] = max(value for value, _ in known)
-    return found
+            merged[name] = max(value for value, _ in values)
+    return merged
 
 
 class PointsFile:
@@ -76,12 +76,12 @@ class PointsFile:
 
 def read_points(path: Path) -> list[Point]:
     """Returns the points of the file; at most MOST, whoever has written it."""
-    found: list[Point] = []
+    points: list[Point] = []
     for line in JournalReader(path).lines():
         point = {name: number for name, value in line.items() if (number := finite(value)) is not None}
-        if point.get("at", 0.0) > (found[-1]["at"] if found else 0.0):
-            found.append(point)
-    return found if len(found) <= MOST else thin(found)
+        if point.get("at", 0.0) > (points[-1]["at"] if points else 0.0):
+            points.append(point)
+    return points if len(points) <= MOST else thin(points)
 
 
 def _line(point: Point) -> str:

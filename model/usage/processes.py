@@ -24,11 +24,11 @@ class Count(NamedTuple):
     written: float = 0.0
 
     def plus(self, other: "Count", sign: int = 1) -> "Count":
-        return Count(*(one + sign * more for one, more in zip(self, other, strict=True)))
+        return Count(*(value + sign * more for value, more in zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True)
-class Seen:
+class ProcessUse:
     """A process at a look."""
 
     parent: int
@@ -50,25 +50,29 @@ class Processes:
 
     def __init__(self, marks: Mapping[str, str]) -> None:
         self.marks = marks
-        self._last: dict[psutil.Process, Seen] = {}
+        self._last: dict[psutil.Process, ProcessUse] = {}
         self._others: set[psutil.Process] = set()  # processes that are not the job's
         self._ended = Count()
 
     def look(self) -> Use:
         """Returns what they have used."""
-        seen = {process: one for process in self._find() if (one := self._see(process)) is not None}
+        seen = {process: sight for process in self._find() if (sight := self._see(process)) is not None}
         self._keep_ended(seen)
         self._last = seen
         count = self._ended
-        for one in seen.values():
-            count = count.plus(one.count)
-        return Use(count, sum(one.memory for one in seen.values()), frozenset(one.pid for one in seen))
+        for sight in seen.values():
+            count = count.plus(sight.count)
+        return Use(count, sum(sight.memory for sight in seen.values()), frozenset(sight.pid for sight in seen))
 
     def _find(self) -> set[psutil.Process]:
         me = psutil.Process()
         every = set(psutil.process_iter())
         self._others &= every
-        return {me, *me.children(recursive=True), *(one for one in every - self._others if self._is_marked(one))}
+        return {
+            me,
+            *me.children(recursive=True),
+            *(process for process in every - self._others if self._is_marked(process)),
+        }
 
     def _is_marked(self, process: psutil.Process) -> bool:
         try:
@@ -81,19 +85,19 @@ class Processes:
             self._others.add(process)
         return marked
 
-    def _see(self, process: psutil.Process) -> Seen | None:
+    def _see(self, process: psutil.Process) -> ProcessUse | None:
         try:
             with process.oneshot():
                 times, disk = process.cpu_times(), process.io_counters()
                 cpu = times.user + times.system + times.children_user + times.children_system
                 count = Count(cpu, disk.read_bytes, disk.write_bytes)
-                return Seen(process.ppid(), count, process.memory_info().rss)
+                return ProcessUse(process.ppid(), count, process.memory_info().rss)
         except (psutil.ZombieProcess, psutil.AccessDenied):  # it has ended, and its parent has not been told
             return self._last.get(process)
         except psutil.NoSuchProcess:
             return None
 
-    def _keep_ended(self, seen: Mapping[psutil.Process, Seen]) -> None:
+    def _keep_ended(self, seen: Mapping[psutil.Process, ProcessUse]) -> None:
         """Keeps the counts of ended processes that no living ancestor has got."""
         by_pid = {process.pid: process for process in self._last}
         lost: dict[psutil.Process | None, Count] = {}
@@ -104,11 +108,11 @@ class Processes:
             lost[heir] = lost.get(heir, Count()).plus(self._last[process].count)
         for heir, count in lost.items():
             got = seen[heir].count.plus(self._last[heir].count, -1) if heir is not None else Count()
-            self._ended = self._ended.plus(Count(*(max(0.0, one) for one in count.plus(got, -1))))
+            self._ended = self._ended.plus(Count(*(max(0.0, value) for value in count.plus(got, -1))))
 
 
 def own_marks() -> dict[str, str]:
     """Returns the variables that the processes of this process's attempt have; empty: no job service started it."""
     names = ("DRAGOMAN_JOB", "DRAGOMAN_ATTEMPT")
-    found = {name: os.environ[name] for name in names if name in os.environ}
-    return found if len(found) == len(names) else {}
+    marks = {name: os.environ[name] for name in names if name in os.environ}
+    return marks if len(marks) == len(names) else {}

@@ -97,13 +97,13 @@ class Recorder:
 
     def _idle(self, own: list[Gpu], now: float) -> dict[str, float]:
         """Returns the number of the job's GPUs that idle, and the time since which the first of them does."""
-        known = [gpu for gpu in own if gpu.use is not None]
-        for one in known:
-            if (one.use or 0.0) >= 100 * self.order.share:
-                self._busy[one.uuid] = now
-        since = [self._busy.setdefault(one.uuid, now) for one in known]
+        visible = [gpu for gpu in own if gpu.use is not None]
+        for card in visible:
+            if (card.use or 0.0) >= 100 * self.order.share:
+                self._busy[card.uuid] = now
+        since = [self._busy.setdefault(gpu.uuid, now) for gpu in visible]
         idle = [at for at in since if at < now]
-        return {"idle": len(idle), "idle_since": min(idle)} if idle else {"idle": 0} if known else {}
+        return {"idle": len(idle), "idle_since": min(idle)} if idle else {"idle": 0} if visible else {}
 
 
 def _use(name: str, gpus: list[Gpu]) -> dict[str, float]:

@@ -54,9 +54,9 @@ class Search:
     k: int  # results
     out: frozenset[int]  # rows to exclude
 
-    def scores(self, found: Floats) -> Floats:
+    def scores(self, similarities: Floats) -> Floats:
         """Returns the score of each word, (limit,), from the cosines (n, limit)."""
-        return found[0] if len(found) == 1 else three_cos_mul(*found)
+        return similarities[0] if len(similarities) == 1 else three_cos_mul(*similarities)
 
 
 class Embeddings:
@@ -123,8 +123,8 @@ class Embeddings:
         """Returns the row of the word as written, else as texts are normalised (NFC, NFKC); None if unknown."""
         row = self.rows.get(word)
         if row is None:
-            found = (self.rows.get(normalise(word, form)) for form in FORMS)
-            row = next((one for one in found if one is not None), None)
+            places = (self.rows.get(normalise(word, form)) for form in FORMS)
+            row = next((place for place in places if place is not None), None)
         return row
 
     def find(self, word: str) -> int | None:
@@ -146,7 +146,7 @@ class Embeddings:
         lower = fold_case(word, self.language)
         cases = [form for form in dict.fromkeys((lower, word.capitalize(), word.upper())) if form in self.rows]
         begin, length = lower[:1], len(word)
-        alike = (known for known in self.words if known[:1].lower() == begin and abs(len(known) - length) <= 2)
+        alike = (word for word in self.words if word[:1].lower() == begin and abs(len(word) - length) <= 2)
         near = get_close_matches(lower, islice(alike, SPELLINGS), n=MOST_SPELLINGS, cutoff=0.75)
         return list(dict.fromkeys([*cases, *near]))[:MOST_SPELLINGS]
 
@@ -168,12 +168,12 @@ class Embeddings:
 
     def similarities(self, pairs: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
         """Returns the cosine of each pair of rows (n, 2): (n,)."""
-        found = np.empty(len(pairs), np.float64)
+        results = np.empty(len(pairs), np.float64)
         for part in blocks(len(pairs), 16 * (1 if self.sparse else self.width)):
             left, right = (units(self.vectors, self.inverse, pairs[part, side]) for side in (0, 1))
             product = left.multiply(right).sum(axis=1) if self.sparse else np.einsum("nd,nd->n", left, right)
-            found[part] = np.asarray(product).ravel()
-        return np.clip(found, -1.0, 1.0)
+            results[part] = np.asarray(product).ravel()
+        return np.clip(results, -1.0, 1.0)
 
     def neighbours(
         self, query: str | NDArray[Any], k: int = 10, exclude: Iterable[str] = (), restrict: int = 0
@@ -230,9 +230,9 @@ class Embeddings:
             places = list(group)
             most = max(searches[place].directions.shape[0] for place in places)
             for part in blocks(len(places), 4 * most * limit):
-                asked = [searches[place].directions for place in places[part]]
-                first, scores = 0, cosines(self.vectors, self.inverse, stack_tables(asked), limit)
-                for place, directions in zip(places[part], asked, strict=True):
+                vectors = [searches[place].directions for place in places[part]]
+                first, scores = 0, cosines(self.vectors, self.inverse, stack_tables(vectors), limit)
+                for place, directions in zip(places[part], vectors, strict=True):
                     mine = scores[first : first + directions.shape[0]]
                     answers[place] = self._best(searches[place], mine)
                     first += directions.shape[0]
@@ -270,8 +270,8 @@ class Embeddings:
             raise UserError(f"k: must be at least 1, not {k}")
         return Search(directions, self.limit(restrict), k, frozenset(out))
 
-    def _best(self, search: Search, found: Floats) -> list[Neighbour]:
-        scores = search.scores(found)
+    def _best(self, search: Search, similarities: Floats) -> list[Neighbour]:
+        scores = search.scores(similarities)
         scores[[row for row in search.out if row < len(scores)]] = -np.inf
         return [Neighbour(self.words[row], float(scores[row])) for row in top(scores, search.k)]
 
@@ -290,5 +290,5 @@ class Embeddings:
         return direction
 
     def _dense(self, rows: Table) -> Floats:
-        found: Floats = np.asarray(rows.toarray() if is_sparse(rows) else rows, np.float32)
-        return found
+        table: Floats = np.asarray(rows.toarray() if is_sparse(rows) else rows, np.float32)
+        return table

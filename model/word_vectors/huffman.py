@@ -50,12 +50,12 @@ class HuffmanTree:
 
     def visits(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns (V - 1,): for each inner node the summed `weights` (V,) of the words that pass it."""
-        found, lengths = np.zeros(len(weights) - 1), np.diff(self.offsets)
+        counts, lengths = np.zeros(len(weights) - 1), np.diff(self.offsets)
         for first in range(0, len(weights), PIECE):
             words = slice(first, first + PIECE)
             passed = self.nodes[self.offsets[first] : self.offsets[min(first + PIECE, len(weights))]]
-            found += np.bincount(passed, np.repeat(weights[words], lengths[words]), len(found))
-        return found
+            counts += np.bincount(passed, np.repeat(weights[words], lengths[words]), len(counts))
+        return counts
 
 
 def _merge_nodes(counts: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int8]]:

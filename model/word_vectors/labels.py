@@ -36,8 +36,8 @@ def project(points: Floats, method: Projection) -> Floats:
     centred = points - points.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     axes = axes[:2] * np.sign(axes[:2][np.arange(min(2, len(axes))), np.abs(axes[:2]).argmax(axis=1)])[:, None]
-    found = centred @ axes.T
-    return np.pad(found, ((0, 0), (0, 2 - found.shape[1])))
+    projected = centred @ axes.T
+    return np.pad(projected, ((0, 0), (0, 2 - projected.shape[1])))
 
 
 # Positions of a label around its point, the best first: right (1) or left (-1), above (1) or below (-1).

@@ -98,7 +98,7 @@ def read_model2vec(folder: Path) -> ReadVectors:
         vectors = table[rows] * np.asarray(tensors.get("weights", np.ones(len(rows))), np.float32)[:, None]
         model = json.loads((folder / MODEL2VEC[1]).read_bytes())["model"]
         listed = model["vocab"]
-        pieces = sorted(listed, key=listed.__getitem__) if isinstance(listed, dict) else [one[0] for one in listed]
+        pieces = sorted(listed, key=listed.__getitem__) if isinstance(listed, dict) else [entry[0] for entry in listed]
     except (KeyError, ValueError, TypeError, IndexError) as problem:
         raise UserError(f"{folder}: no static table with its tokenizer ({problem!r})") from None
     marked = any(piece.startswith(BEGINS) for piece in pieces)
@@ -107,8 +107,10 @@ def read_model2vec(folder: Path) -> ReadVectors:
         for row, piece in enumerate(pieces)
         if (piece.startswith(BEGINS) and len(piece) > 1 if marked else not piece.startswith(CONTINUES))
     ]
-    found = fitting(folder, pieces, vectors, "model2vec")
-    return ReadVectors([pieces[row].lstrip("".join(BEGINS)) for row in kept], found.vectors[kept], found.format)
+    fitting_vectors = fitting(folder, pieces, vectors, "model2vec")
+    return ReadVectors(
+        [pieces[row].lstrip("".join(BEGINS)) for row in kept], fitting_vectors.vectors[kept], fitting_vectors.format
+    )
 
 
 def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
@@ -124,10 +126,10 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
 
 def single(path: Path, arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
     """Returns the one matrix among arrays."""
-    found = [array for array in arrays.values() if array.ndim == 2]
-    if len(found) != 1:
-        raise UserError(f"{path}: one matrix of vectors is needed, {len(found)} found among {', '.join(arrays)}")
-    return found[0]
+    tables = [array for array in arrays.values() if array.ndim == 2]
+    if len(tables) != 1:
+        raise UserError(f"{path}: one matrix of vectors is needed, {len(tables)} found among {', '.join(arrays)}")
+    return tables[0]
 
 
 def fitting(

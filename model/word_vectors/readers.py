@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
-from dragoman.model.inputs.archive import unpacked
+from dragoman.model.inputs.archive import files_in, unpacked
 from dragoman.model.inputs.compression import check_expansion
 from dragoman.model.inputs.streams import Blocks
 from dragoman.model.text.tokenizer import SPECIAL_PIECES
@@ -86,14 +86,14 @@ def _dictionary(path: Path, file: BinaryIO, size: int) -> tuple[list[str], NDArr
 
 
 def _matrix(path: Path, file: BinaryIO, rows: int, columns: int) -> NDArray[np.float32]:
-    found = np.empty((rows, columns), np.float32)
-    rest = found.data.cast("B")
+    matrix = np.empty((rows, columns), np.float32)
+    rest = matrix.data.cast("B")
     while rest:
         read = file.readinto(rest)  # type: ignore[attr-defined]  # of a BufferedReader
         if not read:
             raise UserError(f"{path}: the matrix of {rows:,} x {columns:,} is cut off")
         rest = rest[read:]
-    return found
+    return matrix
 
 
 def _numbers(path: Path, file: BinaryIO, form: str) -> tuple[int, ...]:
@@ -152,7 +152,7 @@ def opened(path: Path) -> BinaryIO:
     if not zipfile.is_zipfile(path):
         return Blocks.of(path)
     archive = zipfile.ZipFile(path)
-    names = [one for one in archive.infolist() if not one.is_dir()]
+    names = files_in(archive)
     if len(names) != 1:
         listed = ", ".join(name.filename for name in names[:8]) or "none"
         raise UserError(f"{path}: one member is needed, {len(names)} found ({listed}); unpack one and name it")
@@ -160,14 +160,14 @@ def opened(path: Path) -> BinaryIO:
     return Blocks.from_blocks(unpacked(archive.open(names[0]), names[0]))
 
 
-def distinct(found: ReadVectors) -> ReadVectors:
+def distinct(vectors: ReadVectors) -> ReadVectors:
     """Returns the vectors without repeated words and special pieces; the first of two equal words stays."""
     rows: dict[str, int] = {}
-    for row, word in enumerate(found.words):
+    for row, word in enumerate(vectors.words):
         if word and word not in SPECIAL_PIECES:
             rows.setdefault(word, row)
     kept = np.fromiter(rows.values(), np.int64, len(rows))
-    counts = None if found.counts is None else found.counts[kept]
+    counts = None if vectors.counts is None else vectors.counts[kept]
     return ReadVectors(
-        list(rows), found.vectors[kept], found.format, counts, found.subwords, len(found.words) - len(kept)
+        list(rows), vectors.vectors[kept], vectors.format, counts, vectors.subwords, len(vectors.words) - len(kept)
     )

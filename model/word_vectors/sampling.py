@@ -50,9 +50,9 @@ class AliasTable:
 
     def probabilities(self) -> NDArray[np.float64]:
         """Returns (V,), the distribution itself."""
-        found = self.thresholds.copy()
-        np.add.at(found, self.aliases, 1 - self.thresholds)
-        return found / len(found)
+        chances = self.thresholds.copy()
+        np.add.at(chances, self.aliases, 1 - self.thresholds)
+        return chances / len(chances)
 
 
 def as_bits(probability: NDArray[np.float64]) -> NDArray[np.uint32]:

@@ -54,11 +54,11 @@ def is_few(queries: Table) -> bool:
 
 def few_products(table: Floats, queries: Floats) -> Floats:
     """Returns queries @ table.T, (Q, V), in pieces small enough for BLAS to skip repacking."""
-    found, columns = np.empty((len(queries), len(table)), np.float32), np.ascontiguousarray(queries.T)
+    products, columns = np.empty((len(queries), len(table)), np.float32), np.ascontiguousarray(queries.T)
     size = max(1, SMALL // queries.size)
     for begin in range(0, len(table), size):
-        found[:, begin : begin + size] = (table[begin : begin + size] @ columns).T
-    return found
+        products[:, begin : begin + size] = (table[begin : begin + size] @ columns).T
+    return products
 
 
 def units(table: Table, inverse: Floats, rows: NDArray[np.integer[Any]]) -> Table:

@@ -120,8 +120,8 @@ class Code:
 
     def spread(self, scalar: Value, count: int = LANES) -> Value:
         """Returns a vector that repeats one number."""
-        one = self.builder.insert_element(ir.Constant(ir.VectorType(FLOAT, count), ir.Undefined), scalar, INT(0))
-        return self.shuffle(one, one, [0] * count)
+        single = self.builder.insert_element(ir.Constant(ir.VectorType(FLOAT, count), ir.Undefined), scalar, INT(0))
+        return self.shuffle(single, single, [0] * count)
 
     def store_totals(self, vectors: Sequence[Value], out: Value) -> None:
         """Stores the sum of each vector's lanes in out[0], out[1], ...; the number of vectors is a power of two.

@@ -88,12 +88,12 @@ def softmax(inputs: Tensor, pairs: Tensor, table: Tensor, words: Tensor, lr: Ten
     """
     flat = inputs.flatten(0, 1)  # (n I, D)
     scores = flat @ table.mT  # (n I, V)
-    wanted = torch.zeros_like(scores)
+    target = torch.zeros_like(scores)
     at = words[:, None].expand(-1, inputs.shape[1], -1).flatten(0, 1)  # (n I, b)
-    wanted.scatter_add_(1, at, pairs.flatten(0, 1))
-    number = wanted.sum(1, keepdim=True)
-    loss = (number[:, 0] * scores.logsumexp(1)).sum() - (wanted * scores).sum()
-    change = (wanted - number * scores.softmax(1)) * lr
+    target.scatter_add_(1, at, pairs.flatten(0, 1))
+    number = target.sum(1, keepdim=True)
+    loss = (number[:, 0] * scores.logsumexp(1)).sum() - (target * scores).sum()
+    change = (target - number * scores.softmax(1)) * lr
     return loss, (change @ table).view_as(inputs), change.mT @ flat
 
 

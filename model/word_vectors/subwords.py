@@ -29,11 +29,11 @@ class Subwords:
         """Yields the row of each run."""
         letters = [letter.encode("utf-8", "replace") for letter in f"<{word}>"]
         for first in range(len(letters)):
-            found = BASIS
+            places = BASIS
             for end in range(first, min(first + self.longest, len(letters))):
                 for byte in letters[end]:
                     signed = byte if byte < 128 else byte | 0xFFFFFF00  # fastText's bytes have a sign
-                    found = (found ^ signed) * PRIME & WORD
+                    places = (places ^ signed) * PRIME & WORD
                 edge = first == end and first in (0, len(letters) - 1)  # < or > alone
                 if end - first + 1 >= self.shortest and not edge:
-                    yield found % len(self.table)
+                    yield places % len(self.table)

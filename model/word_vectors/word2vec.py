@@ -158,13 +158,13 @@ class Word2Vec:
             place.scratch.begin(seed, number)
             inputs, outputs = (self.tables[name] for name in NAMES)
             copies = (place.inputs.of(inputs, plans["vectors"]), place.outputs.of(outputs, plans["contexts"]))
-            given = inputs, outputs, part.rows, part.offsets, self._rules, self._tables, place.scratch
+            arguments = inputs, outputs, part.rows, part.offsets, self._rules, self._tables, place.scratch
             if self._rules.pairwise:
-                return pairwise.train_pairs(*given, place.pairs, copies, rate)
-            return kernels.train_records(*given, copies, rate)
+                return pairwise.train_pairs(*arguments, place.pairs, copies, rate)
+            return kernels.train_records(*arguments, copies, rate)
 
-        found = self._pool.work(work, parts)
-        return sum(loss for loss, _ in found), sum(predictions for _, predictions in found)
+        losses = self._pool.work(work, parts)
+        return sum(loss for loss, _ in losses), sum(predictions for _, predictions in losses)
 
     def _place(self, number: int, longest: int) -> "Place":
         """Returns the memory of thread `number`; makes it anew for longer records than before."""

@@ -38,7 +38,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ends:
+class BridgeEnds:
     """The functions on both sides of a bridge. The first rank calls `begin`, `ask`, `pause` and `tell`, the command's
     machine the others."""
 
@@ -51,7 +51,7 @@ class Ends:
     files: Mapping[str, Path]  # by name, where they are written
 
 
-class Mailbox:
+class BridgeActor:
     """The messages between both sides: an actor, one for each group of workers."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Mailbox:
 def open_mailbox() -> Any:
     """Returns the actor, on this node; it ends with the last process that has a handle."""
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-    return ray.remote(num_cpus=0)(Mailbox).options(scheduling_strategy=here, max_concurrency=1).remote()
+    return ray.remote(num_cpus=0)(BridgeActor).options(scheduling_strategy=here, max_concurrency=1).remote()
 
 
 @contextlib.contextmanager
@@ -99,7 +99,7 @@ def _beside(work: Callable[[threading.Event], None], name: str) -> Iterator[None
 class Bridge:
     """The command's side, for one group of `size` workers. `sizes`: the allowed sizes, in ascending order."""
 
-    ends: Ends
+    ends: BridgeEnds
     sizes: tuple[int, ...]
     size: int
     mailbox: Any
@@ -155,10 +155,10 @@ class Bridge:
 
 
 @dataclass
-class Courier:
+class WorkerLink:
     """The workers' side of a bridge."""
 
-    ends: Ends
+    ends: BridgeEnds
     mailbox: Any
     _have: dict[str, tuple[int, int]] = field(default_factory=dict)
     _asked: str | None = None
@@ -206,13 +206,13 @@ class Courier:
 
 def new_pieces(folder: Path, have: Have, names: tuple[str, ...]) -> dict[str, Piece]:
     """Returns the new pieces of the files `names` of `folder`; of a growing file only whole lines."""
-    found = {}
+    pieces = {}
     for name in names:
         try:
             with (folder / name).open("rb") as file:
                 number = os.fstat(file.fileno()).st_ino
-                known, size = have.get(name, (0, 0))
-                start = size if known == number else 0
+                sizes_before, size = have.get(name, (0, 0))
+                start = size if sizes_before == number else 0
                 file.seek(start)
                 content = file.read(BLOCK)
         except FileNotFoundError:
@@ -220,5 +220,5 @@ def new_pieces(folder: Path, have: Have, names: tuple[str, ...]) -> dict[str, Pi
         if name.endswith(".jsonl"):
             content = content[: content.rfind(b"\n") + 1]
         if content:
-            found[name] = Piece(number, start, content)
-    return found
+            pieces[name] = Piece(number, start, content)
+    return pieces

@@ -58,8 +58,8 @@ class Ranks:
 
 def alone(device: str = "auto") -> Ranks:
     """Returns the ranks of a single process."""
-    wanted = os.environ.get("OMP_NUM_THREADS", "")  # the user's setting; Ray and torchrun set it only in their workers
-    use_cores(1, int(wanted) if wanted.isdigit() else 0)
+    threads = os.environ.get("OMP_NUM_THREADS", "")  # the user's setting; Ray and torchrun set it only in their workers
+    use_cores(1, int(threads) if threads.isdigit() else 0)
     return Ranks(0, 1, pick_device(device))
 
 

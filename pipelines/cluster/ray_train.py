@@ -23,7 +23,7 @@ from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.settings import ClusterConfig
 
 if TYPE_CHECKING:
-    from dragoman.pipelines.cluster.bridge import Ends  # Ray Train is loaded when it is used
+    from dragoman.pipelines.cluster.bridge import BridgeEnds  # Ray Train is loaded when it is used
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -39,7 +39,7 @@ def fit(
     storage: Path,
     name: str,
     sizes: tuple[int, ...] = (),
-    ends: "Callable[[], Ends] | None" = None,
+    ends: "Callable[[], BridgeEnds] | None" = None,
 ) -> None:
     """Runs `function(argument, ranks)` on `config.workers` processes that form one torch process group.
 
@@ -75,12 +75,12 @@ def fit(
 
             bridge = courier = None
             if ends is not None and config.address is not None:
-                from dragoman.pipelines.cluster.bridge import Bridge, Courier, open_mailbox
+                from dragoman.pipelines.cluster.bridge import Bridge, WorkerLink, open_mailbox
 
                 mailbox, both = open_mailbox(), ends()
                 room_for = functools.partial(_has_room, per_worker)
                 bridge = Bridge(both, sizes, size, mailbox, room_for, config.resize_every)
-                courier = Courier(both, mailbox)
+                courier = WorkerLink(both, mailbox)
             unique = f"{name}-{int(time.time())}-{attempt}"
             fit_group = train_group.prepare(run, size, per_worker, backend, config, storage, unique, courier)
             with contextlib.nullcontext() if bridge is None else bridge.carrying():

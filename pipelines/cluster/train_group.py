@@ -15,7 +15,7 @@ from ray.train.torch import TorchConfig, TorchTrainer
 
 from dragoman.pipelines.cluster import meeting
 from dragoman.pipelines.cluster.actors import GroupFailedError, Place
-from dragoman.pipelines.cluster.bridge import Courier
+from dragoman.pipelines.cluster.bridge import WorkerLink
 from dragoman.pipelines.settings import ClusterConfig
 
 ALONE = {  # Ray Train's settings on a private machine without readers of metrics
@@ -33,7 +33,7 @@ def prepare(
     config: ClusterConfig,
     storage: Path,
     name: str,
-    courier: Courier | None,
+    courier: WorkerLink | None,
 ) -> Callable[[], bool]:
     """Returns what runs `function` on `size` workers and returns its value on the first; `courier` runs beside it.
 
@@ -65,7 +65,7 @@ def prepare(
     return fit
 
 
-def _worker(function: Callable[[Place], bool], courier: Courier | None) -> bool:
+def _worker(function: Callable[[Place], bool], courier: WorkerLink | None) -> bool:
     context = train.get_context()
     place = Place(
         context.get_world_rank(), context.get_world_size(), context.get_local_rank(), context.get_local_world_size()

@@ -29,7 +29,7 @@ class SentenceMaps:
             return self
         words = (*words[: most - 1], f"{words[most - 1]} … {len(words) - most} more")
         chosen = replace(self.chosen, target_tokens=words, weights=self.chosen.weights[:most])
-        return SentenceMaps(self.translation, chosen, [[one[:most] for one in layer] for layer in self.heads])
+        return SentenceMaps(self.translation, chosen, [[head[:most] for head in layer] for layer in self.heads])
 
 
 def translations(bundle: TranslationBundle, sentences: Sequence[str]) -> list[str]:
@@ -47,13 +47,13 @@ def sentence_maps(bundle: TranslationBundle, sentences: Sequence[str], texts: Se
     sources = [normalise(sentence, aligner.form) for sentence in sentences]
     pairs = aligner.encode(sources, [ids.tolist() for ids in aligner.tokenizers.target.encode(list(texts))])
     targets = aligner.tokenizers.target.decode([pair.target for pair in pairs])
-    found: dict[int, SentenceMaps] = {}
+    maps: dict[int, SentenceMaps] = {}
     for row, weights in aligner.weights(pairs):  # (L, H, T, S)
         place = pairs[row], sources[row], targets[row]
-        heads = [[aligner.make_map(*place, one).weights for one in layer] for layer in weights]
+        heads = [[aligner.make_map(*place, head).weights for head in layer] for layer in weights]
         chosen = aligner.make_map(*place, aligner.head.select(weights))
-        found[row] = SentenceMaps(texts[row], chosen, heads).cut()
-    return [found[row] for row in range(len(pairs))]
+        maps[row] = SentenceMaps(texts[row], chosen, heads).cut()
+    return [maps[row] for row in range(len(pairs))]
 
 
 def sharpness(weights: Weights) -> float:

@@ -46,16 +46,16 @@ def resolve(config: Config) -> list[Entry]:
             f"loader.denoise={config.loader.denoise}: a comparison measures translations; pre-train with dragoman "
             f"train, then compare runs that began with it (train.init_from) by their names: models=[RUN,OTHER_RUN]"
         )
-    wanted: object = config.models
-    if not isinstance(wanted, list) or not wanted:
+    names: object = config.models
+    if not isinstance(names, list) or not names:
         raise UserError(
-            f"models: {wanted!r} names no networks. Give some, such as models=[rnnenc,rnnsearch_additive,transformer]. "
+            f"models: {names!r} names no networks. Give some, such as models=[rnnenc,rnnsearch_additive,transformer]. "
             f"Choices: {', '.join(compared_models())}; a run's name, a bundle's directory, MODEL@ALIAS"
         )
-    entries = [entry(config, str(item)) for item in wanted]
+    entries = [entry(config, str(item)) for item in names]
     refuse_mixed_kinds(entries)
     refuse_idle_keys(config, entries)
-    labels = [one.label for one in entries]
+    labels = [entry.label for entry in entries]
     for label in labels:
         if labels.count(label) > 1:
             raise UserError(f"models: {label!r} is listed twice; name each network once")
@@ -65,20 +65,20 @@ def resolve(config: Config) -> list[Entry]:
 def refuse_mixed_kinds(entries: Sequence[Entry]) -> None:
     """Refuses translation networks beside language models, since they have no figure in common."""
     first = entries[0]
-    for one in entries[1:]:
-        if one.kind != first.kind:
+    for other in entries[1:]:
+        if other.kind != first.kind:
             raise UserError(
-                f"models: {first.label!r} {COMPARED[first.kind]}, {one.label!r} {COMPARED[one.kind]}; "
+                f"models: {first.label!r} {COMPARED[first.kind]}, {other.label!r} {COMPARED[other.kind]}; "
                 f"compare networks of one kind"
             )
 
 
 def refuse_idle_keys(config: Config, entries: Sequence[Entry]) -> None:
     """Refuses keys of `compare.model` that no network trained here has, since a key without effect is a mistake."""
-    known = {key for one in entries if one.config is not None for key in one.config.model}
+    keys = {key for entry in entries if entry.config is not None for key in entry.config.model}
     for key in config.compare.model:
-        if key not in known:
-            raise unknown("compare.model: unknown key", key, known)
+        if key not in keys:
+            raise unknown("compare.model: unknown key", key, keys)
     for section in ("recipes", "networks"):
         for name in getattr(config.compare, section):
             if name not in ARCHITECTURES:
@@ -105,14 +105,14 @@ def entry(config: Config, item: str) -> Entry:
         if language not in config.languages:
             raise UserError(f"models: {item!r} is of {language}; the networks compared are of pair={config.pair}")
         return Entry(label_of(item, bundle), bundle=bundle, kind=kind)
-    found = load_bundle(bundle)
-    if "noise" in found.facts:
+    loaded = load_bundle(bundle)
+    if "noise" in loaded.facts:
         raise UserError(
             f"models: {item!r} was pre-trained to undo noise and translates nothing; compare runs that began "
             f"with it (train.init_from={item})"
         )
-    if not same_pair(found.pair, config.pair):
-        raise UserError(f"models: {item!r} translates {found.pair}; the networks compared are of pair={config.pair}")
+    if not same_pair(loaded.pair, config.pair):
+        raise UserError(f"models: {item!r} translates {loaded.pair}; the networks compared are of pair={config.pair}")
     return Entry(label_of(item, bundle), bundle=bundle)
 
 

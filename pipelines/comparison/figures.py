@@ -45,23 +45,25 @@ class Compared:
         return list(self.measures)
 
 
-def draw_figures(config: Config, found: Compared) -> Iterator[Picture]:
+def draw_figures(config: Config, compared: Compared) -> Iterator[Picture]:
     """Yields every picture."""
     logger.info("drawing the pictures")
-    yield quality(found)
-    if found.records:
-        yield curves(found.records, found.labels)
-    yield by_length(found)
-    yield from attention(config, found)
+    yield quality(compared)
+    if compared.records:
+        yield curves(compared.records, compared.labels)
+    yield by_length(compared)
+    yield from attention(config, compared)
 
 
-def quality(found: Compared) -> Picture:
-    every = list(found.measures.values())
-    shown = {"BLEU": [measure.bleu for measure in every], "chrF": [measure.chrf for measure in every]}
+def quality(compared: Compared) -> Picture:
+    every = list(compared.measures.values())
+    scores = {"BLEU": [measure.bleu for measure in every], "chrF": [measure.chrf for measure in every]}
     samples = "Dots are the scores of the whole set; lines reach as far as 95 % of resampled sets' scores."
-    if any(len(runs) > 1 for runs in found.runs.values()):
+    if any(len(runs) > 1 for runs in compared.runs.values()):
         samples = "Dots are means over seeds; lines cover 95 % of resampled sentences and seeds."
-    return picture("scores", "quality", "Quality", samples, describe_scores(every), draw_scores(found.labels, shown))
+    return picture(
+        "scores", "quality", "Quality", samples, describe_scores(every), draw_scores(compared.labels, scores)
+    )
 
 
 def curves(records: Mapping[str, TrainingRecord], labels: list[str]) -> Picture:
@@ -70,8 +72,8 @@ def curves(records: Mapping[str, TrainingRecord], labels: list[str]) -> Picture:
     return picture("learning", "quality", "Learning", text, said, draw_learning(records, labels))
 
 
-def by_length(found: Compared) -> Picture:
-    lengths = {label: one.lengths for label, one in found.measures.items()}
+def by_length(compared: Compared) -> Picture:
+    lengths = {label: measure.lengths for label, measure in compared.measures.items()}
     said = describe_length(lengths)
     text = (
         "A fixed context stores every sentence in one vector of the same size; attention reads a vector per "
@@ -81,13 +83,13 @@ def by_length(found: Compared) -> Picture:
     return picture("length", "length", "Quality against length", text, said, draw_length(lengths))
 
 
-def attention(config: Config, found: Compared) -> Iterator[Picture]:
+def attention(config: Config, compared: Compared) -> Iterator[Picture]:
     """Yields one picture per sentence of all networks with attention, and all heads of those that have several."""
-    sentences = map_sentences(config.compare.maps, found.sources, config.compare.map_count)
+    sentences = map_sentences(config.compare.maps, compared.sources, config.compare.map_count)
     if not sentences:
         return
     maps = {}
-    for label, bundle in found.bundles.items():
+    for label, bundle in compared.bundles.items():
         own = sentence_maps(bundle, sentences, translations(bundle, sentences))
         if own:
             maps[label] = own
@@ -97,7 +99,9 @@ def attention(config: Config, found: Compared) -> Iterator[Picture]:
             f"A row is a word of the translation, a column a word of “{sentence}”; darker cells have more "
             "attention. After figure 3 of Bahdanau et al. 2015."
         )
-        figure = maps_picture(list(chosen.values()), [f"{label} ({one.head})" for label, one in chosen.items()])
+        figure = maps_picture(
+            list(chosen.values()), [f"{label} ({sentence_map.head})" for label, sentence_map in chosen.items()]
+        )
         yield picture(f"alignment-{place + 1}", "attention", f"Attention, sentence {place + 1}", text,
                       describe_alignment(chosen), figure)  # fmt: skip
     for label, own in maps.items():

@@ -66,7 +66,7 @@ class LanguageMeasures:
 
     def figures(self, record: TrainingRecord | None) -> dict[str, float]:
         """Returns the table's row as metrics."""
-        found = {
+        values = {
             "bits_per_character": self.bits.score,
             "bits_per_character_low": self.bits.low,
             "bits_per_character_high": self.bits.high,
@@ -74,12 +74,12 @@ class LanguageMeasures:
             "parameters": float(self.parameters),
         }
         if record is not None:
-            found |= {
+            values |= {
                 "training_tokens": float(record.tokens),
                 "training_minutes": record.minutes,
                 "training_tokens_per_second": record.tokens_per_second,
             }
-        return found
+        return values
 
 
 def language_report(config: Config, entries: Sequence[Entry]) -> Report:
@@ -89,13 +89,13 @@ def language_report(config: Config, entries: Sequence[Entry]) -> Report:
     """
     runs: dict[str, list[LanguageMeasures]] = {}
     records: dict[str, TrainingRecord] = {}
-    for number, one in enumerate(entries, 1):
-        logger.info(f"{number} of {len(entries)}: {one.label}")
-        bundle = load_text_bundle(bundle_of(one), "language")
-        runs.setdefault(one.again or one.label, []).append(measure(config, one, bundle))
-        training = None if one.again else record_of(bundle)
+    for number, entry in enumerate(entries, 1):
+        logger.info(f"{number} of {len(entries)}: {entry.label}")
+        bundle = load_text_bundle(bundle_of(entry), "language")
+        runs.setdefault(entry.again or entry.label, []).append(measure(config, entry, bundle))
+        training = None if entry.again else record_of(bundle)
         if training is not None:
-            records[one.label] = training
+            records[entry.label] = training
     every = [over_seeds(own) for own in runs.values()]
     for other in every[1:]:
         if (other.described, other.record_characters) != (every[0].described, every[0].record_characters):
@@ -119,7 +119,7 @@ def language_report(config: Config, entries: Sequence[Entry]) -> Report:
             Sample(
                 first.prompt or "(the beginning of a text)",
                 first.truth or "–",
-                {one.label: one.samples[number].text for one in every},
+                {measures.label: measures.samples[number].text for measures in every},
                 ("given", "the text itself"),
             )
             for number, first in enumerate(every[0].samples)
@@ -128,7 +128,7 @@ def language_report(config: Config, entries: Sequence[Entry]) -> Report:
     )
 
 
-def measure(config: Config, one: Entry, bundle: TextBundle) -> LanguageMeasures:
+def measure(config: Config, entry: Entry, bundle: TextBundle) -> LanguageMeasures:
     """Measures the bundle on the held-out text, unless stored measures exist."""
     settings = config.evaluate
     key = compose.fingerprint(
@@ -138,18 +138,18 @@ def measure(config: Config, one: Entry, bundle: TextBundle) -> LanguageMeasures:
             **{name: getattr(settings, name) for name in ("split", "sentences", "stride", "bootstrap")},
         }
     )
-    path = place(config, one.label)
-    known = read(path, LanguageMeasures)
-    if known is not None and known.key == key:
-        logger.info(f"{one.label}: measured before ({path})")
-        return known
+    path = place(config, entry.label)
+    stored = read(path, LanguageMeasures)
+    if stored is not None and stored.key == key:
+        logger.info(f"{entry.label}: measured before ({path})")
+        return stored
     evaluation = evaluate_text_bundle(
         bundle, config.shard_dir, settings.split, stride=settings.stride, records=settings.sentences, samples=SAMPLES
     )
-    found = LanguageMeasures(
-        label=one.label,
+    measures = LanguageMeasures(
+        label=entry.label,
         architecture=bundle.architecture,
-        trained_here=one.config is not None,
+        trained_here=entry.config is not None,
         bundle=bundle.digest,
         parameters=bundle.network.parameter_count(),
         bits=interval(evaluation, settings.bootstrap),
@@ -161,9 +161,9 @@ def measure(config: Config, one: Entry, bundle: TextBundle) -> LanguageMeasures:
         samples=evaluation.samples,
         key=key,
     )
-    logger.info(f"{one.label}: {found.bits.score:.4f} bits per character")
-    write(path, found)
-    return found
+    logger.info(f"{entry.label}: {measures.bits.score:.4f} bits per character")
+    write(path, measures)
+    return measures
 
 
 def interval(evaluation: TextEvaluation, samples: int) -> Interval:
@@ -239,10 +239,10 @@ def pictures(
         labels, {"bits per character": [language_measures.bits for language_measures in every]}, 3, "Bits per character"
     )
     text = f"Lower is better. {spread(config)}"
-    found = [picture("scores", "quality", "Bits per character", text, f"Bits per character: {scored}", drawn)]
+    drawn_pictures = [picture("scores", "quality", "Bits per character", text, f"Bits per character: {scored}", drawn)]
     if records:
-        found.append(curves(records, labels))
-    return found
+        drawn_pictures.append(curves(records, labels))
+    return drawn_pictures
 
 
 def spread(config: Config) -> str:

@@ -66,30 +66,30 @@ def lines_of(sets: Sequence[Compared], languages: Sequence[str], most: int = MOS
     """Returns the lines on which the systems differ, at most `most`: the largest losses and the largest gains."""
     from sacrebleu.metrics.chrf import CHRF
 
-    metric, found = CHRF(), []
-    for one in sets:
+    metric, differing = CHRF(), []
+    for compared in sets:
         faults: dict[int, dict[str, list[str]]] = {}
-        for label, texts in one.texts.items():
-            for check, result in run_checks(one.sources, one.references, texts, languages).items():
+        for label, texts in compared.texts.items():
+            for check, result in run_checks(compared.sources, compared.references, texts, languages).items():
                 for row in result.faults:
                     faults.setdefault(row, {}).setdefault(check, []).append(label)
-        for row, source in enumerate(one.sources):
-            texts_here = {label: texts[row] for label, texts in one.texts.items()}
+        for row, source in enumerate(compared.sources):
+            texts_here = {label: texts[row] for label, texts in compared.texts.items()}
             if len(set(texts_here.values())) > 1:
-                references = tuple(one.references[row])
+                references = tuple(compared.references[row])
                 scores = {label: metric.sentence_score(text, references).score for label, text in texts_here.items()}
-                domain = one.domains[row] if one.domains else ""
-                here = (one.name, row + 1, domain, source, references, texts_here, scores, faults.get(row, {}))
-                found.append(Line(*here))
-    ordered = sorted(found, key=lambda line: line.difference)
+                domain = compared.domains[row] if compared.domains else ""
+                here = (compared.name, row + 1, domain, source, references, texts_here, scores, faults.get(row, {}))
+                differing.append(Line(*here))
+    ordered = sorted(differing, key=lambda line: line.difference)
     gains = most // 2
-    shown = ordered if len(ordered) <= most else ordered[: most - gains] + ordered[len(ordered) - gains :]
-    return Lines(shown, len(found), sum(len(one.sources) for one in sets), (languages[0], languages[-1]))
+    chosen = ordered if len(ordered) <= most else ordered[: most - gains] + ordered[len(ordered) - gains :]
+    return Lines(chosen, len(differing), sum(len(compared.sources) for compared in sets), (languages[0], languages[-1]))
 
 
-def mark(one: str, other: str) -> tuple[list[Part], list[Part]]:
+def mark(left: str, other: str) -> tuple[list[Part], list[Part]]:
     """Returns the parts of both texts, and whether the other text lacks them, word by word."""
-    ours, theirs = _TOKEN.findall(one), _TOKEN.findall(other)
+    ours, theirs = _TOKEN.findall(left), _TOKEN.findall(other)
     parts: tuple[list[Part], list[Part]] = ([], [])
     for kind, *places in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         for own, tokens, (begin, end) in zip(parts, (ours, theirs), (places[:2], places[2:]), strict=True):
@@ -101,11 +101,11 @@ def mark(one: str, other: str) -> tuple[list[Part], list[Part]]:
 def lines_html(lines: Lines) -> str:
     """Returns the section's content: filters, and an article per line."""
     labels = list(lines.shown[0].scores)
-    told = f"{lines.differing:,} of {lines.of:,} lines differ"
+    about = f"{lines.differing:,} of {lines.of:,} lines differ"
     if len(lines.shown) < lines.differing:
-        told += f"; the {len(lines.shown):,} with the largest losses and gains are below"
+        about += f"; the {len(lines.shown):,} with the largest losses and gains are below"
     lead = (
-        f"{told}. Above each one stands the sentence's chrF of {labels[-1]} minus that of {labels[0]}. Marked is what "
+        f"{about}. Above each one stands the sentence's chrF of {labels[-1]} minus that of {labels[0]}. Marked is what "
         f"{'only one of the two has' if len(labels) == 2 else f'a system has and {labels[0]} has not'}."
     )
     marked = zip(lines.shown, _attributes(lines.shown), strict=True)
@@ -131,16 +131,16 @@ def _values(line: Line) -> dict[str, list[str]]:
     return {"set": [line.set], "domain": [line.domain] if line.domain else [], "check": list(line.faults)}
 
 
-def _choices(shown: Sequence[Line]) -> dict[str, dict[str, int]]:
+def _choices(lines: Sequence[Line]) -> dict[str, dict[str, int]]:
     """Returns filter -> its values with their numbers of lines; their order numbers them."""
-    every = [_values(line) for line in shown]
+    every = [_values(line) for line in lines]
     counts = {name: Counter(value for values in every for value in values[name]) for name in FILTERS}
     return {name: dict(sorted(each.items())) for name, each in counts.items()}
 
 
-def _filters(shown: Sequence[Line]) -> str:
+def _filters(lines: Sequence[Line]) -> str:
     boxes = []
-    for name, values in _choices(shown).items():
+    for name, values in _choices(lines).items():
         if not values or (len(values) == 1 and name != "check"):
             continue
         options = "".join(
@@ -148,22 +148,22 @@ def _filters(shown: Sequence[Line]) -> str:
             for place, (value, count) in enumerate(values.items())
         )
         boxes.append(f'<label>{name} <select id="{name}"><option value="">all</option>{options}</select></label>')
-    options = "".join(f'<option value="{name}">{told}</option>' for name, told in ORDERS.items())
+    options = "".join(f'<option value="{name}">{words}</option>' for name, words in ORDERS.items())
     boxes.append(f'<label>order <select id="order">{options}</select></label>')
     return f'<form class="filters" autocomplete="off">{"".join(boxes)}</form>'
 
 
-def _attributes(shown: Sequence[Line]) -> list[str]:
+def _attributes(lines: Sequence[Line]) -> list[str]:
     """Returns of each line the classes that filters ask for, and its places under every order."""
-    numbers = {name: {value: place for place, value in enumerate(each)} for name, each in _choices(shown).items()}
-    order = sorted(range(len(shown)), key=lambda row: (shown[row].set, shown[row].number))
+    numbers = {name: {value: place for place, value in enumerate(each)} for name, each in _choices(lines).items()}
+    order = sorted(range(len(lines)), key=lambda row: (lines[row].set, lines[row].number))
     in_files = {row: place for place, row in enumerate(order)}
-    found = []
-    for row, line in enumerate(shown):
+    attributes = []
+    for row, line in enumerate(lines):
         classes = [f"{name}-{numbers[name][value]}" for name, values in _values(line).items() for value in values]
-        style = f"--worst: {row}; --best: {len(shown) - row}; --file: {in_files[row]}"
-        found.append(f'class="{" ".join(["line", *classes])}" style="{style}"')
-    return found
+        style = f"--worst: {row}; --best: {len(lines) - row}; --file: {in_files[row]}"
+        attributes.append(f'class="{" ".join(["line", *classes])}" style="{style}"')
+    return attributes
 
 
 def _article(line: Line, languages: tuple[str, str], attributes: str) -> str:
@@ -178,15 +178,19 @@ def _article(line: Line, languages: tuple[str, str], attributes: str) -> str:
             marked[baseline] = first
     for label, parts in marked.items():
         tag = "del" if label == baseline else "ins"
-        text = "".join(f"<{tag}>{escape(one)}</{tag}>" if only else escape(one) for only, one in parts)
+        text = "".join(f"<{tag}>{escape(piece)}</{tag}>" if only else escape(piece) for only, piece in parts)
         rows.append((label, f"<small>chrF {line.scores[label]:.1f}</small>", target, text or "<i>empty</i>"))
     table = "".join(
         f'<tr><th scope="row">{escape(name).replace("_", "_<wbr>")}{score}</th><td {language}>{text}</td></tr>'
         for name, score, language, text in rows
     )
     faults = "; ".join(f"{check}: {', '.join(labels)}" for check, labels in sorted(line.faults.items()))
-    told = [f"{line.set}, line {line.number:,}", *([line.domain] if line.domain else []), *([faults] if faults else [])]
-    head = f"<b>{line.difference:+z.1f}</b> {escape(' · '.join(told))}"
+    facts = [
+        f"{line.set}, line {line.number:,}",
+        *([line.domain] if line.domain else []),
+        *([faults] if faults else []),
+    ]
+    head = f"<b>{line.difference:+z.1f}</b> {escape(' · '.join(facts))}"
     return f'<article {attributes}><h3>{head}</h3>\n<table class="texts"><tbody>{table}</tbody></table></article>'
 
 

@@ -103,16 +103,16 @@ def length_buckets(sources: Sequence[str], step: int = STEP, fewest: int = FEWES
     by_step: dict[int, list[int]] = {}
     for row, text in enumerate(sources):
         by_step.setdefault(max(0, len(words_of(text)) - 1) // step, []).append(row)
-    found: list[list[int]] = []
+    buckets: list[list[int]] = []
     held: list[int] = []
     for place in sorted(by_step):
         held += by_step[place]
         if len(held) >= fewest:
-            found.append(held)
+            buckets.append(held)
             held = []
     if held:
-        found[-1:] = [[*found[-1], *held]] if found else [held]
-    return found
+        buckets[-1:] = [[*buckets[-1], *held]] if buckets else [held]
+    return buckets
 
 
 def scores_by_length(
@@ -132,9 +132,9 @@ def scores_by_length(
     for rows in length_buckets(sources):
         words = [len(words_of(sources[row])) for row in rows]
         ours, gold = [hypotheses[row] for row in rows], [references[row] for row in rows]
-        found = interval(ours, gold, "bleu", tokenize, samples)
+        intervals = interval(ours, gold, "bleu", tokenize, samples)
         surprise = -sum(log_probabilities[row] for row in rows) / max(1, sum(map(len, gold)))
-        scores.append(LengthScore(min(words), max(words), len(rows), sum(words) / len(rows), found, surprise))
+        scores.append(LengthScore(min(words), max(words), len(rows), sum(words) / len(rows), intervals, surprise))
     return scores
 
 
@@ -165,7 +165,7 @@ class Measures:
 
     def figures(self, record: TrainingRecord | None) -> dict[str, float]:
         """Returns the table's row as metrics."""
-        found = {
+        values = {
             "bleu": self.bleu.score,
             "bleu_low": self.bleu.low,
             "bleu_high": self.bleu.high,
@@ -176,16 +176,16 @@ class Measures:
             "decoding_sentences_per_second": self.sentences_per_second,
         }
         if record is not None:
-            found |= {
+            values |= {
                 "training_tokens": float(record.tokens),
                 "training_minutes": record.minutes,
                 "training_tokens_per_second": record.tokens_per_second,
             }
-        return found
+        return values
 
 
 def measure(
-    config: Config, one: Entry, directory: Path, references: Sequence[str]
+    config: Config, entry: Entry, directory: Path, references: Sequence[str]
 ) -> tuple[Measures, TranslationBundle]:
     """Measures the bundle in `directory` on the held-out set, unless stored measures exist."""
     bundle = load_bundle(directory)
@@ -198,35 +198,35 @@ def measure(
             **{name: getattr(config.evaluate, name) for name in ("split", "sentences", "tokenize", "bootstrap")},
         }
     )
-    path = place(config, one.label)
-    known = read(path, Measures)
-    if known is not None and known.key == key:
-        logger.info(f"{one.label}: measured before ({path})")
-        return known, bundle
-    found = measure_network(config, one, bundle, key, references)
-    write(path, found)
-    return found, bundle
+    path = place(config, entry.label)
+    stored = read(path, Measures)
+    if stored is not None and stored.key == key:
+        logger.info(f"{entry.label}: measured before ({path})")
+        return stored, bundle
+    measures = measure_network(config, entry, bundle, key, references)
+    write(path, measures)
+    return measures, bundle
 
 
 def measure_network(
-    config: Config, one: Entry, bundle: TranslationBundle, key: str, references: Sequence[str]
+    config: Config, entry: Entry, bundle: TranslationBundle, key: str, references: Sequence[str]
 ) -> Measures:
     """Decodes the held-out set and scores it."""
     settings = config.evaluate
-    asked = replace(config, evaluate=replace(settings, engine=config.compare.engine, samples=0, stored=False))
-    evaluation: Evaluation = evaluate(asked, bundle).details
+    evaluated = replace(config, evaluate=replace(settings, engine=config.compare.engine, samples=0, stored=False))
+    evaluation: Evaluation = evaluate(evaluated, bundle).details
     if evaluation.references != list(references):
-        raise UserError(f"{one.label}: its held-out references are not those of the others")
+        raise UserError(f"{entry.label}: its held-out references are not those of the others")
     name = tokeniser(settings.tokenize, bundle.languages[1])
     device = str(pick_device(config.cluster.device))
     scored = open_scorer(bundle, device).score(evaluation.sources, references, too_long="truncate")
-    log_probabilities = [one.log_probability for one in scored]
+    log_probabilities = [score.log_probability for score in scored]
     texts = evaluation.hypotheses, references
-    logger.info(f"{one.label}: {evaluation.scores.lines['bleu']}")
+    logger.info(f"{entry.label}: {evaluation.scores.lines['bleu']}")
     return Measures(
-        label=one.label,
+        label=entry.label,
         architecture=bundle.architecture,
-        trained_here=one.config is not None,
+        trained_here=entry.config is not None,
         bundle=bundle.digest,
         run=str(dict(bundle.facts.get("run") or {}).get("name", "")),
         parameters=bundle.network.parameter_count(),
@@ -268,7 +268,7 @@ def read(path: Path, kind: type[Kind]) -> Kind | None:
         return None
 
 
-def write(path: Path, found: Any) -> None:
+def write(path: Path, measures: Any) -> None:
     """Writes the measures atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(path, json.dumps(asdict(found), ensure_ascii=False, indent=1) + "\n")
+    atomic_write(path, json.dumps(asdict(measures), ensure_ascii=False, indent=1) + "\n")

@@ -49,9 +49,9 @@ def render(report: Report) -> str:
     """Returns the whole page."""
     parts = [("table", "The table", table_html(report.table))]
     for section, (title, lead) in SECTIONS.items():
-        shown = [picture for picture in report.pictures if picture.section == section]
-        if shown:
-            figures = "\n".join(map(figure_html, shown))
+        pictures_of_section = [picture for picture in report.pictures if picture.section == section]
+        if pictures_of_section:
+            figures = "\n".join(map(figure_html, pictures_of_section))
             parts.append((section, title, f'<p class="soft">{escape(lead)}</p>\n{figures}'))
     if report.samples:
         parts.append(("texts", "The same texts by every network", "\n".join(map(sample_html, report.samples))))
@@ -104,14 +104,14 @@ def best_of(texts: Sequence[str], want: Callable[[Iterable[float]], float] = max
     return {place for place, number in numbers.items() if number == best}
 
 
-def figure_html(one: Picture) -> str:
+def figure_html(picture: Picture) -> str:
     """Returns the embedded picture with its caption and its alternative text."""
-    data = base64.b64encode(one.png).decode()
-    alt = escape(f"{one.title}. {one.alt}")
-    wide = ' wide" tabindex="0" role="region" aria-label="Picture' if width_of(one.png) > PHONE else ""
+    data = base64.b64encode(picture.png).decode()
+    alt = escape(f"{picture.title}. {picture.alt}")
+    wide = ' wide" tabindex="0" role="region" aria-label="Picture' if width_of(picture.png) > PHONE else ""
     image = f'<div class="scroll{wide}"><img loading="lazy" alt="{alt}" src="data:image/png;base64,{data}"></div>'
-    caption = f"<figcaption><b>{escape(one.title)}.</b> {escape(one.text)}</figcaption>"
-    return f'<figure id="{escape(one.name)}">{image}\n{caption}</figure>'
+    caption = f"<figcaption><b>{escape(picture.title)}.</b> {escape(picture.text)}</figcaption>"
+    return f'<figure id="{escape(picture.name)}">{image}\n{caption}</figure>'
 
 
 def width_of(png: bytes) -> int:
@@ -119,9 +119,9 @@ def width_of(png: bytes) -> int:
     return int.from_bytes(png[16:20], "big")
 
 
-def sample_html(one: Sample) -> str:
+def sample_html(sample: Sample) -> str:
     """Returns one sentence as an HTML table."""
-    lines = [*zip(one.names, (one.source, one.reference), strict=True), *one.translations.items()]
+    lines = [*zip(sample.names, (sample.source, sample.reference), strict=True), *sample.translations.items()]
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(clip_text(text))}</td></tr>' for name, text in lines
     )

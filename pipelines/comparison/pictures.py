@@ -54,8 +54,10 @@ def thousands(axis: Axes, which: str = "x") -> None:
 def describe_alignment(every: Mapping[str, AttentionMap]) -> str:
     """Describes the heaviest link of each target word."""
     parts = []
-    for label, one in every.items():
-        pairs = ", ".join(f"{one.target_tokens[t]} at {one.source_tokens[s]}" for s, t in one.pairs[:20])
+    for label, alignment in every.items():
+        pairs = ", ".join(
+            f"{alignment.target_tokens[t]} at {alignment.source_tokens[s]}" for s, t in alignment.pairs[:20]
+        )
         parts.append(f"{label}: {pairs or 'no word'}")
     return "Looked at most, " + "; ".join(parts) + "."
 
@@ -127,7 +129,7 @@ def draw_length(every: Mapping[str, Sequence[LengthScore]]) -> Figure:
         )  # fmt: skip
     first = next(iter(every.values()))
     for panel, unit in ((axis, "BLEU"), (costs, "surprise by the reference, nats per character")):
-        panel.set_xticks([one.mean for one in first], [f"{span(one)}\n{one.sentences:,}" for one in first])
+        panel.set_xticks([score.mean for score in first], [f"{span(score)}\n{score.sentences:,}" for score in first])
         panel.set_xlabel("words of the source; sentences of that length below", fontsize=9)
         panel.set_ylabel(unit, fontsize=9)
         clean(panel)
@@ -136,9 +138,9 @@ def draw_length(every: Mapping[str, Sequence[LengthScore]]) -> Figure:
     return figure
 
 
-def span(one: LengthScore) -> str:
+def span(score: LengthScore) -> str:
     """`6-10`."""
-    return f"{one.low}" if one.low == one.high else f"{one.low}-{one.high}"
+    return f"{score.low}" if score.low == score.high else f"{score.low}-{score.high}"
 
 
 def describe_length(every: Mapping[str, Sequence[LengthScore]]) -> str:
@@ -166,13 +168,19 @@ def draw_scores(
 ) -> Figure:
     """Draws a panel for each unit of `scores`, with one row per network in the order of the comparison."""
     figure, axes = panels(1, len(scores), (10.0, 1.5 + 0.36 * len(labels)), title)
-    for axis, (unit, found) in zip(axes, scores.items(), strict=True):
-        for place, (one, colour) in enumerate(zip(found, colours(labels).values(), strict=True)):
-            axis.plot([one.low, one.high], [place, place], color=colour, linewidth=2.2, solid_capstyle="butt")
-            axis.plot(one.score, place, "o", color=colour, markersize=6)
+    for axis, (unit, intervals) in zip(axes, scores.items(), strict=True):
+        for place, (interval_of_label, colour) in enumerate(zip(intervals, colours(labels).values(), strict=True)):
+            axis.plot(
+                [interval_of_label.low, interval_of_label.high],
+                [place, place],
+                color=colour,
+                linewidth=2.2,
+                solid_capstyle="butt",
+            )
+            axis.plot(interval_of_label.score, place, "o", color=colour, markersize=6)
             axis.annotate(
-                f"{one.score:.{digits}f}",
-                (one.score, place),
+                f"{interval_of_label.score:.{digits}f}",
+                (interval_of_label.score, place),
                 (0, 6),
                 textcoords="offset points",
                 ha="center",
@@ -196,6 +204,6 @@ def describe_scores(every: Sequence[Measures]) -> str:
     )
 
 
-def format_interval(one: Interval) -> str:
+def format_interval(interval: Interval) -> str:
     """`31.2 (30.1 to 32.3)`."""
-    return f"{one.score:.1f} ({one.low:.1f} to {one.high:.1f})"
+    return f"{interval.score:.1f} ({interval.low:.1f} to {interval.high:.1f})"

@@ -11,10 +11,10 @@ Item = TypeVar("Item")
 MAP_WORDS = (8, 14)  # words of a sentence whose map is readable
 
 
-def map_sentences(wanted: Sequence[str], sources: Sequence[str], count: int) -> list[str]:
+def map_sentences(texts: Sequence[str], sources: Sequence[str], count: int) -> list[str]:
     """Returns the user's sentences, or some of the held-out set, of readable length and spread over the whole set."""
-    if wanted:
-        return list(dict.fromkeys(wanted))
+    if texts:
+        return list(dict.fromkeys(texts))
     low, high = MAP_WORDS
     different = [text for text in dict.fromkeys(sources) if text.strip()]
     return pick_evenly([text for text in different if low <= len(words_of(text)) <= high] or different, count)

@@ -26,14 +26,14 @@ Step = tuple[Significance, float | None]  # to the row before; p by Holm over al
 
 def with_seeds(entries: Sequence[Entry], seeds: int) -> list[Entry]:
     """Returns the entries; after each one trained here, the same with the next `seeds - 1` seeds."""
-    found = []
+    with_seed = []
     for entry in entries:
-        found.append(entry)
+        with_seed.append(entry)
         for number in range(2, seeds + 1) if entry.config is not None else ():
             assert entry.config is not None
             again = replace(entry.config, name=f"{entry.config.name}-seed{number}", seed=entry.config.seed + number - 1)
-            found.append(Entry(f"{entry.label}-seed{number}", config=again, kind=entry.kind, again=entry.label))
-    return found
+            with_seed.append(Entry(f"{entry.label}-seed{number}", config=again, kind=entry.kind, again=entry.label))
+    return with_seed
 
 
 def over_seeds(runs: Sequence[Measures], references: Sequence[str], tokenize: str, samples: int) -> Measures:
@@ -57,11 +57,11 @@ def steps(
     `draw` scores runs on the test set and on resampled ones, the same for all. One seed cannot tell a better network
     from a luckier seed, so that difference has no p-value.
     """
-    found: dict[str, Significance] = {}
+    significances: dict[str, Significance] = {}
     tested: list[str] = []
     for before, label in pairwise(runs) if samples > 1 else ():
-        found[label] = compare_drawn(metric, *draw([*runs[before], *runs[label]]), len(runs[before]))
+        significances[label] = compare_drawn(metric, *draw([*runs[before], *runs[label]]), len(runs[before]))
         if min(len(runs[before]), len(runs[label])) > 1:
             tested.append(label)
-    corrected = dict(zip(tested, holm([found[label].p_value for label in tested]), strict=True))
-    return {label: (one, corrected.get(label)) for label, one in found.items()}
+    corrected = dict(zip(tested, holm([significances[label].p_value for label in tested]), strict=True))
+    return {label: (significance, corrected.get(label)) for label, significance in significances.items()}

@@ -64,13 +64,13 @@ class SetsEvaluation:
             "pair": bundle.pair,
             "sets": [
                 {
-                    "digest": one.digest,
-                    "places": one.places,  # where `dragoman verify` reads it
-                    "split": one.split,
+                    "digest": held_out.digest,
+                    "places": held_out.places,  # where `dragoman verify` reads it
+                    "split": held_out.split,
                     **scores.record(),
-                    "checks": checks_record(checks, one.sources, one.references, texts),
+                    "checks": checks_record(checks, held_out.sources, held_out.references, texts),
                 }
-                for one, scores, checks, texts in zip(
+                for held_out, scores, checks, texts in zip(
                     self.sets, self.scores, self.checks, self.system.translations, strict=True
                 )
             ],
@@ -102,23 +102,23 @@ def evaluate_sets(
     judges = open_judges(config)
     sets = read_sets(settings.sets, bundle.languages, settings.split, settings.sentences, config.paths.local)
     learned = [*members, *(rival.directory for rival in rivals.values())]
-    openings = [str(open_held(config, held_of(one), folder, run, learned)) for one in sets]
+    openings = [str(open_held(config, held_of(held_out), folder, run, learned)) for held_out in sets]
     ours = translate_sets(config, run, bundle, sets)
     scores = score_system(config, ours, sets, judges)
     checks = [
-        run_checks(one.sources, one.references, texts, bundle.languages)
-        for one, texts in zip(sets, ours.translations, strict=True)
+        run_checks(held_out.sources, held_out.references, texts, bundle.languages)
+        for held_out, texts in zip(sets, ours.translations, strict=True)
     ]
-    found = SetsEvaluation(ours, sets, scores, checks)
+    evaluation = SetsEvaluation(ours, sets, scores, checks)
     measured = Measured(
-        report=report(found),
+        report=report(evaluation),
         scores={f"{score.name}_{metric}": value for score in scores for metric, value in score.scores.items()},
         facts={},
         summary={},
-        details=found,
+        details=evaluation,
     )
     say("\n".join([measured.report, "", *openings]))
-    path = write_evaluation(folder, RECORD, found.record())
+    path = write_evaluation(folder, RECORD, evaluation.record())
     journal.note_evaluation(folder, path)
     logger.info(f"kept in {path}")
     others = [translate_sets(config, label, rival, sets) for label, rival in rivals.items()]
@@ -126,7 +126,7 @@ def evaluate_sets(
         scored = [(other, score_system(config, other, sets, judges)) for other in others]
         page = write_page(folder, RECORD, sets, [*scored, (ours, scores)])
         logger.info(f"the translations are compared line by line in {page}")
-    return measured, "\n\n".join(compare_systems(config, found, other) for other in others)
+    return measured, "\n\n".join(compare_systems(config, evaluation, other) for other in others)
 
 
 def page_of_split(config: Config, bundle: TranslationBundle, folder: Path, run: str, rivals: Rivals) -> Path:
@@ -134,9 +134,9 @@ def page_of_split(config: Config, bundle: TranslationBundle, folder: Path, run: 
     settings = config.evaluate
     name = settings.split
     sets = read_sets({name: config.paths.shards}, bundle.languages, name, settings.sentences, config.paths.local)
-    systems = [translate_sets(config, label, one, sets) for label, one in [*rivals.items(), (run, bundle)]]
+    systems = [translate_sets(config, label, system, sets) for label, system in [*rivals.items(), (run, bundle)]]
     judges = open_judges(config)
-    return write_page(folder, name, sets, [(one, score_system(config, one, sets, judges)) for one in systems])
+    return write_page(folder, name, sets, [(system, score_system(config, system, sets, judges)) for system in systems])
 
 
 def open_judges(config: Config) -> dict[str, Judge]:
@@ -161,8 +161,8 @@ def score_system(
     """Returns a system's scores on every set."""
     settings, language = config.evaluate, system.bundle.languages[1]
     return [
-        score_set(one, texts, settings.metrics, language, settings.tokenize, judges)
-        for one, texts in zip(sets, system.translations, strict=True)
+        score_set(held_out, texts, settings.metrics, language, settings.tokenize, judges)
+        for held_out, texts in zip(sets, system.translations, strict=True)
     ]
 
 
@@ -178,10 +178,10 @@ def check_settings(config: Config, bundle: TranslationBundle, rivals: Rivals) ->
             raise UserError(f"evaluate.against={label}: translates {rival.pair}, the other model {bundle.pair}")
 
 
-def held_of(one: HeldOutSet) -> Held:
+def held_of(test_set: HeldOutSet) -> Held:
     """Returns the lines of a set, with the first reference of each."""
-    held = held_split(one.shards, one.split, len(one.sources)) if one.shards is not None else None
-    return held or Held(one.name, (one.sources, one.first), one.digest)
+    held = held_split(test_set.shards, test_set.split, len(test_set.sources)) if test_set.shards is not None else None
+    return held or Held(test_set.name, (test_set.sources, test_set.first), test_set.digest)
 
 
 def translate_sets(config: Config, label: str, bundle: TranslationBundle, sets: Sequence[HeldOutSet]) -> System:
@@ -193,36 +193,38 @@ def translate_sets(config: Config, label: str, bundle: TranslationBundle, sets: 
         valid = held_out(config.shard_dir, "valid", bundle.languages) if "valid" in texts else None
     decode = settle_length_penalty(replace(config.decode, nbest=1), bundle, valid, settings.length_penalties)
     translator, translations = open_translator(bundle, settings.engine), []
-    for one in sets:
-        made = translate_once(translator, one.sources, decode, bundle.digest, stored_translations(config))
+    for test_set in sets:
+        made = translate_once(translator, test_set.sources, decode, bundle.digest, stored_translations(config))
         for warning in made.warnings:
-            logger.warning(f"{label}, {one.name}: {warning}")
+            logger.warning(f"{label}, {test_set.name}: {warning}")
         translations.append(made.texts)
     return System(label, bundle, translator.engine.name, decode, translations)
 
 
-def report(found: SetsEvaluation) -> str:
+def report(result: SetsEvaluation) -> str:
     """Returns the report for users."""
-    system = found.system
+    system = result.system
     head = (
-        f"{system.bundle.pair}, {plural(len(found.sets), 'set')}: {system.label}, beam {system.decode.beam}, length "
+        f"{system.bundle.pair}, {plural(len(result.sets), 'set')}: {system.label}, beam {system.decode.beam}, length "
         f"penalty {system.decode.alpha:g}, {system.engine}"
     )
     checks = [
-        checks_report(each, one.sources, texts, f"{one.name}: checks")
-        for one, each, texts in zip(found.sets, found.checks, system.translations, strict=True)
+        checks_report(each, held_out.sources, texts, f"{held_out.name}: checks")
+        for held_out, each, texts in zip(result.sets, result.checks, system.translations, strict=True)
     ]
-    return "\n\n".join([head, tables(found.scores), *checks])
+    return "\n\n".join([head, tables(result.scores), *checks])
 
 
 def compare_systems(config: Config, evaluated: SetsEvaluation, other: System) -> str:
     """Returns a table of both systems' scores on every set, with the p-value of each difference, and their faults."""
     settings, ours, rows, faults = config.evaluate, evaluated.system, [], []
-    for place, one in enumerate(evaluated.sets):
-        theirs = run_checks(one.sources, one.references, other.translations[place], other.bundle.languages)
-        found = [each for each in compare_checks(evaluated.checks[place], theirs) if each.candidate or each.champion]
-        faults.append(f"{one.name}: {'; '.join(map(str, found)) or 'no faults of meaning'}")
-        first, *more = one.streams()
+    for place, test_set in enumerate(evaluated.sets):
+        theirs = run_checks(test_set.sources, test_set.references, other.translations[place], other.bundle.languages)
+        differences = [
+            each for each in compare_checks(evaluated.checks[place], theirs) if each.candidate or each.champion
+        ]
+        faults.append(f"{test_set.name}: {'; '.join(map(str, differences)) or 'no faults of meaning'}")
+        first, *more = test_set.streams()
         for metric in (name for name in RESAMPLED if name in settings.metrics):
             test = paired_bootstrap(
                 other.translations[place],
@@ -235,7 +237,7 @@ def compare_systems(config: Config, evaluated: SetsEvaluation, other: System) ->
                 more,
             )
             figures = (test.baseline, test.candidate)
-            rows.append([one.name, LABELS[metric], *(f"{value:.2f}" for value in figures),
+            rows.append([test_set.name, LABELS[metric], *(f"{value:.2f}" for value in figures),
                          f"{test.difference:+.2f}", f"{test.p_value:.4f}"])  # fmt: skip
     head = ["set", "metric", other.label, ours.label, "difference", "p"]
     return "\n".join([*columns([head, *rows], right=True), "", *faults])

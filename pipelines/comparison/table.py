@@ -60,18 +60,18 @@ def step_cell(step: Step | None, digits: int) -> tuple[str, str]:
     """Returns the difference to the row before and how sure it is."""
     if step is None:
         return DASH
-    one, corrected = step
-    sure = "one seed: no p" if corrected is None else f"p = {one.p_value:.3f}, Holm {corrected:.3f}"
-    return f"{one.difference:+z.{digits}f}", sure
+    significance, corrected = step
+    sure = "one seed: no p" if corrected is None else f"p = {significance.p_value:.3f}, Holm {corrected:.3f}"
+    return f"{significance.difference:+z.{digits}f}", sure
 
 
 def step_metrics(name: str, step: Step | None) -> dict[str, float]:
     """Returns the difference as `name`, and its p-values."""
     if step is None:
         return {}
-    one, corrected = step
-    tested = {} if corrected is None else {f"{name}_p": one.p_value, f"{name}_p_holm": corrected}
-    return {name: one.difference, **tested}
+    significance, corrected = step
+    tested = {} if corrected is None else {f"{name}_p": significance.p_value, f"{name}_p_holm": corrected}
+    return {name: significance.difference, **tested}
 
 
 def table_of(

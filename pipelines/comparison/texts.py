@@ -18,7 +18,7 @@ class Shown(Protocol):
 
 def lead(config: Config, every: Sequence[Shown], measured: str, same: str) -> str:
     """Describes the comparison in one or two sentences: what was measured, and what the networks trained here share."""
-    trained = sum(shown.trained_here for shown in every)
+    trained = sum(measure.trained_here for measure in every)
     said = f"{measured} of the split {config.evaluate.split}."
     if trained:
         said += f" {trained} of the networks were trained for this page on the same {same}{limits(config)}."
@@ -31,19 +31,19 @@ def lead(config: Config, every: Sequence[Shown], measured: str, same: str) -> st
 
 def limits(config: Config) -> str:
     """Returns `, each for at most 8 million target tokens and 30 minutes`; "" without limits."""
-    found = []
+    sentences = []
     if config.compare.max_tokens:
         tokens = config.compare.max_tokens
-        found.append(f"{f'{tokens / 1e6:g} million' if tokens >= 1e6 else f'{tokens:,}'} target tokens")
+        sentences.append(f"{f'{tokens / 1e6:g} million' if tokens >= 1e6 else f'{tokens:,}'} target tokens")
     if config.compare.max_minutes:
         minutes = config.compare.max_minutes
-        found.append(f"{minutes:g} minutes" if minutes >= 1 else f"{60 * minutes:g} seconds")
-    return f", each for at most {' and '.join(found)}" if found else ""
+        sentences.append(f"{minutes:g} minutes" if minutes >= 1 else f"{60 * minutes:g} seconds")
+    return f", each for at most {' and '.join(sentences)}" if sentences else ""
 
 
 def origin(config: Config, every: Sequence[Shown]) -> list[str]:
     """Returns sentences on the keys that differ from conf/model, on the bundles, and on how to repeat the page."""
-    trained = {shown.architecture for shown in every if shown.trained_here}
+    trained = {measure.architecture for measure in every if measure.trained_here}
     keys = {name: own for name, own in config.compare.networks.items() if name in trained}
     keys |= {"every network that has the key": config.compare.model} if trained and config.compare.model else {}
     said = "; ".join(
@@ -52,6 +52,6 @@ def origin(config: Config, every: Sequence[Shown]) -> list[str]:
     return [
         *([f"Trained here other than conf/model says: {said}."] if said else []),
         f"Shards {manifest_hash(config.shard_dir)[:12]}, seed {config.seed}. Bundles: "
-        f"{', '.join(f'{shown.label} {shown.bundle[:12]}' for shown in every)}.",
-        f"Made by: dragoman compare pair={config.pair} models=[{','.join(shown.label for shown in every)}]",
+        f"{', '.join(f'{measure.label} {measure.bundle[:12]}' for measure in every)}.",
+        f"Made by: dragoman compare pair={config.pair} models=[{','.join(measure.label for measure in every)}]",
     ]

@@ -36,32 +36,32 @@ def with_budget(config: Config, entries: Sequence[Entry]) -> list[Entry]:
     runs = [entry.config.run_dir for entry in entries if entry.config is not None]
     config = with_lanes(config, runs)  # the same lanes, so the same batches, for all
     steps = budget_steps(config, entries[0].kind) if runs else 0
-    found = []
+    limited = []
     for entry in entries:
         limits = None if entry.config is None else with_limits(replace(entry.config, loader=config.loader), steps)
         if limits is not None:
             task_for(limits.model).validate(limits)
             refuse_more(limits)
-        found.append(replace(entry, config=limits))
-    return found
+        limited.append(replace(entry, config=limits))
+    return limited
 
 
 def budget_steps(config: Config, kind: str) -> int:
     """Returns the first step after `compare.max_tokens` target tokens; `train.max_steps` if that is 0."""
-    wanted, settings = config.compare.max_tokens, config.loader
-    if not wanted:
+    token_budget, settings = config.compare.max_tokens, config.loader
+    if not token_budget:
         return config.train.max_steps
     if kind == "language":  # a row is always full
-        return -(-wanted // (settings.lanes * rows_of(settings) * settings.context_length))
+        return -(-token_budget // (settings.lanes * rows_of(settings) * settings.context_length))
     loader = LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed)
     steps = tokens = 0
     try:
-        while tokens < wanted:
+        while tokens < token_budget:
             tokens += sum(batch.items for batch in loader.step())
             steps += 1
     finally:
         loader.close()
-    logger.info(f"{wanted:,} target tokens a model are {steps:,} steps")
+    logger.info(f"{token_budget:,} target tokens a model are {steps:,} steps")
     return steps
 
 
@@ -93,21 +93,21 @@ def refuse_more(config: Config) -> None:
         )
 
 
-def bundle_of(one: Entry) -> Path:
+def bundle_of(entry: Entry) -> Path:
     """Returns the entry's bundle; trains it now if needed."""
-    if one.config is None:
-        assert one.bundle is not None
-        return one.bundle
-    bundle = one.config.run_dir / paths.BUNDLE
-    if is_finished(one.config):
-        logger.info(f"{one.label}: trained before, in {one.config.run_dir}")
+    if entry.config is None:
+        assert entry.bundle is not None
+        return entry.bundle
+    bundle = entry.config.run_dir / paths.BUNDLE
+    if is_finished(entry.config):
+        logger.info(f"{entry.label}: trained before, in {entry.config.run_dir}")
     else:
-        train(one.config)
+        train(entry.config)
     return bundle
 
 
 def is_finished(config: Config) -> bool:
     """Returns True if the run has finished and its bundle has its last weights."""
     task = task_for(config.model)
-    known = paths.begun(config.run_dir) and checkpoints.newest(config.run_dir) is not None
-    return known and not task.needs_training(config) and is_released(config, task)
+    has_checkpoint = paths.begun(config.run_dir) and checkpoints.newest(config.run_dir) is not None
+    return has_checkpoint and not task.needs_training(config) and is_released(config, task)

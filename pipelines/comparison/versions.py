@@ -23,23 +23,27 @@ def write_page(
     """
     systems = [system for system, _ in scored]
     rows = []
-    for place, one in enumerate(sets):
+    for place, held_out in enumerate(sets):
         for system, scores in scored:
-            found = scores[place]
-            figures = [(f"{value:.2f}", "") for value in found.scores.values()]
-            row = [(system.label, one.name), (f"{found.sentences:,}", plural(found.references, "reference")), *figures]
+            set_scores = scores[place]
+            figures = [(f"{value:.2f}", "") for value in set_scores.scores.values()]
+            row = [
+                (system.label, held_out.name),
+                (f"{set_scores.sentences:,}", plural(set_scores.references, "reference")),
+                *figures,
+            ]
             rows.append(row)
     metrics = scored[0][1][0].signatures
     head = [("system", "set"), ("sentences", ""), *((LABELS[metric], "") for metric in metrics)]
     compared = [
         Compared(
-            one.name,
-            one.sources,
-            one.references,
-            one.domains,
+            held_out.name,
+            held_out.sources,
+            held_out.references,
+            held_out.domains,
             {system.label: system.translations[place] for system in systems},
         )
-        for place, one in enumerate(sets)
+        for place, held_out in enumerate(sets)
     ]
     names = [system.label for system in systems]
     report = Report(
@@ -50,7 +54,9 @@ def write_page(
         lines=lines_of(compared, systems[0].bundle.languages),
         notes=[
             "; ".join(f"{LABELS[metric]} {signature}" for metric, signature in metrics.items()) + ".",
-            "Bundles: " + ", ".join(f"{one.label} {one.bundle.digest[:12]} ({one.engine})" for one in systems) + ".",
+            "Bundles: "
+            + ", ".join(f"{system.label} {system.bundle.digest[:12]} ({system.engine})" for system in systems)
+            + ".",
             "Faults of meaning are found by rules: docs/evaluation.md says what each finds. Made by: dragoman evaluate",
         ],
     )

@@ -13,7 +13,7 @@ Links = frozenset[tuple[int, int]]  # (source, target) words, counted from 0 ove
 
 def gold_words(text: str) -> list[Span]:
     """Returns the positions of the words of a gold alignment: words, the possessive 's, and each punctuation mark."""
-    return [found.span() for found in TOKEN.finditer(text)]
+    return [match.span() for match in TOKEN.finditer(text)]
 
 
 def gold_alignments(

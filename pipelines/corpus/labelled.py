@@ -31,21 +31,21 @@ logger = logging.getLogger(__name__)
 SHOWN = 10  # labels in a message
 
 
-def make_labelled(one: Sharding) -> Manifest:
+def make_labelled(sharding: Sharding) -> Manifest:
     """Writes everything but the manifest, resuming existing work; returns the manifest.
 
     Raises UserError: no text is left, one label only, or held-out texts with a label that no training text has.
     """
-    config, scratch, corpus = one.config, one.scratch, one.config.corpus
+    config, scratch, corpus = sharding.config, sharding.scratch, sharding.config.corpus
     check_config(config.tokenizer)
     clean = scratch / "clean"
     clean.mkdir(exist_ok=True)
     rules = dataclasses.replace(corpus.clean, max_ratio=0.0, copies=False)
-    all_of("reading files", stage, staging_tasks(one.sources, scratch), here())
-    blocks = blocks_of(one.sources, scratch)
+    all_of("reading files", stage, staging_tasks(sharding.sources, scratch), here())
+    blocks = blocks_of(sharding.sources, scratch)
     lines = sum(block.lines for block in blocks)
     with workers(config.cluster, lines) as cluster:
-        nodes = Nodes(one.directory, cluster, config.paths.cache_of_node)
+        nodes = Nodes(sharding.directory, cluster, config.paths.cache_of_node)
         encodings = encodings_of(corpus)
         nodes.clean(
             clean_block, [CleaningTask(block, rules, corpus.on_error, clean, encodings, False) for block in blocks]
@@ -56,24 +56,24 @@ def make_labelled(one: Sharding) -> Manifest:
         for split in SPLITS[1:]:
             if plan.records(split):
                 _check_labels(labels, clean, plan, split)
-        warnings = [*_lost(labels, one.sources), *_alike(labels)]
+        warnings = [*_lost(labels, sharding.sources), *_alike(labels)]
         for warning in warnings:
             logger.warning(warning)
-        record = one.tokenizer_once(lambda: _tokenizers(one, clean, plan, labels))
-        sources = source_records(one.sources, blocks, plan, {}, one.values)
-        return one.pack(
+        record = sharding.tokenizer_once(lambda: _tokenizers(sharding, clean, plan, labels))
+        sources = source_records(sharding.sources, blocks, plan, {}, sharding.values)
+        return sharding.pack(
             *(clean, plan, nodes, record, config.shards), kind="labelled", sources=sources, warnings=warnings
         )
 
 
-def _tokenizers(one: Sharding, clean: Path, plan: Plan, labels: LabelTokenizer) -> TokenizerPair:
+def _tokenizers(sharding: Sharding, clean: Path, plan: Plan, labels: LabelTokenizer) -> TokenizerPair:
     """Trains the tokenizer of the texts on the training split, or takes the given one."""
-    if one.given is not None:
-        return TokenizerPair(one.given.source, labels)
-    settings = one.config.tokenizer
-    lines = draw_lines(kept_lines(clean, plan, "train", 0), settings.train_lines, one.config.seed)
+    if sharding.given is not None:
+        return TokenizerPair(sharding.given.source, labels)
+    settings = sharding.config.tokenizer
+    lines = draw_lines(kept_lines(clean, plan, "train", 0), settings.train_lines, sharding.config.seed)
     logger.info(f"training the tokenizer ({settings.name}) on {len(lines):,} of {plan.records('train'):,} texts")
-    return TokenizerPair(train(settings, lines, one.languages[0]), labels)
+    return TokenizerPair(train(settings, lines, sharding.languages[0]), labels)
 
 
 def _check_labels(labels: LabelTokenizer, clean: Path, plan: Plan, split: str) -> None:
@@ -84,10 +84,10 @@ def _check_labels(labels: LabelTokenizer, clean: Path, plan: Plan, split: str) -
     for text in kept_lines(clean, plan, split, 1):
         missing.update(labels.unknown(text))
     if missing:
-        told = _counted(missing)
-        known = ", ".join(labels.labels[:SHOWN]) + (" ..." if len(labels.labels) > SHOWN else "")
+        counts = _counted(missing)
+        names = ", ".join(labels.labels[:SHOWN]) + (" ..." if len(labels.labels) > SHOWN else "")
         raise UserError(
-            f"corpus.{split}: has labels that no training text has: {told}. Those of the training texts are {known}; "
+            f"corpus.{split}: has labels that no training text has: {counts}. Those of the training texts are {names}; "
             f"add texts of each class to them, or leave the others out"
         )
 
@@ -96,14 +96,14 @@ def _lost(labels: LabelTokenizer, sources: Sequence[Source]) -> Iterator[str]:
     """Yields a warning if cleaning dropped all texts of some labels: the network cannot answer with those."""
     if labels.task == "numbers":
         return
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for source in sources:
         if source.split == "train":
             with source.files[1].open(encoding="utf-8", newline="\n") as lines:
                 for line in lines:
-                    found.update(labels.unknown(line.rstrip("\n")))
-    if found:
-        yield f"corpus.train: no text is left of the labels {_counted(found)}; corpus.clean dropped them"
+                    counts.update(labels.unknown(line.rstrip("\n")))
+    if counts:
+        yield f"corpus.train: no text is left of the labels {_counted(counts)}; corpus.clean dropped them"
 
 
 def _alike(labels: LabelTokenizer) -> Iterator[str]:
@@ -111,10 +111,10 @@ def _alike(labels: LabelTokenizer) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
     for label in labels.labels:
         groups.setdefault(unicodedata.normalize("NFKC", label).casefold(), []).append(label)
-    found = [" and ".join(group) for group in groups.values() if len(group) > 1]
-    if found:
-        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-        yield f"corpus.train: labels that look alike count as different ones: {', '.join(found[:SHOWN])}{more}"
+    repeated = [" and ".join(group) for group in groups.values() if len(group) > 1]
+    if repeated:
+        more = f" and {len(repeated) - SHOWN} more" if len(repeated) > SHOWN else ""
+        yield f"corpus.train: labels that look alike count as different ones: {', '.join(repeated[:SHOWN])}{more}"
 
 
 def _counted(labels: Counter[str]) -> str:

@@ -42,12 +42,12 @@ def write_texts(
             split: [stack.enter_context(atomic_open(path, durable=False)) for path in paths[split]] for split in splits
         }
         for block in range(len(plan.kept["train"])):
-            wanted = [split for split in splits if plan.kept[split][block]]
-            if not wanted:
+            splits_here = [split for split in splits if plan.kept[split][block]]
+            if not splits_here:
                 continue
             texts, codes = load_block(clean, block).texts(), load_codes(plan.folder, block)
             prefixes = (plan.prefix(block), *[""] * (len(texts) - 1))
-            for split in wanted:
+            for split in splits_here:
                 places = np.flatnonzero(codes == code(split)).tolist()
                 for file, lines, prefix in zip(files[split], texts, prefixes, strict=True):
                     file.write("".join(f"{prefix}{lines[place]}\n" for place in places).encode())

@@ -97,12 +97,12 @@ TRAINING_CHARS = 50_000_000  # most text for training a subword tokenizer: recor
 CHARS_A_TOKEN = 5
 
 
-def make_monolingual(one: Sharding) -> Manifest:
+def make_monolingual(sharding: Sharding) -> Manifest:
     """Writes everything but the manifest, resuming existing work; returns the manifest.
 
     Raises UserError: a file that cannot be read, no text left, or nothing to build a vocabulary from.
     """
-    config, scratch, corpus, language = one.config, one.scratch, one.config.corpus, one.languages[0]
+    config, scratch, corpus, language = sharding.config, sharding.scratch, sharding.config.corpus, sharding.languages[0]
     paragraphs, blank = corpus.records == "paragraph", corpus.blank == "keep"
     encodings = encodings_of(corpus)
     if blank and paragraphs:
@@ -111,10 +111,12 @@ def make_monolingual(one: Sharding) -> Manifest:
     check_phrases(corpus.phrases)
     clean = scratch / "clean"
     clean.mkdir(exist_ok=True)
-    all_of("reading files", stage_text, text_staging_tasks(one.sources, scratch, paragraphs, corpus.between), here())
-    blocks = text_blocks(one.sources, scratch)
+    all_of(
+        "reading files", stage_text, text_staging_tasks(sharding.sources, scratch, paragraphs, corpus.between), here()
+    )
+    blocks = text_blocks(sharding.sources, scratch)
     with workers(config.cluster, _bytes(blocks) // LINE_BYTES) as spread:
-        nodes = Nodes(one.directory, spread, config.paths.cache_of_node)
+        nodes = Nodes(sharding.directory, spread, config.paths.cache_of_node)
         cluster = nodes.near
         tasks = [
             TextCleaningTask(block, corpus.clean, corpus.on_error, encodings, paragraphs, blank, scratch, clean)
@@ -126,10 +128,10 @@ def make_monolingual(one: Sharding) -> Manifest:
         check_kept(plan, "corpus.train.file: no training text is left", "none, the files are empty")
         for number in range(corpus.phrases.passes):
             clean = _with_phrases(config, scratch, clean, plan, number, cluster, language)
-        record = one.tokenizer_once(lambda: _tokenizer(config, clean, scratch, plan, cluster, language))
+        record = sharding.tokenizer_once(lambda: _tokenizer(config, clean, scratch, plan, cluster, language))
         sizes = shard_sizes(config.shards, config.tokenizer, _record_chars(len(blocks), scratch / "clean"))
-        sources = source_records(one.sources, blocks, plan, {}, one.values)
-        return one.pack(clean, plan, nodes, record, sizes, kind="monolingual", sources=sources)
+        sources = source_records(sharding.sources, blocks, plan, {}, sharding.values)
+        return sharding.pack(clean, plan, nodes, record, sizes, kind="monolingual", sources=sources)
 
 
 def shard_sizes(config: ShardsConfig, tokenizer: TokenizerConfig, record_chars: float) -> ShardsConfig:
@@ -171,8 +173,8 @@ def _with_phrases(
         counted = sorted(all_of("counting pairs of words", count_pairs, tasks, cluster))
         words = merged_files([words for words, _ in counted], runs / "all.words")
         pairs = merged_files([pairs for _, pairs in counted], runs / "all.pairs")
-        found = write_phrases(phrases, words, pairs, config.corpus.phrases, number)
-        logger.info(f"phrases, pass {number + 1}: {found:,}")
+        written = write_phrases(phrases, words, pairs, config.corpus.phrases, number)
+        logger.info(f"phrases, pass {number + 1}: {written:,}")
     blocks = range(len(plan.kept["train"]))
     tasks_joining = [JoiningTask(block, clean, rules, phrases, folder) for block in blocks]
     all_of("joining phrases", join_block, tasks_joining, cluster)
@@ -198,5 +200,5 @@ def _tokenizer(
 def _drawn_lines(config: Sections, clean: Path, scratch: Path, plan: Plan) -> list[str]:
     """Draws as many training records as configured, or fewer if they are so long that the text would be too large."""
     most = max(1, int(TRAINING_CHARS / _record_chars(len(plan.kept["train"]), scratch / "clean")))
-    wanted = min(config.tokenizer.train_lines or most, most)
-    return draw_lines(kept_lines(clean, plan, "train", 0), wanted, config.seed)
+    number_of_lines = min(config.tokenizer.train_lines or most, most)
+    return draw_lines(kept_lines(clean, plan, "train", 0), number_of_lines, config.seed)

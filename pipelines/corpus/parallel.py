@@ -17,7 +17,7 @@ from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.pipelines.cluster.map import all_of, here, workers
 from dragoman.pipelines.corpus.clean.block import CleaningTask, clean_block
-from dragoman.pipelines.corpus.clean.judging import Judged, judge
+from dragoman.pipelines.corpus.clean.judging import JudgedPart, judge
 from dragoman.pipelines.corpus.clean.misalignment import Misaligned
 from dragoman.pipelines.corpus.clean.misalignment_scan import (
     ScanTask,
@@ -39,7 +39,7 @@ from dragoman.pipelines.corpus.plan.leaks import leak_rules
 from dragoman.pipelines.corpus.plan.near_pairs import near_lines, near_pairs
 from dragoman.pipelines.corpus.plan.near_words import RULES as NEAR_WORDS
 from dragoman.pipelines.corpus.plan.plan import Plan, make_plan
-from dragoman.pipelines.corpus.plan.planned import Planned
+from dragoman.pipelines.corpus.plan.planned import CleanedCorpus
 from dragoman.pipelines.corpus.plan.spans import spans_of
 from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
 from dragoman.pipelines.corpus.read.parts import all_tags
@@ -54,75 +54,79 @@ logger = logging.getLogger(__name__)
 MANY_LEAKS = 0.1  # of the training pairs
 
 
-def make_parallel(one: Sharding) -> Manifest:
+def make_parallel(sharding: Sharding) -> Manifest:
     """Writes everything but the manifest, resuming existing work; returns the manifest.
 
     Raises UserError: a file that cannot be read, misaligned files, or no pair left.
     """
-    config, corpus = one.config, one.config.corpus
-    blocks = read_blocks(one)
+    config, corpus = sharding.config, sharding.config.corpus
+    blocks = read_blocks(sharding)
     with workers(config.cluster, sum(block.lines for block in blocks)) as cluster:
-        nodes = Nodes(one.directory, cluster, config.paths.cache_of_node)
-        planned = plan_pairs(one, blocks, nodes)
+        nodes = Nodes(sharding.directory, cluster, config.paths.cache_of_node)
+        planned = plan_pairs(sharding, blocks, nodes)
         clean, plan, runs = planned.clean, planned.plan, planned.runs
         _check_parts(plan)
         check_kept(plan, "corpus.clean: no training pair is left", "none")
         _warn_of_leaks(plan)
-        tags = all_tags(one.parts)
-        record = one.tokenizer_once(lambda: _tokenizers(config, clean, plan, one.languages, tags))
-        manifest = one.pack(
+        tags = all_tags(sharding.parts)
+        record = sharding.tokenizer_once(lambda: _tokenizers(config, clean, plan, sharding.languages, tags))
+        manifest = sharding.pack(
             *(clean, plan, nodes, record, config.shards),
-            sources=source_records(one.sources, blocks, plan, runs, one.values),
-            warnings=[describe(source, run) for source in one.sources for run in runs.get(source.name, ())],
+            sources=source_records(sharding.sources, blocks, plan, runs, sharding.values),
+            warnings=[describe(source, run) for source in sharding.sources for run in runs.get(source.name, ())],
             near=near_lines(plan.folder, plan.kept),
             near_words={"mode": corpus.near_words, **near_pairs(plan.folder)},
         )
         if any(each.rules for each in planned.judged):
-            write_record(one.directory, cleaning_record(corpus.name, one.languages, planned))
+            write_record(sharding.directory, cleaning_record(corpus.name, sharding.languages, planned))
         return manifest
 
 
-def read_blocks(one: Sharding) -> list[Block]:
+def read_blocks(sharding: Sharding) -> list[Block]:
     """Unpacks and indexes the files; returns the blocks of lines."""
-    all_of("reading files", stage, staging_tasks(one.sources, one.scratch), here())
-    return blocks_of(one.sources, one.scratch)
+    all_of("reading files", stage, staging_tasks(sharding.sources, sharding.scratch), here())
+    return blocks_of(sharding.sources, sharding.scratch)
 
 
-def plan_pairs(one: Sharding, blocks: list[Block], nodes: Nodes) -> Planned:
+def plan_pairs(sharding: Sharding, blocks: list[Block], nodes: Nodes) -> CleanedCorpus:
     """Cleans the blocks, checks their alignment, judges and plans every pair."""
-    corpus, scratch = one.config.corpus, one.scratch
+    corpus, scratch = sharding.config.corpus, sharding.scratch
     encodings, near = encodings_of(corpus), leak_rules(corpus) != "source"
     clean, scores = scratch / "clean", scratch / SCORES
     for folder in (clean, scratch / "scans"):
         folder.mkdir(exist_ok=True)
-    rules = _rules_for(corpus.clean, one.languages)
+    rules = _rules_for(corpus.clean, sharding.languages)
     tasks = [CleaningTask(block, rules, corpus.on_error, clean, encodings, near) for block in blocks]
     nodes.clean(clean_block, tasks)
-    runs = _find_misaligned_runs(corpus.misaligned, one.sources, blocks, clean, scratch, nodes.near)
-    judged = list_judged(one, blocks)
-    if one.scorers:
+    runs = _find_misaligned_runs(corpus.misaligned, sharding.sources, blocks, clean, scratch, nodes.near)
+    judged = list_judged(sharding, blocks)
+    if sharding.scorers:
         train = [block for each in judged for block in each.blocks]
-        score_blocks(train, clean, scores, one.scorers, nodes.near)
+        score_blocks(train, clean, scores, sharding.scorers, nodes.near)
     judge(judged, clean, scratch / FOLDER, scores, nodes.near)
     cut = fill_auto_cut(corpus, sum(block.lines for block in blocks))
     drop = runs if corpus.misaligned == "drop" else {}
-    plan = make_plan(blocks, clean, scratch, cut, one.config.seed, drop, judged)
-    if one.parts:
-        plan.parts = spans_of(blocks, {part.name: tag_prefix(part.tags) for part in one.parts})
-    return Planned(blocks, clean, judged, runs, plan)
+    plan = make_plan(blocks, clean, scratch, cut, sharding.config.seed, drop, judged)
+    if sharding.parts:
+        plan.parts = spans_of(blocks, {part.name: tag_prefix(part.tags) for part in sharding.parts})
+    return CleanedCorpus(blocks, clean, judged, runs, plan)
 
 
-def list_judged(one: Sharding, blocks: Sequence[Block]) -> list[Judged]:
+def list_judged(sharding: Sharding, blocks: Sequence[Block]) -> list[JudgedPart]:
     """Returns the training blocks of the corpus, or of each part of a mix, with the rules that judge them."""
     train = [block for block in blocks if block.source.split == "train"]
-    if not one.parts:
-        return [Judged("", one.languages, _rules_for(one.config.corpus.clean, one.languages), tuple(train))]
-    found = []
-    for part in one.parts:
+    if not sharding.parts:
+        return [
+            JudgedPart(
+                "", sharding.languages, _rules_for(sharding.config.corpus.clean, sharding.languages), tuple(train)
+            )
+        ]
+    judged = []
+    for part in sharding.parts:
         languages = split_pair(part.pair)
         own = tuple(block for block in train if block.source.part == part.name)
-        found.append(Judged(part.name, languages, _rules_for(part.corpus.clean, languages), own))
-    return found
+        judged.append(JudgedPart(part.name, languages, _rules_for(part.corpus.clean, languages), own))
+    return judged
 
 
 def _rules_for(config: CleanConfig, languages: tuple[str, ...]) -> CleanConfig:
@@ -138,8 +142,8 @@ def _find_misaligned_runs(
 ) -> dict[str, list[Misaligned]]:
     """Returns source name -> misaligned runs, and reports each to the user."""
     path = scratch / "misaligned.json"
-    found = read_json(path)
-    if found is None:
+    recorded = read_json(path)
+    if recorded is None:
         detector = prepare_detector(blocks, clean, scratch / "guard.npz")
         runs: dict[str, list[Misaligned]] = {}
         if detector is not None:
@@ -147,9 +151,9 @@ def _find_misaligned_runs(
             tasks = [ScanTask(block, clean, scratch / "guard.npz", scans) for block in blocks]
             all_of("checking the alignment", scan_block, tasks, cluster)
             runs = misaligned_runs(detector, sources, blocks, clean, scans)
-        found = {name: [dataclasses.asdict(run) for run in each] for name, each in runs.items()}
-        write_json(path, found)
-    runs = {name: [Misaligned(**run) for run in each] for name, each in found.items()}
+        recorded = {name: [dataclasses.asdict(run) for run in each] for name, each in runs.items()}
+        write_json(path, recorded)
+    runs = {name: [Misaligned(**run) for run in each] for name, each in recorded.items()}
     messages = [describe(source, run) for source in sources for run in runs.get(source.name, ())]
     if messages and policy == "raise":
         raise UserError("; ".join(messages) + " (corpus.misaligned=warn or drop goes on)")
@@ -171,7 +175,7 @@ def _check_parts(plan: Plan) -> None:
 
 def _warn_of_leaks(plan: Plan) -> None:
     """Warns if a guard against leaks drops much of the corpus, and names the setting that spares it."""
-    for rules, key, told in (
+    for rules, key, words in (
         (
             tuple(rule for rule in LEAK_RULES if rule not in NEAR_WORDS),
             "corpus.leaks",
@@ -184,10 +188,10 @@ def _warn_of_leaks(plan: Plan) -> None:
             "are a few words or letters from a held-out pair, and are dropped; corpus.near_words=mark only counts them",
         ),
     ):
-        found = sum(plan.dropped["train"].get(rule, 0) for rule in rules)
-        share = found / (found + plan.records("train"))
+        number = sum(plan.dropped["train"].get(rule, 0) for rule in rules)
+        share = number / (number + plan.records("train"))
         if share > MANY_LEAKS:
-            logger.warning(f"warning: {key}: {found:,} training pairs ({100 * share:.0f} %) {told}")
+            logger.warning(f"warning: {key}: {number:,} training pairs ({100 * share:.0f} %) {words}")
 
 
 def _tokenizers(

@@ -15,7 +15,7 @@ from dragoman.model.columns import columns
 from dragoman.model.errors import UserError, unknown
 from dragoman.pipelines.cluster.map import workers
 from dragoman.pipelines.corpus.clean.block import load_block
-from dragoman.pipelines.corpus.clean.judging import Judged, fit, load_fitted
+from dragoman.pipelines.corpus.clean.judging import JudgedPart, fit, load_fitted
 from dragoman.pipelines.corpus.clean.rules import FOLDER, JUDGED, NEAR, SCORED, chosen_rules, load_failed
 from dragoman.pipelines.corpus.clean.scores import FOLDER as SCORES
 from dragoman.pipelines.corpus.clean.scores import load_scores
@@ -24,7 +24,7 @@ from dragoman.pipelines.corpus.pack.cleaning_record import SAMPLES, Place, sampl
 from dragoman.pipelines.corpus.pack.spreading import Nodes
 from dragoman.pipelines.corpus.parallel import plan_pairs, read_blocks
 from dragoman.pipelines.corpus.plan.codes import code, load_codes
-from dragoman.pipelines.corpus.plan.planned import Planned
+from dragoman.pipelines.corpus.plan.planned import CleanedCorpus
 from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig
 
 KEY = "shards.explain"
@@ -45,8 +45,8 @@ class _Pairs:
     @property
     def alone(self) -> npt.NDArray[np.bool_]:
         """Returns (n,): the pairs that fail this rule and no other."""
-        found: npt.NDArray[np.bool_] = self.fails & ~self.others
-        return found
+        alone_rows: npt.NDArray[np.bool_] = self.fails & ~self.others
+        return alone_rows
 
 
 def with_rule(corpus: CorpusConfig, rule: str) -> CorpusConfig:
@@ -62,7 +62,7 @@ def with_rule(corpus: CorpusConfig, rule: str) -> CorpusConfig:
     def adding(clean: CleanConfig, key: str) -> CleanConfig:
         if rule == SCORED:
             return replace(clean, min_score=clean.min_score or sys.float_info.min)  # below every score
-        return replace(clean, rules=[*(one for one in chosen_rules(clean, key) if one != SCORED), rule])
+        return replace(clean, rules=[*(name for name in chosen_rules(clean, key) if name != SCORED), rule])
 
     parts = []
     for number, part in enumerate(corpus.parts):
@@ -71,13 +71,13 @@ def with_rule(corpus: CorpusConfig, rule: str) -> CorpusConfig:
     return replace(corpus, clean=adding(corpus.clean, "corpus.clean"), parts=parts)
 
 
-def explain(one: Sharding, rule: str) -> str:
-    """Cleans and plans the corpus in the folder of `one`, and returns the report."""
-    blocks = read_blocks(one)
-    with workers(one.config.cluster, sum(block.lines for block in blocks)) as cluster:
-        planned = plan_pairs(one, blocks, Nodes(one.directory, cluster, one.config.paths.cache_of_node))
-    found = {judged.part: dict(_each(planned, judged, rule)) for judged in planned.judged}
-    parts = {part: _join([*pairs.values()]) for part, pairs in found.items()}
+def explain(sharding: Sharding, rule: str) -> str:
+    """Cleans and plans the corpus in the folder of `sharding`, and returns the report."""
+    blocks = read_blocks(sharding)
+    with workers(sharding.config.cluster, sum(block.lines for block in blocks)) as cluster:
+        planned = plan_pairs(sharding, blocks, Nodes(sharding.directory, cluster, sharding.config.paths.cache_of_node))
+    costs = {judged.part: dict(_each(planned, judged, rule)) for judged in planned.judged}
+    parts = {part: _join([*pairs.values()]) for part, pairs in costs.items()}
     whole = _join([*parts.values()])
     lines = [f"{rule}: {_counts(whole)}"]
     if len(parts) > 1:
@@ -85,12 +85,15 @@ def explain(one: Sharding, rule: str) -> str:
     if rule in LIMITS:
         lines += ["", *_table(rule, whole, {getattr(judged.config, LIMITS[rule]) for judged in planned.judged})]
     alone = [
-        (number, row) for each in found.values() for number, one in each.items() for row in one.rows[one.alone].tolist()
+        (number, row)
+        for each in costs.values()
+        for number, cost in each.items()
+        for row in cost.rows[cost.alone].tolist()
     ]
     return "\n".join([*lines, "", *_samples(planned, alone)]) + "\n"
 
 
-def _each(planned: Planned, judged: Judged, rule: str) -> Iterator[tuple[int, _Pairs]]:
+def _each(planned: CleanedCorpus, judged: JudgedPart, rule: str) -> Iterator[tuple[int, _Pairs]]:
     """Yields the number of each block of a part, and its pairs."""
     folder = planned.plan.folder
     fitted = fit(judged, planned.clean, folder / FOLDER) if rule == "unrelated" else None
@@ -114,7 +117,7 @@ def _each(planned: Planned, judged: Judged, rule: str) -> Iterator[tuple[int, _P
 
 def _join(each: Sequence[_Pairs]) -> _Pairs:
     names = ("fails", "others", "values", "rows")
-    return _Pairs(*(np.concatenate([getattr(one, name) for one in each]) for name in names))
+    return _Pairs(*(np.concatenate([getattr(pairs, name) for pairs in each]) for name in names))
 
 
 def _counts(pairs: _Pairs) -> str:
@@ -134,7 +137,7 @@ def _table(rule: str, pairs: _Pairs, now: set[float]) -> list[str]:
     return columns(rows, right=True)
 
 
-def _samples(planned: Planned, alone: Sequence[Place]) -> list[str]:
+def _samples(planned: CleanedCorpus, alone: Sequence[Place]) -> list[str]:
     """Returns pairs that fail this rule alone, evenly over the corpus; under each the pair that it repeats."""
     if not alone:
         return ["no pair fails it alone"]

@@ -58,31 +58,31 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
     if not has_manifest(directory):
         return {}
     manifest, chosen = read_manifest(directory), find_given_keys(words, values)
-    found: dict[str, Any] = {"paths.shards": values["paths"]["shards"]}  # its default depends on the others
+    sharded_values: dict[str, Any] = {"paths.shards": values["paths"]["shards"]}  # its default depends on the others
     if "pair" not in chosen:
-        found["pair"] = "-".join(manifest.languages)
+        sharded_values["pair"] = "-".join(manifest.languages)
     for key, ours in flat({section: values[section] for section in SECTIONS}):
         theirs = look_up(manifest.config, key)
         if ours == {} or theirs in (UNSAID, ours) or (key.startswith("corpus.fields.") and is_made_of_tars(manifest)):
             continue
         if key == PARTS and ours:
             own = [build(CorpusPart, part, f"{key}[{number}]") for number, part in enumerate(ours)]
-            if identity_of(own, found.get("pair", values["pair"])) == theirs:
+            if identity_of(own, sharded_values.get("pair", values["pair"])) == theirs:
                 continue
-        if key not in GIVEN and any(key == one or key.startswith(f"{one}.") for one in chosen):
+        if key not in GIVEN and any(key == chosen_key or key.startswith(f"{chosen_key}.") for chosen_key in chosen):
             file = training_file(manifest, values["corpus"]["train"].get("file"))
             raise UserError(
                 f"{key}={ours}: the shards in {directory} were made with {theirs}. Leave {key} out to train on them, "
                 f"or make others: {shard_command(*file, beside=values['paths']['shards'])}"
             )
-        found[key] = theirs
+        sharded_values[key] = theirs
     for split in SPLITS:
         for side, named in values["corpus"][split].items():
             if f"corpus.{split}.{side}" in chosen:
                 for name in names_of(named):
                     corpus = corpus_of(values, manifest)
                     check_given_file(name, f"corpus.{split}.{side}", corpus, manifest, split, values["paths"]["shards"])
-    return found
+    return sharded_values
 
 
 def shard_command(*changes: str, beside: str | None = None) -> str:
@@ -96,14 +96,14 @@ def shard_command(*changes: str, beside: str | None = None) -> str:
     return again.command("shard", *changes, keep=lambda key: key.partition(".")[0] in SETTLE)
 
 
-def training_file(manifest: Manifest, given: str | list[str] | None) -> list[str]:
-    """Returns the settings for the only file that `manifest` was made from, if no file is `given`.
+def training_file(manifest: Manifest, file: str | list[str] | None) -> list[str]:
+    """Returns the settings for the only file that `manifest` was made from, if `file` names none.
 
     A manifest stores a file's name without its folder.
     """
     names = {source["name"] for source in manifest.sources if source.get("split") == "train"}
     form = manifest.config["corpus"].get("format")
-    if given or len(names) != 1 or form not in ("tsv", "jsonl", "text"):
+    if file or len(names) != 1 or form not in ("tsv", "jsonl", "text"):
         return []
     return [*([] if again.gives("corpus") else [f"corpus={form}"]), f"corpus.train.file={names.pop()}"]
 
@@ -144,9 +144,9 @@ def check_given_file(
         if size is not None and same_size and source["sha256"] == file_sha256(path):
             return
         names[own] = None
-    shown = mask_address(name) if "://" in name else name
+    masked = mask_address(name) if "://" in name else name
     raise UserError(
-        f"{key}={shown}: the {split} split of the shards was made of {', '.join(names) or 'no file of its own'}"
+        f"{key}={masked}: the {split} split of the shards was made of {', '.join(names) or 'no file of its own'}"
         f"{', of another size than yours' if path.name in names else ''}. Leave {key} out to train on them, or make "
         f"others: {shard_command(beside=beside)}"
     )

@@ -148,8 +148,8 @@ def evaluate_alignment(
         for candidate, score in tables["valid"].items()
         if settings.reading in ("auto", candidate[0]) and (candidate[1] == aligner.head or not named)
     }
-    candidate = min(open_to, key=lambda one: open_to[one])
-    heads = {one: score.aer for one, score in tables["valid"].items() if one[1].head is not None}
+    candidate = min(open_to, key=lambda candidate: open_to[candidate])
+    heads = {head: score.aer for head, score in tables["valid"].items() if head[1].head is not None}
     single = candidate if named and candidate in heads else min(heads, key=lambda head: heads[head])
     return AlignmentEvaluation(
         split=split,
@@ -162,7 +162,7 @@ def evaluate_alignment(
         targets=texts[split][1],
         gold=gold[split],
         tables=tables,
-        pharaoh=[one.pairs for one in word_maps(aligner, *texts[split], candidate)],
+        pharaoh=[sentence.pairs for sentence in word_maps(aligner, *texts[split], candidate)],
         bundle=bundle.digest,
         manifest_hash=manifest_hash(shards),
     )
@@ -182,16 +182,16 @@ def measure(
     for row, weights in aligner.weights(pairs):
         words = gold_words(sources[row]), gold_words(targets[row])
         left, right = aligner.word_shares(pairs[row], sources[row], targets[row], *words, rows=weights.shape[2])
-        wanted = table_of(gold[row], len(words[1]), len(words[0]))
-        sure += int(wanted.sum())
+        gold_links = table_of(gold[row], len(words[1]), len(words[0]))
+        sure += int(gold_links.sum())
         every = stack_heads(weights)  # (N, T, S)
         for reading in READINGS:
-            found = links(merge_tokens(read(every, reading), left[:, :-1], right[:, :-1]), threshold)  # (N, W, U)
-            totals[reading] += np.stack([found.sum((1, 2)), (found & wanted).sum((1, 2))], 1)
+            linked = links(merge_tokens(read(every, reading), left[:, :-1], right[:, :-1]), threshold)  # (N, W, U)
+            totals[reading] += np.stack([linked.sum((1, 2)), (linked & gold_links).sum((1, 2))], 1)
     return {
-        (reading, head): AlignmentScore(int(found), sure, int(right), int(right))
+        (reading, head): AlignmentScore(int(linked), sure, int(right), int(right))
         for reading in READINGS
-        for head, (found, right) in zip(heads, totals[reading], strict=True)
+        for head, (linked, right) in zip(heads, totals[reading], strict=True)
     }
 
 
@@ -238,15 +238,15 @@ def report(evaluation: AlignmentEvaluation) -> str:
         f"alignment of {evaluation.pair} {evaluation.split}: {plural(len(evaluation.sources), 'sentence')}, "
         f"{evaluation.score.sure:,} gold links, chosen by {evaluation.chosen_on}"
     ]
-    for what, one in (("best", evaluation.candidate), ("best single head", evaluation.single)):
-        if what == "best" or one != evaluation.candidate:
-            score, (reading, head) = table[one], one
+    for what, candidate in (("best", evaluation.candidate), ("best single head", evaluation.single)):
+        if what == "best" or candidate != evaluation.candidate:
+            score, (reading, head) = table[candidate], candidate
             lines.append(
                 f"{what}: {head}, read by {reading}: AER {score.aer:.3f}, precision {score.precision:.3f}, recall "
-                f"{score.recall:.3f} (AER {valid[one].aer:.3f} on valid)"
+                f"{score.recall:.3f} (AER {valid[candidate].aer:.3f} on valid)"
             )
-    layers = 1 + max(one.layer or 0 for _, one in table)
-    heads = 1 + max(one.head or 0 for _, one in table)
+    layers = 1 + max(head.layer or 0 for _, head in table)
+    heads = 1 + max(head.head or 0 for _, head in table)
     several = layers * heads > 1
     for order in READINGS:
         cells = [f"h{number}" for number in range(heads)] + (["mean"] if several else [])

@@ -61,16 +61,16 @@ def run_checks(
     names: Sequence[CheckName] = NAMES,
 ) -> dict[CheckName, Check]:
     """Returns the findings of each rule; `references` are the one or several of each line."""
-    found: dict[CheckName, Check] = {}
+    checks: dict[CheckName, Check] = {}
     for name in names:
         judge = JUDGES[name](languages)
         if isinstance(judge, str):
-            found[name] = Check(skipped=judge)
+            checks[name] = Check(skipped=judge)
             continue
         verdicts = [judge(*line) for line in zip(sources, references, hypotheses, strict=True)]
         faults = [row for row, verdict in enumerate(verdicts) if verdict]
-        found[name] = Check(sum(verdict is not None for verdict in verdicts), faults)
-    return found
+        checks[name] = Check(sum(verdict is not None for verdict in verdicts), faults)
+    return checks
 
 
 def compare_checks(candidate: Mapping[CheckName, Check], champion: Mapping[CheckName, Check]) -> list[Faults]:
@@ -92,26 +92,26 @@ def checks_record(
     checks: Mapping[CheckName, Check], sources: Sequence[str], references: Sequence[Any], hypotheses: Sequence[str]
 ) -> dict[str, Any]:
     """Returns plain values for JSON, with the first faults of each rule."""
-    found: dict[str, Any] = {}
-    for name, one in checks.items():
+    record: dict[str, Any] = {}
+    for name, check in checks.items():
         samples = [
             {"line": row + 1, "source": sources[row], "reference": references[row], "hypothesis": hypotheses[row]}
-            for row in one.faults[:STORED]
+            for row in check.faults[:STORED]
         ]
-        counts = {"lines": one.lines, "faults": len(one.faults), "samples": samples}
-        found[name] = {"skipped": one.skipped} if one.skipped else counts
-    return found
+        counts = {"lines": check.lines, "faults": len(check.faults), "samples": samples}
+        record[name] = {"skipped": check.skipped} if check.skipped else counts
+    return record
 
 
 def checks_report(
     checks: Mapping[CheckName, Check], sources: Sequence[str], hypotheses: Sequence[str], title: str = "checks"
 ) -> str:
     """Returns the findings for users, with the first faults of each rule."""
-    judged = [f"{name} {len(one.faults):,} of {one.lines:,}" for name, one in checks.items() if one.lines]
-    skipped = [f"{name} skipped: {one.skipped}" for name, one in checks.items() if one.skipped]
+    judged = [f"{name} {len(check.faults):,} of {check.lines:,}" for name, check in checks.items() if check.lines]
+    skipped = [f"{name} skipped: {check.skipped}" for name, check in checks.items() if check.skipped]
     lines = [f"{title}, faults of the lines judged: {', '.join(judged) or 'none'}", *skipped]
-    for name, one in checks.items():
-        for row in one.faults[:SHOWN]:
+    for name, check in checks.items():
+        for row in check.faults[:SHOWN]:
             lines.append(f"  {name}, line {row + 1}: {excerpt(sources[row], 90)} -> {excerpt(hypotheses[row], 90)}")
     return "\n".join(lines)
 
@@ -123,38 +123,38 @@ def _negation(languages: Sequence[str]) -> Judge | str:
     source_words, target_words = (regex.compile(rf"(?<!\w)(?:{NEGATIONS[code]})(?!\w)", regex.I) for code in codes)
 
     def judge(source: str, references: Sequence[str], text: str) -> bool | None:
-        asked = bool(source_words.search(source))
+        is_question = bool(source_words.search(source))
         kept = {bool(target_words.search(reference)) for reference in references}
-        return None if kept != {asked} or not text.strip() else bool(target_words.search(text)) != asked
+        return None if kept != {is_question} or not text.strip() else bool(target_words.search(text)) != is_question
 
     return judge
 
 
 def _numbers(source: str, references: Sequence[str], text: str) -> bool | None:
     # 0 is left out: 22:00 is 10 p.m.
-    given, found, *kept = ({*pair_rules.numbers_in(one)} - {0} for one in (source, text, *references))
-    wanted = {number for number in given.intersection(*kept) if number > SPELLED}
-    known = given.union(*kept)
-    if not known and not found:
+    in_source, written, *kept = ({*pair_rules.numbers_in(side)} - {0} for side in (source, text, *references))
+    expected = {number for number in in_source.intersection(*kept) if number > SPELLED}
+    accepted = in_source.union(*kept)
+    if not accepted and not written:
         return None
 
     def near(numbers: set[int]) -> set[int]:
         clocks = {number for number in numbers if number <= 2 * HALF_DAY}
         return numbers | {number + HALF_DAY for number in clocks} | {number - HALF_DAY for number in clocks}
 
-    return bool(wanted - near(found) or found - near(known))
+    return bool(expected - near(written) or written - near(accepted))
 
 
 def _units(source: str, references: Sequence[str], text: str) -> bool | None:
-    given, found = _units_in(source), _units_in(text)
+    in_source, in_text = _units_in(source), _units_in(text)
     kept = [_units_in(reference) for reference in references]
-    if not given and not found:
+    if not in_source and not in_text:
         return None
-    return bool(given.intersection(*kept) - found or found - given.union(*kept))
+    return bool(in_source.intersection(*kept) - in_text or in_text - in_source.union(*kept))
 
 
 def _units_in(text: str) -> set[str]:
-    return {"".join((one[1] or one[2]).split()) for one in _NUMBER_UNIT.finditer(text)}
+    return {"".join((match[1] or match[2]).split()) for match in _NUMBER_UNIT.finditer(text)}
 
 
 def _names(source: str, references: Sequence[str], text: str) -> bool | None:
@@ -177,12 +177,12 @@ def _short(languages: Sequence[str]) -> Judge | str:
         return f"{', '.join(unspaced)} writes no blanks between words"
 
     def judge(source: str, references: Sequence[str], text: str) -> bool | None:
-        words = [[word.casefold() for word in _WORD.findall(one)] for one in (source, *references, text)]
-        *known, found = words
-        if not 0 < len(known[0]) <= SHORT:
+        words = [[word.casefold() for word in _WORD.findall(side)] for side in (source, *references, text)]
+        *others, own_words = words
+        if not 0 < len(others[0]) <= SHORT:
             return None
-        again = len(found) > len(set(found)) and all(len(one) == len(set(one)) for one in known)
-        return again or len(found) > 2 * max(map(len, known)) + 1
+        again = len(own_words) > len(set(own_words)) and all(len(other) == len(set(other)) for other in others)
+        return again or len(own_words) > 2 * max(map(len, others)) + 1
 
     return judge
 

@@ -171,8 +171,8 @@ def rouge(hypotheses: Sequence[str], references: Sequence[str], language: str) -
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer = RougeScorer(ROUGES, tokenizer=None if language == "en" else _Words(language))
-    found = [scorer.score(theirs, ours) for ours, theirs in zip(hypotheses, references, strict=True)]
-    return {name: 100.0 * math.fsum(one[name].fmeasure for one in found) / len(found) for name in ROUGES}
+    scores = [scorer.score(theirs, ours) for ours, theirs in zip(hypotheses, references, strict=True)]
+    return {name: 100.0 * math.fsum(score[name].fmeasure for score in scores) / len(scores) for name in ROUGES}
 
 
 def rouge_signature(language: str) -> str:
@@ -206,14 +206,14 @@ def buckets(hypotheses: Sequence[str], references: Sequence[str], tokenize: str,
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-    found = []
+    counts = []
     for words, rows in length_groups(references, unit):
         ours, theirs = [hypotheses[row] for row in rows], [references[row] for row in rows]
         bleu = BLEU(tokenize=tokenize).corpus_score(ours, [theirs]).score
         chrf = CHRF().corpus_score(ours, [theirs]).score
         ratio = sum(size(text, unit) for text in ours) / max(1, sum(size(text, unit) for text in theirs))
-        found.append(Bucket(words, len(rows), float(bleu), float(chrf), ratio))
-    return found
+        counts.append(Bucket(words, len(rows), float(bleu), float(chrf), ratio))
+    return counts
 
 
 def size(text: str, unit: Unit) -> int:
@@ -223,13 +223,13 @@ def size(text: str, unit: Unit) -> int:
 
 def length_groups(references: Sequence[str], unit: Unit) -> list[tuple[str, list[int]]]:
     """Returns (range of lengths, rows) of the references by length, the shortest first, without empty groups."""
-    found = []
+    groups = []
     sizes = [max(1, size(text, unit)) for text in references]
     for low, high in pairwise([0, *(CHARACTERS if unit == "characters" else WORDS), math.inf]):
         rows = [row for row, length in enumerate(sizes) if low < length <= high]
         if rows:
-            found.append((f"{int(low) + 1}-{int(high)}" if high < math.inf else f"{int(low) + 1}+", rows))
-    return found
+            groups.append((f"{int(low) + 1}-{int(high)}" if high < math.inf else f"{int(low) + 1}+", rows))
+    return groups
 
 
 def sample_table(

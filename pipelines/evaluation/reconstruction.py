@@ -98,9 +98,9 @@ def evaluate_reconstruction(
     if not batches:
         raise UserError(f"evaluate.split={split}: the split is empty")
     with evaluating(bundle.network), torch.inference_mode():
-        found = [predict(bundle.network, batch) for batch in batches]
+        predictions = [predict(bundle.network, batch) for batch in batches]
     order = np.argsort(np.concatenate([batch.ids for batch in batches]), kind="stable")
-    nll, right, items = (np.concatenate(arrays)[order] for arrays in zip(*found, strict=True))
+    nll, right, items = (np.concatenate(arrays)[order] for arrays in zip(*predictions, strict=True))
     return Reconstruction(
         split=split,
         pair=bundle.pair,
@@ -137,11 +137,11 @@ def rewrite(bundle: TranslationBundle, batches: Sequence[TranslationBatch], coun
         for source, target in zip(batch.source, batch.target_out, strict=True)
     ]
     chosen = [rows[place] for place in pick_evenly(count, len(rows))]
-    found = decode(bundle.network, [source for source, _ in chosen], DecodeConfig(beam=1, length_penalty=1.0))
+    rewritten = decode(bundle.network, [source for source, _ in chosen], DecodeConfig(beam=1, length_penalty=1.0))
     tokenizer = bundle.tokenizers.source
     return [
         TextSample(*(decode_masked(tokenizer, ids) for ids in (source, np.array(best.ids, np.int64), target)))
-        for (source, target), (best, *_) in zip(chosen, found, strict=True)
+        for (source, target), (best, *_) in zip(chosen, rewritten, strict=True)
     ]
 
 
@@ -155,16 +155,16 @@ def compare(baseline: Reconstruction, candidate: Reconstruction, samples: int) -
     return paired(baseline.nll, candidate.nll, candidate.items, "nats a token", samples)
 
 
-def report(found: Reconstruction) -> str:
+def report(result: Reconstruction) -> str:
     """Returns the report for users."""
-    scores = found.scores()
+    scores = result.scores()
     lines = [
-        f"{found.pair} {found.split}: {plural(len(found.items), 'noised text')}, {scores['tokens']:,.0f} tokens, "
-        f"{found.noise['denoise']}; {found.seconds:.0f} s",
+        f"{result.pair} {result.split}: {plural(len(result.items), 'noised text')}, {scores['tokens']:,.0f} tokens, "
+        f"{result.noise['denoise']}; {result.seconds:.0f} s",
         f"{scores['nats']:.4f} nats per token, perplexity {scores['perplexity']:.2f}, "
         f"{scores['accuracy']:.1%} of the tokens right; translations are not measured, for it translates nothing",
     ]
-    for sample in found.samples:
-        told = (("noised", sample.prompt), ("rewritten", sample.text), ("text", sample.truth))
-        lines += ["", *(f"  {name:<9}  {excerpt(text)}" for name, text in told)]
+    for sample in result.samples:
+        columns = (("noised", sample.prompt), ("rewritten", sample.text), ("text", sample.truth))
+        lines += ["", *(f"  {name:<9}  {excerpt(text)}" for name, text in columns)]
     return "\n".join(lines)

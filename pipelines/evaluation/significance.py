@@ -84,12 +84,12 @@ def interval(
     from sacrebleu.metrics.chrf import CHRF
 
     scorer = BLEU(tokenize=tokenize) if metric == "bleu" else CHRF()
-    found = scorer.corpus_score(list(hypotheses), [list(references)], n_bootstrap=samples)
-    exact = float(found.score)
+    score = scorer.corpus_score(list(hypotheses), [list(references)], n_bootstrap=samples)
+    exact = float(score.score)
     if samples < 2 or len(references) < 2:
         return Interval(exact, exact, exact)
     signature = str(scorer.get_signature())
-    record = json.loads(found.format(width=6, signature=signature, is_json=True))
+    record = json.loads(score.format(width=6, signature=signature, is_json=True))
     if "confidence_mean" not in record:  # every resampled set scored 0
         return Interval(exact, exact, exact)
     mean, half = float(record["confidence_mean"]), float(record["confidence_var"])
@@ -218,7 +218,9 @@ def score_resampled(
         rows = rng.integers(0, len(references), (min(AT_ONCE, samples - first), len(references)))
         for place, each in enumerate(statistics):
             sums = each[rows].sum(axis=1)
-            drawn[first : first + len(rows), place] = [scorer._compute_score_from_stats(one).score for one in sums]
+            drawn[first : first + len(rows), place] = [
+                scorer._compute_score_from_stats(statistics).score for statistics in sums
+            ]
     return np.asarray(exact), drawn
 
 
@@ -230,8 +232,8 @@ def draw_seeds(drawn: Floats, seed: int = 12345) -> Floats:
     rng = np.random.default_rng(seed)
     mean = drawn.mean(axis=1)
     chosen = np.take_along_axis(drawn, rng.integers(0, seeds, drawn.shape), axis=1).mean(axis=1)
-    found: Floats = mean + math.sqrt(seeds / (seeds - 1)) * (chosen - mean)
-    return found
+    draws: Floats = mean + math.sqrt(seeds / (seeds - 1)) * (chosen - mean)
+    return draws
 
 
 def welch_p(differences: Floats, before: Floats, after: Floats) -> float:
@@ -251,19 +253,19 @@ def welch_p(differences: Floats, before: Floats, after: Floats) -> float:
     variance = max(variance, sum(share for share, _ in shares))
     if not variance:
         return 1.0 / (len(differences) + 1)  # no noise: the smallest value that so many samples can show
-    known = sum(share**2 / degrees for share, degrees in shares)
-    freedom = variance**2 / known if known else math.inf
+    total_variance = sum(share**2 / degrees for share, degrees in shares)
+    freedom = variance**2 / total_variance if total_variance else math.inf
     return float(2 * t.sf(abs(difference) / math.sqrt(variance), freedom))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Returns the p-values of a family of tests, corrected so that each may be read by itself (Holm 1979)."""
     order = sorted(range(len(p_values)), key=lambda place: p_values[place])
-    found, largest = [1.0] * len(p_values), 0.0
+    corrected, largest = [1.0] * len(p_values), 0.0
     for rank, place in enumerate(order):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        found[place] = largest
-    return found
+        corrected[place] = largest
+    return corrected
 
 
 def compare_drawn(metric: str, exact: Floats, drawn: Floats, count: int) -> Significance:

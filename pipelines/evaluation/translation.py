@@ -60,7 +60,11 @@ class Evaluation:
             "split": self.split,
             "pair": self.pair,
             "scores": asdict(self.scores),
-            **({"parts": {name: one.record() for name, one in self.parts.items()}} if self.parts else {}),
+            **(
+                {"parts": {name: part_evaluation.record() for name, part_evaluation in self.parts.items()}}
+                if self.parts
+                else {}
+            ),
             "checks": checks_record(self.checks, self.sources, self.references, self.hypotheses),
             "samples": [asdict(sample) for sample in self.samples],
             "decode": asdict(self.decode),
@@ -97,13 +101,13 @@ def evaluate_bundle(
     """
     bundle = directory if isinstance(directory, TranslationBundle) else load_bundle(directory)
     sources, references = held_out(shards, split, bundle.languages, sentences)
-    wanted = replace(bundle.decode if decode is None else decode, nbest=1)
+    decode_config = replace(bundle.decode if decode is None else decode, nbest=1)
     validation = None
-    if wanted.length_penalty == "auto" and bundle.decode.length_penalty == "auto" and split != "valid":
+    if decode_config.length_penalty == "auto" and bundle.decode.length_penalty == "auto" and split != "valid":
         validation = held_out(shards, "valid", bundle.languages, sentences)
-    wanted = settle_length_penalty(wanted, bundle, validation, penalties)
+    decode_config = settle_length_penalty(decode_config, bundle, validation, penalties)
     translator = open_translator(bundle, engine)
-    made = translate_once(translator, sources, wanted, bundle.digest, stored)
+    made = translate_once(translator, sources, decode_config, bundle.digest, stored)
     for warning in made.warnings:
         logger.warning(f"{bundle.pair} {split}: {warning}")
     hypotheses = made.texts
@@ -113,12 +117,12 @@ def evaluate_bundle(
         sources=sources,
         references=references,
         hypotheses=hypotheses,
-        float32=score_float32(bundle, translator, sources, references, wanted, tokenize, stored),
+        float32=score_float32(bundle, translator, sources, references, decode_config, tokenize, stored),
         scores=score(hypotheses, references, bundle.languages[1], tokenize, with_rouge=is_rewriting(bundle.languages)),
         samples=sample_table(sources, references, hypotheses, samples),
         parts=score_parts(hypotheses, references, shards, split, bundle.languages[1], tokenize),
         checks=run_checks(sources, [(line,) for line in references], hypotheses, bundle.languages),
-        decode=wanted,
+        decode=decode_config,
         engine=made.engine,
         seconds=made.seconds,
         bundle=bundle.digest,
@@ -161,8 +165,8 @@ def score_float32(
     if "int8" not in translator.engine.name:
         return None
     made = translate_once(open_translator(bundle, "ctranslate2"), sources, decode, bundle.digest, stored)
-    found = score(made.texts, references, bundle.languages[1], tokenize)
-    return {"bleu": found.bleu, "chrf": found.chrf}
+    scores = score(made.texts, references, bundle.languages[1], tokenize)
+    return {"bleu": scores.bleu, "chrf": scores.chrf}
 
 
 def held_out(
@@ -194,25 +198,25 @@ def held_out_lines(shards: Path, split: str, language: str, most: int = 0, key: 
     return lines[:most] if most else lines
 
 
-def gate_split(shards: Path, wanted: str) -> str:
+def gate_split(shards: Path, split_name: str) -> str:
     """Returns the split that decides a promotion: `promote.split`, where `auto` means gate, else valid.
 
     Raises UserError: there is none, the split is unknown, or it is the test set.
     """
     texts = [split for split in read_manifest(shards).texts if split not in ("train", "test")]
-    if wanted == "test":
+    if split_name == "test":
         raise UserError(
             f"promote.split=test: a test set is reported and not selected on. Choices: auto, {', '.join(texts) or '-'}"
         )
-    if wanted != "auto" and wanted not in texts:
-        raise unknown("promote.split", wanted, ["auto", *texts])
-    found = [split for split in ("gate", "valid") if split in texts] if wanted == "auto" else [wanted]
-    if not found:
+    if split_name != "auto" and split_name not in texts:
+        raise unknown("promote.split", split_name, ["auto", *texts])
+    splits = [split for split in ("gate", "valid") if split in texts] if split_name == "auto" else [split_name]
+    if not splits:
         raise UserError(
             f"promote.split: {shards} keeps neither a gate nor a validation set; corpus.cut.gate=0.02 gives one "
             f"(dragoman shard), or use promote.force=true with a reason"
         )
-    return found[0]
+    return splits[0]
 
 
 def hypotheses_file(evaluation: Evaluation, directory: Path) -> Path:
@@ -244,9 +248,9 @@ def report(evaluation: Evaluation) -> str:
         ),
     ]
     for name, part in evaluation.parts.items():
-        told = {"near": "nearly in a training pair", "far": "further from all of them"}.get(name, "of the mix")
+        meaning = {"near": "nearly in a training pair", "far": "further from all of them"}.get(name, "of the mix")
         lines.append(
-            f"{name}, {told}: {plural(part.sentences, 'sentence')}, BLEU {part.bleu:.2f}, chrF {part.chrf:.2f}"
+            f"{name}, {meaning}: {plural(part.sentences, 'sentence')}, BLEU {part.bleu:.2f}, chrF {part.chrf:.2f}"
         )
     if evaluation.checks:
         lines += ["", checks_report(evaluation.checks, evaluation.sources, evaluation.hypotheses)]

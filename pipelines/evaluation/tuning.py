@@ -57,27 +57,29 @@ def tune_length_penalty(
     translator = network_translator(network, tokenizers, config, form)
     filled = [row for row, ids in enumerate(translator.encode(sources)) if len(ids) > 1]
     encoded = translator.encode([sources[row] for row in filled])
-    found = decode(network, encoded, replace(config, length_penalty=1.0, nbest=1), every=True)
+    decoded = decode(network, encoded, replace(config, length_penalty=1.0, nbest=1), every=True)
     translations = []
-    asked = list(dict.fromkeys(float(one) for one in penalties))
-    for penalty in asked:
-        best = [best_under(hypotheses, penalty) for hypotheses in found]
+    alphas = list(dict.fromkeys(float(alpha) for alpha in penalties))
+    for penalty in alphas:
+        best = [best_under(hypotheses, penalty) for hypotheses in decoded]
         texts = [""] * len(sources)
-        for row, text in zip(filled, tokenizers.target.decode([list(one.ids) for one in best]), strict=True):
+        for row, text in zip(
+            filled, tokenizers.target.decode([list(hypothesis.ids) for hypothesis in best]), strict=True
+        ):
             texts[row] = text
         translations.append(texts)
     quieten()
     scores, drawn = score_resampled(translations, references, "bleu", tokeniser("auto", language), RESAMPLED)
-    tried = {penalty: float(bleu) for penalty, bleu in zip(asked, scores, strict=True)}
+    tried = {penalty: float(bleu) for penalty, bleu in zip(alphas, scores, strict=True)}
     top = int(scores.argmax())
     errors = (drawn[:, [top]] - drawn).std(axis=0)  # of the difference to the best
-    within = [one for one, bleu, error in zip(asked, scores, errors, strict=True) if scores[top] - bleu <= error]
-    penalty = min(within, key=lambda one: (abs(one - 1.0), -tried[one]))
+    within = [alpha for alpha, bleu, error in zip(alphas, scores, errors, strict=True) if scores[top] - bleu <= error]
+    penalty = min(within, key=lambda alpha: (abs(alpha - 1.0), -tried[alpha]))
     logger.info(
         f"length penalty {penalty:g}: BLEU {tried[penalty]:.2f} on {plural(len(sources), 'validation sentence')}; the "
-        f"best is {tried[asked[top]]:.2f} with {asked[top]:g}, and what lies within a standard error counts as equal"
+        f"best is {tried[alphas[top]]:.2f} with {alphas[top]:g}, and what lies within a standard error counts as equal"
     )
-    return PenaltyChoice(penalty, tried[penalty], tried, asked[top])
+    return PenaltyChoice(penalty, tried[penalty], tried, alphas[top])
 
 
 def best_under(hypotheses: Sequence[Hypothesis], penalty: float) -> Hypothesis:

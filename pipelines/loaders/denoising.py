@@ -109,8 +109,8 @@ def texts_of(window: Window, side: str | None, tags: frozenset[int]) -> Window:
     Record i's have the ids 2 i and 2 i + 1. All sources come first, then all targets. Leading `tags` are left out.
     """
     ids, rows = [], []
-    for number, (one, text) in enumerate((("source", window), ("target", window.turned()))):
-        if side in (None, one):
+    for number, (side_name, text) in enumerate((("source", window), ("target", window.turned()))):
+        if side in (None, side_name):
             ids.append(2 * window.ids + number)
             rows += [untagged(text.source_row(place), tags) for place in range(len(window.ids))]
     texts = packed(rows)

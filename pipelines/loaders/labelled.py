@@ -14,7 +14,7 @@ from dragoman.model.text.labels import FIRST, LabelTokenizer
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import PAD
 from dragoman.pipelines.loaders.pairs import limit_of
-from dragoman.pipelines.loaders.prefetch import ChunkLanes, Opened
+from dragoman.pipelines.loaders.prefetch import ChunkLanes, OpenWindow
 from dragoman.pipelines.loaders.window import Window, cut, philox_order
 from dragoman.pipelines.settings import LoaderConfig
 
@@ -46,8 +46,8 @@ class LabelledWindow:
         if self.task == "numbers":
             targets, items = torch.from_numpy(self.numbers[rows, None]), len(rows)
         elif self.task == "classes":
-            found = window.target[window.target_starts[rows]].astype(np.int64)
-            targets, items = torch.from_numpy(found[:, None]), len(rows)
+            labels = window.target[window.target_starts[rows]].astype(np.int64)
+            targets, items = torch.from_numpy(labels[:, None]), len(rows)
         else:
             places = pad(window.target, window.target_starts[rows], window.target_lengths[rows])
             places[places < FIRST] = PAD  # further pieces of words, the end of the text
@@ -78,14 +78,14 @@ class LabelledLoader(ChunkLanes[TextBatch]):
     def nothing_fits(self, lane: int) -> UserError:
         return UserError(f"{limit_of(self.config)}: all texts of lane {lane} are longer")
 
-    def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TextBatch]:
+    def open(self, lane: int, epoch: int, number: int, first: bool) -> OpenWindow[TextBatch]:
         """Reads the window and orders its batches."""
         chunks = [self.reader.chunk(i) for i in self.chunks_of(epoch, number)]
         window = LabelledWindow(chunks, self.labels)
         rows = window.fitting(philox_order(len(window.window.ids), self.seed, epoch, number + 1, 1), self.longest)
         rows, parts = window.cut(rows, self.config.batch_tokens)
         order = philox_order(len(parts), self.seed, epoch, number + 1, 2).tolist()
-        return Opened(len(order), lambda index: window.batch(rows[parts[order[index]]], lane))
+        return OpenWindow(len(order), lambda index: window.batch(rows[parts[order[index]]], lane))
 
 
 def held_out_labelled(

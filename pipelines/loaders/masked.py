@@ -23,7 +23,7 @@ from dragoman.model.shards.reader import Chunk
 from dragoman.model.text.batch import pad
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import MASK, PAD, SPECIAL, Tokenizer
-from dragoman.pipelines.loaders.prefetch import ChunkLanes, Opened
+from dragoman.pipelines.loaders.prefetch import ChunkLanes, OpenWindow
 from dragoman.pipelines.loaders.segments import side_of
 from dragoman.pipelines.loaders.text import SplitText
 from dragoman.pipelines.loaders.window import cut, philox, philox_order
@@ -172,7 +172,7 @@ class MaskedLoader(ChunkLanes[TextBatch]):
     def nothing_fits(self, lane: int) -> UserError:
         return UserError(f"{self.text.reader.directory}: lane {lane} has nothing but unknown tokens to mask")
 
-    def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TextBatch]:
+    def open(self, lane: int, epoch: int, number: int, first: bool) -> OpenWindow[TextBatch]:
         """Reads the window, masks it, and orders its batches."""
         chunks = [self.reader.chunk(i) for i in self.chunks_of(epoch, number)]
         bits = philox(self.seed, epoch, number + 1, 3)
@@ -181,7 +181,7 @@ class MaskedLoader(ChunkLanes[TextBatch]):
         rows = rows[window.count_targets()[rows] > 0]
         rows, parts = cut(rows, window.lengths, window.lengths, self.config.batch_tokens)
         order = philox_order(len(parts), self.seed, epoch, number + 1, 2).tolist()
-        return Opened(len(order), lambda index: window.batch(rows[parts[order[index]]], lane))
+        return OpenWindow(len(order), lambda index: window.batch(rows[parts[order[index]]], lane))
 
 
 def held_out_masked(

@@ -70,7 +70,7 @@ class MixOrder:
         self.windows = windows
         self.records = max(2 * len(names), reader.records // windows)  # of a window; enough that one is never empty
         self.planned = self._plan(stages_of(reader.manifest, config.mix, config.shares), config.lanes)
-        self._starts = [one.first for one in self.planned]
+        self._starts = [planned_part.first for planned_part in self.planned]
 
     def window(self, epoch: int, number: int) -> list[Slice]:
         """Returns the slices of window `number` of an epoch, part after part."""
@@ -104,8 +104,8 @@ class MixOrder:
             planned.append(_Planned(first, stage.shares, dict(read)))
             if not stage.part:
                 break
-            wanted = stage.times * self.streams[stage.part].records
-            rows = math.ceil(wanted / (stage.shares[stage.part] * self.records * lanes))
+            records = stage.times * self.streams[stage.part].records
+            rows = math.ceil(records / (stage.shares[stage.part] * self.records * lanes))
             first += rows * lanes
             for name, share in stage.shares.items():
                 read[name] += int(share * self.records * rows * lanes)
@@ -122,7 +122,7 @@ class _Stream:
 
     def take(self, begin: int, end: int) -> list[Slice]:
         """Returns the records `begin` to `end` - 1 of the stream."""
-        found = []
+        slices = []
         while begin < end:
             epoch, place = divmod(begin, self.records)
             order, ends = self._order(epoch)
@@ -130,14 +130,16 @@ class _Stream:
             chunk, size = int(order[at]), int(self.sizes[order[at]])
             first = place - (int(ends[at]) - size)
             last = min(size, first + end - begin)
-            found.append(Slice(int(self.chunks[chunk]), first, last, epoch))
+            slices.append(Slice(int(self.chunks[chunk]), first, last, epoch))
             begin += last - first
-        return found
+        return slices
 
     def _order(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns (chunks,) the order of an epoch, and where each chunk ends in it."""
         if epoch not in self._orders:
-            self._orders = {known: order for known, order in self._orders.items() if known >= epoch - 2}
+            self._orders = {
+                planned_epoch: order for planned_epoch, order in self._orders.items() if planned_epoch >= epoch - 2
+            }
             order = philox_order(len(self.chunks), self.seed, epoch, self.number, OF_PARTS)
             self._orders[epoch] = order, np.cumsum(self.sizes[order])
         return self._orders[epoch]
@@ -180,11 +182,11 @@ def check_mix(manifest: Manifest, config: MixConfig) -> None:
         return
     if config.weights and config.temperature != 1:
         raise UserError(f"{KEY}.temperature={config.temperature:g}: is for parts without weights; give one of the two")
-    for key, given in [
+    for key, shares in [
         (f"{KEY}.weights", config.weights or {}),
-        *((f"{KEY}.stages[{i}].{key}", getattr(one, key)) for i, one in enumerate(config.stages) for key in NAMING),
+        *((f"{KEY}.stages[{i}].{key}", getattr(stage, key)) for i, stage in enumerate(config.stages) for key in NAMING),
     ]:
-        for name in given:
+        for name in shares:
             if name not in names:
                 raise unknown(key, name, names)
     for number, stage in enumerate(config.stages):

@@ -90,38 +90,42 @@ def typos(pair: Pair, draws: Draws, _known: Sequence[str]) -> Pair:
     return "".join(letters), pair[1]
 
 
-def noise(pair: Pair, draws: Draws, known: Sequence[str]) -> Pair:
+def noise(pair: Pair, draws: Draws, signs: Sequence[str]) -> Pair:
     """Puts the same one to six random signs before or after both sides."""
-    return _beside(pair, "".join(draws.of(known) for _ in range(1 + draws.below(6))), draws)
+    return _beside(pair, "".join(draws.of(signs) for _ in range(1 + draws.below(6))), draws)
 
 
-def emoji(pair: Pair, draws: Draws, known: Sequence[str]) -> Pair:
+def emoji(pair: Pair, draws: Draws, emoji_signs: Sequence[str]) -> Pair:
     """Puts the same emoji before or after both sides."""
-    return _beside(pair, draws.of(known), draws)
+    return _beside(pair, draws.of(emoji_signs), draws)
 
 
-def placeholders(pair: Pair, draws: Draws, known: Sequence[str]) -> Pair:
+def placeholders(pair: Pair, draws: Draws, words_offered: Sequence[str]) -> Pair:
     """Replaces a word that both sides have once, such as a number or a name, by the same placeholder."""
     sides = [[match[0] for match in WORD.finditer(side)] for side in pair]
     common = [word for word in sides[0] if sides[0].count(word) == sides[1].count(word) == 1]
     if not common:
         return pair
-    word, other = draws.of(common), draws.of(known)
+    word, other = draws.of(common), draws.of(words_offered)
     source, target = (re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", lambda _: other, side, count=1) for side in pair)
     return source, target
 
 
-def terms(pair: Pair, draws: Draws, known: Sequence[str]) -> Pair:
+def terms(pair: Pair, draws: Draws, term_pairs: Sequence[str]) -> Pair:
     """Puts the translation of a term that both sides have behind it in the source, in brackets (Dinu et al. 2019).
 
-    `known` has them so: "dog [Hund]".
+    `term_pairs` has them so: "dog [Hund]".
     """
-    both = [one[:-1].rsplit(" [", 1) for one in known]
-    common = [one for one in both if all(_whole(words).search(side) for words, side in zip(one, pair, strict=True))]
+    both = [term_entry[:-1].rsplit(" [", 1) for term_entry in term_pairs]
+    common = [
+        term_entry
+        for term_entry in both
+        if all(_whole(words).search(side) for words, side in zip(term_entry, pair, strict=True))
+    ]
     if not common:
         return pair
     term, translation = common[draws.below(len(common))]
-    return _whole(term).sub(lambda found: f"{found[0]} [{translation}]", pair[0], count=1), pair[1]
+    return _whole(term).sub(lambda match: f"{match[0]} [{translation}]", pair[0], count=1), pair[1]
 
 
 @cache
@@ -207,7 +211,7 @@ class Modify:
             names = [name for name, marks in chosen.items() if marks[row]]
             texts.append(self.change(pair, names, int(epochs[row]), int(window.ids[row])))
         new = [
-            [np.append(one, np.asarray(EOS, one.dtype)) for one in tokenizer.encode([text[side] for text in texts])]
+            [np.append(ids, np.asarray(EOS, ids.dtype)) for ids in tokenizer.encode([text[side] for text in texts])]
             for side, tokenizer in enumerate(self.sides)
         ]
         return window.with_rows(rows, *new)
@@ -240,13 +244,13 @@ class Modify:
 
     def chosen(self, ids: NDArray[np.int64], epochs: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
         """Returns modifier -> (n,) the records that it changes."""
-        found = {name: np.zeros(len(ids), bool) for name in self.shares}
+        masks = {name: np.zeros(len(ids), bool) for name in self.shares}
         for epoch in np.unique(epochs).tolist():
             own = np.flatnonzero(epochs == epoch)
             for name, share in self.shares.items():
                 key = int(philox(self.seed, epoch, MODIFIERS[name][0], OF_MODIFIERS).random_raw())
-                found[name][own] = uniform(ids[own].astype(np.uint64), key) < share
-        return found
+                masks[name][own] = uniform(ids[own].astype(np.uint64), key) < share
+        return masks
 
     def change(self, pair: Pair, names: Sequence[str], epoch: int, record: int) -> Pair:
         """Returns the pair as the modifiers `names` change it; as it was if a side would be empty."""
@@ -259,10 +263,10 @@ class Modify:
 
     def _writable(self, name: str, signs: Sequence[str]) -> Sequence[str]:
         """Returns the signs of a modifier that both vocabularies can write."""
-        known = [sign for sign in signs if not any(side.unknown(sign) for side in self.sides)]
-        if signs and not known:
+        writable = [sign for sign in signs if not any(side.unknown(sign) for side in self.sides)]
+        if signs and not writable:
             raise UserError(
                 f"{KEY}.{name}: the vocabulary can write none of {' '.join(signs)}; choices: shards with "
                 f"tokenizer.byte_fallback=true, or {KEY}.{name}=0"
             )
-        return known
+        return writable

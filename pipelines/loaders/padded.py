@@ -51,16 +51,16 @@ class PaddedBatches:
         copies.fill_tables(*side, self.bounds, self.targets, chosen, places[1], 1, out)
         copies.fill_tables(*side, self.bounds, self.targets, chosen, places[2], 0, out)
         tables = iter(torch.split(torch.from_numpy(out), sizes.ravel().tolist()))
-        found = []
+        batches = []
         for at in chosen.tolist():
             source_table, target_in, target_out = (next(tables).view(int(self.rows[at]), -1) for _ in range(3))
             items, source_items = int(self.items[at]), int(self.source_items[at])
             ids = window.ids[self.parts[at]]
-            found.append(TranslationBatch(source_table, target_in, target_out, items, source_items, ids))
-        return found
+            batches.append(TranslationBatch(source_table, target_in, target_out, items, source_items, ids))
+        return batches
 
 
 def _reduce_batches(what: np.ufunc, lengths: NDArray[np.int64], firsts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Reduces lengths over the records of each batch; `firsts` are the starts of batches."""
-    found: NDArray[np.int64] = what.reduceat(lengths, firsts) if len(firsts) else firsts
-    return found
+    reduced: NDArray[np.int64] = what.reduceat(lengths, firsts) if len(firsts) else firsts
+    return reduced

@@ -26,7 +26,7 @@ from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.loaders.mix import MixOrder, Slice, check_mix
 from dragoman.pipelines.loaders.modifiers import Modify, any_of
 from dragoman.pipelines.loaders.padded import PaddedBatches
-from dragoman.pipelines.loaders.prefetch import ChunkLanes, Opened, Position
+from dragoman.pipelines.loaders.prefetch import ChunkLanes, OpenWindow, Position
 from dragoman.pipelines.loaders.window import Window, philox_order
 from dragoman.pipelines.settings import LoaderConfig
 
@@ -58,12 +58,12 @@ class LaneLoader(ChunkLanes[TranslationBatch]):
     def nothing_fits(self, lane: int) -> UserError:
         return UserError(f"{limit_of(self.config)}: all records of lane {lane} are longer")
 
-    def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TranslationBatch]:
+    def open(self, lane: int, epoch: int, number: int, first: bool) -> OpenWindow[TranslationBatch]:
         """Reads the window and orders its batches."""
         slices = self._slices(epoch, number)
         ahead = number + self.lanes  # the lane's next window
         coming = self._slices(epoch, ahead) if ahead < self.windows else []
-        self.reader.expect([one.chunk for one in (*slices, *coming)])
+        self.reader.expect([part.chunk for part in (*slices, *coming)])
         self.reader.expect_all()
         window = self.read(lane, epoch, number, slices)
         rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
@@ -71,11 +71,11 @@ class LaneLoader(ChunkLanes[TranslationBatch]):
         self._count_left_out(epoch, int(np.count_nonzero(~fitting)), first)
         window, parts = window.batches(rows[fitting], self.config.batch_tokens)
         order = philox_order(len(parts), self.seed, epoch, number + 1, 2)
-        return Opened(len(parts), self.batches(window, parts, order))
+        return OpenWindow(len(parts), self.batches(window, parts, order))
 
     def read(self, lane: int, epoch: int, number: int, slices: list[Slice]) -> Window:
         """Returns the slices' pairs, modified, segmented anew and turned around if the settings ask for it."""
-        window = Window.of([self.reader.chunk(one.chunk).part(one.begin, one.end) for one in slices])
+        window = Window.of([self.reader.chunk(part.chunk).part(part.begin, part.end) for part in slices])
         window = self.modified(window, epochs_of(slices))
         if self._samplers:
             window = window.resample_sides(self._samplers, self.seed, epoch, 2**32 + number)
@@ -120,7 +120,7 @@ class LaneLoader(ChunkLanes[TranslationBatch]):
 
 def epochs_of(slices: Sequence[Slice]) -> NDArray[np.int64]:
     """Returns (n,): how often each record of the slices was read before."""
-    return np.repeat([one.epoch for one in slices], [one.records for one in slices])
+    return np.repeat([part.epoch for part in slices], [part.records for part in slices])
 
 
 def held_out_batches(

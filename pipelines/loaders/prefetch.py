@@ -34,7 +34,7 @@ B = TypeVar("B")
 
 
 @dataclass(frozen=True)
-class Opened(Generic[B]):
+class OpenWindow(Generic[B]):
     """A window with a fixed order of batches."""
 
     batches: int
@@ -57,7 +57,7 @@ class _Lane(Generic[B]):
     number: int
     position: Position
     first_epoch: int  # the first epoch since this start
-    opened: Opened[B] | None = None
+    opened: OpenWindow[B] | None = None
     empty: int = 0  # consecutive windows without a batch
 
 
@@ -93,7 +93,7 @@ class Lanes(ABC, Generic[B]):
         self._failure: BaseException | None = None
 
     @abstractmethod
-    def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[B]:
+    def open(self, lane: int, epoch: int, number: int, first: bool) -> OpenWindow[B]:
         """Opens window `number` of an epoch; `first`: it is the first epoch since this loader's start."""
 
     @abstractmethod
@@ -220,7 +220,9 @@ class ChunkLanes(Lanes[B]):
     def chunks_of(self, epoch: int, number: int) -> list[int]:
         """Returns the chunks of window `number`."""
         if epoch not in self._orders:
-            self._orders = {known: order for known, order in self._orders.items() if known >= epoch - 1}
+            self._orders = {
+                planned_epoch: order for planned_epoch, order in self._orders.items() if planned_epoch >= epoch - 1
+            }
             self._orders[epoch] = philox_order(self.reader.chunks, self.seed, epoch)
         first, last = (place * self.reader.chunks // self.windows for place in (number, number + 1))
         chunks: list[int] = self._orders[epoch][first:last].tolist()

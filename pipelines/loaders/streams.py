@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from dragoman.model.errors import UserError
 from dragoman.model.ranges import check_ranges
 from dragoman.model.text.text_batch import TextBatch
-from dragoman.pipelines.loaders.prefetch import ChunkLanes, Lanes, Opened
+from dragoman.pipelines.loaders.prefetch import ChunkLanes, Lanes, OpenWindow
 from dragoman.pipelines.loaders.text import SplitText
 from dragoman.pipelines.loaders.window import philox, philox_order
 from dragoman.pipelines.settings import LoaderConfig
@@ -51,13 +51,13 @@ class WindowLoader(ChunkLanes[TextBatch]):
     def nothing_fits(self, lane: int) -> UserError:
         return UserError(f"loader.context_length={self.length}: no window of lane {lane} is so long")
 
-    def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TextBatch]:
+    def open(self, lane: int, epoch: int, number: int, first: bool) -> OpenWindow[TextBatch]:
         """Returns the group's windows, shuffled."""
         room = min(self.length, self.text.tokens - self.length + 1)  # a short text has fewer offsets to start at
         offset = int(philox(self.seed, epoch, 0, 1).random_raw() % room)
         starts = np.concatenate([self._starts(chunk, offset) for chunk in self.chunks_of(epoch, number)])
         starts = starts[philox_order(len(starts), self.seed, epoch, number + 1, 1)]
-        return Opened(
+        return OpenWindow(
             -(-len(starts) // self.rows),
             lambda index: text_batch(self.text, starts[index * self.rows :][: self.rows], self.length, lane),
         )
@@ -93,12 +93,12 @@ class StreamLoader(Lanes[TextBatch]):
     def nothing_fits(self, lane: int) -> UserError:
         raise AssertionError(f"lane {lane}: every epoch has a step")
 
-    def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TextBatch]:
+    def open(self, lane: int, epoch: int, number: int, first: bool) -> OpenWindow[TextBatch]:
         """Returns the lane's rows of an epoch."""
         offset = int(philox(self.seed, epoch).random_raw() % self.text.tokens)
         parts = lane * self.rows + np.arange(self.rows, dtype=np.int64)
         starts, length = offset + parts * self.part, self.length  # (B,) positions of the rows' first targets
-        return Opened(
+        return OpenWindow(
             self.part // length, lambda index: text_batch(self.text, starts + index * length, length, lane, index > 0)
         )
 

@@ -60,12 +60,12 @@ class SplitText:
         return np.concatenate([np.diff(offsets.astype(np.int64)) for _, offsets in sides])
 
     def _chunk(self, index: int) -> Ids:
-        found = self._open.get(index)
-        if found is None:
+        chunk = self._open.get(index)
+        if chunk is None:
             if len(self._open) >= OPEN_CHUNKS:
                 self._open.pop(next(iter(self._open)))  # the chunk opened first
-            found = self._open[index] = side_of(self.reader.chunk(index), self.side == 1)[0]
-        return found
+            chunk = self._open[index] = side_of(self.reader.chunk(index), self.side == 1)[0]
+        return chunk
 
 
 def side_tokenizer(directory: Path, manifest: Manifest, side: str | None) -> Tokenizer:

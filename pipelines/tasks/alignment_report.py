@@ -92,7 +92,9 @@ def log(
         f"{split}_aer_head": evaluation.single_score.aer,
         "valid_aer": evaluation.tables["valid"][evaluation.candidate].aer,
     }
-    of_heads = {f"{split}_aer/{head}": one.aer for (of, head), one in evaluation.tables[split].items() if of == reading}
+    of_heads = {
+        f"{split}_aer/{head}": error.aer for (of, head), error in evaluation.tables[split].items() if of == reading
+    }
     tracked.metrics(step, {**of_heads, **values})
     tracked.tags({"alignment_head": str(chosen), "alignment_reading": reading})
     rows = evaluation.rows()
@@ -113,7 +115,9 @@ def all_pictures(evaluation: AlignmentEvaluation, bundle: TranslationBundle) -> 
     sources, targets = ([side[row] for row in chosen] for side in (evaluation.sources, evaluation.targets))
     frames = [sorted(evaluation.gold[row]) for row in chosen]
     maps = word_maps(open_aligner(bundle), sources, targets, evaluation.candidate)
-    pictures["maps"] = maps_picture(maps, [f"{one.head}, read by {one.reading}" for one in maps], frames)
+    pictures["maps"] = maps_picture(
+        maps, [f"{sentence_map.head}, read by {sentence_map.reading}" for sentence_map in maps], frames
+    )
     pictures["heads"] = every_head(evaluation, bundle, sources[0], targets[0], frames[0])
     return pictures
 
@@ -127,20 +131,20 @@ def every_head(
     pairs = aligner.encode([source], [ids.tolist() for ids in aligner.tokenizers.target.encode([target])])
     ((_, weights),) = aligner.weights(pairs)  # (L, H, T, S)
     maps: list[list[AttentionMap]] = [
-        [aligner.make_map(pairs[0], source, target, one, gold_words) for one in layer]
+        [aligner.make_map(pairs[0], source, target, head, gold_words) for head in layer]
         for layer in read(weights, reading)
     ]
-    found = np.array([[one.weights for one in layer] for layer in maps])  # (L, H, W, U)
+    head_weights = np.array([[head_map.weights for head_map in layer] for layer in maps])  # (L, H, W, U)
     title = f"{bundle.config.name}: every head over the source, read by {reading}; frames: gold alignment"
     chosen = None if head.layer is None or head.head is None else (head.layer, head.head)
-    return heads_picture(found, maps[0][0].source_tokens, maps[0][0].target_tokens, title, gold, chosen)
+    return heads_picture(head_weights, maps[0][0].source_tokens, maps[0][0].target_tokens, title, gold, chosen)
 
 
 def errors_picture(evaluation: AlignmentEvaluation) -> Figure:
     """Draws the error rate of every head on `split`: a panel per reading, a row per layer; green is good."""
     table = evaluation.tables[evaluation.split]
-    heads = sorted({head for _, head in table if head.head is not None}, key=lambda one: (one.layer, one.head))
-    layers, across = 1 + max(one.layer or 0 for one in heads), 1 + max(one.head or 0 for one in heads)
+    heads = sorted({head for _, head in table if head.head is not None}, key=lambda head: (head.layer, head.head))
+    layers, across = 1 + max(head.layer or 0 for head in heads), 1 + max(head.head or 0 for head in heads)
     size = 2.2 + 2 * 0.75 * across, 1.5 + 0.55 * layers
     figure, axes = panels(1, len(READINGS), size, f"Alignment error rate, {evaluation.pair} {evaluation.split}")
     for axis, reading in zip(axes, READINGS, strict=True):

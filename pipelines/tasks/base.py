@@ -31,6 +31,7 @@ class Plan:
     steps: int  # last step of the journal
     unit: str  # name of its tokens
     cluster: ClusterConfig
+    told: str = ""  # what is trained, said with its time when the rate is known
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,8 @@ def task_of(kind: str) -> Task:
     if isinstance(row, Task):
         return row
     module, _, name = row.partition(":")
-    found: Task = getattr(import_module(module), name)
-    return found
+    task: Task = getattr(import_module(module), name)
+    return task
 
 
 def task_for(model: Mapping[str, Any]) -> Task:

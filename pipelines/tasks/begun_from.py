@@ -12,6 +12,7 @@ from dragoman.model.bundles.directory import bundle_kind, read_facts
 from dragoman.model.errors import UserError
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import as_sharded, find_given_keys
+from dragoman.pipelines.corpus.sizes import as_counted, as_fitting
 
 KEY = "train.init_from"
 OWN = ("architecture", "name", "head", "pooling", "tie", "dropout", "attention_dropout", "activation_dropout")
@@ -19,18 +20,13 @@ LENGTHS = ("max_length", "context_length")
 ENCODERS = ("bert", "transformer_head")  # networks with the same stack
 
 
-def as_known(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
-    """Returns dotted key -> value for everything that the shards and the network's beginning define."""
-    return {**as_sharded(values, words), **as_begun(values, words)}
-
-
 def as_begun(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """Returns dotted key -> value of the section `model` from the bundle of `train.init_from`; empty without one."""
-    wanted, ours = values["train"]["init_from"], values["model"]
-    if not wanted or values["train"]["init_vocabulary"] == "join":
+    reference, ours = values["train"]["init_from"], values["model"]
+    if not reference or values["train"]["init_vocabulary"] == "join":
         return {}
     try:
-        model: dict[str, Any] = read_facts(compose.typed(Config, values).bundle_dir(wanted, KEY))["model"]
+        model: dict[str, Any] = read_facts(compose.typed(Config, values).bundle_dir(reference, KEY))["model"]
     except UserError:
         return {}  # told when the training checks its settings
     chosen = find_given_keys(words, values)
@@ -62,3 +58,10 @@ def begun_words(kind: Sequence[str], config: Config) -> list[str]:
     except UserError:  # the tokenizer of other shards
         return list(kind)
     return [*(same.get(word, word) for word in kind if word != "model=gpt_tiny"), f"{KEY}={model}"]
+
+
+FACTS: dict[str, compose.Facts] = {  # command -> what settles the settings that nobody chose, one after the other
+    "shard": (as_counted,),
+    "train": (as_sharded, as_begun, as_fitting),
+    "compare": (as_sharded, as_begun),
+}

@@ -6,21 +6,21 @@ from pathlib import Path
 
 from dragoman.model.runs.paths import ATTEMPT, BEHIND, PACE, PAUSE, PRECISION, RAY, STARTS, STEPS
 from dragoman.model.storage.mirror import remote_of
-from dragoman.pipelines.cluster.bridge import Ends, Have, Piece, new_pieces
+from dragoman.pipelines.cluster.bridge import BridgeEnds, Have, Piece, new_pieces
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.training import stopping
 
 FILES = (STEPS, STARTS, ATTEMPT, PRECISION, PACE)  # files of the first rank that the command follows
 
 
-def ends_of(config: Config) -> Ends:
+def ends_of(config: Config) -> BridgeEnds:
     """Returns the ends for a run. A mark in its folder tells the first rank whether it works in that very folder."""
     run = config.run_dir
     mark = run / RAY / f"command-{secrets.token_hex(8)}"
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.touch()
     there = (config.paths, config.name, mark.name)
-    return Ends(
+    return BridgeEnds(
         begin=partial(_begin, *there),
         ask=partial(_ask, *there),
         pause=partial(_pause, *there),

@@ -63,14 +63,14 @@ def claim_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
 
 def check_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
     """Checks that the run's folder, if there is one, belongs to a run of this fingerprint."""
-    found = read_record(config.run_dir)
-    if found is None:
+    record = read_record(config.run_dir)
+    if record is None:
         return
-    stored = current_values(found)
+    stored = current_values(record)
     stored.pop(PLANS, None)
-    kept, asked = (of.get("train", {}).get("precision") for of in (stored, fingerprint))
+    kept, precision = (of.get("train", {}).get("precision") for of in (stored, fingerprint))
     # A run keeps the precision that it began in, whether it was asked for or chosen by `auto`.
-    if asked and asked in ("auto", read_precision(config.run_dir) if kept == "auto" else kept):
+    if precision and precision in ("auto", read_precision(config.run_dir) if kept == "auto" else kept):
         fingerprint = {**fingerprint, "train": {**fingerprint["train"], "precision": kept}}
     if stored.get("model", {}).get("architecture") in ARCHITECTURES:  # not word vectors
         # A setting added since then is the same while it has its default.
@@ -90,11 +90,11 @@ def _with_younger(stored: Any, now: Any, defaults: Any) -> Any:
     """Returns `stored` with the settings of `now` that it lacks, at their defaults, as it ran without them."""
     if not (isinstance(stored, dict) and isinstance(now, dict) and isinstance(defaults, dict)):
         return stored
-    known = {
+    merged = {
         key: _with_younger(stored[key], now[key], defaults[key]) for key in stored.keys() & now.keys() & defaults.keys()
     }
     younger = {key: defaults[key] for key in (now.keys() & defaults.keys()) - stored.keys()}
-    return {**stored, **known, **younger}
+    return {**stored, **merged, **younger}
 
 
 def origin_facts(config: Config, tracked: TrackedRun) -> dict[str, Any]:

@@ -39,19 +39,19 @@ def task(config: ImportRoot, source: str = "") -> int:
     """
     if not source:
         raise UserError(f"name the model: dragoman import FOLDER, {HUB}ORG/NAME or FILE of word vectors")
-    given = source.rstrip("/")
-    name = config.name if again.gives("name") else folder_name(given)
+    address = source.rstrip("/")
+    name = config.name if again.gives("name") else folder_name(address)
     registry = config.registry if again.gives("registry.name") else replace(config.registry, name=name)
     config = replace(config, name=check_name("name", name), registry=registry)
     refuse_other_run(config)
     bundle = config.run_dir / BUNDLE
-    if given.startswith(HUB):
-        fetched = fetch(given, config.paths.local(config.paths.cache) / "hub")
-        save_model(config, given, fetched.folder, {"source": given, "revision": fetched.revision})
-    elif Path(given).is_dir() and not is_vectors_folder(Path(given)):
-        save_model(config, given, Path(given), {"source": str(Path(given).absolute())})
-    elif Path(given).exists():
-        save_vectors_of(config, Path(given))
+    if address.startswith(HUB):
+        fetched = fetch(address, config.paths.local(config.paths.cache) / "hub")
+        save_model(config, address, fetched.folder, {"source": address, "revision": fetched.revision})
+    elif Path(address).is_dir() and not is_vectors_folder(Path(address)):
+        save_model(config, address, Path(address), {"source": str(Path(address).absolute())})
+    elif Path(address).exists():
+        save_vectors_of(config, Path(address))
     else:
         raise UserError(f"{source}: neither a folder nor a file; a model of a hub is {HUB}ORG/NAME")
     register(config, bundle)
@@ -90,13 +90,13 @@ def save_model(config: ImportRoot, source: str, path: Path, origin: Mapping[str,
     """Writes the bundle of a folder of transformers, and tells how to go on with it."""
     folder = Folder(path)
     stated = stated_pair(folder)
-    one = is_of_one_language(folder)
-    if one:
+    of_one_language = is_of_one_language(folder)
+    if of_one_language:
         pair = language_of(config, folder)
     else:
         pair = config.pair if again.gives("pair") else stated or pair_of_name(source)
     refuse_other_pair(config, pair, stated if folder.config.get("model_type") == "marian" else None)
-    first, second = (pair, pair) if one else split_pair(pair)
+    first, second = (pair, pair) if of_one_language else split_pair(pair)
     settings = config.imports
     options = ImportOptions(first, second, settings.source_token, settings.target_token, settings.prefix)
     imported = read_model(folder, options)
@@ -138,15 +138,15 @@ def save_vectors_of(config: ImportRoot, path: Path) -> None:
     """Writes the bundle of a file of word vectors."""
     if not again.gives("pair") or not is_single(config.pair):
         raise UserError(f"{path}: holds words of one language; give it, such as pair=en")
-    found = read_vectors(path)
+    read = read_vectors(path)
     origin = {
         "source": str(path.absolute()),
-        "format": found.format,
+        "format": read.format,
         "sha256": file_sha256(table_of(path) if path.is_dir() else path),
     }
-    save_read(config.run_dir / BUNDLE, found, check_language(config.pair, "pair"), origin)
+    save_read(config.run_dir / BUNDLE, read, check_language(config.pair, "pair"), origin)
     logger.info(
-        f"{config.run_dir / BUNDLE}: {len(found.words):,} words of {found.vectors.shape[1]} numbers ({found.format})"
+        f"{config.run_dir / BUNDLE}: {len(read.words):,} words of {read.vectors.shape[1]} numbers ({read.format})"
     )
 
 

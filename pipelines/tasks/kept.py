@@ -26,5 +26,5 @@ def note(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     with safe_open(path, framework="pt") as file:
-        found: dict[str, Any] = json.loads(file.metadata()[path.stem])
-    return found
+        file_note: dict[str, Any] = json.loads(file.metadata()[path.stem])
+    return file_note

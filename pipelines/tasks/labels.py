@@ -92,9 +92,9 @@ def validate(config: Config) -> None:
     processes = worker_count(config)
     make_loader(config, labels, 0, processes).close()
     ShardReader(config.shard_dir, "valid")
-    told = f"{len(labels.labels)} {labels.task}" if labels.labels else "numbers"
+    described = f"{len(labels.labels)} {labels.task}" if labels.labels else "numbers"
     logger.info(
-        f"{config.name}: {config.model['name']}, {counted(network)}; {told} of "
+        f"{config.name}: {config.model['name']}, {counted(network)}; {described} of "
         f"{manifest.split('train').records:,} texts in {manifest.languages[0]}; {plural(processes, 'worker')}, "
         f"{plural(config.loader.lanes, 'lane')} of {config.loader.batch_tokens:,} tokens; "
         f"shards {manifest_hash(config.shard_dir)[:12]}"

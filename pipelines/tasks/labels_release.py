@@ -89,43 +89,43 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> LabelBu
 def evaluate(config: Config, bundle: LabelBundle) -> Measured:
     """Runs `evaluate_label_bundle` by the section `evaluate`."""
     settings = config.evaluate
-    found = evaluate_label_bundle(bundle, config.shard_dir, settings.split, settings.sentences, settings.samples)
+    evaluation = evaluate_label_bundle(bundle, config.shard_dir, settings.split, settings.sentences, settings.samples)
     return Measured(
-        report=report(found),
-        scores={f"{found.split}_{name}": value for name, value in found.scores.items()},
-        facts={found.split: found.scores},
-        summary={"scores": found.scores},
-        details=found,
+        report=report(evaluation),
+        scores={f"{evaluation.split}_{name}": value for name, value in evaluation.scores.items()},
+        facts={evaluation.split: evaluation.scores},
+        summary={"scores": evaluation.scores},
+        details=evaluation,
     )
 
 
 def write(measured: Measured, directory: Path) -> Sequence[Path]:
     """Writes the record and the pictures; returns their paths."""
-    found: LabelEvaluation = measured.details
-    paths = [write_evaluation(directory, found.split, found.record())]
-    for name, figure in pictures(found).items():
-        paths.append(label_picture(directory, name, found.split))
+    evaluation: LabelEvaluation = measured.details
+    paths = [write_evaluation(directory, evaluation.split, evaluation.record())]
+    for name, figure in pictures(evaluation).items():
+        paths.append(label_picture(directory, name, evaluation.split))
         save(figure, paths[-1])
     return paths
 
 
 def record(config: Config, _bundle: LabelBundle, measured: Measured, tracked: TrackedRun) -> None:
     """Records the mistakes, the curves and the pictures."""
-    found: LabelEvaluation = measured.details
-    rows = [[mistake.text, mistake.truth, mistake.guess, mistake.score] for mistake in found.mistakes]
+    evaluation: LabelEvaluation = measured.details
+    rows = [[mistake.text, mistake.truth, mistake.guess, mistake.score] for mistake in evaluation.mistakes]
     tracked.table(["text", "truth", "guess", "score"], rows, "mistakes.json")
-    loss = LOSSES.get(found.task, "nats per {}")
+    loss = LOSSES.get(evaluation.task, "nats per {}")
     tracked.figure(curves(tracked.history(), config.name, "label", loss), "curves.png")
-    for name, figure in pictures(found).items():
-        tracked.figure(figure, f"evaluation/{name}-{found.split}.png")
+    for name, figure in pictures(evaluation).items():
+        tracked.figure(figure, f"evaluation/{name}-{evaluation.split}.png")
 
 
 def compare(config: Config, measured: Measured, rivals: Sequence[LabelBundle], _directory: Path) -> str:
     """Returns a line per rival: both scores, their difference and its probability by chance."""
-    found = (
+    significances = (
         significance(evaluate(config, rival).details, measured.details, config.evaluate.bootstrap) for rival in rivals
     )
-    return "\n\n".join(map(str, found))
+    return "\n\n".join(map(str, significances))
 
 
 def judge(
@@ -145,16 +145,16 @@ def judge(
     split = gate_split(shards, config.split)
     ours = measure(registry, candidate, split, shards)
     baseline = most_frequent(ours) if champion is None else measure(registry, champion, split, shards)
-    found = significance(baseline, ours, config.samples)
+    paired = significance(baseline, ours, config.samples)
     texts = [*held_out_lines(shards, split, ours.language), *held_out_lines(shards, split, LABELS)]
     return Comparison(
-        found.metric,
-        found.candidate,
-        found.baseline,
-        found.p_value,
-        found.items,
+        paired.metric,
+        paired.candidate,
+        paired.baseline,
+        paired.p_value,
+        paired.items,
         "texts",
-        lower_is_better=found.lower_is_better,
+        lower_is_better=paired.lower_is_better,
         digits=4,
         gate=set_name(texts),
         floor={"numbers": "the median"}.get(ours.task, "the most frequent label") if champion is None else "",
@@ -162,14 +162,14 @@ def judge(
     )
 
 
-def most_frequent(found: LabelEvaluation) -> LabelEvaluation:
+def most_frequent(evaluation: LabelEvaluation) -> LabelEvaluation:
     """Returns the evaluation of a model that answers everything with the most frequent label, or the median number."""
-    if found.task == "numbers":
-        gold = np.array([float(one) for one in found.gold])
-        return replace(found, wrong=np.abs(gold - np.median(gold)))
-    [(label, _)] = Counter(found.gold).most_common(1)
-    wrong = np.array([one != label for one in found.gold], np.float64)
-    return replace(found, wrong=np.add.reduceat(wrong, np.cumsum(found.sizes) - found.sizes))
+    if evaluation.task == "numbers":
+        gold = np.array([float(number) for number in evaluation.gold])
+        return replace(evaluation, wrong=np.abs(gold - np.median(gold)))
+    [(label, _)] = Counter(evaluation.gold).most_common(1)
+    wrong = np.array([truth != label for truth in evaluation.gold], np.float64)
+    return replace(evaluation, wrong=np.add.reduceat(wrong, np.cumsum(evaluation.sizes) - evaluation.sizes))
 
 
 def measure(registry: Registry, version: Version, split: str, shards: Path) -> LabelEvaluation:

@@ -77,7 +77,7 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TextBun
 def evaluate(config: Config, bundle: TextBundle) -> Measured:
     """Runs `evaluate_text_bundle` by the section `evaluate`."""
     settings = config.evaluate
-    found = evaluate_text_bundle(
+    evaluation = evaluate_text_bundle(
         bundle,
         config.shard_dir,
         settings.split,
@@ -85,13 +85,13 @@ def evaluate(config: Config, bundle: TextBundle) -> Measured:
         records=settings.sentences,
         samples=settings.samples,
     )
-    scores = found.scores()
+    scores = evaluation.scores()
     return Measured(
-        report=report(found),
-        scores={f"{found.split}_{name}": value for name, value in scores.items()},
-        facts={found.split: scores},
+        report=report(evaluation),
+        scores={f"{evaluation.split}_{name}": value for name, value in scores.items()},
+        facts={evaluation.split: scores},
         summary={"scores": scores},
-        details=found,
+        details=evaluation,
     )
 
 
@@ -111,10 +111,10 @@ def record(config: Config, _bundle: TextBundle, measured: Measured, tracked: Tra
 
 def compare(config: Config, measured: Measured, rivals: Sequence[TextBundle], _directory: Path) -> str:
     """Returns a line per rival: both scores, their difference and its probability by chance."""
-    found = (
+    significances = (
         significance(evaluate(config, rival).details, measured.details, config.evaluate.bootstrap) for rival in rivals
     )
-    return "\n\n".join(map(str, found))
+    return "\n\n".join(map(str, significances))
 
 
 def judge(
@@ -134,13 +134,13 @@ def judge(
     split = gate_split(shards, config.split)
     ours = measure(registry, candidate, split, shards)
     baseline = ours.unigram if champion is None else measure(registry, champion, split, shards)
-    found = significance(baseline, ours, config.samples)
+    paired = significance(baseline, ours, config.samples)
     return Comparison(
-        found.metric,
-        found.candidate,
-        found.baseline,
-        found.p_value,
-        found.items,
+        paired.metric,
+        paired.candidate,
+        paired.baseline,
+        paired.p_value,
+        paired.items,
         "records",
         lower_is_better=True,
         digits=4,

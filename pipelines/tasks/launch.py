@@ -32,7 +32,7 @@ from dragoman.pipelines.training import progress
 from dragoman.pipelines.training.stopping import Signals, is_paused, signals
 
 if TYPE_CHECKING:
-    from dragoman.pipelines.cluster.bridge import Ends
+    from dragoman.pipelines.cluster.bridge import BridgeEnds
 
 
 def train(config: Config, say: Callable[[str], object] = print) -> Path | None:
@@ -124,13 +124,15 @@ def run_ranks(
         record_start(config, run, values)
         return
     config = replace(config, cluster=plan.cluster)
-    shown = progress.show_progress(run.folder, plan.steps, plan.unit) if is_first() else contextlib.nullcontext()
+    display = (
+        progress.show_progress(run.folder, plan.steps, plan.unit, plan.told) if is_first() else contextlib.nullcontext()
+    )
     with connect(config.cluster) as cluster:  # a cluster that refuses leaves no run behind
         config = replace(config, cluster=cluster)
         record_start(config, run, values)
         run.publish()
         train_rank = partial(train_here, task.train_rank)
-        with shown, received.awaited():
+        with display, received.awaited():
             if cluster.backend == "local":
                 train_rank(config, from_environment(cluster.device))
             else:
@@ -140,7 +142,7 @@ def run_ranks(
                 run.pull()  # the first rank may have worked elsewhere
 
 
-def open_ends(config: Config) -> "Ends":
+def open_ends(config: Config) -> "BridgeEnds":
     """Returns the ends of the bridge to the first rank's machine; Ray Train is loaded by now."""
     from dragoman.pipelines.tasks.ends import ends_of
 

@@ -32,20 +32,20 @@ def adapt(config: Config, network: nn.Module) -> None:
         if settings != LoraConfig():
             raise UserError(f"train.lora: has settings, and {KEY}=0 trains without it; {KEY}=8 is common")
         return
-    told = f"{KEY}={settings.rank}"
+    setting = f"{KEY}={settings.rank}"
     if not train.init_from:
-        raise UserError(f"{told}: changes a trained network; name it with train.init_from")
+        raise UserError(f"{setting}: changes a trained network; name it with train.init_from")
     if train.freeze:
         raise UserError(
-            f"{told}: freezes all but its factors, so leave train.freeze=[{','.join(train.freeze)}] out. Choices: "
+            f"{setting}: freezes all but its factors, so leave train.freeze=[{','.join(train.freeze)}] out. Choices: "
             f"train.lora.parts names the parts that get factors, train.lora.whole those that are trained whole"
         )
     chosen = list(products(config, network))
     if not chosen:
-        raise UserError(f"{told}: {config.model['architecture']} has no {' or '.join(settings.targets)} to change")
+        raise UserError(f"{setting}: {config.model['architecture']} has no {' or '.join(settings.targets)} to change")
     for name, layer in chosen:
         if settings.rank > (most := min(layer.in_features, layer.out_features)):
-            raise UserError(f"{told}: {name} is {tuple(layer.weight.shape)}; choose a rank of at most {most}")
+            raise UserError(f"{setting}: {name} is {tuple(layer.weight.shape)}; choose a rank of at most {most}")
     network.requires_grad_(False)
     generator = torch.Generator().manual_seed(config.seed)
     for name, layer in chosen:
@@ -54,8 +54,10 @@ def adapt(config: Config, network: nn.Module) -> None:
         for _, parameter in parameters(network, check_part("train.lora.whole", part, config.model["architecture"])):
             parameter.requires_grad_(True)
     for part, factor in train.lr_scale.changed.items():
-        if not any(one.requires_grad for _, one in parameters(network, PARTS[config.model["architecture"]][part])):
-            raise UserError(f"train.lr_scale.{part}={factor:g}: {told} trains nothing of this part")
+        if not any(
+            weight.requires_grad for _, weight in parameters(network, PARTS[config.model["architecture"]][part])
+        ):
+            raise UserError(f"train.lr_scale.{part}={factor:g}: {setting} trains nothing of this part")
 
 
 def products(config: Config, network: nn.Module) -> Iterator[tuple[str, nn.Linear]]:

@@ -27,8 +27,8 @@ def check_parts(config: Config) -> Check | None:
                 counts += np.bincount(
                     np.searchsorted(ends, loader.records_of(batch), side="right"), minlength=len(ranges)
                 )
-    told = [
+    part_counts = [
         f"{name} {plural(count, 'record')}, {count / len(ids):.2f} times"
         for (name, ids), count in zip(ranges.items(), counts.tolist(), strict=True)
     ]
-    return Check("parts", "same", "; ".join(told))
+    return Check("parts", "same", "; ".join(part_counts))

@@ -50,7 +50,7 @@ Marks = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Opened:
+class RunOpenings:
     """The openings by one run: how often it opened each line of the set in question."""
 
     run: str
@@ -72,12 +72,12 @@ class Opening:
     digest: str  # of the set
     recipe: str
     sentences: int
-    before: tuple[Opened, ...]
+    before: tuple[RunOpenings, ...]
 
     @property
     def lines(self) -> Counts:
         """Returns (n,): how often each line has been opened before."""
-        return sum((one.lines for one in self.before), np.zeros(self.sentences, np.int64))
+        return sum((opening.lines for opening in self.before), np.zeros(self.sentences, np.int64))
 
     @property
     def count(self) -> int:
@@ -87,12 +87,12 @@ class Opening:
     @property
     def chosen_on(self) -> bool:
         """Returns True if choices are made on the set, and its lines were no test set before."""
-        return self.split in CHOSEN_ON and not any(_times(one.tested) for one in self.before)
+        return self.split in CHOSEN_ON and not any(_times(opening.tested) for opening in self.before)
 
     @property
-    def others(self) -> list[Opened]:
+    def others(self) -> list[RunOpenings]:
         """Returns the openings by other recipes."""
-        return [one for one in self.before if one.recipe != self.recipe]
+        return [opening for opening in self.before if opening.recipe != self.recipe]
 
     def __str__(self) -> str:
         named = f"{self.split} (set {self.digest})"
@@ -100,7 +100,7 @@ class Opening:
             some = int((self.lines > 0).sum())
             return f"{named}: opened for the first time" + (f", but for {some:,} of its lines" if some else "")
         repeated, others = int((self.lines >= self.count - 1).sum()), [other for other in self.others if other.times]
-        own = sum(one.times for one in self.before if one.recipe == self.recipe)
+        own = sum(opening.times for opening in self.before if opening.recipe == self.recipe)
         message = (
             f"{named}: opening {self.count:,} of {repeated:,} of these {plural(self.sentences, 'sentence')}; before it "
             f"{own:,} by this recipe"
@@ -194,7 +194,9 @@ def note_opening(
     """Records that a run opened a set; returns the count with the earlier openings of the same sentences."""
     keys = held.keys
     before = counted([*_local(places, held.digest, keys), *_registered(tracking, held, keys)])
-    recipe = recipe_of(folder) or next((one.recipe for one in before if one.run == run), "")  # of a downloaded bundle
+    recipe = recipe_of(folder) or next(
+        (opening.recipe for opening in before if opening.run == run), ""
+    )  # of a downloaded bundle
     record_opening(tracking, held, folder, run, recipe, tracked)
     return Opening(held.split, held.digest, recipe, len(held.sides[0]), tuple(before))
 
@@ -210,8 +212,8 @@ def record_opening(
     line = {"set": held.digest, "split": held.split, "run": run, "recipe": recipe, "by": user_and_machine(),
             "time": now(), "sentences": sentences, "keys": name}  # fmt: skip
     journal.append(folder, OPENINGS, line)
-    own = [one for one in journal.lines(folder / OPENINGS) if (one["set"], one["run"]) == (held.digest, run)]
-    split = next((one["split"] for one in own if one["split"] not in CHOSEN_ON), held.split)
+    own = [line for line in journal.lines(folder / OPENINGS) if (line["set"], line["run"]) == (held.digest, run)]
+    split = next((line["split"] for line in own if line["split"] not in CHOSEN_ON), held.split)
     value = json.dumps({"recipe": recipe, "times": len(own), "split": split, **sketch(opened)})
     # a record elsewhere, of a bundle that was fetched, is beside that of the run's folder
     beside = "" if read_record(folder) else f".{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
@@ -233,14 +235,14 @@ def recipe_of(folder: Path) -> str:
     return journal.digest({key: value for key, value in record.items() if key not in NOT_THE_RECIPE}, True)[:12]
 
 
-def counted(openings: Iterable[Opened]) -> list[Opened]:
+def counted(openings: Iterable[RunOpenings]) -> list[RunOpenings]:
     """Returns each run and recipe once, with the higher count of each line that this machine or the server has."""
-    most: dict[tuple[str, str], Opened] = {}
+    most: dict[tuple[str, str], RunOpenings] = {}
     for opening in openings:
         key = (opening.run, opening.recipe)
         other = most.get(key, opening)
-        most[key] = Opened(*key, np.maximum(opening.lines, other.lines), np.maximum(opening.tested, other.tested))
-    return [one for one in most.values() if one.lines.any()]
+        most[key] = RunOpenings(*key, np.maximum(opening.lines, other.lines), np.maximum(opening.tested, other.tested))
+    return [opening for opening in most.values() if opening.lines.any()]
 
 
 def _times(lines: Counts) -> int:
@@ -248,10 +250,10 @@ def _times(lines: Counts) -> int:
     return int(np.sort(lines)[-math.ceil(PART * len(lines))]) if len(lines) else 0
 
 
-def _local(places: PathsConfig, digest: str, keys: Keys) -> Iterator[Opened]:
+def _local(places: PathsConfig, digest: str, keys: Keys) -> Iterator[RunOpenings]:
     """Yields the openings in the folders of this machine's runs, evaluations and promotions; a copied line once."""
     root, runs = places.local(places.root), places.local(places.runs)
-    sums: dict[tuple[str, str], Opened] = {}
+    sums: dict[tuple[str, str], RunOpenings] = {}
     read: set[str] = set()
     for path in {*runs.glob(f"*/{OPENINGS}"), *root.glob(f"*/*/{OPENINGS}")}:
         for line in journal.lines(path):
@@ -266,18 +268,23 @@ def _local(places: PathsConfig, digest: str, keys: Keys) -> Iterator[Opened]:
             else:
                 continue
             lines = opened.astype(np.int64)
-            _add(sums, Opened(str(line["run"]), str(line["recipe"]), lines, lines * (line["split"] not in CHOSEN_ON)))
+            _add(
+                sums,
+                RunOpenings(str(line["run"]), str(line["recipe"]), lines, lines * (line["split"] not in CHOSEN_ON)),
+            )
     yield from sums.values()
 
 
-def _add(sums: dict[tuple[str, str], Opened], one: Opened) -> None:
+def _add(sums: dict[tuple[str, str], RunOpenings], opening: RunOpenings) -> None:
     """Adds openings to the others of the same run and recipe."""
-    key = (one.run, one.recipe)
+    key = (opening.run, opening.recipe)
     other = sums.get(key)
-    sums[key] = one if other is None else Opened(*key, one.lines + other.lines, one.tested + other.tested)
+    sums[key] = (
+        opening if other is None else RunOpenings(*key, opening.lines + other.lines, opening.tested + other.tested)
+    )
 
 
-def _registered(tracking: TrackingConfig, held: Held, keys: Keys) -> Iterator[Opened]:
+def _registered(tracking: TrackingConfig, held: Held, keys: Keys) -> Iterator[RunOpenings]:
     """Yields the openings in MLflow's runs; none if it is away."""
     client = _client(tracking)
     if client is None:
@@ -286,19 +293,19 @@ def _registered(tracking: TrackingConfig, held: Held, keys: Keys) -> Iterator[Op
         experiment = client.get_experiment_by_name(tracking.experiment)
         runs = [
             run
-            for wanted in (f"tags.{TAGGED} = 'true'", f"tags.`{TAG}{held.digest}` LIKE '%'")
-            for run in (client.search_runs([experiment.experiment_id], wanted, max_results=MOST) if experiment else [])
+            for query in (f"tags.{TAGGED} = 'true'", f"tags.`{TAG}{held.digest}` LIKE '%'")
+            for run in (client.search_runs([experiment.experiment_id], query, max_results=MOST) if experiment else [])
         ]
     except Exception:  # MLflow raises many kinds for "no answer"; those on this machine count anyway
         return
     for run in {run.info.run_id: run for run in runs}.values():
-        sums: dict[tuple[str, str], Opened] = {}
+        sums: dict[tuple[str, str], RunOpenings] = {}
         for tag, text in run.data.tags.items():
             if tag.startswith(TAG):
                 value, digest = json.loads(text), tag.removeprefix(TAG).partition(".")[0]
                 lines = int(value["times"]) * _sketched(value, digest == held.digest, keys).astype(np.int64)
                 tested = lines * (value.get("split", held.split) not in CHOSEN_ON)
-                _add(sums, Opened(str(run.info.run_name), str(value["recipe"]), lines, tested))
+                _add(sums, RunOpenings(str(run.info.run_name), str(value["recipe"]), lines, tested))
         yield from sums.values()
 
 
@@ -343,8 +350,10 @@ def _tag(tracking: TrackingConfig, folder: Path, run: str, tracked: TrackedRun |
         record.leave()
     elif (client := _client(tracking)) is not None:
         try:
-            found = client.get_experiment_by_name(tracking.experiment)
-            named = client.search_runs([found.experiment_id], f"attributes.run_name = '{run}'") if found else []
+            experiment = client.get_experiment_by_name(tracking.experiment)
+            named = (
+                client.search_runs([experiment.experiment_id], f"attributes.run_name = '{run}'") if experiment else []
+            )
             for key, value in tags.items() if named else ():
                 client.set_tag(named[0].info.run_id, key, value)
         except Exception as problem:  # of MLflow's many; the line in the folder stays

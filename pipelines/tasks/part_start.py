@@ -33,7 +33,7 @@ ACROSS = "cross_"  # what a decoder has beside a stack of one language
 
 
 @dataclass
-class Taken:
+class PartTensors:
     """The tensors that one bundle gives to a part, by our names, and their record."""
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -60,16 +60,16 @@ def told_of(config: Config, part: str, reference: str) -> str:
     return f"train.init_from={reference}" if config.train.init_from else f"train.init_parts.{part}={reference}"
 
 
-def take(config: Config, tokenizers: TokenizerPair) -> dict[str, Taken]:
+def take(config: Config, tokenizers: TokenizerPair) -> dict[str, PartTensors]:
     """Returns part -> what it begins with."""
     opened: dict[str, Any] = {}
-    found: dict[str, Taken] = {}
+    parts_taken: dict[str, PartTensors] = {}
     for part, reference in references(config).items():
-        told = told_of(config, part, reference)
+        word = told_of(config, part, reference)
         ours = check_part("train.init_parts", part, config.model["architecture"])
-        directory = config.bundle_dir(reference, told.partition("=")[0])
+        directory = config.bundle_dir(reference, word.partition("=")[0])
         facts = read_facts(directory)
-        theirs = their_part(config, part, facts, told)
+        theirs = their_part(config, part, facts, word)
         if reference not in opened:
             bundle: Any = open_bundle(directory)
             opened[reference] = bundle.network.state_dict()
@@ -79,19 +79,19 @@ def take(config: Config, tokenizers: TokenizerPair) -> dict[str, Taken]:
             for old, new in theirs.items()
             if name.startswith(old)
         }
-        taken = Taken(record={"reference": reference, "digest": bundle_hash(directory), "run": facts.get("run")})
+        taken = PartTensors(record={"reference": reference, "digest": bundle_hash(directory), "run": facts.get("run")})
         if part in STACKS:
             taken.tensors = named(tensors, ours)
         else:
             their_pair = load_pair(directory, facts["tokenizer"])
-            taken.tensors, taken.record["rows"] = fit_rows(config, part, tensors, their_pair, tokenizers, told)
-        found[part] = taken
-    return found
+            taken.tensors, taken.record["rows"] = fit_rows(config, part, tensors, their_pair, tokenizers, word)
+        parts_taken[part] = taken
+    return parts_taken
 
 
-def merged(taken: Mapping[str, Taken]) -> dict[str, Tensor]:
+def merged(taken: Mapping[str, PartTensors]) -> dict[str, Tensor]:
     """Returns the tensors of all parts."""
-    return {name: tensor.clone() for one in taken.values() for name, tensor in one.tensors.items()}
+    return {name: tensor.clone() for part_taken in taken.values() for name, tensor in part_taken.tensors.items()}
 
 
 def weights(config: Config, tokenizers: TokenizerPair) -> dict[str, Tensor]:
@@ -99,7 +99,7 @@ def weights(config: Config, tokenizers: TokenizerPair) -> dict[str, Tensor]:
     return merged(take(config, tokenizers))
 
 
-def their_part(config: Config, part: str, facts: Mapping[str, Any], told: str) -> Mapping[str, str]:
+def their_part(config: Config, part: str, facts: Mapping[str, Any], word: str) -> Mapping[str, str]:
     """Returns the prefixes of the bundle's tensors for a part; a network with one stack gives it for either."""
     ours, theirs = config.model["architecture"], facts["architecture"]
     have = PARTS.get(theirs, {})
@@ -109,13 +109,13 @@ def their_part(config: Config, part: str, facts: Mapping[str, Any], told: str) -
     if given not in have or not fits:
         choices = [name for name in PARTS if part not in STACKS or LAYERS[name] == LAYERS[ours]]
         raise UserError(
-            f"{told}: is a bundle of {theirs}, which has no {part} for {ours}. Choices: bundles of {', '.join(choices)}"
+            f"{word}: is a bundle of {theirs}, which has no {part} for {ours}. Choices: bundles of {', '.join(choices)}"
         )
     for key in ALIKE if part in STACKS else ():
         trained_with = facts["model"].get(key)
         if key in config.model and trained_with is not None and trained_with != config.model[key]:
             raise UserError(
-                f"{told}: was trained with model.{key}={trained_with}, this network has {config.model[key]}"
+                f"{word}: was trained with model.{key}={trained_with}, this network has {config.model[key]}"
             )
     return have[given]
 
@@ -123,58 +123,63 @@ def their_part(config: Config, part: str, facts: Mapping[str, Any], told: str) -
 def named(tensors: Mapping[str, Tensor], ours: Mapping[str, str]) -> dict[str, Tensor]:
     """Returns the tensors by the names of our network."""
     back = sorted(((new, old) for old, new in ours.items()), key=lambda pair: -len(pair[0]))
-    found = {}
+    tensors_named = {}
     for name, tensor in tensors.items():
         new, old = next((pair for pair in back if name.startswith(pair[0])), ("", ""))
-        found[old + name.removeprefix(new)] = tensor
-    return found
+        tensors_named[old + name.removeprefix(new)] = tensor
+    return tensors_named
 
 
 def fit_rows(
-    config: Config, part: str, tensors: Mapping[str, Tensor], theirs: TokenizerPair, ours: TokenizerPair, told: str
+    config: Config, part: str, tensors: Mapping[str, Tensor], theirs: TokenizerPair, ours: TokenizerPair, word: str
 ) -> tuple[dict[str, Tensor], dict[str, dict[str, int]]]:
     """Returns the rows of tables or of the output layer by our names, and kept, new and dropped rows by table."""
     prefixes = PARTS[config.model["architecture"]][part]
     if part == "output" and "head" in config.model:  # its rows are labels
         return named(tensors, prefixes), {}
-    found = {name: one for name, one in named(tensors, prefixes).items() if part == "output" and "head" in name}
-    given: dict[str, tuple[Tokenizer, dict[str, Tensor]]] = {}  # side -> tokenizer, its tensors
+    head_weights = {
+        name: tensor for name, tensor in named(tensors, prefixes).items() if part == "output" and "head" in name
+    }
+    offered: dict[str, tuple[Tokenizer, dict[str, Tensor]]] = {}  # side -> tokenizer, its tensors
     for name, tensor in tensors.items():
         side, _, kind = name.rpartition(".") if part == "embeddings" else ("target", ".", name)
-        if name not in found and "head" not in name:
+        if name not in head_weights and "head" not in name:
             tokenizer = theirs.target if side == "target" else theirs.source
-            given.setdefault(side, (tokenizer, {}))[1][kind] = tensor
+            offered.setdefault(side, (tokenizer, {}))[1][kind] = tensor
     counts = {}
     for table, canonical in prefixes.items():
         if "head" in table:
             continue
         side = canonical.removesuffix(".") or "target"
         tokenizer = ours.target if side == "target" else ours.source
-        order = sorted(given, key=lambda one: one != side)  # the same side first
-        chosen = next((one for one in order if given[one][0].serialise() == tokenizer.serialise()), None)
+        order = sorted(offered, key=lambda side_offered: side_offered != side)  # the same side first
+        chosen = next(
+            (side_offered for side_offered in order if offered[side_offered][0].serialise() == tokenizer.serialise()),
+            None,
+        )
         pairs = [(number, number) for number in range(tokenizer.vocabulary)]
         joined = chosen is None and config.train.init_vocabulary == "join"
         if joined:
-            chosen = max(order, key=lambda one: len(common(tokenizer, given[one][0])))
-            pairs = common(tokenizer, given[chosen][0])
+            chosen = max(order, key=lambda side_offered: len(common(tokenizer, offered[side_offered][0])))
+            pairs = common(tokenizer, offered[chosen][0])
             if len(pairs) <= len(SPECIAL):
                 raise UserError(
-                    f"{told}: its vocabulary has no piece of the one of {config.shard_dir}. Choices: leave {part} out, "
+                    f"{word}: its vocabulary has no piece of the one of {config.shard_dir}. Choices: leave {part} out, "
                     f"or make shards with its tokenizer (tokenizer.same_as)"
                 )
         if chosen is None:
             continue
-        for kind, tensor in given[chosen][1].items():
-            found[table + kind] = tensor[[there for _, there in pairs]] if joined else tensor
+        for kind, tensor in offered[chosen][1].items():
+            head_weights[table + kind] = tensor[[there for _, there in pairs]] if joined else tensor
             if joined:
-                found[table + kind + ROWS] = torch.tensor([mine for mine, _ in pairs])
-        size = given[chosen][0].vocabulary
+                head_weights[table + kind + ROWS] = torch.tensor([mine for mine, _ in pairs])
+        size = offered[chosen][0].vocabulary
         counts[table.removesuffix(".")] = {
             "kept": len(pairs), "new": tokenizer.vocabulary - len(pairs), "dropped": size - len(pairs),
         }  # fmt: skip
     if not counts:
-        raise UserError(other_vocabulary(config, told))
-    return found, counts
+        raise UserError(other_vocabulary(config, word))
+    return head_weights, counts
 
 
 def common(ours: Tokenizer, theirs: Tokenizer) -> list[tuple[int, int]]:
@@ -186,12 +191,12 @@ def common(ours: Tokenizer, theirs: Tokenizer) -> list[tuple[int, int]]:
     return [(number, number) for number in range(first)] + same
 
 
-def other_vocabulary(config: Config, told: str) -> str:
+def other_vocabulary(config: Config, word: str) -> str:
     """Returns the message for a model of another vocabulary."""
     file = training_file(read_manifest(config.shard_dir), config.corpus.train.file)
-    reference = told.partition("=")[2]
+    reference = word.partition("=")[2]
     return (
-        f"{told}: its tokenizer is not that of the shards in {config.shard_dir}. Make shards with its tokenizer: "
+        f"{word}: its tokenizer is not that of the shards in {config.shard_dir}. Make shards with its tokenizer: "
         f"{shard_command(*file, f'tokenizer.same_as={reference}', beside=config.paths.shards)}; or copy the rows of "
         f"pieces that both have: train.init_vocabulary=join"
     )
@@ -201,9 +206,9 @@ def fill_parts(config: Config, network: nn.Module, weights: Mapping[str, Tensor]
     """Gives the parts of `network` these weights."""
     state = network.state_dict()
     for part, reference in references(config).items():
-        told, prefixes = told_of(config, part, reference), tuple(PARTS[config.model["architecture"]][part])
+        word, prefixes = told_of(config, part, reference), tuple(PARTS[config.model["architecture"]][part])
         if part == "output" and shared_output(network):
-            raise UserError(f"{told}: the output layer is the table of embeddings (model.tie); name embeddings instead")
+            raise UserError(f"{word}: the output layer is the table of embeddings (model.tie); name embeddings instead")
         ours = {name for name in state if name.startswith(prefixes)}
         theirs = {name for name in weights if name.startswith(prefixes) and not name.endswith(ROWS)}
         if part == "embeddings":
@@ -217,7 +222,7 @@ def fill_parts(config: Config, network: nn.Module, weights: Mapping[str, Tensor]
             shapes = ["none" if tensor is None else str(tuple(tensor.shape)) for tensor in (there, here)]
             if shapes[0] != shapes[1]:
                 raise UserError(
-                    f"{told}: {name} is {shapes[0]} there and {shapes[1]} in this network; the sizes of its {part} "
+                    f"{word}: {name} is {shapes[0]} there and {shapes[1]} in this network; the sizes of its {part} "
                     f"must be those of the bundle"
                 )
     with torch.no_grad():
@@ -232,13 +237,13 @@ def shared_output(network: nn.Module) -> bool:
     return any(isinstance(module, nn.Embedding) and module.weight is weight for module in network.modules())
 
 
-def describe(config: Config, taken: Mapping[str, Taken]) -> Iterator[str]:
+def describe(config: Config, taken: Mapping[str, PartTensors]) -> Iterator[str]:
     """Yields a line per part: the model that it begins with, and the rows that were kept, new and dropped."""
-    for part, one in taken.items():
+    for part, part_taken in taken.items():
         rows = "; ".join(
             f"{table}: {count['kept']:,} rows kept, {count['new']:,} new, {count['dropped']:,} dropped"
-            for table, count in one.record.get("rows", {}).items()
+            for table, count in part_taken.record.get("rows", {}).items()
         )
-        reference, digest = one.record["reference"], one.record["digest"][:12]
+        reference, digest = part_taken.record["reference"], part_taken.record["digest"][:12]
         key = told_of(config, part, reference).partition("=")[0]
         yield f"{key}: the {part} begins with the weights of {reference} ({digest}){f'; {rows}' if rows else ''}"

@@ -9,12 +9,12 @@ from dragoman.pipelines.config import Config
 
 def freeze(config: Config, network: nn.Module) -> None:
     """Stops the training of the parts that `train.freeze` names, and checks those of `train.lr_scale`."""
-    wanted, ours = config.train.freeze, config.model["architecture"]
-    for part in wanted:
+    names, ours = config.train.freeze, config.model["architecture"]
+    for part in names:
         for _, parameter in parameters(network, check_part("train.freeze", part, ours)):
             parameter.requires_grad_(False)
-    if wanted and not any(parameter.requires_grad for parameter in network.parameters()):
-        raise UserError(f"train.freeze=[{','.join(wanted)}]: nothing is left to train; leave a part out")
+    if names and not any(parameter.requires_grad for parameter in network.parameters()):
+        raise UserError(f"train.freeze=[{','.join(names)}]: nothing is left to train; leave a part out")
     rates(config, network)
 
 
@@ -32,13 +32,13 @@ def counted(network: nn.Module) -> str:
 
 def rates(config: Config, network: nn.Module) -> dict[nn.Parameter, float]:
     """Returns the parameters whose learning rate is scaled, with the factor."""
-    found: dict[nn.Parameter, float] = {}
+    rate_of: dict[nn.Parameter, float] = {}
     for part, factor in config.train.lr_scale.changed.items():
         key = f"train.lr_scale.{part}"
         prefixes = check_part("train.lr_scale", part, config.model["architecture"])
         if part in config.train.freeze:
             raise UserError(f"{key}={factor:g}: train.freeze names this part too; leave one of them out")
         for name, parameter in parameters(network, prefixes):
-            if found.setdefault(parameter, factor) != factor:
-                raise UserError(f"{key}={factor:g}: {name} is shared with a part of factor {found[parameter]:g}")
-    return found
+            if rate_of.setdefault(parameter, factor) != factor:
+                raise UserError(f"{key}={factor:g}: {name} is shared with a part of factor {rate_of[parameter]:g}")
+    return rate_of

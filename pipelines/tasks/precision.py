@@ -31,7 +31,7 @@ def settle_precision(config: Config, network: nn.Module, ranks: Ranks, tracked: 
     decision = ranks.from_first(begun_in(config) if ranks.first else None)
     if decision is None:
         everywhere = ranks.gather(decide(network, ranks.device))
-        decision = next((one for one in everywhere if one.precision == "fp32"), everywhere[0])
+        decision = next((decision for decision in everywhere if decision.precision == "fp32"), everywhere[0])
         if ranks.first:
             atomic_write(config.run_dir / PRECISION, json.dumps(asdict(decision), indent=2))
     for reason in ranks.gather(cannot_run(network, decision.precision, ranks.device)):
@@ -47,12 +47,12 @@ def begun_in(config: Config) -> Decision | None:
     kept = read(config.run_dir / PRECISION)
     if kept is not None:
         return Decision(**kept)
-    wanted, because = config.train.precision, f"train.precision={config.train.precision}"
+    precision, because = config.train.precision, f"train.precision={config.train.precision}"
     identity = read_record(config.run_dir)
-    if wanted == "auto" and identity is not None:
-        wanted = identity["train"]["precision"]
-        because = f"the run began with train.precision={wanted}"
-    return None if wanted == "auto" else Decision(wanted, because)
+    if precision == "auto" and identity is not None:
+        precision = identity["train"]["precision"]
+        because = f"the run began with train.precision={precision}"
+    return None if precision == "auto" else Decision(precision, because)
 
 
 def read_precision(run: Path) -> str | None:

@@ -56,9 +56,9 @@ def initialise(config: Config, network: TranslationNetwork, tokenizers: Tokenize
     rows = kept_rows(config) or {side: find_rows(config, side, tokenizers) for side in settings.references}
     tables = network.embedding_tables()
     spread = {id(table): initial_spread(table) for table in tables.values()}
-    for side, found in rows.items():
+    for side, rows_of_side in rows.items():
         table = tables[side]
-        fill_rows(table, found, spread[id(table)], f"embeddings.{side}={settings.references[side]!r}")
+        fill_rows(table, rows_of_side, spread[id(table)], f"embeddings.{side}={settings.references[side]!r}")
         if settings.freeze:
             table.weight.requires_grad_(False)
 
@@ -69,20 +69,20 @@ def initial_spread(table: nn.Embedding) -> float:
         return float(table.weight[len(SPECIAL) :].std())
 
 
-def fill_rows(table: nn.Embedding, found: FoundRows, spread: float, key: str) -> None:
+def fill_rows(table: nn.Embedding, rows: FoundRows, spread: float, key: str) -> None:
     """Copies the vectors into their rows of `table` (V, D), with the standard deviation `spread`."""
-    width = found.vectors.shape[1]
+    width = rows.vectors.shape[1]
     if width != table.embedding_dim:
         raise UserError(
             f"{key}: its vectors have {width} numbers, the rows of the network's table {table.embedding_dim}. Choices: "
             f"{width} for the network (model.width, of recurrent ones model.embedding), or vectors trained with "
             f"model.width={table.embedding_dim}"
         )
-    own = float(found.vectors.std(dtype=np.float64))
+    own = float(rows.vectors.std(dtype=np.float64))
     if own == 0.0:
         raise UserError(f"{key}: all numbers of its vectors are the same; they hold nothing to start from")
     with torch.no_grad():
-        table.weight[torch.from_numpy(found.ids)] = torch.from_numpy(found.vectors * np.float32(spread / own))
+        table.weight[torch.from_numpy(rows.ids)] = torch.from_numpy(rows.vectors * np.float32(spread / own))
 
 
 def find_rows(config: Config, side: Side, tokenizers: TokenizerPair) -> FoundRows:
@@ -129,12 +129,12 @@ def matches(tokenizer: Tokenizer, bundle: VectorsBundle) -> tuple[NDArray[np.int
     same = tokenizer.type == theirs.type or (tokenizer.type in SUBWORDS and theirs.type in SUBWORDS)
     rows = [rows_of.get(piece, -1) if same else -1 for piece in pieces]
     spelled = [spelling(piece, tokenizer.type) for piece in pieces]
-    asked = [place for place, row in enumerate(rows) if row < 0 and spelled[place]]
-    for place, read in zip(asked, theirs.encode([spelled[place] for place in asked]), strict=True):
+    missing = [place for place, row in enumerate(rows) if row < 0 and spelled[place]]
+    for place, read in zip(missing, theirs.encode([spelled[place] for place in missing]), strict=True):
         if len(read) == 1 and read[0] != UNK:
             rows[place] = rows_of.get(theirs.pieces(read)[0], -1)
-    found = np.asarray(rows, np.int64)
-    return np.asarray(ids, np.int64)[found >= 0], found[found >= 0]
+    row_numbers = np.asarray(rows, np.int64)
+    return np.asarray(ids, np.int64)[row_numbers >= 0], row_numbers[row_numbers >= 0]
 
 
 def spelling(piece: str, kind: str) -> str:
@@ -152,8 +152,8 @@ def keep(config: Config) -> None:
     tokenizers = load_pair(config.shard_dir, read_manifest(config.shard_dir).tokenizer)
     rows = {side: find_rows(config, side, tokenizers) for side in settings.references}
     write_rows(config.run_dir / FILE, rows, made_for(config))
-    for side, found in rows.items():
-        record = found.record
+    for side, rows_of_side in rows.items():
+        record = rows_of_side.record
         logger.info(
             f"embeddings.{side}: {record['rows']:,} of {record['vocabulary']:,} rows start from {record['reference']} "
             f"({record['digest'][:12]}){', frozen' if settings.freeze else ''}"
@@ -182,9 +182,12 @@ def kept_rows(config: Config) -> dict[Side, FoundRows] | None:
 def write_rows(path: Path, rows: Mapping[Side, FoundRows], made_for: Mapping[str, Any]) -> None:
     """Writes the file atomically."""
     tensors: dict[str, Tensor] = {}
-    for side, found in rows.items():
-        tensors |= {f"{side}.ids": torch.from_numpy(found.ids), f"{side}.vectors": torch.from_numpy(found.vectors)}
-    notes = {"made_for": made_for, "sides": {side: found.record for side, found in rows.items()}}
+    for side, rows_of_side in rows.items():
+        tensors |= {
+            f"{side}.ids": torch.from_numpy(rows_of_side.ids),
+            f"{side}.vectors": torch.from_numpy(rows_of_side.vectors),
+        }
+    notes = {"made_for": made_for, "sides": {side: rows_of_side.record for side, rows_of_side in rows.items()}}
     kept.write(path, tensors, notes)
 
 
@@ -203,5 +206,5 @@ def facts(config: Config) -> dict[str, Any]:
     rows = kept_rows(config) if config.embeddings.references else None
     if rows is None:
         return {}
-    sides = {side: found.record for side, found in rows.items()}
+    sides = {side: rows_of_side.record for side, rows_of_side in rows.items()}
     return {"embeddings": {**sides, "freeze": config.embeddings.freeze}}

@@ -13,17 +13,17 @@ from dragoman.pipelines.config import Config
 
 def adapt(config: Config, network: Network) -> None:
     """Lets `network` compute in int8 if `train.quantize` asks for it."""
-    wanted = config.train.quantize
-    if wanted == "none":
+    kind = config.train.quantize
+    if kind == "none":
         return
     if not exportable(network):
         raise UserError(
-            f"train.quantize={wanted}: {config.model['architecture']} has no int8 export; choose none, or an "
+            f"train.quantize={kind}: {config.model['architecture']} has no int8 export; choose none, or an "
             f"encoder-decoder Transformer"
         )
     if rank := config.train.lora.rank:
         raise UserError(
-            f"train.quantize={wanted}: not with train.lora.rank={rank}; first tune by factors, then train.init_from "
+            f"train.quantize={kind}: not with train.lora.rank={rank}; first tune by factors, then train.init_from "
             f"that run"
         )
     compute_in_int8(network)

@@ -44,20 +44,22 @@ ROUNDED = 1e-6  # of a loss, as rounded in the journal
 NEVER = 10**9
 
 
-def check_recomputed(config: Config, record: Mapping[str, Any], wanted: str) -> Check:
-    """Trains the intervals that `wanted` names again: LAST, ALL or a number of random ones."""
-    chosen = choose(intervals(config.run_dir), wanted)
+def check_recomputed(config: Config, record: Mapping[str, Any], chosen_intervals: str) -> Check:
+    """Trains the intervals that `chosen_intervals` names again: LAST, ALL or a number of random ones."""
+    chosen = choose(intervals(config.run_dir), chosen_intervals)
     if "train" not in record:
-        raise UserError(f"verify.recompute={wanted}: word vectors have no interval that one process trains again")
+        raise UserError(
+            f"verify.recompute={chosen_intervals}: word vectors have no interval that one process trains again"
+        )
     if not chosen:
         return Check("again", "not recorded", "no two checkpoints of a network that an interval lies between")
-    told = []
+    lines = []
     try:
         for begin, end in chosen:
-            told.append(_compare(config, record, begin, end))
+            lines.append(_compare(config, record, begin, end))
     except (DifferenceError, UserError) as problem:
         return Check("again", "differs", str(problem))
-    return Check("again", "same", "; ".join(told))
+    return Check("again", "same", "; ".join(lines))
 
 
 def intervals(run: Path) -> list[tuple[int, int]]:
@@ -68,25 +70,27 @@ def intervals(run: Path) -> list[tuple[int, int]]:
     return list(pairwise([*first, *steps]))
 
 
-def choose(every: Sequence[tuple[int, int]], wanted: str) -> list[tuple[int, int]]:
+def choose(every: Sequence[tuple[int, int]], interval_text: str) -> list[tuple[int, int]]:
     """Returns the intervals that `verify.recompute` asks for."""
-    if wanted.upper() in ("LAST", "ALL"):
-        return list(every[-1:] if wanted.upper() == "LAST" else every)
-    if not wanted.isdecimal() or not int(wanted):
-        raise UserError(f"verify.recompute={wanted}: choices are LAST, ALL and a number of random intervals from 1 on")
-    return sorted(random.SystemRandom().sample(every, min(int(wanted), len(every))))
+    if interval_text.upper() in ("LAST", "ALL"):
+        return list(every[-1:] if interval_text.upper() == "LAST" else every)
+    if not interval_text.isdecimal() or not int(interval_text):
+        raise UserError(
+            f"verify.recompute={interval_text}: choices are LAST, ALL and a number of random intervals from 1 on"
+        )
+    return sorted(random.SystemRandom().sample(every, min(int(interval_text), len(every))))
 
 
 def _compare(config: Config, record: Mapping[str, Any], begin: int, end: int) -> str:
     """Trains an interval again and returns how it compares. Raises DifferenceError: the result differs."""
     run, named, device = config.run_dir, f"steps {begin + 1:,} to {end:,}", pick_device(config.cluster.device)
     starts, here = _starts_of(run, begin, end), machine(device)
-    threads = {int(one.get("threads", 0)) for one in starts}
-    exact = len(threads) == 1 and all(one.get("machine") == here and one["workers"] == 1 for one in starts)
+    threads = {int(start.get("threads", 0)) for start in starts}
+    exact = len(threads) == 1 and all(start.get("machine") == here and start["workers"] == 1 for start in starts)
     with tempfile.TemporaryDirectory() as folder, torch_threads(threads.pop() if exact else 0):
         again = Path(folder) / run.name
         _begin(run, again, begin)
-        changes = [int(one["from_step"]) for one in record.get(PLANS, []) if begin < int(one["from_step"]) < end]
+        changes = [int(plan["from_step"]) for plan in record.get(PLANS, []) if begin < int(plan["from_step"]) < end]
         for stop in (*changes, end):
             settings = _settings(config, record, again, checkpoints.newest_step(again), stop)
             task_for(settings.model).train_rank(settings, Ranks(0, 1, device), Run.of(settings))
@@ -103,12 +107,12 @@ def _compare(config: Config, record: Mapping[str, Any], begin: int, end: int) ->
 def _starts_of(run: Path, begin: int, end: int) -> list[dict[str, Any]]:
     """Returns the starts that trained a step of the interval."""
     starts = [start for _, start in read_lines(run / paths.STARTS)]
-    found = []
+    start_lines = []
     for place, start in enumerate(starts):
         until = min([int(later["step"]) for later in starts[place + 1 :]], default=end)
         if max(begin, int(start["step"])) < min(end, until):
-            found.append(start)
-    return found
+            start_lines.append(start)
+    return start_lines
 
 
 def _begin(run: Path, again: Path, step: int) -> None:
@@ -118,13 +122,13 @@ def _begin(run: Path, again: Path, step: int) -> None:
         if (run / name).is_file():
             shutil.copyfile(run / name, again / name)
     if step:
-        found = checkpoints.every(run)[step]
-        shutil.copytree(found, again / paths.CHECKPOINTS / found.name)
+        beginning = checkpoints.every(run)[step]
+        shutil.copytree(beginning, again / paths.CHECKPOINTS / beginning.name)
 
 
 def _settings(config: Config, record: Mapping[str, Any], again: Path, begin: int, end: int) -> Config:
     """Returns the configuration that trains from `begin` to `end` by run.json, and leaves one checkpoint."""
-    plans = [int(one["schedule_steps"]) for one in record.get(PLANS, []) if int(one["from_step"]) <= begin]
+    plans = [int(plan["schedule_steps"]) for plan in record.get(PLANS, []) if int(plan["from_step"]) <= begin]
     train = replace(
         config.train,
         precision=record["train"]["precision"],
@@ -165,18 +169,18 @@ def _compare_losses(run: Path, again: Path, begin: int, end: int, tolerance: flo
         for where in (run, again)
     )
     for step in range(begin + 1, end + 1):
-        one, other = theirs.get(step), ours.get(step)
-        same = one == other if one is None or other is None else math.isclose(one, other, rel_tol=tolerance)
+        loss, other = theirs.get(step), ours.get(step)
+        same = loss == other if loss is None or other is None else math.isclose(loss, other, rel_tol=tolerance)
         if not same:
-            raise DifferenceError(f"step {step:,}: trained again its loss is {other}, the journal has {one}")
+            raise DifferenceError(f"step {step:,}: trained again its loss is {other}, the journal has {loss}")
 
 
 def _compare_bits(named: str, theirs: Mapping[str, Mapping[str, Tensor]], ours: Mapping[str, Any]) -> None:
     """Raises DifferenceError for the first tensor that differs."""
     for group, tensors in theirs.items():
         for name, value in tensors.items():
-            found = ours.get(group, {}).get(name)
-            if found is None or not torch.equal(value, found):
+            own_bits = ours.get(group, {}).get(name)
+            if own_bits is None or not torch.equal(value, own_bits):
                 raise DifferenceError(f"{named}: trained again, {name} of {group}.safetensors comes out otherwise")
 
 

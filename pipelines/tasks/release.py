@@ -41,16 +41,16 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
         checked = open_split(config, task.kind, run.folder, run.name, [directory], tracked)
         measured = task.evaluate(config, bundle)
         openings = {} if checked is None else checked.counts
-        told = measured.report if checked is None else f"{measured.report}\n\n{checked}"
+        page = measured.report if checked is None else f"{measured.report}\n\n{checked}"
         learned = {} if checked is None else {"learned_lines": {config.evaluate.split: checked.overlap.record()}}
         bundle.update_facts({"scores": measured.facts, **learned})
         written = task.write(measured, run.folder)
         journal.note_evaluation(run.folder, written[0])
         tracked.artifact(written[0], "evaluation")
         tracked.metrics(checkpoints.newest_step(run.folder), {**measured.scores, **openings})
-        tracked.text(f"{told}\n", "evaluation/report.txt")
+        tracked.text(f"{page}\n", "evaluation/report.txt")
         task.record(config, bundle, measured, tracked)
-        say(told)
+        say(page)
         run.publish(paths.BUNDLE, paths.evaluation(run.folder, config.evaluate.split).name)
         if config.registry.register:
             version = register_bundle(run.tracking, config.registry, tracked, directory, openings)

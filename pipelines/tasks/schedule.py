@@ -56,15 +56,15 @@ def describe_plans(config: Config) -> str:
 
 def _earlier_plan(config: Config) -> list[dict[str, Any]]:
     """Returns the plan of a run from before plans were stored: what its last start told MLflow."""
-    told = [record.fields["values"] for record in Spool(config.run_dir).records() if record.kind == "params"]
-    steps = next((int(one["train.max_steps"]) for one in reversed(told) if "train.max_steps" in one), 0)
+    values = [record.fields["values"] for record in Spool(config.run_dir).records() if record.kind == "params"]
+    steps = next((int(plan["train.max_steps"]) for plan in reversed(values) if "train.max_steps" in plan), 0)
     return [{"from_step": 0, "max_steps": steps, "schedule_steps": steps}] if steps else []
 
 
-def _report(asked: TrainConfig, settled: TrainConfig, kept: int, begun: int) -> None:
+def _report(train_config: TrainConfig, settled: TrainConfig, kept: int, begun: int) -> None:
     optimizer, steps, end = settled.optimizer, settled.schedule_steps, settled.max_steps
     if steps != kept:
-        before, after = (learning_rate(optimizer, begun + 1, one) for one in (kept, steps))
+        before, after = (learning_rate(optimizer, begun + 1, steps_planned) for steps_planned in (kept, steps))
         logger.warning(
             f"train.schedule_steps={steps}: the {optimizer.schedule} schedule of this run ended at step {kept:,} and "
             f"ends at step {steps:,} from now on; the rate of step {begun + 1:,} is {after:.3g} instead of {before:.3g}"
@@ -74,7 +74,7 @@ def _report(asked: TrainConfig, settled: TrainConfig, kept: int, begun: int) -> 
             f"train.max_steps={end}: the {optimizer.schedule} schedule of this run ended at step {steps:,}, so further "
             f"steps would have the rate 0; train.schedule_steps={end} moves its end there"
         )
-    if end != steps == kept and not asked.schedule_steps:
+    if end != steps == kept and not train_config.schedule_steps:
         logger.warning(
             f"train.max_steps={end}: the {optimizer.schedule} schedule of this run ends at step {steps:,} as it was "
             f"planned; the rate at step {end:,} is {learning_rate(optimizer, end, steps):.3g}. "

@@ -66,22 +66,22 @@ def check_scores(settings: Config, find: Callable[[str], Path], sample: int) -> 
     """
     run = settings.run_dir
     check_released_scores(run)
-    told, compared = [], 0
+    lines, compared = [], 0
     for path in paths.evaluations(run):
         record = read_json(path) or {}
         compared += 1
         if "manifest_hash" in record:
-            told.append(f"{path.name}: {_check_evaluation(settings, path, record, find, sample)}")
+            lines.append(f"{path.name}: {_check_evaluation(settings, path, record, find, sample)}")
         elif is_released(run) and "settings" in record:
-            told.append(f"{path.name}: {_check_vectors(settings, path, record)}")
-        elif is_released(run) and all("places" in one for one in record.get("sets", [{}])):
-            told.append(f"{path.name}: {_check_sets(settings, path, record, sample)}")
+            lines.append(f"{path.name}: {_check_vectors(settings, path, record)}")
+        elif is_released(run) and all("places" in set_record for set_record in record.get("sets", [{}])):
+            lines.append(f"{path.name}: {_check_sets(settings, path, record, sample)}")
         else:
-            told.append(f"{path.name}: names no files or has no bundle, not computed again")
+            lines.append(f"{path.name}: names no files or has no bundle, not computed again")
             compared -= 1
     if not compared:
-        raise NotRecordedError("; ".join(told) or "no evaluation of these shards' texts")
-    return "; ".join(told)
+        raise NotRecordedError("; ".join(lines) or "no evaluation of these shards' texts")
+    return "; ".join(lines)
 
 
 def _check_evaluation(
@@ -134,7 +134,7 @@ def _check_vectors(settings: Config, path: Path, record: Mapping[str, Any]) -> s
 
 def _check_sets(settings: Config, path: Path, record: Mapping[str, Any], sample: int) -> str:
     """Scores the translations of test sets again; those that are stored are sampled, others made."""
-    bundle, told = load_bundle(settings.run_dir / paths.BUNDLE), []
+    bundle, lines = load_bundle(settings.run_dir / paths.BUNDLE), []
     if record["bundle"] != bundle.digest:
         raise DifferenceError(
             f"{path}: is of another bundle, {str(record['bundle'])[:12]}; `dragoman evaluate` it again"
@@ -143,24 +143,24 @@ def _check_sets(settings: Config, path: Path, record: Mapping[str, Any], sample:
     for stored in record["sets"]:
         label, places = stored["name"], stored["places"]
         value = settings.evaluate.sets.get(label, places)
-        (one,) = read_sets({label: value}, bundle.languages, stored["split"], int(stored["sentences"]))
-        if one.digest != stored["digest"]:
-            raise DifferenceError(f"{path}: {', '.join(one.places)}: not the set {label} that was scored")
+        (held_out,) = read_sets({label: value}, bundle.languages, stored["split"], int(stored["sentences"]))
+        if held_out.digest != stored["digest"]:
+            raise DifferenceError(f"{path}: {', '.join(held_out.places)}: not the set {label} that was scored")
         translator = open_translator(bundle, name)
-        kept = translate_once(translator, one.sources, decode, bundle.digest, stored_translations(settings)).texts
+        kept = translate_once(translator, held_out.sources, decode, bundle.digest, stored_translations(settings)).texts
         metrics = [metric for metric in RECOMPUTED if metric in stored["scores"]]
-        again = score_set(one, kept, metrics, bundle.languages[1], _tokenize(stored["signatures"]))
-        checks = run_checks(one.sources, one.references, kept, bundle.languages)
-        found = {**again.record(), "checks": checks_record(checks, one.sources, one.references, kept)}
-        compare_numbers(path, stored, found, AGAIN)
-        told.append(f"{label}: {check_translations(path, record, bundle, one.sources, kept, sample)}")
-    return "; ".join(told)
+        again = score_set(held_out, kept, metrics, bundle.languages[1], _tokenize(stored["signatures"]))
+        checks = run_checks(held_out.sources, held_out.references, kept, bundle.languages)
+        record_again = {**again.record(), "checks": checks_record(checks, held_out.sources, held_out.references, kept)}
+        compare_numbers(path, stored, record_again, AGAIN)
+        lines.append(f"{label}: {check_translations(path, record, bundle, held_out.sources, kept, sample)}")
+    return "; ".join(lines)
 
 
 def _tokenize(signatures: Mapping[str, str]) -> str:
     """Returns the tokenizer that a signature of BLEU names."""
-    found = re.search(r"\|tok:([^|]+)", signatures.get("bleu", ""))
-    return found.group(1) if found else "auto"
+    match = re.search(r"\|tok:([^|]+)", signatures.get("bleu", ""))
+    return match.group(1) if match else "auto"
 
 
 def compare_numbers(
@@ -194,13 +194,15 @@ def check_released_scores(run: Path) -> None:
     vectors = [line["scores"] for line in lines if line["file"] == paths.evaluation(run, "vectors").name]
     if vectors and journal.scores_digest(scores) not in vectors:
         raise DifferenceError(f"{run / paths.BUNDLE}: its scores are those of no evaluation of the run")
-    for split, found in scores.items() if not vectors else ():
+    for split, split_scores in scores.items() if not vectors else ():
         of_split = [line["scores"] for line in lines if line["file"] == paths.evaluation(run, split).name]
-        if of_split and journal.scores_digest(found) not in of_split:
+        if of_split and journal.scores_digest(split_scores) not in of_split:
             raise DifferenceError(f"{run / paths.BUNDLE}: its scores on {split} are those of no evaluation of the run")
-    told = read_release(run).get("bleu")
-    if told and told not in [found["lines"]["bleu"] for found in scores.values() if "lines" in found]:
-        raise DifferenceError(f"{run / paths.RELEASE}: {told!r} is not the bundle's score")
+    released = read_release(run).get("bleu")
+    if released and released not in [
+        split_scores["lines"]["bleu"] for split_scores in scores.values() if "lines" in split_scores
+    ]:
+        raise DifferenceError(f"{run / paths.RELEASE}: {released!r} is not the bundle's score")
 
 
 def check_opened(run: Path, path: Path, split: str, shards: Path) -> None:
@@ -285,7 +287,7 @@ def _likely(
     """Returns the log-probability a token of two translations of each source."""
     scorer = open_scorer(bundle)
     first, second = (scorer.score(sources, texts, too_long="truncate") for texts in (some, others))
-    return [one.mean for one in first], [one.mean for one in second]
+    return [score.mean for score in first], [score.mean for score in second]
 
 
 def _translate(bundle: TranslationBundle, name: EngineName, lines: Sequence[str], decode: DecodeConfig) -> list[str]:

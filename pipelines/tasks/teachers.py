@@ -51,8 +51,8 @@ BATCH_TOKENS = 4096
 
 def check(config: Config) -> None:
     """Refuses teachers that cannot teach this run, and pairs that differ from those that they rated."""
-    wanted = config.train.teachers
-    if not wanted or kept_record(config):
+    teachers = config.train.teachers
+    if not teachers or kept_record(config):
         return
     for key in ("sampling", "both_directions"):
         value = getattr(config.loader, key)
@@ -62,13 +62,13 @@ def check(config: Config) -> None:
         raise UserError(f"loader.modifiers: not with {KEY}, which were asked about the pairs as they stand")
     bundle = _bundle(config)
     if not same_pair(bundle.pair, config.pair):
-        raise UserError(f"{KEY}={wanted}: translate {bundle.pair}, this run {config.pair}")
+        raise UserError(f"{KEY}={teachers}: translate {bundle.pair}, this run {config.pair}")
     manifest = read_manifest(config.shard_dir)
     if bundle.tokenizers.describe() != load_pair(config.shard_dir, manifest.tokenizer).describe():
         file = training_file(manifest, config.corpus.train.file)
         raise UserError(
-            f"{KEY}={wanted}: their tokenizer is not that of the shards in {config.shard_dir}. Make shards with it: "
-            f"{shard_command(*file, f'tokenizer.same_as={wanted[0]}', beside=config.paths.shards)}"
+            f"{KEY}={teachers}: their tokenizer is not that of the shards in {config.shard_dir}. Make shards with it: "
+            f"{shard_command(*file, f'tokenizer.same_as={teachers[0]}', beside=config.paths.shards)}"
         )
 
 
@@ -94,23 +94,23 @@ def ask(members: Sequence[TranslationNetwork], reader: ShardReader, longest: int
     Records with a side of more than `longest` tokens have the length 0 and are skipped.
     """
     lengths = np.zeros(reader.records, dtype=np.int64)
-    found: list[tuple[NDArray[np.int64], Tensor, Tensor]] = []
+    answers: list[tuple[NDArray[np.int64], Tensor, Tensor]] = []
     done, begun, said = 0, time.monotonic(), time.monotonic()
     for batch in held_out_batches(reader, BATCH_TOKENS, longest=longest):
         real = batch.target_out != PAD  # (B, T)
         lengths[batch.ids] = real.sum(1).numpy()
         mean = torch.stack([network.logits(network(batch)[real]).softmax(-1) for network in members]).mean(0)  # (N, V)
         shares, tokens = mean.topk(min(KEPT, mean.shape[1]))
-        found.append((batch.ids, tokens.int(), (shares / shares.sum(1, keepdim=True)).half()))
+        answers.append((batch.ids, tokens.int(), (shares / shares.sum(1, keepdim=True)).half()))
         done, now = done + len(batch.ids), time.monotonic()
         if now - said >= LINE_SECONDS:
             said, left = now, (now - begun) * (reader.records - done) / done
             logger.info(f"{KEY}: asked about {done:,} of {reader.records:,} pairs | {left:,.0f} s left")
     starts = np.cumsum(lengths) - lengths
-    width = found[0][1].shape[1] if found else KEPT
+    width = answers[0][1].shape[1] if answers else KEPT
     tokens = torch.empty(int(lengths.sum()), width, dtype=torch.int32)
     shares = torch.empty(tokens.shape, dtype=torch.float16)
-    for ids, some, their in found:
+    for ids, some, their in answers:
         rows = torch.from_numpy(rows_of(starts[ids], lengths[ids]))
         tokens[rows], shares[rows] = some, their
     return {"lengths": torch.from_numpy(lengths), "tokens": tokens, "shares": shares}

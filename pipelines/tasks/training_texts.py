@@ -46,8 +46,8 @@ class Overlap:
             return f"training data: {without}"
         first = ", ".join(map(str, self.lines[:NAMED])) + (" ..." if len(self.lines) > NAMED else "")
         named = f" (lines {first})" if self.lines else ""
-        told = f"training data: {len(self.lines):,} of {plural(self.of, 'line')} learned from{named}"
-        return f"{told}, beside {without}" if without else told
+        text = f"training data: {len(self.lines):,} of {plural(self.of, 'line')} learned from{named}"
+        return f"{text}, beside {without}" if without else text
 
     def record(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
@@ -77,17 +77,17 @@ def attach(bundle: Bundle, run: Path) -> None:
 
 def overlap(folders: Sequence[Path], sides: Sequence[Sequence[str]]) -> Overlap:
     """Returns the lines that any of these bundles or runs learned from; `sides`: the lines in each language."""
-    found, texts, unknown = np.zeros(len(sides[0]), bool), 0, []
+    known_lines, texts, unknown = np.zeros(len(sides[0]), bool), 0, []
     for folder in folders:
         path = folder / TRAINING
         if not path.is_file():
             unknown.append(folder.parent.name if folder.name == "bundle" else folder.name)
             continue
-        found |= seen(path, sides)
+        known_lines |= seen(path, sides)
         texts += count(path)
         unknown += unknown_of(path)
-    lines = tuple((np.flatnonzero(found) + 1).tolist())
-    return Overlap(lines, len(found), texts, tuple(dict.fromkeys(unknown)))
+    lines = tuple((np.flatnonzero(known_lines) + 1).tolist())
+    return Overlap(lines, len(known_lines), texts, tuple(dict.fromkeys(unknown)))
 
 
 def refuse_learned(

@@ -101,10 +101,10 @@ def check_denoising(config: Config) -> None:
     """Raises UserError for settings that measure or teach translation in a training that learns none."""
     if not denoises(config):
         return
-    told, asked = f"loader.denoise={config.loader.denoise}", config.train.teachers
-    refuse_bleu(config, told)
-    if asked:
-        raise UserError(f"train.teachers={asked}: not with {told}; choose []")
+    setting, teacher_names = f"loader.denoise={config.loader.denoise}", config.train.teachers
+    refuse_bleu(config, setting)
+    if teacher_names:
+        raise UserError(f"train.teachers={teacher_names}: not with {setting}; choose []")
 
 
 def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: TokenizerPair, ranks: Ranks) -> float:
@@ -187,9 +187,12 @@ def fingerprint(config: Config) -> dict[str, Any]:
 def plan(config: Config) -> Plan:
     """Finds the network's initial weights and its teachers once, before the ranks start."""
     pretrained_embeddings.keep(config)
-    warm_start.keep(config, load_pair(config.shard_dir, read_manifest(config.shard_dir).tokenizer))
+    manifest, steps = read_manifest(config.shard_dir), config.train.max_steps
+    warm_start.keep(config, load_pair(config.shard_dir, manifest.tokenizer))
     teachers.keep(config)
-    return Plan(config.train.max_steps, "target tokens", config.cluster)
+    tokens = config.loader.lanes * config.loader.batch_tokens
+    told = f"{manifest.split('train').records:,} pairs: {steps:,} steps of {tokens:,} tokens"
+    return Plan(steps, "target tokens", config.cluster, told)
 
 
 TRANSLATION = Task(

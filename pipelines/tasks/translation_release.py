@@ -104,9 +104,9 @@ def attention_picture(samples: Sequence[Sample], bundle: TranslationBundle) -> "
         logger.debug("no picture of attention: %s", problem)
         return None
     chosen = short[:EXAMPLES]
-    targets = aligner.tokenizers.target.encode([one.hypothesis for one in chosen])
-    maps = aligner.maps([one.source for one in chosen], [ids.tolist() for ids in targets])
-    return maps_picture(maps, [f"{one.head}, read by {one.reading}" for one in maps])
+    targets = aligner.tokenizers.target.encode([sample.hypothesis for sample in chosen])
+    maps = aligner.maps([sample.source for sample in chosen], [ids.tolist() for ids in targets])
+    return maps_picture(maps, [f"{sentence_map.head}, read by {sentence_map.reading}" for sentence_map in maps])
 
 
 NEARNESS = ("near", "far")
@@ -172,7 +172,7 @@ def evaluate(config: Config, bundle: TranslationBundle) -> Measured:
             summary={"scores": scores},
             details=rewritten,
         )
-    found = evaluate_bundle(
+    evaluation = evaluate_bundle(
         bundle,
         config.shard_dir,
         settings.split,
@@ -185,14 +185,18 @@ def evaluate(config: Config, bundle: TranslationBundle) -> Measured:
         stored=stored_translations(config),
     )
     return Measured(
-        report=report(found),
+        report=report(evaluation),
         scores={
-            **{f"{found.split}_{name}": value for name, value in found.scores.metrics().items()},
-            **{f"{found.split}_{part}_bleu": one.bleu for part, one in found.parts.items() if part not in NEARNESS},
+            **{f"{evaluation.split}_{name}": value for name, value in evaluation.scores.metrics().items()},
+            **{
+                f"{evaluation.split}_{part}_bleu": part_evaluation.bleu
+                for part, part_evaluation in evaluation.parts.items()
+                if part not in NEARNESS
+            },
         },
-        facts={found.split: found.record()["scores"]},
-        summary={"bleu": found.scores.lines["bleu"]},
-        details=found,
+        facts={evaluation.split: evaluation.record()["scores"]},
+        summary={"bleu": evaluation.scores.lines["bleu"]},
+        details=evaluation,
     )
 
 
@@ -203,10 +207,10 @@ def stored_translations(config: Config) -> Path | None:
 
 def write(measured: Measured, directory: Path) -> Sequence[Path]:
     """Writes the record and the hypotheses and returns their paths."""
-    found = measured.details
-    if isinstance(found, Reconstruction):
-        return [record_evaluation(directory, found.split, found.record())]
-    return write_evaluation(found, directory)
+    evaluation = measured.details
+    if isinstance(evaluation, Reconstruction):
+        return [record_evaluation(directory, evaluation.split, evaluation.record())]
+    return write_evaluation(evaluation, directory)
 
 
 def record(config: Config, bundle: TranslationBundle, measured: Measured, tracked: TrackedRun) -> None:
@@ -214,8 +218,8 @@ def record(config: Config, bundle: TranslationBundle, measured: Measured, tracke
     evaluation: Evaluation | Reconstruction = measured.details
     tracked.figure(curves(tracked.history(), tracked.name), "curves.png")
     if isinstance(evaluation, Reconstruction):
-        shown = [[sample.prompt, sample.text, sample.truth] for sample in evaluation.samples]
-        tracked.table(["noised", "rewritten", "text"], shown, "samples.json")
+        sample_rows = [[sample.prompt, sample.text, sample.truth] for sample in evaluation.samples]
+        tracked.table(["noised", "rewritten", "text"], sample_rows, "samples.json")
         return
     if config.evaluate.alignment:
         record_alignment(config, bundle, tracked, checkpoints.newest_step(config.run_dir))
@@ -232,23 +236,23 @@ def record(config: Config, bundle: TranslationBundle, measured: Measured, tracke
 def compare(config: Config, measured: Measured, rivals: Sequence[TranslationBundle], _directory: Path) -> str:
     """Returns a line per rival: both scores, their difference and its probability by chance."""
     settings, ours = config.evaluate, measured.details
-    if any((NOISE in one.facts) != isinstance(ours, Reconstruction) for one in rivals):
+    if any((NOISE in rival.facts) != isinstance(ours, Reconstruction) for rival in rivals):
         raise UserError("evaluate.against: one network denoises, the other translates; they have no figure in common")
     if isinstance(ours, Reconstruction):
         return "\n\n".join(
-            str(reconstruction.compare(evaluate(config, one).details, ours, settings.bootstrap)) for one in rivals
+            str(reconstruction.compare(evaluate(config, rival).details, ours, settings.bootstrap)) for rival in rivals
         )
     language = languages_of(ours.pair)[-1]
     lines = []
     for rival in rivals:
         theirs = evaluate(config, rival).details
-        found = paired_bootstrap(
+        paired = paired_bootstrap(
             theirs.hypotheses, ours.hypotheses, ours.references, language, settings.tokenize, settings.bootstrap
         )
         lines.append(
-            f"BLEU {found.candidate:.2f} against {found.baseline:.2f}: {found.difference:+.2f} "
-            f"(mean of {found.samples:,} resampled sets {found.mean_difference:+.2f}, p = {found.p_value:.4f}) "
-            f"{found.signature}"
+            f"BLEU {paired.candidate:.2f} against {paired.baseline:.2f}: {paired.difference:+.2f} "
+            f"(mean of {paired.samples:,} resampled sets {paired.mean_difference:+.2f}, p = {paired.p_value:.4f}) "
+            f"{paired.signature}"
         )
     return "\n\n".join(lines)
 
@@ -276,7 +280,7 @@ def judge(
     sources, references = held_out(shards, split, languages, key="promote.split")
     champions = sources if champion is None else hypotheses(registry, champion, split, sources, translate)
     candidates = hypotheses(registry, candidate, split, sources, translate)
-    found = paired_bootstrap(champions, candidates, references, languages[1], samples=config.samples, metric=metric)
+    paired = paired_bootstrap(champions, candidates, references, languages[1], samples=config.samples, metric=metric)
     label = {"bleu": "BLEU", "chrf": "chrF"}[metric]
     held_out_set = set_name([*sources, *references])
     faults = []
@@ -286,9 +290,9 @@ def judge(
         faults = compare_checks(ours, theirs)
     return Comparison(
         label,
-        found.candidate,
-        found.baseline,
-        found.p_value,
+        paired.candidate,
+        paired.baseline,
+        paired.p_value,
         len(sources),
         gate=held_out_set,
         floor="a copy of the source" if champion is None else "",

@@ -43,8 +43,8 @@ def by_name(bundles: Sequence[VectorsBundle]) -> dict[str, Embeddings]:
     names: dict[str, Embeddings] = {}
     for bundle, name in zip(bundles, short, strict=True):
         run = dict(bundle.facts.get("run") or {}).get("name")
-        wanted = [name, str(run or name), bundle.directory.parent.name, str(bundle.directory)]
-        free = [one for one in wanted[0 if short.count(name) == 1 else 1 :] if one not in names]
+        ways = [name, str(run or name), bundle.directory.parent.name, str(bundle.directory)]
+        free = [way for way in ways[0 if short.count(name) == 1 else 1 :] if way not in names]
         names[free[0] if free else f"{name} {len(names) + 1}"] = bundle.embeddings
     return names
 
@@ -53,15 +53,15 @@ def against(config: Config, sets: Sets, every: dict[str, Embeddings], first: str
     """Returns one line: the embeddings named `first` against those named `other`."""
     metric = config.promote.metric if config.promote.metric in METRICS else "auto"
     try:
-        found = significance(
+        paired = significance(
             every[other], every[first], sets, config.vectors.evaluate.restrict, metric, config.evaluate.bootstrap
         )
     except UserError as problem:
         return f"{first} against {other}: {problem}"
     return (
-        f"{found.metric} {first} {found.candidate:.2f} against {other} {found.baseline:.2f}: {found.difference:+.2f} "
-        f"(mean of {found.samples:,} resampled sets {found.mean_difference:+.2f}, p = {found.p_value:.4f}) "
-        f"{found.signature}"
+        f"{paired.metric} {first} {paired.candidate:.2f} against {other} {paired.baseline:.2f}: "
+        f"{paired.difference:+.2f} (mean of {paired.samples:,} resampled sets {paired.mean_difference:+.2f}, "
+        f"p = {paired.p_value:.4f}) {paired.signature}"
     )
 
 
@@ -92,25 +92,25 @@ def judge(
             "vectors.evaluate.root: word vectors are promoted by similarity sets and analogies; name their folder "
             "(vectors=english lists the English files), or use promote.force=true with a reason"
         )
-    asked, test = halves(read_sets(settings))
+    selection, test = halves(read_sets(settings))
     ours = fetch(registry, candidate)
     versions = random_vectors(ours) if champion is None else fetch(registry, champion), ours
-    found = significance(*versions, asked, settings.restrict, config.metric, config.samples)
+    paired = significance(*versions, selection, settings.restrict, config.metric, config.samples)
     try:
         other = significance(*versions, test, settings.restrict, config.metric, samples=1)
         reported = f"{other.metric} {other.candidate:.2f} against {other.baseline:.2f}"
     except UserError:  # few pairs, none of them in this half
         reported = "nothing that both know"
-    sizes = dict(part.split(":") for part in found.signature.split("|"))
+    sizes = dict(part.split(":") for part in paired.signature.split("|"))
     items = int(sizes["pairs"]) + int(sizes["questions"])
     return Comparison(
-        found.metric,
-        found.candidate,
-        found.baseline,
-        found.p_value,
+        paired.metric,
+        paired.candidate,
+        paired.baseline,
+        paired.p_value,
         items,
         "pairs and questions",
-        gate=set_name(asked.items()),
+        gate=set_name(selection.items()),
         of="the half that is the gate",
         floor="random vectors" if champion is None else "",
         reported=reported,

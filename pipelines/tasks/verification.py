@@ -61,10 +61,10 @@ def verify(config: VerifyRoot) -> list[Check]:
             f"inspect.verify=true checks its files"
         )
     if record is None:
-        found = sorted(path.parent.name for path in run.parent.glob(f"*/{RECORD}"))
-        raise unknown(f"no run in {run.parent}", config.name, found)
+        names = sorted(path.parent.name for path in run.parent.glob(f"*/{RECORD}"))
+        raise unknown(f"no run in {run.parent}", config.name, names)
     record = current_values(record)
-    wanted = config.verify.recompute
+    intervals_asked = config.verify.recompute
     settings: Config = replace(
         recorded_config(config, record),
         paths=replace(config.paths, shards=str(find_shards(config, str(record["shards"])))),
@@ -92,8 +92,8 @@ def verify(config: VerifyRoot) -> list[Check]:
         check_scores(settings, lambda digest: find_shards(config, digest), config.verify.sample),
         check_records(run),
     ]
-    if wanted and checks[0].result == "same":
-        checks.append(check_recomputed(settings, record, wanted))
+    if intervals_asked and checks[0].result == "same":
+        checks.append(check_recomputed(settings, record, intervals_asked))
     return checks
 
 
@@ -155,9 +155,9 @@ def check_learned(settings: Config) -> str:
         raise DifferenceError(f"{of_bundle}: is missing")
     texts = read(of_shards)
     keys = texts.keys << np.uint64(64 - texts.bits)
-    known = find(of_bundle, keys) if texts.bits >= summary(of_bundle)["bits"] else np.ones(len(keys), bool)
-    if not known.all():
-        raise DifferenceError(f"{of_bundle}: lacks {int((~known).sum()):,} of the {len(keys):,} texts of the shards")
+    learned = find(of_bundle, keys) if texts.bits >= summary(of_bundle)["bits"] else np.ones(len(keys), bool)
+    if not learned.all():
+        raise DifferenceError(f"{of_bundle}: lacks {int((~learned).sum()):,} of the {len(keys):,} texts of the shards")
     return f"the {plural(len(keys), 'text')} of the shards are among those that the bundle names"
 
 
@@ -190,21 +190,21 @@ def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False
     named += [(made_from["step"], digest) for digest in made_from.get("tables", {}).values() if "step" in made_from]
     if of_network and not named:
         raise DifferenceError(f"{run / BUNDLE}: does not name the weights that it was made from")
-    found, kept = checkpoints.every(run), checkpoints.weights_by_step(run)
+    by_step, kept = checkpoints.every(run), checkpoints.weights_by_step(run)
     there, source = 0, weights.get("from")
     for step, digest in named:
-        known = [set(checkpoints.check(found[step]).values())] if step in found else []
+        hashes = [set(checkpoints.check(by_step[step]).values())] if step in by_step else []
         if step in kept and source != "ema":
             checkpoints.recorded_hash(kept[step])
-            known.append({file_sha256(kept[step])})  # with or without a stored hash
-        if any(digest not in digests for digests in known):  # each separately: one may be edited
+            hashes.append({file_sha256(kept[step])})  # with or without a stored hash
+        if any(digest not in digests for digests in hashes):  # each separately: one may be edited
             raise DifferenceError(f"{run / BUNDLE}: made from weights of step {step:,} that are not those of the run")
-        if not known and is_last(run, facts):
+        if not hashes and is_last(run, facts):
             raise DifferenceError(f"{run / BUNDLE}: made from weights of step {step:,}, which the run has not got")
-        there += bool(known)
+        there += bool(hashes)
     expected = None
-    if named and source == "ema" and named[0][0] in found:
-        expected = checkpoint.read(found[named[0][0]])[0]["average"]
+    if named and source == "ema" and named[0][0] in by_step:
+        expected = checkpoint.read(by_step[named[0][0]])[0]["average"]
     elif named and source not in (None, "ema") and all(step in kept for step, _ in named):
         # The loop above has compared each with the digest in the bundle, so none needs a stored hash.
         expected = checkpoint.average([kept[step] for step, _ in named], unhashed=True)

@@ -44,32 +44,32 @@ def initialise(config: Config, network: Network, tokenizers: TokenizerPair) -> N
     quantise.adapt(config, network)
 
 
-def refuse_embeddings(config: Config, brings: bool, told: str) -> None:
+def refuse_embeddings(config: Config, brings: bool, where: str) -> None:
     """Raises UserError if both another model and word vectors give the tables."""
     if brings and config.embeddings.references:
-        raise UserError(f"{told}: brings embeddings of its own; leave embeddings.source and .target out")
+        raise UserError(f"{where}: brings embeddings of its own; leave embeddings.source and .target out")
 
 
 def whole(config: Config, tokenizers: TokenizerPair) -> tuple[Mapping[str, Any], str]:
     """Returns the weights of a whole network, and where they come from."""
     if kept_record(config):
         return load_file(config.run_dir / FILE), str(config.run_dir / FILE)
-    told = f"{KEY}={config.train.init_from}"
+    where = f"{KEY}={config.train.init_from}"
     directory = config.bundle_dir(config.train.init_from, KEY)
     facts = read_facts(directory)
     check_files(directory, facts["files"])
-    check_fit(config, facts, tokenizers, told)
-    return load_file(directory / WEIGHTS), told
+    check_fit(config, facts, tokenizers, where)
+    return load_file(directory / WEIGHTS), where
 
 
-def check_fit(config: Config, facts: Mapping[str, Any], tokenizers: TokenizerPair, told: str) -> None:
-    """Refuses a bundle whose weights mean something else in this run's network; `told` begins the message."""
+def check_fit(config: Config, facts: Mapping[str, Any], tokenizers: TokenizerPair, where: str) -> None:
+    """Refuses a bundle whose weights mean something else in this run's network; `where` begins the message."""
     ours, theirs = vars(model_config(config.model)), facts["model"]
     for key in ours:
         if key not in MAY_DIFFER and key in theirs and theirs[key] != ours[key]:
-            raise UserError(f"{told}: was trained with model.{key}={theirs[key]}, this network has {ours[key]}")
+            raise UserError(f"{where}: was trained with model.{key}={theirs[key]}, this network has {ours[key]}")
     if vocabularies(facts["tokenizer"]) != vocabularies(tokenizers.describe()):
-        raise UserError(part_start.other_vocabulary(config, told))
+        raise UserError(part_start.other_vocabulary(config, where))
 
 
 def vocabularies(record: Mapping[str, Any]) -> dict[str, str]:
@@ -83,26 +83,29 @@ def keep(config: Config, tokenizers: TokenizerPair) -> None:
         return
     if part_start.references(config):
         taken = part_start.take(config, tokenizers)
-        record: dict[str, Any] = {"asked": asked(config), "parts": {part: one.record for part, one in taken.items()}}
+        record: dict[str, Any] = {
+            "asked": asked(config),
+            "parts": {part: part_taken.record for part, part_taken in taken.items()},
+        }
         kept.write(config.run_dir / FILE, part_start.merged(taken), record)
         for line in part_start.describe(config, taken):
             logger.info(line)
         return
-    wanted = config.train.init_from
-    directory = config.bundle_dir(wanted, KEY)
+    reference = config.train.init_from
+    directory = config.bundle_dir(reference, KEY)
     digest = bundle_hash(directory)
-    record = {"reference": wanted, "digest": digest, "run": read_facts(directory).get("run")}
+    record = {"reference": reference, "digest": digest, "run": read_facts(directory).get("run")}
     kept.write(config.run_dir / FILE, load_file(directory / WEIGHTS), record)
-    logger.info(f"{KEY}: the network begins with the weights of {wanted} ({digest[:12]})")
+    logger.info(f"{KEY}: the network begins with the weights of {reference} ({digest[:12]})")
 
 
 def asked(config: Config) -> dict[str, Any]:
     """Returns the settings that the initial weights depend on; empty if they are random."""
     train = config.train
-    found: dict[str, Any] = {"init_from": train.init_from} if train.init_from else {}
+    beginnings: dict[str, Any] = {"init_from": train.init_from} if train.init_from else {}
     if train.init_parts.named:
-        found["init_parts"] = train.init_parts.named
-    return {**found, "init_vocabulary": "join"} if train.init_vocabulary == "join" else found
+        beginnings["init_parts"] = train.init_parts.named
+    return {**beginnings, "init_vocabulary": "join"} if train.init_vocabulary == "join" else beginnings
 
 
 def kept_record(config: Config) -> dict[str, Any] | None:

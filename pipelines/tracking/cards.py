@@ -39,16 +39,16 @@ ALL = ("mlflow", "torch", "numpy", "scipy", "sentencepiece", "safetensors", "ctr
 
 
 def _translation_scores(config: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for split, scores in (config.get("scores") or {}).items():
-        found |= {f"{split}_{name}": f"{scores[name]:.4f}" for name in SCORES if name in scores}
-        found[f"{split}_signature"] = (scores.get("signatures") or {}).get("bleu")
+        by_name |= {f"{split}_{name}": f"{scores[name]:.4f}" for name in SCORES if name in scores}
+        by_name[f"{split}_signature"] = (scores.get("signatures") or {}).get("bleu")
     noise = config.get("noise") or {}
     if noise:
-        found[NOISE_TAG] = noise.get("denoise")
+        by_name[NOISE_TAG] = noise.get("denoise")
         for split, scores in (config.get("scores") or {}).items():
-            found |= {f"{split}_{name}": f"{scores[name]:.4f}" for name in REWRITING if name in scores}
-    return found | imported_tags(config)
+            by_name |= {f"{split}_{name}": f"{scores[name]:.4f}" for name in REWRITING if name in scores}
+    return by_name | imported_tags(config)
 
 
 def imported_tags(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,13 +132,13 @@ def _described_text(tags: Mapping[str, str]) -> list[str]:
 def _label_scores(config: Mapping[str, Any]) -> dict[str, Any]:
     model = config.get("model") or {}
     measured = (config.get("scores") or {}).items()
-    found = {
+    by_name = {
         f"{split}_{name}": f"{scores[name]:.4f}"
         for split, scores in measured
         for name in LABEL_SCORES
         if name in scores
     }
-    return {"method": model.get("name"), "head": model.get("head"), **found}
+    return {"method": model.get("name"), "head": model.get("head"), **by_name}
 
 
 def _described_labels(tags: Mapping[str, str]) -> list[str]:

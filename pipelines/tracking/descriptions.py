@@ -58,5 +58,5 @@ def describe_run(kind: str, config: Mapping[str, Any], data: Mapping[str, str]) 
 
 def with_lines(description: str, more: str) -> str:
     """Returns the description with more paragraphs; existing ones are kept and not repeated."""
-    known = description.split("\n\n") if description else []
-    return "\n\n".join([*known, *(line for line in more.split("\n\n") if line not in known)])
+    paragraphs = description.split("\n\n") if description else []
+    return "\n\n".join([*paragraphs, *(line for line in more.split("\n\n") if line not in paragraphs)])

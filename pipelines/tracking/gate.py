@@ -47,16 +47,16 @@ def level(p_value: float, number: int) -> float:
 
 def enough_samples(client: Any, name: str, p_value: float, samples: int) -> int:
     """Returns `samples`, or more if the next question to any set of the registered model needs them."""
-    asked = Counter(key.split("/")[1] for key in _tags(client, name))
-    return max(samples, math.ceil(RESOLUTION / level(p_value, max(asked.values(), default=0) + 1)))
+    counts = Counter(key.split("/")[1] for key in _tags(client, name))
+    return max(samples, math.ceil(RESOLUTION / level(p_value, max(counts.values(), default=0) + 1)))
 
 
 def place(client: Any, name: str, held_out: str, question: Question) -> tuple[int, int]:
     """Returns (number of the question to the set, number of sets asked) as `ask` would give them."""
     tags = _tags(client, name)
     sets = [key.split("/")[1] for key in tags]
-    known = _key(held_out, question) in tags
-    return sets.count(held_out) + (0 if known else 1), len({*sets, held_out})
+    is_again = _key(held_out, question) in tags
+    return sets.count(held_out) + (0 if is_again else 1), len({*sets, held_out})
 
 
 def ask(client: Any, name: str, held_out: str, question: Question) -> tuple[int, Question]:
@@ -67,14 +67,18 @@ def ask(client: Any, name: str, held_out: str, question: Question) -> tuple[int,
     key = _key(held_out, question)
     if key not in _tags(client, name):
         client.set_registered_model_tag(name, key, json.dumps(asdict(question)))
-    of_set = {one: json.loads(text) for one, text in _tags(client, name).items() if one.split("/")[1] == held_out}
-    number = sorted(of_set, key=lambda one: (of_set[one]["time"], one)).index(key) + 1
+    of_set = {
+        question_key: json.loads(text)
+        for question_key, text in _tags(client, name).items()
+        if question_key.split("/")[1] == held_out
+    }
+    number = sorted(of_set, key=lambda question_key: (of_set[question_key]["time"], question_key)).index(key) + 1
     return number, Question(**of_set[key])
 
 
 def _key(held_out: str, question: Question) -> str:
-    asked = f"{question.candidate} {question.champion} {question.metric}"
-    return f"{PREFIX}{held_out}/{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
+    question_text = f"{question.candidate} {question.champion} {question.metric}"
+    return f"{PREFIX}{held_out}/{hashlib.sha256(question_text.encode()).hexdigest()[:16]}"
 
 
 def _tags(client: Any, name: str) -> dict[str, str]:

@@ -41,7 +41,7 @@ def hypotheses(
     if stored is None:
         _store(registry, version, name, lines)
         return lines
-    other = sum(one != kept for one, kept in zip(lines, stored, strict=True))
+    other = sum(line != kept for line, kept in zip(lines, stored, strict=True))
     if other:
         logger.warning(
             "version %s: %s of the %s translations stored with its run (%s) are not what it translates; those made now "

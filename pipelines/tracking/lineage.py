@@ -43,10 +43,10 @@ def git_commit(folder: Path = HERE) -> str | None:
     """Returns the hash of HEAD in the repository around `folder`; None without a repository or git."""
     try:
         words = ["git", "-C", str(folder), "rev-parse", "--verify", "--quiet", "HEAD"]
-        found = subprocess.run(words, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
+        completed = subprocess.run(words, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return found.stdout.strip() if found.returncode == 0 else None
+    return completed.stdout.strip() if completed.returncode == 0 else None
 
 
 KNOWN_BY = (  # shown for every run, to compare runs
@@ -67,18 +67,18 @@ KNOWN_BY = (  # shown for every run, to compare runs
 def shown_values(config: Mapping[str, Any]) -> dict[str, str]:
     """Returns dotted key -> value of what is worth a parameter, in the order of the configuration."""
     defaults = _defaults(config)
-    given = names.flat_texts(config)
-    return {key: text for key, text in given.items() if key in KNOWN_BY or not _same(text, defaults.get(key))}
+    texts = names.flat_texts(config)
+    return {key: text for key, text in texts.items() if key in KNOWN_BY or not _same(text, defaults.get(key))}
 
 
 def _defaults(config: Mapping[str, Any]) -> dict[str, str]:
     """Returns dotted key -> the files' values, with those of the choices that the sections are named after."""
-    found = {key: str(value) for key, value in written_defaults().items()}
+    defaults = {key: str(value) for key, value in written_defaults().items()}
     for section, values in config.items():
         choice = values.get("name") if isinstance(values, Mapping) else None
         if choice in choices(section):
-            found |= names.flat_texts({section: merge_choice(section, str(choice))})
-    return found
+            defaults |= names.flat_texts({section: merge_choice(section, str(choice))})
+    return defaults
 
 
 def _same(text: str, default: str | None) -> bool:
@@ -241,16 +241,16 @@ def _log_origin(run: TrackedRun, kind: str, config: Mapping[str, Any], config_ha
     commit = git_commit()
     if commit:
         run.tags({"git_commit": commit, "mlflow.source.git.commit": commit})
-    shown = without_secrets(config)
-    run.text(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True), "config.yaml")
-    run.params(shown_values({key: value for key, value in shown.items() if key not in NOT_PARAMETERS}))
+    config_shown = without_secrets(config)
+    run.text(yaml.safe_dump(config_shown, sort_keys=False, allow_unicode=True), "config.yaml")
+    run.params(shown_values({key: value for key, value in config_shown.items() if key not in NOT_PARAMETERS}))
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for package in PACKAGES:
         try:
-            found[f"version.{package}"] = version(package)
+            versions[f"version.{package}"] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions

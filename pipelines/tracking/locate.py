@@ -11,7 +11,7 @@ from dragoman.pipelines.tracking.server import TrackingConfig
 
 
 def locate_bundle(
-    wanted: str, key: str, runs: Path, cache: Path, tracking: TrackingConfig, registry: RegistryConfig
+    place: str, key: str, runs: Path, cache: Path, tracking: TrackingConfig, registry: RegistryConfig
 ) -> Path:
     """Returns the bundle directory of a path, a run's name or a registered version, which is downloaded if needed.
 
@@ -22,24 +22,24 @@ def locate_bundle(
 
     Raises UserError: nothing has that name; says where it was searched.
     """
-    directory = find_bundle(wanted, runs, cache)
+    directory = find_bundle(place, runs, cache)
     if directory is not None:
         return directory.absolute()
-    reference = wanted.removeprefix("models:/")
+    reference = place.removeprefix("models:/")
     for separator in ("@", "/"):
         name, found, version = reference.partition(separator)
         if found and name and version and (separator == "@" or version.isdigit()):
             check_name(key, name)
             alias = version if separator == "@" else "champion"
             store = Registry(tracking, replace(registry, name=name, alias=alias))
-            one = store.champion() if separator == "@" else store.version(version)
-            if one is None:
+            registered = store.champion() if separator == "@" else store.version(version)
+            if registered is None:
                 raise UserError(
                     f"{key}: the registered model {name!r} has no version with the alias {version!r}; "
                     f"`dragoman promote registry.name={name} registry.alias={version}` gives it to the better one"
                 )
-            return store.bundle(one, cache / name / one.number)
+            return store.bundle(registered, cache / name / registered.number)
     raise UserError(
-        f"{key}: {wanted!r} is neither a bundle's directory nor a run in {runs}. "
+        f"{key}: {place!r} is neither a bundle's directory nor a run in {runs}. "
         f"Choices: a path, a run's name, MODEL@ALIAS or MODEL/VERSION of the registry"
     )

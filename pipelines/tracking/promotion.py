@@ -78,7 +78,7 @@ class Comparison:
 
     def better(self, p_value: float) -> bool:
         """Returns True if the lead is significant at that level, and it loses nowhere more than allowed."""
-        kept = all(one.lead >= -self.may_lose for one in self.kept)
+        kept = all(set_lead.lead >= -self.may_lose for set_lead in self.kept)
         worse = any(fault.worse(self.faults_p_value) for each in (self, *self.kept) for fault in each.faults)
         return self.lead > 0 and self.p_value < p_value and kept and not worse
 
@@ -86,7 +86,7 @@ class Comparison:
     def faults_told(self) -> str:
         """Returns the faults of both on every set, each after a semicolon."""
         every = [(fault, f" on {each.of}" if each.of else "") for each in (self, *self.kept) for fault in each.faults]
-        return "".join(f"; {one}{where}{' (worse)' * one.worse(self.faults_p_value)}" for one, where in every)
+        return "".join(f"; {fault}{where}{' (worse)' * fault.worse(self.faults_p_value)}" for fault, where in every)
 
     @property
     def lead(self) -> float:
@@ -217,7 +217,7 @@ def _judge(
     rival = champion
     if rival is None:
         # Deleting the champion drops the alias silently: then the last remaining champion must be beaten.
-        rival = next((one for one in _former(registry, None) if one.number != candidate.number), None)
+        rival = next((former for former in _former(registry, None) if former.number != candidate.number), None)
     client, name, p_value = registry.client, registry.config.name, config.p_value or policy.p_value
     if rival is None:
         result = compare(candidate, None, gate.enough_samples(client, name, p_value, config.samples))
@@ -245,7 +245,7 @@ def _judge(
         f"(version {candidate.number} against {rival.number}"
         f"{f'; test set, reported only: {reported}' if reported else ''})"
     ) + (f"; {result.learned}" if result.learned else "")
-    reason += "".join(f"; {one} (at most {result.may_lose:g} may be lost)" for one in result.kept)
+    reason += "".join(f"; {set_lead} (at most {result.may_lose:g} may be lost)" for set_lead in result.kept)
     reason += result.faults_told
     return ("promoted" if result.better(level) else "refused"), reason
 

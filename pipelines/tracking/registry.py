@@ -56,23 +56,23 @@ def register_bundle(
     `openings`: tags of the version that say how often the sets of its scores had been opened.
     """
     key = bundle_hash(bundle)
-    known = find_registration(run.run_dir, key)
-    if known is not None:
-        logger.info("%s version %s is this bundle already", known["name"], known["version"])
+    registration = find_registration(run.run_dir, key)
+    if registration is not None:
+        logger.info("%s version %s is this bundle already", registration["name"], registration["version"])
     else:
         run.register(
             bundle, registry.name, key, {"run_name": run.name, **{name: str(count) for name, count in openings.items()}}
         )
         run.flush(tracking.register_timeout)
-        known = find_registration(run.run_dir, key)
-    if known is None:
+        registration = find_registration(run.run_dir, key)
+    if registration is None:
         logger.warning(
             "%s is not registered yet (%s); `dragoman sync` does it later",
             registry.name,
             run.trouble or "MLflow is slow",
         )
         return None
-    return known["version"]
+    return registration["version"]
 
 
 class Registry:
@@ -96,26 +96,26 @@ class Registry:
     def champion(self) -> Version | None:
         """Returns the version of the alias; None if the alias or the model does not exist."""
         try:
-            found = self.client.get_model_version_by_alias(self.config.name, self.config.alias)
+            version = self.client.get_model_version_by_alias(self.config.name, self.config.alias)
         except Exception as problem:  # MLflow's "no such alias" has two codes; other errors are raised again
             if verdict(problem) is Verdict.LATER:
                 raise
             return None
-        return _version(found)
+        return _version(version)
 
     def version(self, number: str) -> Version:
         """Returns one version by its number. Raises UserError: there is no such version; names the existing ones."""
         every = self.versions()
-        for found in every:
-            if found.number == str(number):
-                return found
-        numbers = ", ".join(one.number for one in every) or "none"
+        for version in every:
+            if version.number == str(number):
+                return version
+        numbers = ", ".join(row.number for row in every) or "none"
         raise UserError(f"{self.config.name} has no version {number!r}. Versions: {numbers}")
 
     def versions(self) -> list[Version]:
         """Returns all versions, the newest first."""
-        found = all_versions(self.client, f"name = '{self.config.name}'")
-        return sorted((_version(version) for version in found), key=lambda one: -int(one.number))
+        versions = all_versions(self.client, f"name = '{self.config.name}'")
+        return sorted((_version(version) for version in versions), key=lambda version: -int(version.number))
 
     def newest(self) -> Version:
         """Returns the version registered last. Raises UserError: the model has no versions."""
@@ -149,10 +149,10 @@ class Registry:
         place = download(self.tracking.uri, reference, to)
         flavors = yaml.safe_load((place / "MLmodel").read_text(encoding="utf-8"))["flavors"]
         bundle = Path(place, flavors["python_function"]["artifacts"]["bundle"]["path"])
-        registered, found = version.tags.get(BUNDLE_TAG), bundle_hash(bundle)
-        if registered and found != registered:
+        registered, digest = version.tags.get(BUNDLE_TAG), bundle_hash(bundle)
+        if registered and digest != registered:
             raise UserError(
-                f"{reference}: the bundle was changed after it was registered (sha256 {found[:12]}, "
+                f"{reference}: the bundle was changed after it was registered (sha256 {digest[:12]}, "
                 f"the version names {registered[:12]}). Register it again as a version of its own"
             )
         return bundle
@@ -162,5 +162,5 @@ class Registry:
         return mask_secrets(f"{type(problem).__name__}: {reason(problem)}", self.tracking.uri)
 
 
-def _version(found: Any) -> Version:
-    return Version(str(found.version), str(found.run_id), dict(found.tags))
+def _version(version: Any) -> Version:
+    return Version(str(version.version), str(version.run_id), dict(version.tags))

@@ -46,11 +46,11 @@ class BackgroundSender(threading.Thread):
                 return
             self._wake.clear()
             with self._passed:
-                asked = self._asked
+                answer = self._asked
             sent = self._try()
             pause = self.sender.config.flush_seconds if self.away is None else min(LONGEST_PAUSE, 2 * pause + 0.1)
             with self._passed:
-                self._passes = max(self._passes, asked) if sent or self.away else self._passes
+                self._passes = max(self._passes, answer) if sent or self.away else self._passes
                 self._passed.notify_all()
             if not sent and self.away is None:
                 time.sleep(0.05)  # another process is sending this spool: check again soon
@@ -62,9 +62,9 @@ class BackgroundSender(threading.Thread):
             return self.sender.spool.pending() == 0
         with self._passed:
             self._asked += 1
-            wanted = self._asked
+            step = self._asked
             self._wake.set()
-            self._passed.wait_for(lambda: self._passes >= wanted, timeout)
+            self._passed.wait_for(lambda: self._passes >= step, timeout)
         return self.sender.spool.pending() == 0
 
     def end(self) -> None:

@@ -99,32 +99,34 @@ class Sender:
         return mark
 
     def _experiment(self) -> str:
-        found = self._client.get_experiment_by_name(self.experiment)
-        if found is None:
+        experiment = self._client.get_experiment_by_name(self.experiment)
+        if experiment is None:
             place = self.config.artifacts if is_database(self.config.uri) else None
             try:
                 tags = dict([EXPERIMENT_KIND, (NOTE, SHARDINGS if self.experiment.endswith(OF_SHARDS) else EXPERIMENT)])
                 return str(self._client.create_experiment(self.experiment, place, tags))
             except Exception:  # another process was faster: now it exists; any other cause is raised below
-                found = self._client.get_experiment_by_name(self.experiment)
-                if found is None:
+                experiment = self._client.get_experiment_by_name(self.experiment)
+                if experiment is None:
                     raise
-        if found.lifecycle_stage != "active":
+        if experiment.lifecycle_stage != "active":
             raise UserError(f"tracking.experiment: {self.experiment!r} was deleted in MLflow; restore or rename")
-        if EXPERIMENT_KIND[0] not in found.tags:
-            self._client.set_experiment_tag(found.experiment_id, *EXPERIMENT_KIND)
-        return str(found.experiment_id)
+        if EXPERIMENT_KIND[0] not in experiment.tags:
+            self._client.set_experiment_tag(experiment.experiment_id, *EXPERIMENT_KIND)
+        return str(experiment.experiment_id)
 
     def _experiments(self) -> list[str]:
         """Returns the ids of the existing experiments of trainings (which once had shardings too) and of shardings."""
-        asked = (self.config.experiment, self.config.experiment + OF_SHARDS)
-        found = [self._client.get_experiment_by_name(name) for name in asked]
-        return [str(one.experiment_id) for one in found if one is not None] or [self._experiment()]
+        experiment_names = (self.config.experiment, self.config.experiment + OF_SHARDS)
+        experiments = [self._client.get_experiment_by_name(name) for name in experiment_names]
+        return [str(experiment.experiment_id) for experiment in experiments if experiment is not None] or [
+            self._experiment()
+        ]
 
     def _find(self) -> str | None:
         query = f"tags.`{SPOOL_TAG}` = '{self.spool.identity()}'"
-        found = self._client.search_runs(self._experiments(), query, max_results=1)
-        return str(found[0].info.run_id) if found else None
+        runs = self._client.search_runs(self._experiments(), query, max_results=1)
+        return str(runs[0].info.run_id) if runs else None
 
     def _create(self) -> str:
         first = next(iter(self.spool.records()), None)
@@ -193,13 +195,13 @@ class Sender:
         """Sends parameters, which never change in MLflow: a resumed run's new value becomes the tag `changed.KEY`."""
         from mlflow.entities import Param
 
-        known = self._client.get_run(run_id).data.params
+        logged = self._client.get_run(run_id).data.params
         new, changed = [], {}
         for key, value in record.fields["values"].items():
             text = names.cut(str(value), names.PARAMETER_LENGTH)
-            if key not in known:
+            if key not in logged:
                 new.append(Param(key, text))
-            elif known[key] != text:
+            elif logged[key] != text:
                 changed[f"changed.{key}"] = text
         for part in _parts(new, BATCH_TEXTS):
             self._client.log_batch(run_id, params=part, synchronous=True)
@@ -271,14 +273,14 @@ class Sender:
     def _link(self, run_id: str, record: Record) -> None:
         """Tags the run with the one it was made from, and that one with this run."""
         query = " and ".join(f"tags.`{key}` = '{value}'" for key, value in record.fields["where"].items())
-        found = self._client.search_runs(self._experiments(), query, max_results=1)
-        if not found:
+        runs = self._client.search_runs(self._experiments(), query, max_results=1)
+        if not runs:
             logger.info("no run on the server has %s; the tags of this run name it all the same", query)
             return
-        origin = str(found[0].info.run_id)
+        origin = str(runs[0].info.run_id)
         self._set_tags(run_id, {record.fields["tag"]: origin})
         self._set_tags(origin, {f"used_by.{self.name}": run_id})
-        made = run_page(found[0].info.experiment_id, origin)
+        made = run_page(runs[0].info.experiment_id, origin)
         self._describe(run_id, f"**Shards** [the run that made them]({made})")
 
     def _register(self, run_id: str, record: Record) -> None:
@@ -291,16 +293,16 @@ class Sender:
         owners = {key: str(fields.get(key) or "") for key in ("owner", "expected")}
         version = create_version(self._client, run_id, bundle, fields["name"], dict(fields["tags"]), **owners)
         path = self.spool.folder / REGISTRATIONS
-        known = read(path) or {}
-        atomic_write(path, json.dumps(known | {fields["key"]: {"name": fields["name"], "version": version}}))
+        registered = read(path) or {}
+        atomic_write(path, json.dumps(registered | {fields["key"]: {"name": fields["name"], "version": version}}))
         logger.info("registered %s version %s", fields["name"], version)
         name = fields["name"]
         self._describe(run_id, f"**Model** [{name} version {version}]({version_page(name, version)})")
 
     def _describe(self, run_id: str, lines: str) -> None:
         """Adds lines to the run's description; a person's words in it stay."""
-        known = self._client.get_run(run_id).data.tags.get(NOTE, "")
-        if (text := with_lines(known, lines)) != known:
+        description = self._client.get_run(run_id).data.tags.get(NOTE, "")
+        if (text := with_lines(description, lines)) != description:
             self._set_tags(run_id, {NOTE: text})
 
 

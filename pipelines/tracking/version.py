@@ -52,9 +52,9 @@ def create_version(
     """
     digest = bundle_hash(bundle)
     check_owner(name, ensure_model(client, name, owner), expected)
-    for found in client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'"):
-        if found.tags.get(BUNDLE_TAG) == digest:
-            return str(found.version)
+    for existing in client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'"):
+        if existing.tags.get(BUNDLE_TAG) == digest:
+            return str(existing.version)
     config = read_json(bundle / CONFIG) or {}
     run = client.get_run(run_id)
     of_run = {key: value for key, value in run.data.tags.items() if key in INHERITED}
@@ -157,13 +157,13 @@ def describe(experiment: str, run_id: str, tags: Mapping[str, str], of_shards: s
 
 def requirements(card: Card) -> list[str]:
     """Returns the requirements of the stored model, in this process's versions. Inferring them would run processes."""
-    found = []
+    lines = []
     for package in card.requirements:
         try:
-            found.append(f"{package}=={version(package).partition('+')[0]}")
+            lines.append(f"{package}=={version(package).partition('+')[0]}")
         except PackageNotFoundError:
             continue
-    return found
+    return lines
 
 
 def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mapping[str, str]) -> Any:

@@ -46,19 +46,19 @@ def check_records(run: Path) -> str:
     """Checks the chains: each line names the one before, and every checkpoint, bundle and evaluation names a line."""
     if not is_chained(run):
         raise NotRecordedError("no chain: the run is from before there was one")
-    known, since = {}, {}
+    heads, since = {}, {}
     for name in CHAINS:
-        known[name], since[name] = follow(run, name)
-    _check_heads(run, known, since[paths.STEPS])
+        heads[name], since[name] = follow(run, name)
+    _check_heads(run, heads, since[paths.STEPS])
     for number, start in read_lines(run / paths.STARTS):
-        if journal.BEFORE in start and start["journal"] not in known[paths.STEPS]:
+        if journal.BEFORE in start and start["journal"] not in heads[paths.STEPS]:
             raise DifferenceError(f"{paths.STARTS}, line {number}: its start saw a journal that is not this one")
         if journal.BEFORE in start:
             _check_origin(run, number, start)
     _check_saved(run)
     _check_beginning(run)
     _check_evaluations(run)
-    lines, first = len(known[paths.STEPS]) - 1, since[paths.STEPS]
+    lines, first = len(heads[paths.STEPS]) - 1, since[paths.STEPS]
     before = f", from line {first} on: what comes before has no chain" if first > 1 else ""
     return f"a chain of {plural(lines, 'line')}, head {journal.head(run, paths.STEPS)[:12]}{before}"
 
@@ -121,12 +121,12 @@ def _check_saved(run: Path) -> None:
         return
     saved = {int(line["step"]): line["manifest"] for _, line in read_lines(run / paths.SAVED)}
     resumed = {int(line["step"]): line["checkpoint"] for _, line in read_lines(run / paths.STARTS)}
-    found = checkpoints.every(run)
-    for step, path in found.items():
+    by_step = checkpoints.every(run)
+    for step, path in by_step.items():
         unnamed = step not in saved and step not in resumed
         heads = checkpoints.state(path).get("records") or {}
         older = step < min(min(saved, default=0), max(resumed, default=0)) and "saved" not in heads
-        if unnamed and (older or (step == max(found) and not is_released(run))):
+        if unnamed and (older or (step == max(by_step) and not is_released(run))):
             continue
         if file_sha256(path / checkpoints.MANIFEST) not in (saved.get(step), resumed.get(step)):
             raise DifferenceError(f"{path}: is not the checkpoint that was saved; {paths.SAVED} knows another")
@@ -135,9 +135,9 @@ def _check_saved(run: Path) -> None:
 def _check_beginning(run: Path) -> None:
     """Raises DifferenceError if the run begins from other files than at its last start."""
     recorded = [start["beginning"] for _, start in read_lines(run / paths.STARTS) if "beginning" in start]
-    found = attempts.beginning(run)
-    for name in sorted({*found, *recorded[-1]}) if recorded else ():
-        if found.get(name) != recorded[-1].get(name):
+    first = attempts.beginning(run)
+    for name in sorted({*first, *recorded[-1]}) if recorded else ():
+        if first.get(name) != recorded[-1].get(name):
             raise DifferenceError(f"{run / name}: is not what the run's last start began from")
 
 

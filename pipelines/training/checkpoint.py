@@ -76,12 +76,12 @@ def read(checkpoint: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]
     return groups, checkpoints.state(checkpoint)
 
 
-def prune(run: Path, keep_checkpoints: int, wanted: Callable[[list[int]], Collection[int]] = lambda steps: ()) -> None:
-    """Deletes all but the newest checkpoints, and the kept weights of steps that are not `wanted`."""
+def prune(run: Path, keep_checkpoints: int, choose: Callable[[list[int]], Collection[int]] = lambda steps: ()) -> None:
+    """Deletes all but the newest checkpoints, and the kept weights of steps that `choose` does not name."""
     for path in list(checkpoints.every(run).values())[:-keep_checkpoints]:
         shutil.rmtree(path)
     weights = checkpoints.weights_by_step(run)
-    keep = wanted(list(weights))
+    keep = choose(list(weights))
     for path in (path for step, path in weights.items() if step not in keep):
         path.unlink()
         path.with_suffix(".sha256").unlink(missing_ok=True)

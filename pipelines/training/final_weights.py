@@ -6,18 +6,23 @@ sides; otherwise more of them come before it.
 
 A mean excludes weights older than the share `train.average_share` of the steps: the last checkpoints of a short run
 reach back to a time when its weights were far away.
+
+`train.average_first` then averages what a fine-tuning ends with and what it began with, so that it forgets less
+(Wortsman et al. 2022, WiSE-FT).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load_file
 from torch import Tensor
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import file_sha256
 from dragoman.model.layers.low_rank import merged
 from dragoman.model.runs import checkpoints
+from dragoman.model.runs.paths import FIRST_WEIGHTS
 from dragoman.pipelines.settings import TrainConfig
 from dragoman.pipelines.training import checkpoint
 
@@ -31,9 +36,14 @@ def final_weights(run: Path, config: TrainConfig) -> tuple[dict[str, Tensor], li
     """
     if config.final_weights in ("last", "ema"):
         tensors, state = checkpoint.read(checkpoints.last(run))
-        return merged(tensors["average" if config.final_weights == "ema" else "network"]), [state["step"]]
-    found = chosen_weights(run, config)
-    return merged(checkpoint.average(list(found.values()), config.unhashed_weights)), list(found)
+        weights, steps = merged(tensors["average" if config.final_weights == "ema" else "network"]), [state["step"]]
+    else:
+        chosen = chosen_weights(run, config)
+        weights, steps = merged(checkpoint.average(list(chosen.values()), config.unhashed_weights)), list(chosen)
+    if config.average_first:
+        first = load_file(run / FIRST_WEIGHTS)
+        weights |= {name: weights[name].lerp(first[name], config.average_first) for name in weights.keys() & first}
+    return weights, steps
 
 
 def keep_last(run: Path, step: int) -> None:
@@ -62,9 +72,9 @@ def chosen_weights(run: Path, config: TrainConfig) -> dict[int, Path]:
         return {step: kept[step] for step in not_too_old(last, last[-1], config.average_share)}
     best = checkpoints.state(checkpoints.last(run)).get("best_step", 0)
     if best not in kept:
-        known = f"those of step {best:,} were not kept" if best else "no evaluation has told which are the best"
+        cause = f"those of step {best:,} were not kept" if best else "no evaluation has told which are the best"
         raise UserError(
-            f"train.final_weights={config.final_weights}: {known} in {run}. A run that is to end with its best weights "
+            f"train.final_weights={config.final_weights}: {cause} in {run}. A run that is to end with its best weights "
             f"is started so, or with train.early_stopping. Choices for this one: average, last"
         )
     if config.final_weights == "best":
@@ -76,11 +86,11 @@ def chosen_weights(run: Path, config: TrainConfig) -> dict[int, Path]:
 def kept_weights(config: TrainConfig, best: int) -> Callable[[list[int]], Collection[int]]:
     """Returns the steps whose weights a run must keep, of those that it has: the last ones, and the best ones if they
     may be asked for. `best`: the step of the best evaluation so far; 0: none."""
-    asked = config.final_weights in ("best", "best_average") or config.early_stopping.metric != "none"
+    is_needed = config.final_weights in ("best", "best_average") or config.early_stopping.metric != "none"
     count = config.average_last if config.final_weights == "best_average" else 1
 
     def wanted(steps: list[int]) -> Collection[int]:
-        near = round_best(steps, best, count) if asked and best in steps else []
+        near = round_best(steps, best, count) if is_needed and best in steps else []
         return {*steps[-config.average_last :], *near}
 
     return wanted
@@ -104,9 +114,11 @@ def not_too_old(steps: Sequence[int], end: int, share: float) -> list[int]:
 def weights_hashes(run: Path, config: TrainConfig) -> list[str]:
     """Returns the sha256 of the files that the final weights come from."""
     if config.final_weights in ("last", "ema"):
-        name = "average.safetensors" if config.final_weights == "ema" else "network.safetensors"
-        return [file_sha256(checkpoints.last(run) / name)]
-    return [file_sha256(path) for path in chosen_weights(run, config).values()]
+        files = [checkpoints.last(run) / f"{'average' if config.final_weights == 'ema' else 'network'}.safetensors"]
+    else:
+        files = list(chosen_weights(run, config).values())
+    first = [f"{config.average_first:g} of {file_sha256(run / FIRST_WEIGHTS)}"] if config.average_first else []
+    return [*map(file_sha256, files), *first]
 
 
 def weights_facts(run: Path, config: TrainConfig, steps: list[int]) -> dict[str, Any]:

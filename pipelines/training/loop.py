@@ -276,22 +276,22 @@ class Trainer:
             }
             if publish.beside:
                 tensors, state = copied(tensors), copy.deepcopy(state)
-            step, wanted = progress.step, kept_weights(self.config, progress.best_step)
+            step, is_kept = progress.step, kept_weights(self.config, progress.best_step)
 
             def write() -> None:
                 checkpoint.write(self.run_dir, step, publish.attempt, tensors, state, keep_weights)
-                checkpoint.prune(self.run_dir, self.config.keep_checkpoints, wanted)
+                checkpoint.prune(self.run_dir, self.config.keep_checkpoints, is_kept)
 
             publish.save(write)
         self.ranks.wait()
 
     def resume(self) -> None:
         """Loads the newest checkpoint that rank 0 sees, if there is one."""
-        found = self.ranks.from_first(checkpoints.newest(self.run_dir) if self.ranks.first else None)
-        if found is None:
+        last_checkpoint = self.ranks.from_first(checkpoints.newest(self.run_dir) if self.ranks.first else None)
+        if last_checkpoint is None:
             return
-        tensors, state = checkpoint.read(found)
-        fill(self.network, tensors["network"], str(found))
+        tensors, state = checkpoint.read(last_checkpoint)
+        fill(self.network, tensors["network"], str(last_checkpoint))
         names = dict(self.network.named_parameters())
         for name, parameter in names.items():
             members = {k.rsplit("/", 1)[1]: v for k, v in tensors["optimizer"].items() if k.rsplit("/", 1)[0] == name}
@@ -360,9 +360,9 @@ class Mean:
     def take(self) -> dict[str, float]:
         """Returns the means and starts anew; empty if no step was finite."""
         items = self._items
-        found = {"loss": self._loss / items, "nll": self._nll / items} if items else {}
+        values = {"loss": self._loss / items, "nll": self._nll / items} if items else {}
         self._loss = self._nll = self._items = 0.0
-        return found
+        return values
 
 
 def limits(config: TrainConfig) -> dict[str, Any]:

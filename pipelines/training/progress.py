@@ -21,12 +21,12 @@ SETTLED = 5  # steps after those before a rate is shown
 
 
 @contextmanager
-def show_progress(run: Path, max_steps: int, unit: str = "target tokens") -> Iterator[None]:
+def show_progress(run: Path, max_steps: int, unit: str = "target tokens", plan: str = "") -> Iterator[None]:
     """Follows RUN/steps.jsonl within the block and reports the chosen precision.
 
-    `unit`: the unit of the steps' `tokens`.
+    `unit`: the unit of the steps' `tokens`. `plan`: what is trained; said once, with its time, when the rate is known.
     """
-    follower = _Follower(run / STEPS, max_steps, unit)
+    follower = _Follower(run / STEPS, max_steps, unit, plan)
     thread = threading.Thread(target=follower.follow, name="progress", daemon=True)
     thread.start()
     try:
@@ -37,8 +37,8 @@ def show_progress(run: Path, max_steps: int, unit: str = "target tokens") -> Ite
 
 
 class _Follower:
-    def __init__(self, path: Path, max_steps: int, unit: str) -> None:
-        self.path, self.max_steps, self.unit = path, max_steps, unit
+    def __init__(self, path: Path, max_steps: int, unit: str, plan: str) -> None:
+        self.path, self.max_steps, self.unit, self._plan = path, max_steps, unit, plan
         self.over = threading.Event()
         self._decision: Path | None = path.with_name(PRECISION)  # None: it was reported
         self._terminal = sys.stderr.isatty() and logger.isEnabledFor(logging.INFO)  # a quiet caller has no live line
@@ -72,12 +72,16 @@ class _Follower:
             elif line["step"] > self._said:
                 self._said = line["step"]
                 self._say(_evaluation(line) if "valid_loss" in line else _epoch(line))
+        if self._plan and self._recent and (seconds := _seconds_a_step(self._recent)):
+            left = self.max_steps - self._recent[-1]["step"]
+            self._say(f"{self._plan}, about {duration(left * seconds)}")
+            self._plan = ""
         now = time.monotonic()
         step = self._recent[-1]["step"] if self._recent else self._last_step
         if step != self._last_step and (self._terminal or now - self._last_line >= LINE_SECONDS):
             self._last_line, self._last_step = now, step
-            shown = self._recent if self._terminal else self._since
-            self._say(_training(shown, self._recent, self.max_steps, self.unit), live=self._terminal)
+            lines_shown = self._recent if self._terminal else self._since
+            self._say(_training(lines_shown, self._recent, self.max_steps, self.unit), live=self._terminal)
             self._since = []
 
     def _say(self, text: str, live: bool = False) -> None:
@@ -90,19 +94,23 @@ class _Follower:
         logger.info(text)
 
 
-def _training(shown: list[dict[str, Any]], recent: list[dict[str, Any]], max_steps: int, unit: str) -> str:
-    """Returns the mean loss per token of the steps `shown`, and the rate of the `recent` ones."""
+def _training(lines: list[dict[str, Any]], recent: list[dict[str, Any]], max_steps: int, unit: str) -> str:
+    """Returns the mean loss per token of the steps `lines`, and the rate of the `recent` ones."""
     last = recent[-1]
     parts = [f"step {last['step']:,}/{max_steps:,}"]
-    finite = [line for line in shown if line["loss"] is not None]
+    finite = [line for line in lines if line["loss"] is not None]
     if tokens := sum(line["tokens"] for line in finite):
         parts.append(f"loss {sum(line['loss'] * line['tokens'] for line in finite) / tokens:.3f}")
-    seconds = last["seconds"] - recent[0]["seconds"]
-    if last["step"] - recent[0]["step"] >= SETTLED and seconds > 0:
-        tokens = sum(line["tokens"] for line in recent[1:])
-        left = (max_steps - last["step"]) * seconds / (last["step"] - recent[0]["step"])
-        parts += [f"{tokens / seconds:,.0f} {unit}/s", f"{duration(left)} left"]
+    if a_step := _seconds_a_step(recent):
+        tokens = sum(line["tokens"] for line in recent[1:]) / (last["step"] - recent[0]["step"])
+        parts += [f"{tokens / a_step:,.0f} {unit}/s", f"{duration((max_steps - last['step']) * a_step)} left"]
     return " | ".join(parts)
+
+
+def _seconds_a_step(recent: list[dict[str, Any]]) -> float:
+    """Returns the mean of the `recent` steps; 0 before there are enough."""
+    steps = recent[-1]["step"] - recent[0]["step"]
+    return (recent[-1]["seconds"] - recent[0]["seconds"]) / steps if steps >= SETTLED else 0.0
 
 
 def _evaluation(line: dict[str, Any]) -> str:

@@ -150,10 +150,10 @@ class SendingThread:
 
     def _send(self) -> bool:
         """Returns True if everything there is sent, or never will be."""
-        told, self._told = self._told, lambda: None
+        callback, self._told = self._told, lambda: None
         try:
             self.sender.send(self.attempt)
-            told()
+            callback()
         except attempts.StaleAttemptError as stale:
             logger.error(str(stale))
             self._stale = stale
@@ -186,8 +186,8 @@ def pull_own(run: Path) -> bool:
     elsewhere = remote_of(run)
     if elsewhere is None:
         return True
-    found = snapshots.newest(elsewhere)
-    if found is None or found.attempt != attempts.current_attempt(run):
+    snapshot = snapshots.newest(elsewhere)
+    if snapshot is None or snapshot.attempt != attempts.current_attempt(run):
         return False
     snapshots.pull(run, elsewhere)
     return True

@@ -50,12 +50,12 @@ def newest(elsewhere: Remote) -> Snapshot | None:
         number = int(json.loads(remote.read(elsewhere.at("head.json"), elsewhere.patience)))
     except NotThereError:
         number = 1
-    found = None
+    snapshot = None
     while True:
         try:
-            found = _read(elsewhere, number)
+            snapshot = _read(elsewhere, number)
         except NotThereError:
-            return found
+            return snapshot
         number += 1
 
 
@@ -67,11 +67,11 @@ def pull(run: Path, elsewhere: Remote) -> None:
     run.mkdir(parents=True, exist_ok=True)
     with exclusive(run / SNAPSHOT_LOCK, wait=True):
         for _ in range(3):  # superseded files may be removed while we fetch them
-            found = newest(elsewhere)
-            if found is None or found.number == base(run):
+            snapshot = newest(elsewhere)
+            if snapshot is None or snapshot.number == base(run):
                 return
             try:
-                _fetch(run, elsewhere, found)
+                _fetch(run, elsewhere, snapshot)
             except NotThereError:
                 continue
             return
@@ -94,11 +94,11 @@ def begin(run: Path, elsewhere: Remote) -> int:
     for _ in range(3):
         pull(run, elsewhere)
         attempt = attempts.next_attempt(run)
-        found = newest(elsewhere)
-        if found is not None and found.number != base(run):
+        snapshot = newest(elsewhere)
+        if snapshot is not None and snapshot.number != base(run):
             continue
         with contextlib.suppress(ExistsError):  # by the attempt before ours, still at work: once more after it
-            commit(run, elsewhere, Snapshot(base(run) + 1, attempt, found.files if found else {}))
+            commit(run, elsewhere, Snapshot(base(run) + 1, attempt, snapshot.files if snapshot else {}))
             return attempt
     raise attempts.StaleAttemptError(f"{elsewhere.address}: another start of the run has taken over")
 
@@ -141,8 +141,8 @@ class Sender:
         try:
             commit(self.run, self.elsewhere, snapshot)
         except ExistsError:
-            found = newest(self.elsewhere)
-            attempt_there = found.attempt if found else 0
+            last_sent = newest(self.elsewhere)
+            attempt_there = last_sent.attempt if last_sent else 0
             # the next one to ask stops; and what this folder knows is not the attempt that has taken over
             atomic_write(self.run / ATTEMPT, str(max(attempt_there, attempt) + 1))
             raise attempts.StaleAttemptError(
@@ -186,7 +186,7 @@ def _read(elsewhere: Remote, number: int) -> Snapshot:
 
 def _names(run: Path) -> list[str]:
     """Returns the files of a run, relative to its folder, that another machine needs to continue it."""
-    found = []
+    names = []
     for path in run.rglob("*"):
         name = path.relative_to(run)
         hidden = any(part.startswith(".") for part in name.parts)  # .part-... and folders that are being written
@@ -198,18 +198,18 @@ def _names(run: Path) -> list[str]:
             or not path.is_file()
         ):
             continue
-        found.append(name.as_posix())
-    return found
+        names.append(name.as_posix())
+    return names
 
 
-def _fetch(run: Path, elsewhere: Remote, found: Snapshot) -> None:
+def _fetch(run: Path, elsewhere: Remote, snapshot: Snapshot) -> None:
     """Makes the folder equal to the snapshot: fetches missing files and removes extra ones."""
-    size = sum(bytes_ for bytes_, _ in found.files.values())
-    logger.info(f"fetching {plural(len(found.files), 'file')} ({size / 1e6:,.1f} MB) of {elsewhere.address}")
+    size = sum(bytes_ for bytes_, _ in snapshot.files.values())
+    logger.info(f"fetching {plural(len(snapshot.files), 'file')} ({size / 1e6:,.1f} MB) of {elsewhere.address}")
     for name in _names(run):
-        if name not in found.files:
+        if name not in snapshot.files:
             (run / name).unlink()
-    for name, (size, sha256) in found.files.items():
+    for name, (size, sha256) in snapshot.files.items():
         path = run / name
         if not path.resolve().is_relative_to(run.resolve()):
             raise UserError(f"{elsewhere.address}: names a file outside of the run, {name!r}")
@@ -223,4 +223,4 @@ def _fetch(run: Path, elsewhere: Remote, found: Snapshot) -> None:
         if folder.relative_to(run).parts[0] != RAY:
             with contextlib.suppress(OSError):  # not empty
                 folder.rmdir()
-    atomic_write(run / SNAPSHOT, str(found.number))
+    atomic_write(run / SNAPSHOT, str(snapshot.number))

@@ -138,7 +138,7 @@ def signals(run: Path) -> Iterator[Signals]:
     try:
         yield handler
     finally:
-        for number, one in before.items():
-            signal.signal(number, one)
-            if isinstance(one, Ending):
-                one.begun = one.begun or handler.begun  # the command's end must not be disturbed
+        for number, handler_before in before.items():
+            signal.signal(number, handler_before)
+            if isinstance(handler_before, Ending):
+                handler_before.begun = handler_before.begun or handler.begun  # the command's end must not be disturbed

@@ -100,38 +100,38 @@ def check_starts(run: Path, lanes: int | None) -> str:
     rise, and workers share the lanes."""
     made = attempts.current_attempt(run)
     before = step = 0
-    told: list[str] = []
+    problems: list[str] = []
     for _, start in read_lines(run / paths.STARTS):
         attempt, step, workers = (int(start[key]) for key in ("attempt", "step", "workers"))
         if not before < attempt <= made:
             raise DifferenceError(f"attempt {attempt} after attempt {before}, of {made} that were made")
         if lanes and lanes % workers:
             raise DifferenceError(f"attempt {attempt} on {workers} workers, which cannot share {lanes} lanes")
-        if not told and attempt == 1 and step:
+        if not problems and attempt == 1 and step:
             raise DifferenceError(f"attempt 1 went on after step {step:,}, but nothing was trained before it")
         before = attempt
-        told.append(f"{attempt}: from step {step:,} on {workers}")
+        problems.append(f"{attempt}: from step {step:,} on {workers}")
     if step > last_step(run):
         raise DifferenceError(f"attempt {before} went on after step {step:,}, which the journal has not got")
-    if not told:
+    if not problems:
         raise NotRecordedError(f"{made} in all")
-    return ", ".join(told)
+    return ", ".join(problems)
 
 
 @check("weights")
 def check_weights(run: Path) -> str:
     """Checks every file of every checkpoint, and the kept weights, against their sha256."""
-    found, kept, unrecorded = checkpoints.every(run), checkpoints.weights_by_step(run), []
-    for step, path in found.items():
+    by_step, kept, unrecorded = checkpoints.every(run), checkpoints.weights_by_step(run), []
+    for step, path in by_step.items():
         checkpoints.check(path)
         if checkpoints.state(path)["step"] != step:
             raise DifferenceError(f"{path}: is of step {checkpoints.state(path)['step']}")
     for step, path in kept.items():
         recorded = checkpoints.recorded_hash(path)
         unrecorded += [step] if recorded is None else []
-        if recorded and step in found and checkpoints.check(found[step]).get(NETWORK) != recorded:
-            raise DifferenceError(f"{found[step] / NETWORK}: is not the network that was kept as {path}")
-    detail = f"{plural(len(found), 'checkpoint')}, weights of {plural(len(kept), 'step')}"
+        if recorded and step in by_step and checkpoints.check(by_step[step]).get(NETWORK) != recorded:
+            raise DifferenceError(f"{by_step[step] / NETWORK}: is not the network that was kept as {path}")
+    detail = f"{plural(len(by_step), 'checkpoint')}, weights of {plural(len(kept), 'step')}"
     if unrecorded:
         raise NotRecordedError(f"{detail}; no sha256 of those of step {unrecorded[0]:,}")
     return detail
@@ -188,7 +188,10 @@ def _compare_steps(run: Path, replay: Replay) -> tuple[int, int]:
             raise DifferenceError(f"step {step + 1:,} is missing: line {number} follows step {step:,} with {first:,}")
         named = f"step {last:,}" if count == 1 else f"steps {first:,} to {last:,}"
         made = list(islice(replay, count))
-        expected, size = sum(one for one, _ in made) % 2**32, sum(one for _, one in made)
+        expected, size = (
+            sum(sum_of_part for sum_of_part, _ in made) % 2**32,
+            sum(size_of_part for _, size_of_part in made),
+        )
         if not recorded and unrecorded < step:
             raise DifferenceError(f"{named}: the digest of its batches is missing")
         if recorded and digest != expected:
@@ -205,7 +208,7 @@ def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
     Raises DifferenceError: a line is damaged.
     """
     reader = JournalReader(path, most=None)
-    found = [(reader.number or 0, line) for line in reader.lines()]
+    lines = [(reader.number or 0, line) for line in reader.lines()]
     if reader.notes:
         raise DifferenceError(reader.notes[0])
-    return found
+    return lines

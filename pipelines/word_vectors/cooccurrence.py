@@ -75,11 +75,11 @@ class CooccurrenceFeed:
     unit = "entries"
 
     def __init__(self, folder: Path) -> None:
-        self.folder, found = folder, read_json(folder / SUMMARY)
-        if found is None:
+        self.folder, summary = folder, read_json(folder / SUMMARY)
+        if summary is None:
             raise UserError(f"{folder}: no co-occurrences here; the pass over the text was not finished")
-        self.sizes: list[int] = found["sizes"]
-        self.segments, self.entries, self.seed = len(self.sizes), sum(self.sizes), int(found["counting"]["seed"])
+        self.sizes: list[int] = summary["sizes"]
+        self.segments, self.entries, self.seed = len(self.sizes), sum(self.sizes), int(summary["counting"]["seed"])
         for number, size in enumerate(self.sizes):
             path = segment_path(folder, number)
             actual = path.stat().st_size if path.exists() else 0
@@ -237,10 +237,10 @@ def run_paths(folder: Path) -> list[Path]:
 
 def open_folder(folder: Path, made_for: dict[str, Any]) -> bool:
     """Returns True if the pass is finished. Deletes files of another text or window, and half-written ones."""
-    marker, found = folder / MARKER, read_json(folder / MARKER)
-    if found != made_for:
+    marker, summary = folder / MARKER, read_json(folder / MARKER)
+    if summary != made_for:
         foreign = [path.name for path in folder.iterdir() if not path.name.startswith(MARKER)]
-        if found is None and foreign:
+        if summary is None and foreign:
             raise UserError(f"{folder}: holds files that are not co-occurrences ({min(foreign)}); delete or move them")
         write_json(marker, {})  # from now on the folder's files count as unfinished, even after a kill
         for path in folder.iterdir():

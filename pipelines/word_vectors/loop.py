@@ -126,13 +126,13 @@ def _rounds(
             stack.callback(journal.close)
             here = machine(ranks.device)
             note_start(run, publish.attempt, progress.step, ranks.world, here, torch.get_num_threads())
-        told = progress.step  # the journal's last step
+        last_step = progress.step  # the journal's last step
         stops = ranks.from_first(stopping.is_asked(run) if ranks.first else None)
         while progress.epoch < config.epochs and not stops:
             rate = decay.at(progress.step / steps)
             mine = train_segment(learner, feed, progress, rate, ranks, seed, threads)
-            asked = ranks.first and stopping.is_asked(run)
-            *sums, since_line, since_save, stops = ranks.sum(clock.beside(mine, asked)).tolist()
+            is_stopping = ranks.first and stopping.is_asked(run)
+            *sums, since_line, since_save, stops = ranks.sum(clock.beside(mine, is_stopping)).tolist()
             if not math.isfinite(sums[0]):
                 raise overflow(progress.step, f"the loss is {sums[0]}", rate)
             averaging.after_round()
@@ -150,9 +150,9 @@ def _rounds(
             if saves or ends_epoch or rounds % config.log_every == 0:
                 speed, sent = recent.size / max(since_line, 1e-9), averaging.sent_since()
                 if journal:
-                    line = {"step": progress.step, "steps": progress.step - told, "loss": recent.mean, "lr": rate}
+                    line = {"step": progress.step, "steps": progress.step - last_step, "loss": recent.mean, "lr": rate}
                     journal.write({**line, "tokens": recent.size, "batch": f"{recent.digest:08x}"})
-                told = progress.step
+                last_step = progress.step
                 report(progress.step, metrics(recent, rate, feed.unit, speed, sent * ranks.world))
                 recent = Sums()
                 clock.line()
@@ -240,25 +240,27 @@ def save(
 
 def resume(learner: Learner, feed: Feed, run: Path, ranks: Ranks) -> Progress:
     """Loads the newest checkpoint that rank 0 sees into the tables; returns its progress."""
-    found = ranks.from_first(checkpoints.newest(run) if ranks.first else None)
-    if found is None:
+    last_checkpoint = ranks.from_first(checkpoints.newest(run) if ranks.first else None)
+    if last_checkpoint is None:
         return Progress()
-    groups, state = checkpoint.read(found)
-    check_tables(learner, groups[TABLES], str(found))
+    groups, state = checkpoint.read(last_checkpoint)
+    check_tables(learner, groups[TABLES], str(last_checkpoint))
     for name, table in learner.tables.items():
         as_tensor(table).copy_(groups[TABLES][name])
     state.pop("records", None)
     if state.pop("segments") != feed.segments:
-        raise UserError(f"{found}: the text had another number of segments then; start a new run (another name=)")
+        raise UserError(
+            f"{last_checkpoint}: the text had another number of segments then; start a new run (another name=)"
+        )
     return Progress(**{**state, "trained": Sums(**state["trained"])})
 
 
 def check_tables(learner: Learner, stored: dict[str, torch.Tensor], where: str) -> None:
     """Raises UserError if stored tables have other names or shapes than the learner's."""
-    wanted = {name: tuple(table.shape) for name, table in learner.tables.items()}
-    found = {name: tuple(table.shape) for name, table in stored.items()}
-    if wanted != found:
-        raise UserError(f"{where}: holds the tables {found}, this model has {wanted}")
+    shapes_expected = {name: tuple(table.shape) for name, table in learner.tables.items()}
+    shapes = {name: tuple(table.shape) for name, table in stored.items()}
+    if shapes_expected != shapes:
+        raise UserError(f"{where}: holds the tables {shapes}, this model has {shapes_expected}")
 
 
 def overflow(step: int, what: str, rate: float) -> UserError:
@@ -276,11 +278,11 @@ class Clock:
         self._ranks = ranks
         self._line = self._save = time.monotonic()
 
-    def beside(self, mine: tuple[float, int, int, int], asked: bool) -> torch.Tensor:
-        """Returns (7,) float64: `mine`, then seconds since the last line and the last checkpoint, and `asked`."""
+    def beside(self, mine: tuple[float, int, int, int], is_stopping: bool) -> torch.Tensor:
+        """Returns (7,) float64: `mine`, then seconds since the last line and the last checkpoint, and `is_stopping`."""
         now = time.monotonic()
         seconds = (now - self._line, now - self._save) if self._ranks.first else (0.0, 0.0)
-        return torch.tensor([*mine, *seconds, asked], dtype=torch.float64, device=self._ranks.device)
+        return torch.tensor([*mine, *seconds, is_stopping], dtype=torch.float64, device=self._ranks.device)
 
     def line(self) -> None:
         self._line = time.monotonic()

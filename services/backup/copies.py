@@ -73,28 +73,28 @@ class Copy:
     def check_place(self) -> None:
         """Raises UserError if something other than a backup of this format is there."""
         if self.folder is None:
-            found = {name.partition("/")[0] for name in remote.names(self.place, self.patience)}
+            entries = {name.partition("/")[0] for name in remote.names(self.place, self.patience)}
         else:
-            found = {path.name for path in self.folder.iterdir()} if self.folder.is_dir() else set()
-        found = {name for name in found if not name.startswith(PART)}
-        other = found - LAYOUT if MANIFEST in found else found - {LOCK}
+            entries = {path.name for path in self.folder.iterdir()} if self.folder.is_dir() else set()
+        entries = {name for name in entries if not name.startswith(PART)}
+        other = entries - LAYOUT if MANIFEST in entries else entries - {LOCK}
         if other:
-            old = " (backups of an earlier version, which dragoman restore reads)" if OLD_INDEX in found else ""
+            old = " (backups of an earlier version, which dragoman restore reads)" if OLD_INDEX in entries else ""
             raise UserError(f"{self.place}: holds {min(other)}{old}; name an empty folder, or a backup")
 
     def begin(self) -> None:
         """Marks the copy as unfinished: files of it are about to change."""
         self.write(MANIFEST, {"format_version": FORMAT, "unfinished": True})
 
-    def has(self, name: str, size: int, sha256: str, known: str | None) -> bool:
-        """Returns True if the copy has a file with this content. `known`: what the last manifest says of it.
+    def has(self, name: str, size: int, sha256: str, stored_hash: str | None) -> bool:
+        """Returns True if the copy has a file with this content. `stored_hash`: what the last manifest says of it.
 
         A folder's file is read. A bucket checks its objects itself, so there the size and the manifest are enough.
         """
         if self.folder is not None:
             return self.check(name, size, sha256)
         with contextlib.suppress(NotThereError):
-            return known == sha256 and remote.size(join(self.place, name), self.patience) == size
+            return stored_hash == sha256 and remote.size(join(self.place, name), self.patience) == size
         return False
 
     def put(self, path: Path, name: str, size: int, sha256: str) -> None:
@@ -137,7 +137,7 @@ class Copy:
     def finish(self, manifest: Entry) -> None:
         """Completes a backup, whose files are written; deletes what the home no longer has."""
         self.write(MANIFEST, manifest)
-        kept = {one.name for one in files_of(manifest)} | {MANIFEST, LOCK}
+        kept = {entry.name for entry in files_of(manifest)} | {MANIFEST, LOCK}
         if self.folder is None:
             for name in set(remote.names(self.place, self.patience)) - kept:
                 remote.delete(join(self.place, name), self.patience)
@@ -154,49 +154,49 @@ class Copy:
 
     def manifest(self, name: str | None = None) -> Entry:
         """Returns the backup's manifest; of an archive of before that of `name`, or of the newest."""
-        found = self._object(MANIFEST)
-        if found is None:
+        content = self._object(MANIFEST)
+        if content is None:
             return self._old_manifest(name)
         if name is not None:
             raise UserError(f"{self.place}: is one backup and has no {name}; restic or the bucket keep earlier ones")
-        if found.get("unfinished"):
+        if content.get("unfinished"):
             raise UserError(
                 f"{self.place}: the last backup there did not end; make it again: dragoman backup {self.place}"
             )
-        return found
+        return content
 
     def before(self) -> dict[str, str]:
         """Returns name -> sha256 of the copy's files as the last manifest says; empty if there is none to go by."""
         with contextlib.suppress(UserError):
-            return {one.name: one.entry["sha256"] for one in files_of(self.manifest())}
+            return {entry.name: entry.entry["sha256"] for entry in files_of(self.manifest())}
         return {}
 
     def _old_manifest(self, name: str | None) -> Entry:
         """Returns a manifest of an archive whose backups shared their objects (format 1)."""
         index = self._object(OLD_INDEX)
-        known = {str(backup["name"]): str(backup["sha256"]) for backup in (index or {}).get("backups", ())}
-        if not known:
+        hashes = {str(backup["name"]): str(backup["sha256"]) for backup in (index or {}).get("backups", ())}
+        if not hashes:
             raise UserError(f"{self.place}: holds no backup; dragoman backup {self.place} makes one")
-        name = name or list(known)[-1]
-        if name not in known:
-            raise UserError(f"{self.place}: has no backup {name}; it has {', '.join(known)}")
+        name = name or list(hashes)[-1]
+        if name not in hashes:
+            raise UserError(f"{self.place}: has no backup {name}; it has {', '.join(hashes)}")
         content = self.read(f"backups/{name}.json")
-        if content is None or hashlib.sha256(content).hexdigest() != known[name]:
+        if content is None or hashlib.sha256(content).hexdigest() != hashes[name]:
             raise UserError(f"{self.place}/backups/{name}.json: is {'missing' if content is None else 'damaged'}")
-        found: Entry = json.loads(content)
-        return found
+        manifest: Entry = json.loads(content)
+        return manifest
 
     def _object(self, name: str) -> Entry | None:
         content = self.read(name)
         if content is None:
             return None
         try:
-            found = json.loads(content)
+            content_read = json.loads(content)
         except ValueError:
-            found = None
-        if not isinstance(found, dict) or "format_version" not in found:
+            content_read = None
+        if not isinstance(content_read, dict) or "format_version" not in content_read:
             raise UserError(f"{self.place}/{name}: is damaged; make the backup again: dragoman backup {self.place}")
-        return found
+        return content_read
 
     def read(self, name: str) -> bytes | None:
         """Returns the content of a small file; None if it is missing."""
@@ -218,9 +218,9 @@ def files_of(manifest: Entry) -> Iterator[Place]:
     """Yields every file that a manifest names."""
     old = manifest["format_version"] == OLD_FORMAT
 
-    def place(shown: str, entry: Entry, name: str, target: str) -> Place:
+    def place(place_shown: str, entry: Entry, name: str, target: str) -> Place:
         sha256 = entry["sha256"]
-        return Place(shown, entry, f"objects/{sha256[:2]}/{sha256}" if old else name, target)
+        return Place(place_shown, entry, f"objects/{sha256[:2]}/{sha256}" if old else name, target)
 
     for name, entry in manifest["databases"].items():
         yield place(name, entry, f"databases/{name}", name)

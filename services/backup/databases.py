@@ -121,11 +121,11 @@ class Kept:
         self._mlflow(["-c", MAKE_TABLES], url)
         if logins:
             self._mlflow(["-m", "mlflow.server.auth", "db", "upgrade", f"--url={copying.with_driver(url)}"], url)
-        found = copying.server_revision(database, self.version_table)
-        if version != found:
+        revision = copying.server_revision(database, self.version_table)
+        if version != revision:
             raise UserError(
                 f"{self.setting}: its tables are of version {version}, those of the MLflow that is installed here of "
-                f"{found}; bring them there with: mlflow db upgrade URL"
+                f"{revision}; bring them there with: mlflow db upgrade URL"
             )
 
     def _mlflow(self, words: list[str], url: str) -> None:

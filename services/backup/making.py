@@ -121,8 +121,8 @@ def make(config: BackupConfig, place: str) -> Entry:
             manifest = making.write()
     finally:
         os.umask(mask)
-    told = {"new": making.new, "damaged": sorted(making.damaged), "seconds": round(time.time() - began, 1)}
-    return {**manifest, **told}
+    facts = {"new": making.new, "damaged": sorted(making.damaged), "seconds": round(time.time() - began, 1)}
+    return {**manifest, **facts}
 
 
 class _Making:
@@ -137,13 +137,13 @@ class _Making:
     def write(self) -> Entry:
         kept = databases(self.config)
         copies = [(database, self._name()) for database in kept if database.filled()]
-        revisions = [one.copy_to(path) for one, path in copies]  # before anything of the last backup changes
+        revisions = [database.copy_to(path) for database, path in copies]  # before anything of the last backup changes
         self.copy.begin()
         tables = {
-            one.name: self._database(one, path, revision)
-            for (one, path), revision in zip(copies, revisions, strict=True)
+            database.name: self._database(database, path, revision)
+            for (database, path), revision in zip(copies, revisions, strict=True)
         }
-        found = self._files([database.file for database in kept if not database.server])
+        saved_files = self._files([database.file for database in kept if not database.server])
         buckets = {address: self._bucket(address) for address in self.config.buckets}
         now = datetime.now(UTC)
         manifest = {
@@ -153,15 +153,15 @@ class _Making:
             "made": now.isoformat(timespec="seconds"),
             "home": str(self.home),
             "databases": tables,
-            "files": found,
+            "files": saved_files,
             "buckets": buckets,
         }
         self.copy.finish(manifest)
         return manifest
 
-    def _database(self, one: Kept, path: Path, revision: str | None) -> Entry:
-        counts = copying.count_rows(path, one.counted)
-        return {"revision": revision, "counts": counts, **self._put(path, f"databases/{one.name}")}
+    def _database(self, database: Kept, path: Path, revision: str | None) -> Entry:
+        counts = copying.count_rows(path, database.counted)
+        return {"revision": revision, "counts": counts, **self._put(path, f"databases/{database.name}")}
 
     def _files(self, apart: list[Path]) -> list[Entry]:
         leave = {Path(place).expanduser().absolute() for place in self.config.leave}
@@ -201,10 +201,10 @@ class _Making:
 
     def _kept(self, name: str, size: int, sha256: str) -> Entry | None:
         """Returns the entry of a file if its copy has this content."""
-        known = self.before.get(name)
-        if self.copy.has(name, size, sha256, known):
+        hash_before = self.before.get(name)
+        if self.copy.has(name, size, sha256, hash_before):
             return {"size": size, "sha256": sha256}
-        if known == sha256:  # the file is as it was, and its copy is not
+        if hash_before == sha256:  # the file is as it was, and its copy is not
             self.damaged.append(name)
         return None
 
@@ -218,7 +218,7 @@ class _Making:
         return {"size": size, "sha256": sha256}
 
 
-def _each(task: Any, found: Iterable[Any]) -> list[Entry]:
+def _each(task: Any, items: Iterable[Any]) -> list[Entry]:
     """Returns the entries of what is still there."""
     with ThreadPoolExecutor(AT_ONCE, "backup") as pool:
-        return [one for one in pool.map(task, found) if one is not None]
+        return [result for result in pool.map(task, items) if result is not None]

@@ -55,7 +55,9 @@ def restore(config: BackupConfig, place: str, name: str | None = None) -> Entry:
         for database in kept:
             database.prepare(stage / database.name, manifest["home"], str(home))
         for address in manifest["buckets"]:
-            objects = [one for one in files_of(manifest) if not one.target and one.shown.startswith(join(address, ""))]
+            objects = [
+                entry for entry in files_of(manifest) if not entry.target and entry.shown.startswith(join(address, ""))
+            ]
             _fill_bucket(copy, address, objects, stage)
         for database in kept:
             _place(database, stage, home)
@@ -83,10 +85,10 @@ def _check_empty(home: Path, kept: list[Kept], config: BackupConfig, manifest: E
     check_whole(home)
     if home.is_dir() and (there := sorted(path.name for path in home.iterdir() if path.name not in IGNORED)):
         raise UserError(f"paths.root={config.home}: is not empty ({there[0]}); name an empty or a new folder")
-    for one in kept:
-        if one.filled():
-            where = f"{one.file} exists" if not one.server else "the database has tables"
-            raise UserError(f"{one.setting}: {where}; a restore wants an empty one")
+    for database in kept:
+        if database.filled():
+            where = f"{database.file} exists" if not database.server else "the database has tables"
+            raise UserError(f"{database.setting}: {where}; a restore wants an empty one")
     for address in manifest["buckets"]:
         if there := remote.names(address, Patience(config.patience)):
             raise UserError(f"{address}: holds {there[0]}; a restore wants it empty")
@@ -94,33 +96,33 @@ def _check_empty(home: Path, kept: list[Kept], config: BackupConfig, manifest: E
 
 def _stage(copy: Copy, manifest: Entry, stage: Path) -> None:
     """Writes databases and files to the folder `stage`; checks the buckets' objects."""
-    targets = [one for one in files_of(manifest) if one.target]
-    for folder in {(stage / one.target).parent for one in targets}:
+    targets = [entry for entry in files_of(manifest) if entry.target]
+    for folder in {(stage / entry.target).parent for entry in targets}:
         folder.mkdir(parents=True, exist_ok=True)
 
-    def write(one: Place) -> bool:
-        target = stage / one.target
-        if not copy.get(one.name, one.entry["size"], one.entry["sha256"], target):
+    def write(entry: Place) -> bool:
+        target = stage / entry.target
+        if not copy.get(entry.name, entry.entry["size"], entry.entry["sha256"], target):
             return False
-        if "changed" in one.entry:
-            os.utime(target, ns=(one.entry["changed"], one.entry["changed"]))
+        if "changed" in entry.entry:
+            os.utime(target, ns=(entry.entry["changed"], entry.entry["changed"]))
         return True
 
     with ThreadPoolExecutor(AT_ONCE, "restore") as pool:
         sound = list(pool.map(write, targets))
     _refuse_damaged(copy, manifest, targets, sound)
-    _check_files(copy, manifest, [one for one in files_of(manifest) if not one.target])
+    _check_files(copy, manifest, [entry for entry in files_of(manifest) if not entry.target])
 
 
 def _check_files(copy: Copy, manifest: Entry, places: list[Place]) -> None:
     with ThreadPoolExecutor(AT_ONCE, "backup") as pool:
-        sound = pool.map(lambda one: copy.check(one.name, one.entry["size"], one.entry["sha256"]), places)
+        sound = pool.map(lambda entry: copy.check(entry.name, entry.entry["size"], entry.entry["sha256"]), places)
         _refuse_damaged(copy, manifest, places, list(sound))
 
 
 def _refuse_damaged(copy: Copy, manifest: Entry, places: list[Place], sound: list[bool]) -> None:
     """Raises UserError if not all files are sound."""
-    damaged = [one.shown for one, fine in zip(places, sound, strict=True) if not fine]
+    damaged = [entry.shown for entry, fine in zip(places, sound, strict=True) if not fine]
     if damaged:
         more = f" and {len(damaged) - SHOWN} more" if len(damaged) > SHOWN else ""
         raise UserError(
@@ -130,24 +132,24 @@ def _refuse_damaged(copy: Copy, manifest: Entry, places: list[Place], sound: lis
 
 
 def _fill_bucket(copy: Copy, address: str, places: list[Place], stage: Path) -> None:
-    def upload(one: Place) -> None:
+    def upload(entry: Place) -> None:
         part = stage / uuid4().hex
-        if not copy.get(one.name, one.entry["size"], one.entry["sha256"], part):
-            raise UserError(f"{copy.place}: {one.shown} is damaged")
-        remote.upload(part, join(address, one.entry["path"]), copy.patience)
+        if not copy.get(entry.name, entry.entry["size"], entry.entry["sha256"], part):
+            raise UserError(f"{copy.place}: {entry.shown} is damaged")
+        remote.upload(part, join(address, entry.entry["path"]), copy.patience)
         part.unlink()
 
     with ThreadPoolExecutor(AT_ONCE, "restore") as pool:
         list(pool.map(upload, places))
 
 
-def _place(one: Kept, stage: Path, home: Path) -> None:
+def _place(database: Kept, stage: Path, home: Path) -> None:
     """Puts a database in its place: a server, a file of the home, or one elsewhere."""
-    copy = stage / one.name
-    if one.server:
-        one.fill(copy)
+    copy = stage / database.name
+    if database.server:
+        database.fill(copy)
         return
-    inside = one.file.is_relative_to(home)
-    target = stage / "home" / one.file.relative_to(home) if inside else one.file
+    inside = database.file.is_relative_to(home)
+    target = stage / "home" / database.file.relative_to(home) if inside else database.file
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.move(copy, target)

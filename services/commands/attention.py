@@ -67,7 +67,7 @@ def json_list(path: str) -> Iterator[Show]:
                 "source": line,
                 "text": translation.text,
                 "truncated": translation.truncated,
-                "sentences": [one.record() for one in translation.attention],
+                "sentences": [map_.record() for map_ in translation.attention],
             }
             out.write(between + json.dumps(record, ensure_ascii=False))
             between = ",\n"
@@ -109,12 +109,12 @@ def draw(maps: list[AttentionMap], path: Path) -> None:
 
     try:
         with atomic_path(path) as part:  # it keeps the suffix, which sets the format
-            save(maps_picture(maps, [title(one) for one in maps]), part)
+            save(maps_picture(maps, [title(map_) for map_ in maps]), part)
     except OSError as problem:
         raise UserError(f"translate.attention: {path} cannot be written ({problem.strerror})") from None
 
 
-def title(one: AttentionMap) -> str:
+def title(map_: AttentionMap) -> str:
     """Returns the words of the translation, and the head and reading."""
-    text = " ".join(token for token in one.target_tokens if token != END)
-    return f"{text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + '…'}  ({one.head}, {one.reading})"
+    text = " ".join(token for token in map_.target_tokens if token != END)
+    return f"{text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + '…'}  ({map_.head}, {map_.reading})"

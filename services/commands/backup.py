@@ -59,13 +59,13 @@ def run(verb: str, config: BackupConfig, words: Sequence[str]) -> int:
 
 def summary(manifest: dict[str, Any]) -> dict[str, Any]:
     """Returns what a backup holds, in numbers."""
-    sizes = [one.entry["size"] for one in files_of(manifest)]
-    found = {key: manifest[key] for key in ("name", "version", "made", "home")}
-    found |= {"files": len(sizes), "bytes": sum(sizes)}
+    sizes = [entry.entry["size"] for entry in files_of(manifest)]
+    facts = {key: manifest[key] for key in ("name", "version", "made", "home")}
+    facts |= {"files": len(sizes), "bytes": sum(sizes)}
     if "new" in manifest:
-        found |= {"new_files": len(manifest["new"]), "new_bytes": sum(manifest["new"]), "seconds": manifest["seconds"]}
-        found["damaged"] = manifest["damaged"]
-    return found | {"tables": {name: one["counts"] for name, one in manifest["databases"].items()}}
+        facts |= {"new_files": len(manifest["new"]), "new_bytes": sum(manifest["new"]), "seconds": manifest["seconds"]}
+        facts["damaged"] = manifest["damaged"]
+    return facts | {"tables": {name: database["counts"] for name, database in manifest["databases"].items()}}
 
 
 def line(manifest: dict[str, Any]) -> str:

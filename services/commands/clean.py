@@ -61,13 +61,15 @@ def clean(config: CleanConfig) -> int:
         UserError: there is something to delete, and no terminal to ask at.
     """
     check_ranges("clean", config)
-    found = [*old_runs(config), *old_bundles(config), *dead_sessions(Path(config.ray))]
-    if not found:
+    leftovers = [*old_runs(config), *old_bundles(config), *dead_sessions(Path(config.ray))]
+    if not leftovers:
         showing.show([], lambda: "nothing to clean")
         return compose.OK
-    rows = [[run.kind, str(run.path), age(run.changed), size(run.bytes)] for run in found]
-    total = f"{len(found)} folders, {size(sum(run.bytes for run in found))}"
-    records = [{"kind": run.kind, "path": str(run.path), "changed": run.changed, "bytes": run.bytes} for run in found]
+    rows = [[run.kind, str(run.path), age(run.changed), size(run.bytes)] for run in leftovers]
+    total = f"{len(leftovers)} folders, {size(sum(run.bytes for run in leftovers))}"
+    records = [
+        {"kind": run.kind, "path": str(run.path), "changed": run.changed, "bytes": run.bytes} for run in leftovers
+    ]
     showing.show(records, lambda: f"{table([['WHAT', 'FOLDER', 'AGE', 'SIZE'], *rows])}\n{total}")
     if config.ask:
         if not sys.stdin.isatty():
@@ -77,8 +79,8 @@ def clean(config: CleanConfig) -> int:
         if input("Delete them? [y/N] ").strip().lower() not in ("y", "yes"):
             showing.show([], lambda: "nothing was deleted")
             return compose.OK
-    left = [run for run in found if not _delete_folder(run)]
-    showing.show([], lambda: f"deleted: {len(found) - len(left)} of {total}")
+    left = [run for run in leftovers if not _delete_folder(run)]
+    showing.show([], lambda: f"deleted: {len(leftovers) - len(left)} of {total}")
     return compose.FAILED if left else compose.OK
 
 
@@ -114,10 +116,10 @@ def dead_sessions(ray: Path) -> Iterator[Leftover]:
             yield Leftover("Ray session", path, changed, count)
 
 
-def _delete_folder(one: Leftover) -> bool:
+def _delete_folder(leftover: Leftover) -> bool:
     try:
-        shutil.rmtree(one.path)
+        shutil.rmtree(leftover.path)
     except OSError as problem:
-        logger.warning("%s could not be deleted (%s)", one.path, problem.strerror)
+        logger.warning("%s could not be deleted (%s)", leftover.path, problem.strerror)
         return False
     return True

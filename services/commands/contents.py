@@ -118,7 +118,7 @@ def read_checkpoint(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_run(path: Path) -> dict[str, Any]:
     """Reads a run's folder: its checkpoints, the last line of its journal, its MLflow run."""
-    found = [entry.name for entry in checkpoints.every(path).values()]
+    names = [entry.name for entry in checkpoints.every(path).values()]
     journal = JournalReader(path / paths.STEPS)
     last = None
     for line in journal.lines():
@@ -129,8 +129,8 @@ def read_run(path: Path) -> dict[str, Any]:
         "kind": "run",
         "path": str(path),
         "starts": int(start) if start and start.isdecimal() else None,
-        "checkpoints": found,
-        "newest": found[-1] if found else None,
+        "checkpoints": names,
+        "newest": names[-1] if names else None,
         "last_line": last,
         "mlflow": read_object(path / paths.TRACKED, notes) or None,
         "bundle": str(path / paths.BUNDLE) if is_released(path) else None,
@@ -148,8 +148,8 @@ def tensors(path: Path) -> dict[str, Any]:
         with safe_open(path, framework="np") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # no mapping
             return {
-                "parameters": sum(math.prod(one.get_shape()) for one in slices.values()),
-                "tensors": {name: f"{one.get_dtype()} {one.get_shape()}" for name, one in slices.items()},
+                "parameters": sum(math.prod(slice_.get_shape()) for slice_ in slices.values()),
+                "tensors": {name: f"{slice_.get_dtype()} {slice_.get_shape()}" for name, slice_ in slices.items()},
             }
     except OSError as problem:
         raise UserError(f"{path}: cannot be read ({problem})") from None
@@ -175,9 +175,9 @@ def check(path: Path) -> int:
             raise UserError(f"{directory}: lists {name!r}, which lies outside of it")
         if not file.is_file():
             raise UserError(f"{file}: is listed but missing")
-        found = file_sha256(file)
-        if found != digest:
-            raise UserError(f"{file}: not the file that was written (sha256 {found[:12]}, expected {digest[:12]})")
+        sha256 = file_sha256(file)
+        if sha256 != digest:
+            raise UserError(f"{file}: not the file that was written (sha256 {sha256[:12]}, expected {digest[:12]})")
     return len(expected)
 
 

@@ -42,17 +42,17 @@ def nearest_uses(config: QueryConfig, words: Sequence[str]) -> int:
         raise UserError("query.texts: null; name a file of lines, or a directory of shards, whose words are compared")
     check_picture(config, words)
     vectors = network_vectors(load_any_bundle(model_directory(config)), layer=config.layer, section="query")
-    asked = [use_of(vectors, word, config.sentence) for word in words]
+    questions = [use_of(vectors, word, config.sentence) for word in words]
     uses, senses = read_uses(config, config.texts, vectors)
     if config.picture is not None:
-        draw(config, *asked[0], uses, senses)
+        draw(config, *questions[0], uses, senses)
     with open_output(None, "query") as out:
-        for number, (use, vector) in enumerate(asked):
-            found = uses.nearest(vector, config.k, use)
+        for number, (use, vector) in enumerate(questions):
+            neighbours = uses.nearest(vector, config.k, use)
             if config.format == "json":
-                print(as_json(use, found), file=out)
+                print(as_json(use, neighbours), file=out)
             else:
-                print(("\n" if number else "") + as_text(use, found), file=out)
+                print(("\n" if number else "") + as_text(use, neighbours), file=out)
     return 0
 
 
@@ -99,7 +99,9 @@ def draw(config: QueryConfig, use: Use, vector: Floats, uses: Uses, senses: Mapp
     Raises:
         UserError: too few uses, or the file cannot be written.
     """
-    rows = [row for row, one in enumerate(uses.words) if one.word.casefold() == use.word.casefold() and one != use]
+    rows = [
+        row for row, other in enumerate(uses.words) if other.word.casefold() == use.word.casefold() and other != use
+    ]
     if len(rows) < FEWEST:
         raise UserError(
             f"query.texts: {config.texts} has {len(rows)} uses of {use.word!r} besides; a picture needs {FEWEST}"
@@ -107,13 +109,13 @@ def draw(config: QueryConfig, use: Use, vector: Floats, uses: Uses, senses: Mapp
     if len(rows) > MOST_DRAWN:
         logger.info("the picture shows the first %d of %d uses", MOST_DRAWN, len(rows))
     rows = rows[:MOST_DRAWN]
-    shown, vectors = [use, *(uses.words[row] for row in rows)], np.stack([vector, *uses.vectors[rows]])
+    uses_shown, vectors = [use, *(uses.words[row] for row in rows)], np.stack([vector, *uses.vectors[rows]])
     if config.senses:
-        colours, found = "sense", ["", *(senses[one.text] for one in shown[1:])]
+        colours, groups = "sense", ["", *(senses[other.text] for other in uses_shown[1:])]
     else:
-        colours, found = "by k-means", group_uses(vectors, config.groups)
+        colours, groups = "by k-means", group_uses(vectors, config.groups)
     try:
-        uses_picture(shown, vectors, found, Path(str(config.picture)), colours, asked=True)
+        uses_picture(uses_shown, vectors, groups, Path(str(config.picture)), colours, with_question=True)
     except OSError as problem:
         raise UserError(f"query.picture: {config.picture} cannot be written ({problem.strerror})") from None
 
@@ -153,14 +155,14 @@ def read_texts(config: QueryConfig, texts: str, vectors: NetworkVectors) -> Iter
         yield from itertools.islice((line for line in lines if line), config.lines)
         return
     with open_input(texts, "query", "texts") as (file, name):
-        found = read_lines(file, name, config.on_error, "query")
-        yield from itertools.islice((line for line in found if line and line.strip()), config.lines)
+        read = read_lines(file, name, config.on_error, "query")
+        yield from itertools.islice((line for line in read if line and line.strip()), config.lines)
 
 
-def as_json(asked: Use, found: Sequence[tuple[Use, float]]) -> str:
+def as_json(question: Use, neighbours: Sequence[tuple[Use, float]]) -> str:
     """Returns one object; `begin` and `end` are the word's characters in its sentence."""
-    rows = [{**record(use), "similarity": similarity} for use, similarity in found]
-    return json.dumps({**record(asked), "neighbours": rows}, ensure_ascii=False)
+    rows = [{**record(use), "similarity": similarity} for use, similarity in neighbours]
+    return json.dumps({**record(question), "neighbours": rows}, ensure_ascii=False)
 
 
 def record(use: Use) -> dict[str, object]:
@@ -168,8 +170,10 @@ def record(use: Use) -> dict[str, object]:
     return {"word": use.word, "sentence": use.text, "begin": begin, "end": end}
 
 
-def as_text(asked: Use, found: Sequence[tuple[Use, float]]) -> str:
+def as_text(question: Use, neighbours: Sequence[tuple[Use, float]]) -> str:
     """Returns the use as a line, and below it one answer per line, aligned."""
-    width = max((len(excerpt(use.word)) for use, _ in found), default=0)
-    rows = [f"  {excerpt(use.word):<{width}}  {similarity:7.4f}  {excerpt(use.marked)}" for use, similarity in found]
-    return "\n".join([excerpt(asked.marked), *rows])
+    width = max((len(excerpt(use.word)) for use, _ in neighbours), default=0)
+    rows = [
+        f"  {excerpt(use.word):<{width}}  {similarity:7.4f}  {excerpt(use.marked)}" for use, similarity in neighbours
+    ]
+    return "\n".join([excerpt(question.marked), *rows])

@@ -79,22 +79,22 @@ def doctor(root: DoctorRoot) -> int:
     ]
     findings = [finding for ask in questions for finding in ask()]
     report = {finding.name: {"state": finding.state, "text": finding.text} for finding in findings}
-    show([report], lambda: "\n".join(columns([(one.state, one.name, one.text) for one in findings])))
+    show([report], lambda: "\n".join(columns([(finding.state, finding.name, finding.text) for finding in findings])))
     return compose.FAILED if any(finding.state == "missing" for finding in findings) else compose.OK
 
 
 def programs() -> list[Finding]:
     """Reports Python, Dragoman and the libraries."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     absent = []
     for name in LIBRARIES:
         try:
-            found[name] = importlib.metadata.version(name)
+            versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             absent.append(name)
     findings = [
         Finding("dragoman", "ok", f"{version()}, Python {platform.python_version()}, {platform.platform()}"),
-        Finding("libraries", "ok", ", ".join(f"{name} {number}" for name, number in found.items())),
+        Finding("libraries", "ok", ", ".join(f"{name} {number}" for name, number in versions.items())),
     ]
     if absent:
         text = f"{', '.join(absent)}: not installed (pip install -r requirements.lock)"
@@ -129,9 +129,9 @@ def busy(cores: float) -> Finding:
 
 def confinement() -> Finding:
     """Reports whether the kernel can keep files from the jobs of `dragoman up`."""
-    found = landlock.version()
-    if found:
-        return Finding("Landlock", "ok", f"version {found}: a job's process opens the files of its job alone")
+    abi = landlock.version()
+    if abi:
+        return Finding("Landlock", "ok", f"version {abi}: a job's process opens the files of its job alone")
     return Finding(
         "Landlock", "note", "none (Linux 5.19 has it): files are kept from jobs by the check of their settings"
     )
@@ -184,10 +184,14 @@ def matrices() -> list[Finding]:
         from dragoman.model import precision
     except ImportError:
         return []  # the libraries' line reports it
-    found = precision.bf16_instructions()
+    instructions = precision.bf16_instructions()
     refusal = precision.cannot_run(torch.nn.LSTM(1, 1), "bf16", torch.device("cpu"))
-    state: Literal["ok", "note"] = "ok" if found and not refusal else "note"
-    text = f"{found}: train.precision=auto takes it" if found else "no instructions: train.precision=auto takes fp32"
+    state: Literal["ok", "note"] = "ok" if instructions and not refusal else "note"
+    text = (
+        f"{instructions}: train.precision=auto takes it"
+        if instructions
+        else "no instructions: train.precision=auto takes fp32"
+    )
     return [
         Finding("torch threads", "ok", str(torch.get_num_threads())),
         Finding("bf16", state, f"{text}; {refusal}" if refusal else text),
@@ -241,22 +245,22 @@ def agent(number: int) -> Finding:
 
 def mlflow(uri: str) -> Finding:
     """Reports whether records can be sent; a training also runs without."""
-    shown = mask_address(uri)
+    masked = mask_address(uri)
     if uri.startswith("sqlite:///"):
         path = Path(uri.removeprefix("sqlite:///"))
-        return Finding("MLflow", "ok", f"{shown} ({'is there' if path.is_file() else 'made by the first run'})")
+        return Finding("MLflow", "ok", f"{masked} ({'is there' if path.is_file() else 'made by the first run'})")
     if uri.startswith(("http://", "https://")):
         import httpx
 
         try:
             code = httpx.get(f"{uri.rstrip('/')}/health", timeout=PATIENCE).status_code
-            return Finding("MLflow", "ok" if code == 200 else "note", f"{shown} answers (status {code})")
+            return Finding("MLflow", "ok" if code == 200 else "note", f"{masked} answers (status {code})")
         except httpx.HTTPError as problem:
             reason = type(problem).__name__
-            return Finding("MLflow", "note", f"{shown} does not answer ({reason}): records wait on disk until it does")
+            return Finding("MLflow", "note", f"{masked} does not answer ({reason}): records wait on disk until it does")
     parts = urlsplit(uri)
     reached = parts.hostname is not None and reachable(parts.hostname, parts.port or 5432)
-    return Finding("MLflow", "ok" if reached else "note", f"{shown} {'answers' if reached else 'does not answer'}")
+    return Finding("MLflow", "ok" if reached else "note", f"{masked} {'answers' if reached else 'does not answer'}")
 
 
 def port(key: str, host: str, number: int) -> Finding:

@@ -14,7 +14,8 @@ from dragoman.services.commands.output import open_output
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.settings import TranslateConfig
 from dragoman.services.texts.options import TextOptions
-from dragoman.services.texts.prepare import prepare, translate_all
+from dragoman.services.texts.prepare import prepare
+from dragoman.services.texts.translating import translate_all
 
 Certify = Callable[[int, Mapping[str, Any]], None]  # a line's number and its certificate
 MOST_SHOWN = 5  # lost things in a message
@@ -90,11 +91,11 @@ def warn_of(reports: Sequence[Mapping[str, Any]]) -> None:
     """Logs what of the texts is not where it was."""
     lost = [text for report in reports for text in report.get("lost", ())]
     if lost:
-        shown = ", ".join(map(repr, lost[:MOST_SHOWN]))
+        examples = ", ".join(map(repr, lost[:MOST_SHOWN]))
         logger.warning(
-            "%d things that must not change were lost: %s%s", len(lost), shown, ", ..." * (len(lost) > MOST_SHOWN)
+            "%d things that must not change were lost: %s%s", len(lost), examples, ", ..." * (len(lost) > MOST_SHOWN)
         )
-    returned = [one for report in reports for one in report.get("returned", ())]
+    returned = [reason for report in reports for reason in report.get("returned", ())]
     if returned:
         first = returned[0]
         logger.warning("texts that stay as they were: %d (%r: %s)", len(returned), first["text"][:80], first["why"])

@@ -68,16 +68,16 @@ def embed_tokens(vectors: NetworkVectors, lines: Iterator[str | None], name: str
     with open_output(config.output, "embed") as out:
         for chunk in batches(lines, config.lines):
             places = [f"{name}, line {number + at}" for at in range(1, len(chunk) + 1)]
-            for line, found in zip(chunk, vectors.tokens([line or "" for line in chunk], places), strict=True):
+            for line, embedded in zip(chunk, vectors.tokens([line or "" for line in chunk], places), strict=True):
                 record: dict[str, object] = {"line": number}
                 if line is None:
                     record["error"] = "not UTF-8"
                 else:
-                    rows = unit_rows(found.vectors) if config.unit else found.vectors
-                    record |= {"tokens": found.pieces, "vectors": [plain_numbers(row) for row in rows]}
+                    rows = unit_rows(embedded.vectors) if config.unit else embedded.vectors
+                    record |= {"tokens": embedded.pieces, "vectors": [plain_numbers(row) for row in rows]}
                 out.write(json.dumps(record, ensure_ascii=False) + "\n")
                 number += 1
-                tokens += len(found.ids)
+                tokens += len(embedded.ids)
             out.flush()
     logger.info("%s texts, %s tokens, %s numbers each", f"{number:,}", f"{tokens:,}", f"{vectors.width:,}")
     return compose.OK
@@ -101,10 +101,10 @@ def copy(
     texts = empty = failed = 0
     for chunk in batches(lines, config.lines):
         places = [f"{name}, line {number}" for number in range(texts + 1, texts + len(chunk) + 1)]
-        found = vectors([line or "" for line in chunk], places)
-        write(chunk, unit_rows(found) if config.unit else found)
+        embedded = vectors([line or "" for line in chunk], places)
+        write(chunk, unit_rows(embedded) if config.unit else embedded)
         texts += len(chunk)
-        empty += int((~found.any(1)).sum())
+        empty += int((~embedded.any(1)).sum())
         failed += sum(line is None for line in chunk)
     return texts, empty, failed
 
@@ -114,14 +114,14 @@ def open_writer(config: EmbedConfig, width: int) -> Iterator[Write]:
     """Yields the function that writes lines' vectors, of `width` numbers, in the requested format."""
     if config.format == "npy":
         with open_matrix(str(config.output), width, "embed.output") as append:
-            yield lambda _, found: append(found)
+            yield lambda _, rows: append(rows)
         return
     with open_output(config.output, "embed") as out:
         number = 0
 
-        def write(lines: Sequence[str | None], found: Floats) -> None:
+        def write(lines: Sequence[str | None], rows: Floats) -> None:
             nonlocal number
-            for line, vector in zip(lines, found, strict=True):
+            for line, vector in zip(lines, rows, strict=True):
                 record: dict[str, object] = {"line": number}
                 if line is None:
                     record["error"] = "not UTF-8"

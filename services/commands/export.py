@@ -68,28 +68,28 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
     Raises:
         UserError: an unknown format, vectors or an encoder that it cannot hold, or a folder that is not writable.
     """
-    known: dict[str, str] = dict((*FORMATS.items(), *NETWORK_FORMATS.items()))
+    known_formats: dict[str, str] = dict((*FORMATS.items(), *NETWORK_FORMATS.items()))
     for word in formats:
         if word == HUGGINGFACE:
             raise UserError(f"export {HUGGINGFACE}: stands before other words and alone: export {HUGGINGFACE} [RUN]")
-        if word not in known:
-            raise unknown("export.formats", word, [*known, HUGGINGFACE])
-    wanted = set(formats or config.formats)
+        if word not in known_formats:
+            raise unknown("export.formats", word, [*known_formats, HUGGINGFACE])
+    chosen = set(formats or config.formats)
     check_ranges("export", config)
     writers: dict[str, Callable[[Path], object]] = {}
-    if wanted & set(FORMATS):
+    if chosen & set(FORMATS):
         embeddings = most_frequent(VectorsLoader.of("export", config).load(config.vectors).embeddings, config.restrict)
         writers |= {name: partial(write_format, name=name, embeddings=embeddings) for name in FORMATS}
-    if wanted & set(NETWORK_FORMATS):
+    if chosen & set(NETWORK_FORMATS):
         writers |= network_writers(config)
     output = local_folder(config.output, config.cache)
     try:
         output.mkdir(parents=True, exist_ok=True)
-        for name in (one for one in known if one in wanted):
+        for name in (format_name for format_name in known_formats if format_name in chosen):
             with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=output) as part:
                 writers[name](Path(part))
                 for file in move_files(Path(part), output):
-                    print(f"{file}  {file.stat().st_size:,} bytes, {known[name]}")
+                    print(f"{file}  {file.stat().st_size:,} bytes, {known_formats[name]}")
         publish_files(output)
     except PermissionError as problem:
         raise UserError(f"export.output: {problem.filename} cannot be written ({problem.strerror})") from None

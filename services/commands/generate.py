@@ -86,15 +86,15 @@ class Writer:
     def write(self, prompts: Sequence[str | None], out: TextIO) -> None:
         """Writes all texts of these prompts together; None, an undecodable line, gives an empty line or an error."""
         self._count(prompts)
-        given = [prompt for prompt in prompts if prompt is not None]
+        texts = [prompt for prompt in prompts if prompt is not None]
         bundle = self.bundle
-        found = iter(generate(self.network, bundle.tokenizer, given, self.config, bundle.normalisation))
+        generations = iter(generate(self.network, bundle.tokenizer, texts, self.config, bundle.normalisation))
         for prompt in prompts:
             if prompt is None:
                 out.write(self._record({"error": "not UTF-8"}) if self.config.format == "json" else "\n")
             else:
-                for sample, one in enumerate(next(found)):
-                    self._write_one(prompt, sample, one, out)
+                for sample, generated in enumerate(next(generations)):
+                    self._write_one(prompt, sample, generated, out)
             self.line += 1
         out.flush()
 
@@ -119,20 +119,20 @@ class Writer:
         if self.failed:
             logger.warning("%d lines are not UTF-8 and were left out", self.failed)
 
-    def _write_one(self, prompt: str, sample: int, found: Generated, out: TextIO) -> None:
+    def _write_one(self, prompt: str, sample: int, generated: Generated, out: TextIO) -> None:
         if self.config.format == "json":
             values = {
                 "sample": sample,
                 "prompt": prompt,
-                "text": found.text,
-                "log_probability": round(found.log_probability, 6),
-                "tokens": found.tokens,
-                "ended": found.ended,
+                "text": generated.text,
+                "log_probability": round(generated.log_probability, 6),
+                "tokens": generated.tokens,
+                "ended": generated.ended,
             }
             out.write(self._record(values))
         else:
             self._separate(out)
-            out.write((prompt if self.config.echo else "") + found.text + "\n")
+            out.write((prompt if self.config.echo else "") + generated.text + "\n")
         self.texts += 1
 
     def _stream(self, prompt: str, sample: int, out: TextIO) -> None:
@@ -140,15 +140,15 @@ class Writer:
         out.write(prompt if self.config.echo else "")
         out.flush()
         drawn: list[Token] = []
-        shown = ""
+        printed = ""
         for tokens in continue_prompts(self.network, [read.ids], [sample], self.config):
             drawn += tokens
             text = make_continuation(self.bundle.tokenizer, read, drawn, self.config.lines).text
             whole = text.rstrip(HALF)
-            if whole.startswith(shown):
-                out.write(whole[len(shown) :])
+            if whole.startswith(printed):
+                out.write(whole[len(printed) :])
                 out.flush()
-                shown = whole
+                printed = whole
         out.write("\n")
         out.flush()
 

@@ -24,25 +24,25 @@ BAR = 30  # characters of a certain token
 def next_tokens(config: GuessConfig, text: str | None = None) -> int:
     """Prints the likeliest continuations of the text, step by step."""
     check(config)
-    given = config.text if text is None else text
-    if given is None:
+    prompt = config.text if text is None else text
+    if prompt is None:
         raise UserError('next: give the beginning of a text: dragoman next "I was eating"')
     bundle = open_text_bundle(config, "language")
     network = bundle.language_network.to(config.device)
-    steps = likely_path(network, bundle.tokenizer, given, config.best, config.steps, bundle.normalisation)
+    steps = likely_path(network, bundle.tokenizer, prompt, config.best, config.steps, bundle.normalisation)
     return show(config, steps, steps[-1].text)
 
 
 def fill(config: GuessConfig, words: str | None = None) -> int:
     """Prints the likeliest tokens for each mask of the text."""
     check(config)
-    given = config.text if words is None else words
-    if given is None or not has_mask(given):
-        told = "give a text with a mask" if given is None else f"{given[:60]!r} has no {MASK}"
-        raise UserError(f'fill: {told}; write one for each token to guess: dragoman fill "The {MASK} barks."')
+    masked = config.text if words is None else words
+    if masked is None or not has_mask(masked):
+        advice = "give a text with a mask" if masked is None else f"{masked[:60]!r} has no {MASK}"
+        raise UserError(f'fill: {advice}; write one for each token to guess: dragoman fill "The {MASK} barks."')
     bundle = open_text_bundle(config, "masked")
     network = bundle.network.to(config.device)
-    steps, text = fill_steps(network, bundle.tokenizer, given, config.best, bundle.normalisation)
+    steps, text = fill_steps(network, bundle.tokenizer, masked, config.best, bundle.normalisation)
     return show(config, steps, text)
 
 
@@ -73,8 +73,8 @@ def show(config: GuessConfig, steps: Sequence[Step], text: str) -> int:
 
 def as_json(steps: Sequence[Step], text: str) -> str:
     """Returns one object: the text, and for each step the text before it and the tokens with probabilities."""
-    found = [{"text": step.text, "tokens": [prediction._asdict() for prediction in step.predictions]} for step in steps]
-    return json.dumps({"text": text, "steps": found}, ensure_ascii=False)
+    rows = [{"text": step.text, "tokens": [prediction._asdict() for prediction in step.predictions]} for step in steps]
+    return json.dumps({"text": text, "steps": rows}, ensure_ascii=False)
 
 
 def as_text(steps: Sequence[Step], text: str) -> str:

@@ -41,17 +41,17 @@ class InspectConfig:
 def main(argv: Sequence[str]) -> int:
     """Returns the command's exit code. The first word may be the path itself."""
     words = list(argv)
-    given = words.pop(0) if words and not words[0].startswith("-") and _is_path(words[0]) else None
-    return compose.run_section(lambda config: inspect(config, given), "inspect", InspectConfig, words, "inspect")
+    path = words.pop(0) if words and not words[0].startswith("-") and _is_path(words[0]) else None
+    return compose.run_section(lambda config: inspect(config, path), "inspect", InspectConfig, words, "inspect")
 
 
-def inspect(config: InspectConfig, given: str | None = None) -> int:
-    """Prints the content of `given`, or of the configured path.
+def inspect(config: InspectConfig, path_given: str | None = None) -> int:
+    """Prints the content of `path_given`, or of the configured path.
 
     Raises:
         UserError: no path, nothing there, or a damaged file.
     """
-    name = given or config.path
+    name = path_given or config.path
     if name is None:
         raise UserError(
             f"inspect.path: say what to look at: dragoman inspect PATH ({KINDS}, a run's name, or models:/NAME@ALIAS)"
@@ -93,21 +93,23 @@ def learned_lines(path: Path, file: Path) -> dict[str, Any]:
     """
     if not file.is_file():
         raise UserError(f"inspect.knows={file}: no such file; a file of a sentence a line, or of tab-separated sides")
-    place = next((one for one in (path, path / BUNDLE) if (one / TRAINING).is_file()), None)
+    place = next((folder for folder in (path, path / BUNDLE) if (folder / TRAINING).is_file()), None)
     if place is None:
         return {"path": str(path), "training data": "unknown; it was made without hashes of its texts, or imported"}
     lines = file.read_text(encoding="utf-8-sig").splitlines()
     cells = [line.split("\t") for line in lines]
     sides = [[row[number] if number < len(row) else "" for row in cells] for number in range(max(map(len, cells)))]
-    known = seen(place / TRAINING, sides)
+    is_known = seen(place / TRAINING, sides)
     figures = summary(place / TRAINING)
     return {
         "path": str(place),
         "texts": figures["hashes"],
         "chance of taking another line for one": f"{sum(figures['hashes'] for _ in sides) / 2 ** figures['bits']:.2g}",
         "unknown": figures["unknown"],
-        "learned": f"{int(known.sum()):,} of {len(lines):,} lines",
-        "lines": [{"line": number, "text": excerpt(line)} for number, line in enumerate(lines, 1) if known[number - 1]],
+        "learned": f"{int(is_known.sum()):,} of {len(lines):,} lines",
+        "lines": [
+            {"line": number, "text": excerpt(line)} for number, line in enumerate(lines, 1) if is_known[number - 1]
+        ],
     }
 
 

@@ -61,10 +61,10 @@ def keys(config: KeysConfig, words: Sequence[str]) -> int:
             show([{"name": names[0], "key": key}], lambda: key)
         elif action == "revoke":
             store.revoke(names[0])
-            told = f"revoked {names[0]}; servers refuse it within seconds"
+            message = f"revoked {names[0]}; servers refuse it within seconds"
             if all(key.revoked is not None for key in store.all()):
-                told += ". No key is valid now, so they refuse every request, unless serve.reopens=true"
-            show([{"name": names[0], "state": "revoked"}], lambda: told)
+                message += ". No key is valid now, so they refuse every request, unless serve.reopens=true"
+            show([{"name": names[0], "state": "revoked"}], lambda: message)
         elif not store.there():
             raise UserError(f"keys.database: {config.database} has no keys yet; `dragoman keys add NAME` makes one")
         elif action == "show":
@@ -86,9 +86,9 @@ def _list(store: KeyStore) -> None:
 
 
 def _show(store: KeyStore, name: str) -> None:
-    key = next((one for one in store.all() if one.name == name), None)
+    key = next((row for row in store.all() if row.name == name), None)
     if key is None:
-        raise unknown("key", name, [one.name for one in store.all()])
+        raise unknown("key", name, [row.name for row in store.all()])
     first = table([["NAME", "STATE", "AGE", *HEAD], [key.name, _state(key), age(key.created), *_limits(key)]])
     used = store.months(key.digest)
     months = [[month.period, str(month.characters), str(month.requests)] for month in used]
@@ -100,8 +100,13 @@ def _show(store: KeyStore, name: str) -> None:
 def _record(key: StoredKey) -> dict[str, Any]:
     """Returns a key's facts, without the key."""
     return {
-        **{"name": key.name, "state": _state(key), "created": key.created, "revoked": key.revoked},
-        **{"characters": key.characters, "requests": key.requests, "languages": key.languages},
+        "name": key.name,
+        "state": _state(key),
+        "created": key.created,
+        "revoked": key.revoked,
+        "characters": key.characters,
+        "requests": key.requests,
+        "languages": key.languages,
         "priority": key.priority,
     }
 

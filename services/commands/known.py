@@ -6,10 +6,10 @@ from dragoman.model.errors import UserError
 from dragoman.model.inputs.kinds import kind_of
 from dragoman.model.inputs.units import units_of
 from dragoman.model.languages import is_language, nearest
-from dragoman.services.texts.known import Known, Match, Units, comparable
+from dragoman.services.texts.known import KnownTranslations, Match, Units, comparable
 
 
-def read_known(path: str, key: str, source: str, target: str, fuzzy: float | None) -> Known:
+def read_known(path: str, key: str, source: str, target: str, fuzzy: float | None) -> KnownTranslations:
     """Returns the units of these languages in a TMX file; `key` names the setting.
 
     Raises:
@@ -27,4 +27,4 @@ def read_known(path: str, key: str, source: str, target: str, fuzzy: float | Non
             units[comparable(texts[here])] = Match(texts[here], texts[there], 100.0, file.name)
     if not units:
         raise UserError(f"{key}={path}: has no unit from {source} to {target}; its languages: {', '.join(languages)}")
-    return Known(units, fuzzy)
+    return KnownTranslations(units, fuzzy)

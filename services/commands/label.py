@@ -41,15 +41,15 @@ def label(verb: str, config: LabelConfig, text: str | None = None) -> int:
         with open_output(config.output, "label") as out:
             for chunk in batches(read_lines(file, name, config.on_error, "label"), config.lines):
                 texts = [Words.split(line or "") for line in chunk]
-                for words, found in zip(texts, served.label(texts), strict=True):
-                    out.write(written(words.text, found, config) + "\n")
+                for words, labelled in zip(texts, served.label(texts), strict=True):
+                    out.write(written(words.text, labelled, config) + "\n")
                 out.flush()
     return compose.OK
 
 
-def written(text: str, found: Sequence[Label] | Sequence[TaggedWord], config: LabelConfig) -> str:
+def written(text: str, labelled: Sequence[Label] | Sequence[TaggedWord], config: LabelConfig) -> str:
     """Returns the line of a text: its likeliest classes with probabilities, its number, or its words with tags."""
-    rows = [asdict(row) for row in found]
+    rows = [asdict(row) for row in labelled]
     if config.format == "json":
         tagged = any("tag" in row for row in rows)
         record = {"text": text, "words" if tagged else "labels": rows[: None if tagged else config.best]}

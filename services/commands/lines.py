@@ -82,13 +82,13 @@ def _check_stream(stream: BinaryIO, key: str) -> None:
     if not isinstance(stream, io.BufferedReader) or stream.isatty():
         return
     head = stream.peek(HEAD)[:HEAD]
-    found: str = magic_of(head)
-    if found == "plain":
-        found = kind_of_head(head, "standard input")
-    if ends_in_returns(head) and found == "text":
-        found = "lines that end in carriage returns"
-    if found != "text":
-        raise UserError(f"{key}: standard input holds {found}, not lines of UTF-8; {key}=FILE reads such a file")
+    magic: str = magic_of(head)
+    if magic == "plain":
+        magic = kind_of_head(head, "standard input")
+    if ends_in_returns(head) and magic == "text":
+        magic = "lines that end in carriage returns"
+    if magic != "text":
+        raise UserError(f"{key}: standard input holds {magic}, not lines of UTF-8; {key}=FILE reads such a file")
 
 
 def _blocks(path: Path, languages: Callable[[], tuple[str, ...]], rows: Rows) -> Iterator[bytes]:

@@ -47,8 +47,8 @@ def compiled_for() -> str:
 
 def memory() -> tuple[float, float]:
     """Returns (all, available) in GiB, at most a container's limit."""
-    found = psutil.virtual_memory()
-    total, available = found.total, found.available
+    use = psutil.virtual_memory()
+    total, available = use.total, use.available
     try:
         limit = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
         used = int(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii"))

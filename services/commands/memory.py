@@ -64,10 +64,10 @@ def memory(config: MemoryConfig, words: Sequence[str]) -> int:
             deleted = store.clear(source, target, config.origin)
             show([{"deleted": deleted}], lambda: f"deleted: {deleted} units")
         else:
-            found = store.counts()
-            rows = [[f"{count[0]}-{count[1]}", count[2] or "everybody", count[3], str(count[4])] for count in found]
+            counts = store.counts()
+            rows = [[f"{count[0]}-{count[1]}", count[2] or "everybody", count[3], str(count[4])] for count in counts]
             names = ("source", "target", "owner", "origin", "units")
-            records = [dict(zip(names, count, strict=True)) for count in found]
+            records = [dict(zip(names, count, strict=True)) for count in counts]
             show(records, lambda: table([["PAIR", "FOR", "FROM", "UNITS"], *rows]))
     finally:
         keys.close()
@@ -92,7 +92,7 @@ def _units(path: Path, pair: tuple[str, str] | None) -> Iterator[Unit]:
     for unit in units_of(path, "tmx"):
         texts = {code: text for code, text in unit.items() if text and is_language(code)}
         if pair is None:
-            yield from (Unit(one, other, texts[one], texts[other]) for one, other in permutations(texts, 2))
+            yield from (Unit(first, other, texts[first], texts[other]) for first, other in permutations(texts, 2))
             continue
         source, target = (nearest(code, tuple(texts)) for code in pair)
         if source and target:
@@ -100,17 +100,22 @@ def _units(path: Path, pair: tuple[str, str] | None) -> Iterator[Unit]:
 
 
 def _export(store: MemoryStore, path: Path, pair: tuple[str, str] | None, origin: str | None) -> None:
-    wanted = None if pair is None else tuple(map(standard_code, pair))
+    languages = None if pair is None else tuple(map(standard_code, pair))
     rows = [
         row
         for row in store.rows()
-        if wanted in (None, (row.source, row.target)) and origin in (None, row.origin) and row.owner == EVERYBODY
+        if languages in (None, (row.source, row.target)) and origin in (None, row.origin) and row.owner == EVERYBODY
     ]
     if not rows:
         raise UserError("memory export: there is no such unit; `dragoman memory list` shows what there is")
     header = {
-        **{"creationtool": "dragoman", "creationtoolversion": version(), "segtype": "block", "o-tmf": "dragoman"},
-        **{"adminlang": "en", "srclang": rows[0].source if pair else "*all*", "datatype": "plaintext"},
+        "creationtool": "dragoman",
+        "creationtoolversion": version(),
+        "segtype": "block",
+        "o-tmf": "dragoman",
+        "adminlang": "en",
+        "srclang": rows[0].source if pair else "*all*",
+        "datatype": "plaintext",
     }
     with atomic_open(path) as file, etree.xmlfile(file, encoding="utf-8") as xml:
         xml.write_declaration()

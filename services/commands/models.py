@@ -38,14 +38,18 @@ def show(registry: Registry) -> int:
     Raises:
         UserError: there is no registry, or it does not answer.
     """
-    found, aliases = registry.list_versions(), registry.aliases()
+    versions, aliases = registry.list_versions(), registry.aliases()
     records = [
         {
-            **{"name": one.name, "version": int(one.version)},
-            **{"aliases": aliases.get((one.name, str(one.version)), []), "score": headline(one.tags)},
-            **{"created": one.creation_timestamp / 1000, "bytes": _bytes(one.tags), "run": one.tags.get("run_name")},
+            "name": version.name,
+            "version": int(version.version),
+            "aliases": aliases.get((version.name, str(version.version)), []),
+            "score": headline(version.tags),
+            "created": version.creation_timestamp / 1000,
+            "bytes": _bytes(version.tags),
+            "run": version.tags.get("run_name"),
         }
-        for one in found
+        for version in versions
     ]
 
     def text() -> str:

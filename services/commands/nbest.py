@@ -91,19 +91,19 @@ def read_features(text: str, place: str) -> dict[str, float]:
     Raises:
         UserError: a value before any name, a repeated name or one without a value, a value that is no finite number.
     """
-    found: dict[str, list[float]] = {}
+    by_name: dict[str, list[float]] = {}
     values: list[float] | None = None
     for word in text.split():
         if word[-1] in "=:" and len(word) > 1:
-            if word[:-1] in found:
+            if word[:-1] in by_name:
                 raise UserError(f"{place}: the feature {word[:-1]!r} is given twice")
-            values = found[word[:-1]] = []
+            values = by_name[word[:-1]] = []
         elif values is None:
             raise UserError(f"{place}: features begin with {word!r}, not with a name such as LM0=")
         else:
-            values.append(_number(word, f"feature {list(found)[-1]!r}", place))
+            values.append(_number(word, f"feature {list(by_name)[-1]!r}", place))
     features: dict[str, float] = {}
-    for name, numbers in found.items():
+    for name, numbers in by_name.items():
         if not numbers:
             raise UserError(f"{place}: the feature {name!r} has no value")
         features |= {name: numbers[0]} if len(numbers) == 1 else {f"{name}_{i}": n for i, n in enumerate(numbers)}

@@ -16,7 +16,8 @@ from dragoman.services.settings import TranslateConfig
 from dragoman.services.texts.documents.document import Document, DocumentError
 from dragoman.services.texts.documents.kinds import PACKED, ending_of, read_document
 from dragoman.services.texts.options import TextOptions
-from dragoman.services.texts.prepare import Prepared, prepare, translate_all
+from dragoman.services.texts.prepare import Prepared, prepare
+from dragoman.services.texts.translating import translate_all
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +93,7 @@ def _prepared(
     served: LoadedModel, name: str, document: Document, config: TranslateConfig, options: TextOptions
 ) -> Iterator[Prepared]:
     """Yields the passages translated, some at a time; shows the progress to a user."""
-    started, shown = time.monotonic(), sys.stderr.isatty()
+    started, is_terminal = time.monotonic(), sys.stderr.isatty()
     every = document.passages
     for start in range(0, len(every), config.lines):
         try:
@@ -111,9 +112,9 @@ def _prepared(
             raise UserError(f"{name}: {problem}") from None
         translate_all(texts, served)
         yield from texts
-        if shown:
+        if is_terminal:
             done = min(start + config.lines, len(every))
             rate = done / (time.monotonic() - started)
             print(f"\r{done:,} of {len(every):,} passages, {rate:,.0f}/s ", end="", file=sys.stderr, flush=True)
-    if shown:
+    if is_terminal:
         print(file=sys.stderr)

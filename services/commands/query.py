@@ -65,12 +65,12 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
         out = stack.enter_context(open_output(None, "query"))
         failed = 0
         for number, question in enumerate(questions):
-            found = answer(question, embeddings, config.on_error)
-            failed += "error" in found
+            result = answer(question, embeddings, config.on_error)
+            failed += "error" in result
             if config.format == "json":
-                print(json.dumps(found, ensure_ascii=False), file=out, flush=True)
+                print(json.dumps(result, ensure_ascii=False), file=out, flush=True)
             else:
-                print(("\n" if number else "") + as_text(found), file=out, flush=True)
+                print(("\n" if number else "") + as_text(result), file=out, flush=True)
     if failed:
         logger.warning("%d questions have no answer", failed)
     return compose.OK
@@ -102,25 +102,25 @@ def answer(question: Question, embeddings: Embeddings, on_error: Literal["raise"
     Raises:
         UserError: an unknown word.
     """
-    (found,) = answers([question], embeddings)
-    if not isinstance(found, UserError):
-        return found
+    (result,) = answers([question], embeddings)
+    if not isinstance(result, UserError):
+        return result
     if on_error == "raise":
-        raise UserError(f"{found} query.on_error=skip skips such questions")
-    return {"words": list(question.words), "error": str(found)}
+        raise UserError(f"{result} query.on_error=skip skips such questions")
+    return {"words": list(question.words), "error": str(result)}
 
 
-def as_text(found: dict[str, Any]) -> str:
+def as_text(result: dict[str, Any]) -> str:
     """Returns the question as a line, and below it one answer per line, aligned."""
-    if "error" in found:
-        return f"{excerpt(' '.join(found['words']))}\n  {excerpt(found['error'])}"
-    if "neighbours" in found:
+    if "error" in result:
+        return f"{excerpt(' '.join(result['words']))}\n  {excerpt(result['error'])}"
+    if "neighbours" in result:
         title, rows = (
-            excerpt(found["word"]),
-            [(excerpt(neighbour["word"]), neighbour["similarity"]) for neighbour in found["neighbours"]],
+            excerpt(result["word"]),
+            [(excerpt(neighbour["word"]), neighbour["similarity"]) for neighbour in result["neighbours"]],
         )
     else:
-        title = excerpt(f"{found['a']} : {found['b']} = {found['c']} : ?")
-        rows = [(excerpt(one["word"]), one["score"]) for one in found["answers"]]
+        title = excerpt(f"{result['a']} : {result['b']} = {result['c']} : ?")
+        rows = [(excerpt(answer_row["word"]), answer_row["score"]) for answer_row in result["answers"]]
     width = max((len(word) for word, _ in rows), default=0)
     return "\n".join([title, *(f"  {word:<{width}}  {score:7.4f}" for word, score in rows)])

@@ -77,21 +77,21 @@ class Reranker:
         Raises:
             UserError: a number beyond the source's lines, a hypothesis too long, or our feature in only a part of them.
         """
-        given: bool | None = None  # True if the file has our feature
+        ours: bool | None = None  # True if the file has our feature
         for chunk in batches(lists, self.config.lists):
             entries = [(self.sentence(each), entry) for each in chunk for entry in each.entries]
-            if given is None:
+            if ours is None:
                 self.first = [entry.text for _, entry in entries]
-                given = self.config.feature in entries[0][1].features
-                if given:
+                ours = self.config.feature in entries[0][1].features
+                if ours:
                     logger.info("%s is a feature of the lists already: taken as it is", self.config.feature)
-            odd = [entry for _, entry in entries if (self.config.feature in entry.features) != given]
+            odd = [entry for _, entry in entries if (self.config.feature in entry.features) != ours]
             if odd:
                 raise UserError(
-                    f"{odd[0].place}: {'no feature' if given else 'a feature'} {self.config.feature}, which others have"
-                    f"{'' if given else ' not'}; rerank.feature=NAME gives ours another name"
+                    f"{odd[0].place}: {'no feature' if ours else 'a feature'} {self.config.feature}, which others have"
+                    f"{'' if ours else ' not'}; rerank.feature=NAME gives ours another name"
                 )
-            if not given:
+            if not ours:
                 self.score(entries)
             for _, entry in entries:
                 own = {} if entry.score is None else {SCORE: entry.score}
@@ -117,13 +117,13 @@ class Reranker:
         for source, entry in pairs:
             different.setdefault((source, entry.text), entry.place)
         sources, texts = [source for source, _ in different], [text for _, text in different]
-        found = self.scorer.score(
+        pair_scores = self.scorer.score(
             *((texts, sources) if self.config.reverse else (sources, texts)),
             batch_tokens=self.config.batch_tokens,
             too_long=self.config.too_long,
             places=list(different.values()),
         )
-        scores = dict(zip(different, found, strict=True))
+        scores = dict(zip(different, pair_scores, strict=True))
         for source, entry in pairs:
             entry.features[self.config.feature] = entry.ours = scores[source, entry.text].log_probability
 
@@ -157,8 +157,8 @@ class Reranker:
         alone, alike = np.zeros(len(names)), np.zeros(len(names))
         alone[0] = alike[0] = alike[1] = 1.0
         judged = data.match_lengths() if self.config.keep_length else data
-        found = tune(judged, [alone, alike], TunerConfig(self.config.restarts, self.config.directions, seed))
-        first, after = float(bleu(data.statistics[data.offsets[:-1]].sum(0))), data.bleu(found.weights)
+        tuned = tune(judged, [alone, alike], TunerConfig(self.config.restarts, self.config.directions, seed))
+        first, after = float(bleu(data.statistics[data.offsets[:-1]].sum(0))), data.bleu(tuned.weights)
         logger.info(
             "BLEU %.2f as they came, %.2f by the tuned weights (%s lists, %s hypotheses) %s",
             first,
@@ -168,14 +168,14 @@ class Reranker:
             self.counter.signature,
         )
         return Weights(
-            {name: float(weight) for name, weight in zip(names, found.weights, strict=True)},
+            {name: float(weight) for name, weight in zip(names, tuned.weights, strict=True)},
             {
                 "feature": self.config.feature,
                 "reverse": self.config.reverse,
                 "tuned_on": {"lists": len(lists), "hypotheses": len(entries), "seed": seed},
                 "keep_length": self.config.keep_length,
                 "bleu": {"before": first, "after": after, "signature": self.counter.signature},
-                "scales": {name: float(scale) for name, scale in zip(names, found.scales, strict=True)},
+                "scales": {name: float(scale) for name, scale in zip(names, tuned.scales, strict=True)},
                 "bundle": self.bundle.digest if "bundle" in self.__dict__ else None,
             },
         )

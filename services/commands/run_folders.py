@@ -69,12 +69,12 @@ def run_folders(runs: Path) -> list[RunFolder]:
     """Returns the runs below `runs`, last changed first; ignores other folders."""
     if not runs.is_dir():
         return []
-    found = [
+    folders = [
         RunFolder(path, *extent(path))
         for path in runs.iterdir()
         if path.is_dir() and not path.is_symlink() and paths.is_run(path)
     ]
-    return sorted(found, key=lambda run: (-run.changed, run.path.name))
+    return sorted(folders, key=lambda run: (-run.changed, run.path.name))
 
 
 def extent(path: Path) -> tuple[float, int]:

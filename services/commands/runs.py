@@ -38,18 +38,25 @@ def main(argv: Sequence[str]) -> int:
 
 def show(runs: Path, shards: bool = False) -> int:
     """Prints one line per run, last changed first; with `shards` also the records of shardings."""
-    found = run_folders(runs)
-    shown = [run for run in found if shards or not run.is_sharding]
+    folders = run_folders(runs)
+    shown_folders = [run for run in folders if shards or not run.is_sharding]
     records = [
         {
-            **{"name": run.path.name, "path": str(run.path), "state": run.state, "score": run.score},
-            **{"changed": run.changed, "bytes": run.bytes, "version": run.version},
+            "name": run.path.name,
+            "path": str(run.path),
+            "state": run.state,
+            "score": run.score,
+            "changed": run.changed,
+            "bytes": run.bytes,
+            "version": run.version,
         }
-        for run in shown
+        for run in shown_folders
     ]
-    rows = [[run.path.name, run.state, run.score, age(run.changed), size(run.bytes), run.version] for run in shown]
+    rows = [
+        [run.path.name, run.state, run.score, age(run.changed), size(run.bytes), run.version] for run in shown_folders
+    ]
     head = ["RUN", "STATE", "SCORE", "AGE", "SIZE", "VERSION"]
     showing.show(records, lambda: table([head, *rows]) if rows else f"no runs in {runs}")
-    if len(shown) < len(found) and not showing.wants_json():
-        print(f"and {plural(len(found) - len(shown), 'record')} of shardings (runs.shards=true)")
+    if len(shown_folders) < len(folders) and not showing.wants_json():
+        print(f"and {plural(len(folders) - len(shown_folders), 'record')} of shardings (runs.shards=true)")
     return compose.OK

@@ -148,9 +148,9 @@ def score_pairs(
     policy: TooLong = "error" if config.too_long == "error" else "truncate"
     targets, places = [pairs[row].target for row in rows], [pairs[row].place for row in rows]
     if isinstance(scorer, TextScorer):
-        found = scorer.score(targets, batch_tokens=config.batch_tokens, too_long=policy, places=places)
+        scored = scorer.score(targets, batch_tokens=config.batch_tokens, too_long=policy, places=places)
     else:
-        found = scorer.score(
+        scored = scorer.score(
             [pairs[row].source for row in rows],
             targets,
             batch_tokens=config.batch_tokens,
@@ -158,9 +158,9 @@ def score_pairs(
             search=search,
             places=places,
         )
-    for row, one in zip(rows, found, strict=True):
-        left_out = one.truncated and config.too_long == "skip"
-        answers[row] = "longer than the model's positions" if left_out else one
+    for row, pair_score in zip(rows, scored, strict=True):
+        left_out = pair_score.truncated and config.too_long == "skip"
+        answers[row] = "longer than the model's positions" if left_out else pair_score
     return answers
 
 

@@ -27,7 +27,8 @@ from dragoman.services.models.source import Loader
 from dragoman.services.settings import TranslateConfig
 from dragoman.services.texts.glossary import read_glossary
 from dragoman.services.texts.options import TextOptions
-from dragoman.services.texts.prepare import prepare, translate_all
+from dragoman.services.texts.prepare import prepare
+from dragoman.services.texts.translating import translate_all
 
 
 def translate(
@@ -90,10 +91,10 @@ def into(served: LoadedModel, target: str | None) -> LoadedModel:
     pairs = [pair for pair in served.prefixes if served.target == MANY] or [(served.source, served.target)]
     refuse_other_pair(pairs)
     targets = tuple(dict.fromkeys(language for _, language in pairs))
-    found = nearest(target, targets) if target else targets[0] if len(targets) == 1 else None
-    if found is None:
+    code = nearest(target, targets) if target else targets[0] if len(targets) == 1 else None
+    if code is None:
         raise UserError(f"translate.to={target or 'null'}: this model translates into {', '.join(targets)}; choose one")
-    return served.into(*next(pair for pair in pairs if pair[1] == found))
+    return served.into(*next(pair for pair in pairs if pair[1] == code))
 
 
 def refuse_other_pair(pairs: Iterable[tuple[str, ...]]) -> None:
@@ -102,9 +103,9 @@ def refuse_other_pair(pairs: Iterable[tuple[str, ...]]) -> None:
     Raises:
         UserError: names both.
     """
-    given, own = again.given("pair"), ["-".join(pair) for pair in pairs]
-    if given is not None and not any(same_pair(given, pair) for pair in own):
-        raise UserError(f"pair={given}: the model is of {', '.join(own)}; leave pair out, or name another model")
+    pair_given, own = again.given("pair"), ["-".join(pair) for pair in pairs]
+    if pair_given is not None and not any(same_pair(pair_given, pair) for pair in own):
+        raise UserError(f"pair={pair_given}: the model is of {', '.join(own)}; leave pair out, or name another model")
 
 
 def text_options(config: TranslateConfig) -> TextOptions:
@@ -133,8 +134,8 @@ def with_files(options: TextOptions, config: TranslateConfig, served: LoadedMode
     """
     pair = served.source, served.target
     glossary = read_glossary(config.glossary, "translate.glossary", *pair) if config.glossary else None
-    known = read_known(config.memory, "translate.memory", *pair, config.fuzzy) if config.memory else None
-    return dataclasses.replace(options, glossary=glossary, known=known)
+    memory = read_known(config.memory, "translate.memory", *pair, config.fuzzy) if config.memory else None
+    return dataclasses.replace(options, glossary=glossary, known=memory)
 
 
 def raw(config: TranslateConfig) -> bool:
@@ -205,7 +206,7 @@ def translate_lines(
         parts = [part for _, part in text.translations()]
         ranks = min(config.nbest, max((len(part.nbest) for part in parts), default=1)) or 1
         rebuilt = [text.rebuild(rank=rank) for rank in range(ranks)]
-        nbest = [_joined(one.text, parts, rank) for rank, one in enumerate(rebuilt)]
+        nbest = [_joined(alternative.text, parts, rank) for rank, alternative in enumerate(rebuilt)]
         best = nbest[0]
         answers.append(Translation.joined(best.text, best.score, nbest if parts else [], parts))
         if reports is not None:
@@ -215,10 +216,10 @@ def translate_lines(
 
 def _translate_split(served: LoadedModel, lines: list[str], config: TranslateConfig) -> list[Translation]:
     pieces = [split(line, config.longest, served.source) for line in lines]
-    found = iter(served.translate([piece.text for line in pieces for piece in line if piece.text], config.nbest))
+    translations = iter(served.translate([piece.text for line in pieces for piece in line if piece.text], config.nbest))
     answers = []
     for line in pieces:
-        parts = [next(found) if piece.text else None for piece in line]
+        parts = [next(translations) if piece.text else None for piece in line]
         real = [part for part in parts if part is not None]
         ranks = max((len(part.nbest) for part in real), default=0)
         texts = [
@@ -234,8 +235,8 @@ def _translate_split(served: LoadedModel, lines: list[str], config: TranslateCon
 def _joined(text: str, parts: Sequence[Translation], rank: int) -> Alternative:
     """Returns the text with the scores of its parts' alternatives."""
     chosen = [_alternative_at(part, rank) for part in parts]
-    score = sum(one.score for one in chosen) / max(1, len(chosen))
-    return Alternative(text, score, sum(one.log_probability for one in chosen))
+    score = sum(alternative.score for alternative in chosen) / max(1, len(chosen))
+    return Alternative(text, score, sum(alternative.log_probability for alternative in chosen))
 
 
 def format_translation(
@@ -244,18 +245,23 @@ def format_translation(
     """Returns the output lines of an answer, with line ends. `number` counts from 0, as in Moses' n-best lists."""
     if form == "text":
         return flat(answer.text) + "\n"
-    found = answer.nbest or [Alternative("", 0.0)]
+    alternatives = answer.nbest or [Alternative("", 0.0)]
     if form == "nbest":
-        return "".join(f"{number} ||| {to_column(one.text)} ||| {one.score:.4f}\n" for one in found)
+        return "".join(
+            f"{number} ||| {to_column(alternative.text)} ||| {alternative.score:.4f}\n" for alternative in alternatives
+        )
     if form == "moses":
-        rows = ((to_column(one.text), f"LogP= {one.log_probability:.6f}", f"{one.score:.6f}") for one in found)
+        rows = (
+            (to_column(alternative.text), f"LogP= {alternative.log_probability:.6f}", f"{alternative.score:.6f}")
+            for alternative in alternatives
+        )
         return "".join(f"{number} ||| {' ||| '.join(row)}\n" for row in rows)
     record = {
         "line": number,
         "source": line,
         "text": answer.text,
         "score": round(answer.score, 6),
-        "nbest": [{"text": one.text, "score": round(one.score, 6)} for one in answer.nbest],
+        "nbest": [{"text": alternative.text, "score": round(alternative.score, 6)} for alternative in answer.nbest],
         "truncated": answer.truncated,
         "unknown": answer.unknown,
         "missing": answer.missing,

@@ -24,6 +24,7 @@ Engine = TypeVar("Engine")
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 LINGER = 0.15  # of the last batch's time, for its clients to come back: one batch of all costs less than two
+GAP = 0.01  # of that time without a new request ends the wait: several that come together do not wait for each other
 QUIET = 1.0  # seconds without short requests before long ones take all cores
 logger = logging.getLogger(__name__)
 
@@ -77,6 +78,7 @@ class _Worker(Generic[Engine, Item, Answer]):
     changed: threading.Condition
     thread: threading.Thread = field(init=False)
     wanted: int = 1  # queued items that wake the thread
+    newest: float = -math.inf  # time of the last request, monotonic clock
     expected: int = 0  # items that were queued or in work when the last batch ended
     ended: float = -math.inf  # of the last batch, monotonic clock
     seconds: float = 0.0  # of the last batch
@@ -193,6 +195,7 @@ class Batcher(Generic[Engine, Item, Answer]):
             worker = self._worker(request)
             refused = self._make_room(worker.lane, request)
             worker.lane.add(request)
+            worker.newest = request.since
             if worker.lane.queued >= worker.wanted:
                 worker.changed.notify()
         _settle(refused)
@@ -211,9 +214,9 @@ class Batcher(Generic[Engine, Item, Answer]):
         full = QueueFullError(self._retry_after(lane.cost))
         if missing > 0 and not crowding:
             raise full
-        for one in crowding:
-            lane.drop(one)
-        return [(one, full) for one in crowding]
+        for entry in crowding:
+            lane.drop(entry)
+        return [(entry, full) for entry in crowding]
 
     def _worker(self, request: _Request[Engine, Item, Answer]) -> _Worker[Engine, Item, Answer]:
         """Returns the worker whose lane is the request's."""
@@ -249,11 +252,12 @@ class Batcher(Generic[Engine, Item, Answer]):
         return bool(self._short.lane.queued) or time.monotonic() - self._short.ended < QUIET
 
     def _linger(self, worker: _Worker[Engine, Item, Answer]) -> None:
-        """Waits a little for as many items as there were before."""
+        """Waits a little for as many items as there were before, and for those that come with them."""
         worker.wanted = min(worker.expected, self.limit)
         end = time.monotonic() + LINGER * worker.seconds
-        while 0 < worker.lane.queued < worker.wanted and not self._stopping:
-            left = end - time.monotonic()
+        while worker.expected > 1 and 0 < worker.lane.queued < self.limit and not self._stopping:
+            pause = end if worker.lane.queued < worker.wanted else min(end, worker.newest + GAP * worker.seconds)
+            left = pause - time.monotonic()
             if left <= 0:
                 break
             worker.changed.wait(left)

@@ -37,11 +37,11 @@ class Call(Request):
         scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").strip().partition(" ")
         if scheme.lower() in SCHEMES and key.strip():
             return key.strip()
-        found = headers.get(b"x-goog-api-key", b"").decode("latin-1")
-        for name in FIELDS if not found else ():
-            if given := self.parameters.get(name):
-                return str(given)
-        return found
+        header = headers.get(b"x-goog-api-key", b"").decode("latin-1")
+        for name in FIELDS if not header else ():
+            if value := self.parameters.get(name):
+                return str(value)
+        return header
 
 
 class FileCall(Call):

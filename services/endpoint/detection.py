@@ -72,18 +72,18 @@ class Detector:
         text = text[:LONGEST]
         if not any(map(str.isalpha, text)):
             return []
-        found: dict[str, float] = {}
+        shares: dict[str, float] = {}
         for label, probability in self.load().rank(text):
             code = base_language(label)
-            found[code] = found.get(code, 0.0) + probability
-        found.pop(NO_LANGUAGE, None)
-        if "la" in found:
-            found["la"] /= FACTOR
+            shares[code] = shares.get(code, 0.0) + probability
+        shares.pop(NO_LANGUAGE, None)
+        if "la" in shares:
+            shares["la"] /= FACTOR
         offered = {base_language(code): standard_code(code) for code in reversed(served)}
-        inside = {code: found.get(code, 0.0) for code in offered}
-        if all(code in found for code in offered):  # nothing can be said against a language that the library lacks
+        inside = {code: shares.get(code, 0.0) for code in offered}
+        if all(code in shares for code in offered):  # nothing can be said against a language that the library lacks
             least = FACTOR * max(inside.values(), default=0.0)
-            others = {code: share for code, share in found.items() if code not in inside and share >= max(least, RARE)}
+            others = {code: share for code, share in shares.items() if code not in inside and share >= max(least, RARE)}
         else:
             others = {}
         total = 1.0 if others else sum(inside.values())
@@ -101,15 +101,15 @@ class Detector:
         English, 853 German and 580 French lines have enough of them; of these and of the Czech lines one is taken for
         another language, by its words and by the library.
         """
-        whole, wanted = text[:LONGEST], base_language(language)
-        words, common = whole.lower().split(), COMMON.get(wanted, frozenset())
+        whole, base = text[:LONGEST], base_language(language)
+        words, common = whole.lower().split(), COMMON.get(base, frozenset())
         if len(common.intersection(words)) > 1 and SHARE * sum(map(common.__contains__, words)) >= len(words):
             return True
-        mark = hash((whole, wanted)) if len(whole) <= SHORT else None  # of a text that may come again; not the text
+        mark = hash((whole, base)) if len(whole) <= SHORT else None  # of a text that may come again; not the text
         if mark in self._agreed:
             return self._agreed[mark]
         ways = (whole[:HEAD], whole) if HEAD < len(whole) <= SHORT else (whole,)
-        agreed = any(base_language(self.load().classify(way)[0]) == wanted for way in ways)
+        agreed = any(base_language(self.load().classify(way)[0]) == base for way in ways)
         if mark is not None:
             if len(self._agreed) >= KEPT:
                 self._agreed.clear()

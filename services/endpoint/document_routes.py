@@ -41,8 +41,8 @@ def add_document_routes(app: FastAPI, documents: Documents) -> None:
             raise HTTPException(403, DISABLED)
         if not call.name:
             raise HTTPException(400, "Invalid request: empty file")
-        asked = validate(FileRequest, call.parameters)
-        question = Question((), None if asked.source == "auto" else asked.source, asked.target, key=call.key)
+        request = validate(FileRequest, call.parameters)
+        question = Question((), None if request.source == "auto" else request.source, request.target, key=call.key)
         handle = await asyncio.to_thread(documents.submit, call.name, call.content, question)
         done = await _wait(documents, handle)
         notes = {"notes": done.notes} if done.notes else {}
@@ -52,23 +52,23 @@ def add_document_routes(app: FastAPI, documents: Documents) -> None:
     @app.get("/download_file/{name}", include_in_schema=False)
     async def download_file(request: Request) -> Response:
         secret = request.path_params["name"].partition(".")[0]
-        found = await asyncio.to_thread(documents.result, secret[:ID], secret[ID:], keep=True)
-        return document_response(found)
+        finished = await asyncio.to_thread(documents.result, secret[:ID], secret[ID:], keep=True)
+        return document_response(finished)
 
 
-def in_form(asked: type[Parameters]) -> openapi.Schema:
+def in_form(schema_class: type[Parameters]) -> openapi.Schema:
     """Returns a request with these parameters and a file in a form."""
-    schema = asked.model_json_schema()
+    schema = schema_class.model_json_schema()
     schema["properties"]["file"] = {"type": "string", "format": "binary"}
     schema["required"] = [*schema.get("required", ()), "file"]
     return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
 
 
-def document_response(found: Finished) -> Response:
+def document_response(finished: Finished) -> Response:
     """Returns a translated document as an attachment: a page that was translated must not run here as one of ours."""
-    shown = f"attachment; filename*=UTF-8''{quote(found.name, safe='')}"
-    headers = {"Content-Disposition": shown, "X-Content-Type-Options": "nosniff"}
-    return Response(found.content, headers=headers, media_type=found.media_type)
+    disposition = f"attachment; filename*=UTF-8''{quote(finished.name, safe='')}"
+    headers = {"Content-Disposition": disposition, "X-Content-Type-Options": "nosniff"}
+    return Response(finished.content, headers=headers, media_type=finished.media_type)
 
 
 async def _wait(documents: Documents, handle: Handle) -> State:

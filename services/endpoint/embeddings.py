@@ -23,23 +23,23 @@ async def embed(endpoint: Endpoint, key: Key, name: str, texts: Sequence[str]) -
     Raises:
         HTTPException: 404 there is no such model, 400 a text without a known word, 503 the model is not loaded.
     """
-    known = []
+    counts = []
     if endpoint.encoder is not None:
         encoder = endpoint.encoder.model()
         if encoder.origin.name == name:
             return np.stack(await endpoint.encoder.ask(encoder, texts, key=key)), encoder.origin
-        known.append(encoder.origin.name)
+        counts.append(encoder.origin.name)
     if endpoint.vectors is not None:
         words = endpoint.vectors.model()
         if words.origin.name == name:
             if words.texts is None:
                 raise HTTPException(400, f"The model `{name}` counts words: its vectors are as wide as the vocabulary")
-            found = await asyncio.to_thread(words.texts, texts)
-            for number, vector in enumerate(found):
+            vectors = await asyncio.to_thread(words.texts, texts)
+            for number, vector in enumerate(vectors):
                 if not vector.any():
                     raise HTTPException(400, f"Invalid 'input': text {number} has no word that this model knows")
-            return found, words.origin
-        known.append(words.origin.name)
-    if not known:
+            return vectors, words.origin
+        counts.append(words.origin.name)
+    if not counts:
         raise HTTPException(404, NONE)
-    raise HTTPException(404, f"The model `{name}` makes no vectors here: there are {', '.join(known)}")
+    raise HTTPException(404, f"The model `{name}` makes no vectors here: there are {', '.join(counts)}")

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import Translation
 from dragoman.services.endpoint.detection import Detector, Guess
+from dragoman.services.endpoint.documents.reading import Reading
 from dragoman.services.endpoint.glossaries import Glossaries
 from dragoman.services.endpoint.guess_routes import GuessQueue
 from dragoman.services.endpoint.inference_queue import InferenceQueue
@@ -67,6 +68,7 @@ class Endpoint:
     encoder: EncoderQueue | None = None
     guesser: GuessQueue | None = None
     labels: LabelsQueue | None = None
+    reading: Reading = field(default_factory=Reading)  # processes for documents and for texts that take long
 
     def queue(self) -> InferenceQueue[LoadedModel, str, Translation]:
         """Returns the queue of translations.
@@ -144,25 +146,31 @@ class Endpoint:
 
     async def _answer(self, question: Question, models: Catalogue) -> tuple[list[Answer], Route]:
         """Returns the answers of `translate`."""
-        spoken = await languages_of(question, models, self.detector, self.check_language)
+        spoken = await languages_of(question, models, self.detector, self.check_language, self.reading)
         owner = question.key.name
         if self.memory.due:
             await asyncio.to_thread(self.memory.look)
         answers: list[Answer | None] = [
-            _copy(text, one) if one.copied else self._recall(text, one, question, owner)
-            for text, one in zip(question.texts, spoken, strict=True)
+            _copy(text, speech) if speech.copied else self._recall(text, speech, question, owner)
+            for text, speech in zip(question.texts, spoken, strict=True)
         ]
         routes = []
-        for language in dict.fromkeys(one.language for one, known in zip(spoken, answers, strict=True) if not known):
+        for language in dict.fromkeys(
+            speech.language for speech, is_known in zip(spoken, answers, strict=True) if not is_known
+        ):
             self.keys.allow(question.key, [language])
-            places = [place for place, one in enumerate(spoken) if one.language == language and not answers[place]]
+            places = [
+                place for place, speech in enumerate(spoken) if speech.language == language and not answers[place]
+            ]
             routes.append(await self.find(language, question.target, question.version))
             texts = [question.texts[place] for place in places]
             own = [spoken[place] for place in places]
-            found = await self._ask(routes[-1], texts, own, question)
+            own_answers = await self._ask(routes[-1], texts, own, question)
             if self.memory.fuzzy is not None:
-                found = await asyncio.to_thread(self._add_similar, texts, found, language, question.target, owner)
-            for place, answer in zip(places, found, strict=True):
+                own_answers = await asyncio.to_thread(
+                    self._add_similar, texts, own_answers, language, question.target, owner
+                )
+            for place, answer in zip(places, own_answers, strict=True):
                 answers[place] = answer
         return [answer for answer in answers if answer], routes[0] if routes else Route(())
 
@@ -198,7 +206,7 @@ class Endpoint:
         models = self.served()
         try:
             chosen = models.choose(source, target, version)
-            if all(one.loaded for one in chosen):
+            if all(version.loaded for version in chosen):
                 return Route(tuple(map(models.load, chosen)))
             return Route(await asyncio.to_thread(lambda: tuple(map(models.load, chosen))))
         except NotServedError as problem:
@@ -218,14 +226,12 @@ class Endpoint:
         self, route: Route, texts: Sequence[str], spoken: Sequence[Spoken], question: Question
     ) -> list[Answer]:
         """Returns the answers to texts of one language."""
-        translator = RouteTranslator(
-            partial(self.queue().ask_in_time, key=question.key), self.metrics, self.longest, self.models
-        )
-        options = [question.options] * len(texts)
+        ask = partial(self.queue().ask_in_time, key=question.key)
+        translator = RouteTranslator(ask, self.metrics, self.longest, self.models, self.reading, question.key.client)
         answers = await translator.translate(
-            route, texts, options, question.aligned, question.alternatives, question.prefix
+            route, texts, question.options, question.aligned, question.alternatives, question.prefix
         )
-        return [_spoken(answer, one) for answer, one in zip(answers, spoken, strict=True)]
+        return [_spoken(answer, speech) for answer, speech in zip(answers, spoken, strict=True)]
 
     def status(self) -> tuple[int, dict[str, Any]]:
         """Returns status code and body of /status: 200 only if every served model answers."""

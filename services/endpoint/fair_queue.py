@@ -108,11 +108,11 @@ class Lane(Generic[Work]):
 
     def drain(self) -> list[Work]:
         """Removes and returns all waiting requests."""
-        found = [one for client in self._clients.values() for _, _, one in client.heap if not one.gone]
-        for request in found:
+        waiting = [work for client in self._clients.values() for _, _, work in client.heap if not work.gone]
+        for request in waiting:
             request.gone = True
         self._clients, self._heap, self.queued, self.cost = {}, [], 0, 0
-        return found
+        return waiting
 
     def crowding(self, request: Work, lines: int) -> list[Work]:
         """Returns waiting requests whose going makes room for `lines` of the request: the newest of the client that has
@@ -122,15 +122,15 @@ class Lane(Generic[Work]):
         own = self._clients.get(request.client)
         least = request.left + (own.lines if own else 0)
         newest = sorted(largest.heap, key=lambda entry: -entry[1]) if largest else []
-        found: list[Work] = []
-        for _, _, one in newest:
+        crowd: list[Work] = []
+        for _, _, oldest in newest:
             if lines <= 0:
                 break
-            if not one.gone and not one.taken:
-                found.append(one)
-                lines -= one.left
-        freed = sum(work.left for work in found)
-        return found if largest and lines <= 0 and largest.lines - freed >= least else []
+            if not oldest.gone and not oldest.taken:
+                crowd.append(oldest)
+                lines -= oldest.left
+        freed = sum(work.left for work in crowd)
+        return crowd if largest and lines <= 0 and largest.lines - freed >= least else []
 
     def take(
         self, most: int | None = None, began: Callable[[Work], None] = lambda _: None
@@ -183,12 +183,14 @@ class Lane(Generic[Work]):
             if client.heap:
                 self._wait(client)
         if not self.queued:
-            self._heap, self._clients = [], {name: one for name, one in self._clients.items() if name in served}
+            self._heap, self._clients = [], {name: client for name, client in self._clients.items() if name in served}
             for client in self._clients.values():
                 client.waits, client.heap = False, []
         elif passed:
             self._clients = {
-                name: one for name, one in self._clients.items() if one.waits or one.tag > self._now or one.heap
+                name: client
+                for name, client in self._clients.items()
+                if client.waits or client.tag > self._now or client.heap
             }
 
     def _count(self, client: _Client[Work], lines: int, tokens: int) -> None:

@@ -74,8 +74,13 @@ class StoredDictionary(Tables):
     terms: Mapped[dict[str, str]] = mapped_column(JSON, deferred=True)
 
     @classmethod
-    def of(cls, one: Dictionary) -> "StoredDictionary":
-        return cls(source=one.source, target=one.target, entries=len(one.terms), terms=dict(one.terms))
+    def of(cls, dictionary: Dictionary) -> "StoredDictionary":
+        return cls(
+            source=dictionary.source,
+            target=dictionary.target,
+            entries=len(dictionary.terms),
+            terms=dict(dictionary.terms),
+        )
 
 
 class Glossaries:
@@ -137,13 +142,13 @@ class Glossaries:
         with self._write() as session:
             glossary = _glossary(session, owner, id_)
             glossary.name = name or glossary.name
-            for one in (*add, *put):
+            for dictionary in (*add, *put):
                 try:
-                    stored = glossary.find(one.source, one.target)
+                    stored = glossary.find(dictionary.source, dictionary.target)
                 except GlossaryNotFoundError:
-                    glossary.dictionaries.append(StoredDictionary.of(one))
+                    glossary.dictionaries.append(StoredDictionary.of(dictionary))
                 else:
-                    stored.terms = dict(one.terms) if one in put else {**stored.terms, **one.terms}
+                    stored.terms = dict(dictionary.terms) if dictionary in put else {**stored.terms, **dictionary.terms}
                     stored.entries = len(stored.terms)
                     if stored.entries > MOST_TERMS:
                         raise TooManyGlossariesError(f"A dictionary has at most {MOST_TERMS:,} terms")

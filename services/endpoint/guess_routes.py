@@ -14,10 +14,10 @@ from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.keys import Keys
 from dragoman.services.endpoint.requests import Parameters, Text, validate, whole_number
 from dragoman.services.http.answers import as_json
-from dragoman.services.models.loaded_guesser import Ask, Found, LoadedGuesser
+from dragoman.services.models.loaded_guesser import Ask, GuessedText, LoadedGuesser
 from dragoman.services.settings import Limits
 
-GuessQueue: TypeAlias = InferenceQueue[LoadedGuesser, Ask, Found | str]
+GuessQueue: TypeAlias = InferenceQueue[LoadedGuesser, Ask, GuessedText | str]
 NONE = "This endpoint has no language model (the server's setting serve.guesser names one)"
 KINDS = {"next": "language", "fill": "masked"}
 MOST_STEPS = 100
@@ -45,20 +45,22 @@ def add_guess_routes(app: FastAPI, queue: GuessQueue | None, limits: Limits, key
         async def answer(call: Call) -> Response:
             if queue is None:
                 raise HTTPException(404, NONE)
-            asked = validate(model, call.parameters)
+            request = validate(model, call.parameters)
             served = queue.model()
-            check(name, asked.q, served, limits)
-            keys.charge(call.key, len(asked.q))
-            (found,) = await queue.ask(served, [Ask(asked.q, asked.k, asked.steps)], key=call.key)
-            if isinstance(found, str):
-                raise HTTPException(400, f"Invalid request: {found}")
-            return as_json(shape(found), headers=served.origin.headers())
+            check(name, request.q, served, limits)
+            keys.charge(call.key, len(request.q))
+            (guesses,) = await queue.ask(served, [Ask(request.q, request.k, request.steps)], key=call.key)
+            if isinstance(guesses, str):
+                raise HTTPException(400, f"Invalid request: {guesses}")
+            return as_json(shape(guesses), headers=served.origin.headers())
 
         return answer
 
     for name, summary in (("next", "The likeliest next tokens of a text"), ("fill", "The likeliest tokens at masks")):
-        told = openapi.answers(schemas.Guesses, origin=True)
-        app.post(f"/{name}", summary=summary, responses=told, openapi_extra=openapi.in_body(model))(route(name))
+        answer_schema = openapi.answers(schemas.Guesses, origin=True)
+        app.post(f"/{name}", summary=summary, responses=answer_schema, openapi_extra=openapi.in_body(model))(
+            route(name)
+        )
 
 
 def check(name: str, text: str, served: LoadedGuesser, limits: Limits) -> None:
@@ -75,9 +77,10 @@ def check(name: str, text: str, served: LoadedGuesser, limits: Limits) -> None:
             raise HTTPException(400, "Invalid request: q has no [MASK]")
 
 
-def shape(found: Found) -> dict[str, Any]:
+def shape(guesses: GuessedText) -> dict[str, Any]:
     """Returns the answer as `dragoman next guess.format=json` prints it."""
     steps = [
-        {"text": step.text, "tokens": [prediction._asdict() for prediction in step.predictions]} for step in found.steps
+        {"text": step.text, "tokens": [prediction._asdict() for prediction in step.predictions]}
+        for step in guesses.steps
     ]
-    return {"text": found.text, "steps": steps}
+    return {"text": guesses.text, "steps": steps}

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import hmac
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -56,7 +57,7 @@ def check_signature(request: Request, body: bytes, secret: bytes, now: float) ->
     expected = "v1," + base64.b64encode(digest).decode()
     if not hmac.compare_digest(expected.encode(), signature.encode()):
         raise HTTPException(403, "Invalid signature: the webhook's secret must be that of the file serve.hook")
-    if not sent.isdecimal() or abs(now - int(sent)) > OLDEST:
+    if not re.fullmatch("[0-9]{1,15}", sent) or abs(now - int(sent)) > OLDEST:
         raise HTTPException(403, "Invalid signature: the delivery is too old")
 
 

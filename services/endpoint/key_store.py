@@ -150,7 +150,7 @@ class KeyStore:
         """Returns what a key has used in each month, newest first."""
         with answering(SETTING), self.open().read() as session:
             query = select(Used).where(Used.digest == digest).order_by(Used.period.desc())
-            return [_period(one) for one in session.scalars(query) if len(one.period) == len("2026-11")]
+            return [_period(row) for row in session.scalars(query) if len(row.period) == len("2026-11")]
 
     def exchange(
         self, counted: Sequence[Period], periods: Sequence[str], since: str
@@ -171,7 +171,7 @@ class KeyStore:
         with answering(SETTING), database.read() as session:
             keys = list(session.scalars(select(StoredKey)))
             used = session.scalars(select(Used).where(Used.period.in_(periods)))
-            return keys, [_period(one) for one in used]
+            return keys, [_period(period) for period in used]
 
     def close(self) -> None:
         if self._database is not None:

@@ -117,12 +117,12 @@ class Keys:
         if not self.needed:
             return NOBODY
         digest = digest_of(secret)  # a table of hashes says nothing about secrets by the time that it takes
-        found = self.listed.get(digest) or self._stored.get(digest)
-        if found is None and secret:
+        key = self.listed.get(digest) or self._stored.get(digest)
+        if key is None and secret:
             raise KeyRefusedError("unknown", "Invalid API key")
-        if found is None:
+        if key is None:
             raise KeyRefusedError("missing", "Please contact the server operator to get an API key")
-        return found
+        return key
 
     def charge(self, key: Key, characters: int = 0, pair: tuple[str, str] | None = None) -> None:
         """Counts a request of so many characters, unless the key's limits forbid it; then nothing is counted.
@@ -206,7 +206,7 @@ class Keys:
                 for key in keys
                 if key.revoked is None
             }
-            self._counted = {(one.digest, one.period): (one.characters, one.requests) for one in periods}
+            self._counted = {(period.digest, period.period): (period.characters, period.requests) for period in periods}
             for place, counts in self._waiting.items():
                 self._counted[place] = _sum(self._counted.get(place, (0, 0)), counts)
 
@@ -246,10 +246,10 @@ def nobody_at(address: str) -> Key:
 def network_of(address: str) -> str:
     """Returns the address of a client; of IPv6 the network, because a client has as many addresses as it likes."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    return str(ipaddress.ip_network((found, 64), strict=False)) if found.version == 6 else str(found)
+    return str(ipaddress.ip_network((parsed, 64), strict=False)) if parsed.version == 6 else str(parsed)
 
 
 def month_of(now: float) -> str:
@@ -262,5 +262,5 @@ def minute_of(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M")
 
 
-def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-    return one[0] + other[0], one[1] + other[1]
+def _sum(counts: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return counts[0] + other[0], counts[1] + other[1]

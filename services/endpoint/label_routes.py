@@ -50,7 +50,7 @@ class LabelRequest(Parameters):
     def texts(self) -> list[Words]:
         """Returns the texts; lists of words are taken as they are."""
         inputs = [self.inputs] if isinstance(self.inputs, str) else self.inputs
-        return [Words.split(one) if isinstance(one, str) else Words.given(one) for one in inputs]
+        return [Words.split(text) if isinstance(text, str) else Words.given(text) for text in inputs]
 
     @classmethod
     def within(cls, limits: Limits) -> "type[LabelRequest]":
@@ -78,22 +78,22 @@ def add_label_routes(app: FastAPI, queue: LabelsQueue | None, limits: Limits, ke
     async def ask(call: Call) -> tuple[LabelRequest, LoadedLabeller, list[Any]]:
         if queue is None:
             raise HTTPException(404, NONE)
-        asked = validate(checked, call.parameters)
+        request = validate(checked, call.parameters)
         served = queue.model()
-        texts = asked.texts
+        texts = request.texts
         for text in texts if served.tags else ():
             check_length(served, text)
         keys.charge(call.key, sum(len(text.text) for text in texts))
-        settings = asked.parameters or Settings()
-        found = await queue.ask(served, texts, key=call.key)
-        return asked, served, [shape(one, text, settings) for one, text in zip(found, texts, strict=True)]
+        settings = request.parameters or Settings()
+        labelled = await queue.ask(served, texts, key=call.key)
+        return request, served, [shape(labels, text, settings) for labels, text in zip(labelled, texts, strict=True)]
 
     async def answer(call: Call, tags: bool) -> Response:
-        asked, served, found = await ask(call)
+        request, served, rows = await ask(call)
         if served.tags != tags:
             name, route = ("words", "/tag") if served.tags else ("texts", "/classify")
             raise HTTPException(400, f"Invalid request: the model labels {name}: ask {route}")
-        return as_json(found[0] if isinstance(asked.inputs, str) else found, headers=served.origin.headers())
+        return as_json(rows[0] if isinstance(request.inputs, str) else rows, headers=served.origin.headers())
 
     async def classify(call: Call) -> Response:
         return await answer(call, False)
@@ -122,17 +122,24 @@ def check_length(served: LoadedLabeller, text: Words) -> None:
         raise HTTPException(400, f"Invalid request: a text has {count} tokens, and the model reads {most}; split it")
 
 
-def shape(found: Labelled, text: Words, settings: Settings) -> list[dict[str, Any]]:
+def shape(labels: Labelled, text: Words, settings: Settings) -> list[dict[str, Any]]:
     """Returns the labels of one text as Hugging Face's pipelines write them."""
-    if found and isinstance(found[0], Label):
-        return [vars(one).copy() for one in found[: settings.top_k]]
-    words: list[TaggedWord] = found  # type: ignore[assignment]  # of the two kinds
+    if labels and isinstance(labels[0], Label):
+        return [vars(label).copy() for label in labels[: settings.top_k]]
+    words: list[TaggedWord] = labels  # type: ignore[assignment]  # of the two kinds
     if settings.aggregation_strategy == "simple":
         return joined(words, text)
     return [
-        {"entity": one.tag, "score": one.score, "index": number, "word": one.word, "start": one.start, "end": one.end}
-        for number, one in enumerate(words, 1)
-        if one.tag != OUTSIDE
+        {
+            "entity": word.tag,
+            "score": word.score,
+            "index": number,
+            "word": word.word,
+            "start": word.start,
+            "end": word.end,
+        }
+        for number, word in enumerate(words, 1)
+        if word.tag != OUTSIDE
     ]
 
 
@@ -149,7 +156,7 @@ def joined(words: Sequence[TaggedWord], text: Words) -> list[dict[str, Any]]:
     return [
         {
             "entity_group": kind(group[0].tag),
-            "score": sum(one.score for one in group) / len(group),
+            "score": sum(tagged.score for tagged in group) / len(group),
             "word": text.text[group[0].start : group[-1].end],
             "start": group[0].start,
             "end": group[-1].end,

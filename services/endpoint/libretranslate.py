@@ -40,11 +40,11 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
         openapi_extra=openapi.in_body(translation_request),
     )
     async def translate(call: Call) -> Response:
-        asked = validate(translation_request, call.parameters)
-        question = asked.question(call.scope[HEADERS].get(VERSION, b"").decode("latin-1") or None, call.key)
-        question = await with_terms(question, endpoint.glossaries, asked.glossary, asked.terms)
+        request = validate(translation_request, call.parameters)
+        question = request.question(call.scope[HEADERS].get(VERSION, b"").decode("latin-1") or None, call.key)
+        question = await with_terms(question, endpoint.glossaries, request.glossary, request.terms)
         answers, route = await endpoint.translate(question)
-        return as_json(_body(asked, answers), headers=route.headers())
+        return as_json(_body(request, answers), headers=route.headers())
 
     @app.post(
         "/suggest",
@@ -55,10 +55,10 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
     async def suggest(call: Call) -> Response:
         if not endpoint.suggestions:
             raise HTTPException(403, "Suggestions are disabled on this server.")
-        asked = validate(suggestion_request, call.parameters)
-        check_pair(endpoint, asked.source, asked.target)
-        endpoint.keys.charge(call.key, 0, (asked.source, asked.target))
-        unit = Unit(asked.source, asked.target, asked.q, asked.s)
+        request = validate(suggestion_request, call.parameters)
+        check_pair(endpoint, request.source, request.target)
+        endpoint.keys.charge(call.key, 0, (request.source, request.target))
+        unit = Unit(request.source, request.target, request.q, request.s)
         await asyncio.to_thread(endpoint.memory.suggest, unit, call.key.name)
         return as_json({"success": True})
 
@@ -69,8 +69,8 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
         openapi_extra=openapi.in_body(DetectionRequest),
     )
     async def detect(call: Call) -> Response:
-        found = await endpoint.detect(validate(DetectionRequest, call.parameters).q, call.key)
-        return as_json([guess._asdict() for guess in found])
+        guesses = await endpoint.detect(validate(DetectionRequest, call.parameters).q, call.key)
+        return as_json([guess._asdict() for guess in guesses])
 
     @app.post("/languages", include_in_schema=False)  # libretranslatepy 2.1.1
     @app.get(
@@ -105,16 +105,18 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
         )
 
 
-def _body(asked: TranslationRequest, answers: Sequence[Answer]) -> dict[str, Any]:
+def _body(request: TranslationRequest, answers: Sequence[Answer]) -> dict[str, Any]:
     """Returns LibreTranslate's body: each field is a list if `q` is one."""
 
     def field(value: Callable[[Answer], Any]) -> Any:
-        return [value(answer) for answer in answers] if asked.batch else value(answers[0])
+        return [value(answer) for answer in answers] if request.batch else value(answers[0])
 
     body: dict[str, Any] = {"translatedText": field(lambda answer: answer.text)}
-    if asked.source == "auto":
-        body["detectedLanguage"] = field(lambda one: {"confidence": one.confidence, "language": one.source})
-    if asked.alternatives:
+    if request.source == "auto":
+        body["detectedLanguage"] = field(
+            lambda translation: {"confidence": translation.confidence, "language": translation.source}
+        )
+    if request.alternatives:
         body["alternatives"] = field(lambda answer: answer.alternatives)
     if any(answer.losses for answer in answers):  # LibreTranslate's clients know no such field
         body["losses"] = field(lambda answer: answer.losses)
@@ -122,8 +124,8 @@ def _body(asked: TranslationRequest, answers: Sequence[Answer]) -> dict[str, Any
         body["memory"] = field(lambda answer: answer.memory)
     if any(answer.via for answer in answers):
         body["via"] = field(lambda answer: answer.via)
-    if asked.reported:
+    if request.reported:
         body["report"] = field(lambda answer: answer.report)
-    if asked.aligned:
+    if request.aligned:
         body["alignment"] = field(lambda answer: answer.alignment)
     return body

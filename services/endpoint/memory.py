@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 
 from dragoman.model.errors import UserError, reason
 from dragoman.model.languages import nearest
-from dragoman.services.endpoint.memory_store import EVERYBODY, Known, MemoryStore, State, Unit
-from dragoman.services.texts.known import Known as Translations
+from dragoman.services.endpoint.memory_store import EVERYBODY, MemoryRow, MemoryStore, State, Unit
+from dragoman.services.texts.known import KnownTranslations as Translations
 from dragoman.services.texts.known import Match, Units, comparable, most_similar
 
 EVERY = 2.0  # seconds between two looks at the database
@@ -35,25 +35,25 @@ class Memory:
     def exact(self, source: str, target: str, text: str, owner: str = EVERYBODY) -> Match | None:
         """Returns the known translation of this very text; the owner's own goes before everybody's."""
         pairs = self._of(source, target, owner) if self._pairs else []
-        wanted = comparable(text) if pairs else ""
-        return next(filter(None, (units.get(wanted) for units in pairs)), None)
+        comparable_text = comparable(text) if pairs else ""
+        return next(filter(None, (units.get(comparable_text) for units in pairs)), None)
 
     def similar(self, source: str, target: str, text: str, owner: str = EVERYBODY) -> Match | None:
         """Returns the known translation of the most similar text, if one is similar enough."""
-        wanted = comparable(text)
+        comparable_text = comparable(text)
         if self.fuzzy is None:
             return None
         best: Match | None = None
         for units in self._of(source, target, owner):
-            found = most_similar(units, wanted, best.score if best else 100 * self.fuzzy)
-            if found is not None and (best is None or found.score > best.score):
-                best = found
+            similar_units = most_similar(units, comparable_text, best.score if best else 100 * self.fuzzy)
+            if similar_units is not None and (best is None or similar_units.score > best.score):
+                best = similar_units
         return best
 
     def all(self, source: str, target: str, owner: str = EVERYBODY) -> Translations | None:
         """Returns all known translations of these languages, the owner's before everybody's; None: there are none."""
-        found = self._of(source, target, owner)
-        return Translations(ChainMap(*found)) if found else None
+        units = self._of(source, target, owner)
+        return Translations(ChainMap(*units)) if units else None
 
     def suggest(self, unit: Unit, owner: str = EVERYBODY) -> None:
         """Stores a translation that a user gave.
@@ -97,15 +97,17 @@ class Memory:
 
     def _of(self, source: str, target: str, owner: str) -> list[Units]:
         """Returns the units of these languages or their nearest relatives, the owner's first."""
-        found = [
+        groups = [
             (key[0] == EVERYBODY, units)
             for key, units in self._pairs.items()
             if key[0] in (owner, EVERYBODY) and nearest(source, (key[1],)) and nearest(target, (key[2],))
         ]
-        return [units for _, units in sorted(found, key=lambda one: one[0])]
+        return [units for _, units in sorted(groups, key=lambda group: group[0])]
 
 
-def _merged(pairs: Mapping[tuple[str, str, str], Units], rows: Iterable[Known]) -> dict[tuple[str, str, str], Units]:
+def _merged(
+    pairs: Mapping[tuple[str, str, str], Units], rows: Iterable[MemoryRow]
+) -> dict[tuple[str, str, str], Units]:
     """Returns the units with those of the rows; `pairs` stay as they are, for whoever reads them."""
     merged = dict(pairs)
     copied: set[tuple[str, str, str]] = set()

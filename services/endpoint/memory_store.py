@@ -18,7 +18,7 @@ AT_ONCE = 500  # rows in a statement; sqlite takes 32,766 values
 EVERYBODY = ""  # the owner of what answers every key
 
 
-class Known(Tables):
+class MemoryRow(Tables):
     """A text and its translation. What is stored again replaces what was there."""
 
     __tablename__ = "translation_memory"
@@ -65,18 +65,30 @@ class MemoryStore:
         """Stores units in one transaction, each once, and returns their number; the last of equal texts stays."""
         database = self.store.open()
         insert = sqlite.insert if database.is_sqlite else postgresql.insert
-        rows = {}
+        rows: dict[tuple[str, str, str], tuple[str, str]] = {}
         for unit in units:
             source, target = standard_code(unit.source), standard_code(unit.target)
-            row = {
-                **{"owner": owner, "source": source, "target": target, "digest": digest_of(unit.text)},
-                **{"text": unit.text, "translation": unit.translation, "origin": origin[:160], "changed": time.time()},
-            }
-            rows[source, target, row["digest"]] = row
-        waiting = list(rows.values())
+            rows[source, target, digest_of(unit.text)] = unit.text, unit.translation
+        waiting = list(rows.items())
         with answering(SETTING), database.write() as session:
+            last = session.scalar(select(func.max(MemoryRow.changed))) or 0.0
+            changed = max(time.time(), last + 0.001)  # whoever reads what is new sees it, also where a clock went back
             for start in range(0, len(waiting), AT_ONCE):
-                added = insert(Known).values(waiting[start : start + AT_ONCE])
+                added = insert(MemoryRow).values(
+                    [
+                        {
+                            "owner": owner,
+                            "source": source,
+                            "target": target,
+                            "digest": digest,
+                            "text": text,
+                            "translation": translation,
+                            "origin": origin[:160],
+                            "changed": changed,
+                        }
+                        for (source, target, digest), (text, translation) in waiting[start : start + AT_ONCE]
+                    ]
+                )
                 new = {name: added.excluded[name] for name in ("text", "translation", "origin", "changed")}
                 session.execute(
                     added.on_conflict_do_update(index_elements=["owner", "source", "target", "digest"], set_=new)
@@ -86,27 +98,27 @@ class MemoryStore:
     def state(self) -> State:
         """Returns the number of rows and the time of the last change."""
         with answering(SETTING), self.store.open().read() as session:
-            rows, changed = session.execute(select(func.count(), func.max(Known.changed))).one()
+            rows, changed = session.execute(select(func.count(), func.max(MemoryRow.changed))).one()
             return State(rows, changed or 0.0)
 
-    def rows(self, since: float = 0.0) -> list[Known]:
+    def rows(self, since: float = 0.0) -> list[MemoryRow]:
         """Returns all rows that changed at `since` or later, in the order of their change."""
         with answering(SETTING), self.store.open().read() as session:
-            query = select(Known).where(Known.changed >= since).order_by(Known.changed, Known.id)
+            query = select(MemoryRow).where(MemoryRow.changed >= since).order_by(MemoryRow.changed, MemoryRow.id)
             return list(session.scalars(query))
 
     def counts(self) -> list[tuple[str, str, str, str, int]]:
         """Returns (source, target, owner, origin, number of units), sorted."""
-        columns = (Known.source, Known.target, Known.owner, Known.origin)
+        columns = (MemoryRow.source, MemoryRow.target, MemoryRow.owner, MemoryRow.origin)
         with answering(SETTING), self.store.open().read() as session:
-            found = session.execute(select(*columns, func.count()).group_by(*columns).order_by(*columns))
-            return [tuple(row) for row in found]  # type: ignore[misc]  # five columns
+            rows = session.execute(select(*columns, func.count()).group_by(*columns).order_by(*columns))
+            return [tuple(row) for row in rows]  # type: ignore[misc]  # five columns
 
     def clear(self, source: str | None, target: str | None, origin: str | None) -> int:
         """Deletes the units of the pair and origin (None: any), and returns their number."""
         source, target = (code and standard_code(code) for code in (source, target))
-        wanted = ((Known.source, source), (Known.target, target), (Known.origin, origin))
-        query = delete(Known).where(*(column == value for column, value in wanted if value is not None))
+        conditions = ((MemoryRow.source, source), (MemoryRow.target, target), (MemoryRow.origin, origin))
+        query = delete(MemoryRow).where(*(column == value for column, value in conditions if value is not None))
         with answering(SETTING), self.store.open().write() as session:
             return int(session.execute(query).rowcount)  # type: ignore[attr-defined]  # the result of a DELETE has it
 

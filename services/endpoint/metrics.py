@@ -127,8 +127,8 @@ class Metrics:
         for kinds in lost:
             for what, number in kinds.items():
                 self.not_kept.labels(what).inc(number)
-        for found in losses:
-            for what, number in found.counts().items():
+        for loss in losses:
+            for what, number in loss.counts().items():
                 if number and what in LOST:
                     self.lost.labels(what).inc(number)
 
@@ -193,15 +193,15 @@ class _State(Collector):
         yield lines
         loaded = GaugeMetricFamily("dragoman_model_loaded", "1: the model is in memory", labels=["name", "version"])
         size = GaugeMetricFamily("dragoman_model_bytes", "Bytes of its weights", labels=["name", "version"])
-        asked = CounterMetricFamily("dragoman_model_requests", "Requests to the model", labels=["name", "version"])
-        known: dict[tuple[str, str], list[Served]] = {}  # two references may name one version
-        for one in self.models.models if self.models else ():
-            if one.card is not None:
-                known.setdefault((one.card.origin.name, one.card.origin.version), []).append(one)
-        for names, same in known.items():
+        counter = CounterMetricFamily("dragoman_model_requests", "Requests to the model", labels=["name", "version"])
+        by_version: dict[tuple[str, str], list[Served]] = {}  # two references may name one version
+        for served in self.models.models if self.models else ():
+            if served.card is not None:
+                by_version.setdefault((served.card.origin.name, served.card.origin.version), []).append(served)
+        for names, same in by_version.items():
             model.add_metric(["translation", *names], 1)
-            loaded.add_metric(names, any(one.loaded for one in same))
-            size.add_metric(names, max(one.card.bytes for one in same if one.card))
-            asked.add_metric(names, sum(one.requests for one in same))
-        yield from (model, loaded, size, asked)
+            loaded.add_metric(names, any(served.loaded for served in same))
+            size.add_metric(names, max(served.card.bytes for served in same if served.card))
+            counter.add_metric(names, sum(served.requests for served in same))
+        yield from (model, loaded, size, counter)
         yield from disks({"cache": self.cache})

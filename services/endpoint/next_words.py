@@ -31,13 +31,13 @@ def differing(texts: Sequence[str], prefix: str) -> list[str]:
     Raises:
         HTTPException: 400, there are none.
     """
-    found: dict[str | None, str] = {}
+    word_by_start: dict[str | None, str] = {}
     for text in texts:
-        found.setdefault(next_word(text, prefix), text)
-    found.pop(None, None)
-    if not found:
+        word_by_start.setdefault(next_word(text, prefix), text)
+    word_by_start.pop(None, None)
+    if not word_by_start:
         raise HTTPException(400, "Invalid request: the model writes no translation that begins with prefix")
-    return list(found.values())
+    return list(word_by_start.values())
 
 
 def next_word(text: str, prefix: str) -> str | None:

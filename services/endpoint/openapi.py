@@ -33,16 +33,16 @@ ORIGIN = {
 }
 
 
-def in_body(asked: type[Parameters]) -> Schema:
+def in_body(schema_class: type[Parameters]) -> Schema:
     """Returns a request with these parameters in its body; the query string may hold them too, without a body."""
-    schema = asked.model_json_schema()
+    schema = schema_class.model_json_schema()
     kinds = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
     return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
 
 
-def in_query(asked: type[Parameters]) -> Schema:
+def in_query(schema_class: type[Parameters]) -> Schema:
     """Returns a request with these parameters in the query string; lists of numbers need a body, so it needs a word."""
-    schema = asked.model_json_schema()
+    schema = schema_class.model_json_schema()
     needed = schema.get("required", ["word"])
     return {
         "parameters": [
@@ -53,13 +53,13 @@ def in_query(asked: type[Parameters]) -> Schema:
     }
 
 
-def in_path(path: str, asked: Schema) -> Schema:
+def in_path(path: str, operation: Schema) -> Schema:
     """Returns the request with the parameters that stand in the path, each a text."""
     named = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for name in re.findall(r"{(\w+)", path)
     ]
-    return {**asked, "parameters": [*named, *asked.get("parameters", ())]}
+    return {**operation, "parameters": [*named, *operation.get("parameters", ())]}
 
 
 def vector_request() -> Schema:
@@ -73,13 +73,13 @@ def answers(kind: Any, *refused: int, origin: bool = False, form: Form = error) 
     bodies have the dialect's form."""
     headers = {name: {"description": about, "schema": {"type": "string"}} for name, about in ORIGIN.items()}
     wrong = {"model": get_type_hints(form)["return"]}
-    found: dict[int | str, Schema] = {
+    by_status: dict[int | str, Schema] = {
         200: {"description": "the answer", "model": kind, "headers": headers if origin else {}}
     }
     if form is openai:
-        found[NO_KEY] = {"description": ERRORS[403], **wrong}
+        by_status[NO_KEY] = {"description": ERRORS[403], **wrong}
     codes = refused or tuple(code for code in ERRORS if code != OVER_QUOTA)
-    return found | {code: {"description": ERRORS[code], **wrong} for code in codes}
+    return by_status | {code: {"description": ERRORS[code], **wrong} for code in codes}
 
 
 def state_answers(kind: Any) -> dict[int | str, Schema]:

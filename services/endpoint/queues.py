@@ -15,6 +15,7 @@ from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.fair_queue import tokens_of
 from dragoman.services.endpoint.inference_queue import Answering, InferenceQueue
 from dragoman.services.endpoint.metrics import Metrics
+from dragoman.services.models.aligning import aligning_pool
 from dragoman.services.models.catalogue import Catalogue
 from dragoman.services.models.follower import Follower
 from dragoman.services.models.loaded_encoder import EncoderLoader, LoadedEncoder
@@ -78,8 +79,9 @@ def translation_models(
         models.fit()
 
     with contextlib.ExitStack() as stack:
+        apart = stack.enter_context(contextlib.closing(aligning_pool()))
         for number, source in enumerate(sources):
-            loader = Loader(source, decode, overrides, alignment)
+            loader = Loader(source, decode, overrides, alignment, apart)
             reference = source.model if is_followed(source) else None
             follower = stack.enter_context(
                 follow_model(config, loader.registry, reference, loader.load, loader.load_version, swapped)

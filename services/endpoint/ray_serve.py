@@ -163,7 +163,7 @@ def _application(serve: Any, plan: Plan, quiet: dict[str, Any]) -> Any:
 
 def _cause(serve: Any, problem: Exception) -> str:
     """Returns why the replicas do not start, as the last of them says."""
-    found = serve.status().applications.get(NAME)
-    told = [deployment.message for deployment in found.deployments.values()] if found else []
-    lines = (line for text in told for line in reversed(text.splitlines()) if "Error: " in line)
+    application = serve.status().applications.get(NAME)
+    messages = [deployment.message for deployment in application.deployments.values()] if application else []
+    lines = (line for text in messages for line in reversed(text.splitlines()) if "Error: " in line)
     return next(lines, reason(problem)).rpartition("Error: ")[2]

@@ -35,15 +35,15 @@ def refuse(message: str) -> NoReturn:
 def whole_number(default: int, least: int, most: int) -> Any:
     """Returns a field: a whole number within bounds, as JSON or as a form's digits; empty is the default."""
     number = Annotated[int, Field(ge=least, le=most)]
-    given = number | Annotated[str, Field(pattern="^[0-9]{0,10}$")] | None
-    read = BeforeValidator(_parse_digits, json_schema_input_type=given)
+    digits = number | Annotated[str, Field(pattern="^[0-9]{0,10}$")] | None
+    read = BeforeValidator(_parse_digits, json_schema_input_type=digits)
     return Annotated[number, read, Field(title=f"a whole number, {least} or more")], default
 
 
-def _parse_digits(given: Any) -> Any:
-    if given is None or given == "":
+def _parse_digits(value: Any) -> Any:
+    if value is None or value == "":
         raise PydanticUseDefault
-    return int(given) if isinstance(given, str) and re.fullmatch("[0-9]{1,10}", given) else given
+    return int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,10}", value) else value
 
 
 Text = Annotated[str, Field(min_length=1, title="a string")]
@@ -179,8 +179,8 @@ class TranslationRequest(Parameters):
 
         text = {"type": "string", "minLength": 1, "maxLength": limits.characters}
         texts = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": limits.texts}
-        shown = WithJsonSchema({"anyOf": [text, texts], "examples": ["The dog sees the man."]})
-        q = Annotated[Texts, Field(min_length=1), AfterValidator(check_size), shown]
+        text_schema = WithJsonSchema({"anyOf": [text, texts], "examples": ["The dog sees the man."]})
+        q = Annotated[Texts, Field(min_length=1), AfterValidator(check_size), text_schema]
         return pydantic.create_model(
             cls.__name__, __base__=cls, q=q, alternatives=whole_number(0, 0, limits.alternatives)
         )
@@ -263,6 +263,6 @@ def _check_text(content: Any) -> Any:
 def _fields(form: FormData | QueryParams) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name in form:
-        found = form.getlist(name)
-        values[name] = found if len(found) > 1 else found[0]
+        field_values = form.getlist(name)
+        values[name] = field_values if len(field_values) > 1 else field_values[0]
     return values

@@ -3,29 +3,27 @@
 import asyncio
 import dataclasses
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import partial, reduce
 from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from dragoman.model.errors import UserError
-from dragoman.model.inference.losses import Losses
+from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.inference.translator import Translation
-from dragoman.services.endpoint.long_texts import aside
+from dragoman.services.endpoint.documents.messages import plain_answer
+from dragoman.services.endpoint.documents.reading import Reading
 from dragoman.services.endpoint.metrics import Metrics
 from dragoman.services.endpoint.next_words import PIECES, check_sentence, differing
 from dragoman.services.endpoint.plain_sentences import answer_of, is_plain, is_sound
 from dragoman.services.endpoint.translation import Answer
 from dragoman.services.models.catalogue import Catalogue, Route
 from dragoman.services.models.loaded_model import LoadedModel
-from dragoman.services.texts.glossary import Glossary
 from dragoman.services.texts.options import TextOptions
-from dragoman.services.texts.prepare import Prepared, pending, prepare
-from dragoman.services.texts.report import merge_reports, terms_of
-from dragoman.services.texts.stand_ins import stand_ins_of
+from dragoman.services.texts.prepare import prepare
+from dragoman.services.texts.stand_ins import StandIns, stand_ins_of
+from dragoman.services.texts.translating import HERE, Model, Question, Result, Task, cost, rebuild, translate
 
 Ask = Callable[[LoadedModel, list[str], int], Awaitable[list[Translation]]]  # lines, translations of each
 logger = logging.getLogger(__name__)
@@ -45,12 +43,14 @@ class RouteTranslator:
     metrics: Metrics
     longest: int
     models: Catalogue | None = None
+    reading: Reading = field(default_factory=Reading)
+    owner: str = ""  # whose turn it is at a process that prepares texts
 
     async def translate(
         self,
         route: Route,
         texts: Sequence[str],
-        options: Sequence[TextOptions],
+        options: TextOptions,
         aligned: bool = False,
         alternatives: int = 0,
         prefix: str | None = None,
@@ -67,35 +67,39 @@ class RouteTranslator:
             raise HTTPException(400, f"alignment is not supported over a language in the middle ({route.via})")
         first: Sequence[Translation] = ()
         single = not aligned and not alternatives and prefix is None and len(route.models) == 1
-        if single and all(is_plain(*pair, self.longest) for pair in zip(texts, options, strict=True)):
+        if single and all(is_plain(text, options, self.longest) for text in texts):
             first = await self._ask_plainly(route.models[0], texts)
             if all(map(is_sound, first)):
                 return [answer_of(*pair, route) for pair in zip(texts, first, strict=True)]
-        answers: list[Answer] = []
-        for model in route.models:
-            before, most = answers, alternatives if model is route.models[-1] else 0
-            given = [one.text for one in before] or texts
-            if before:
-                options = [_without_terms(one, answer) for one, answer in zip(options, before, strict=True)]
-            if prefix is not None and model is route.models[-1]:
-                answers = [await self._continue(model, given[0], options[0], most, prefix)]
-            else:
-                answers = await self._ask_model(model, given, options, aligned, most, first)
-            for place, (middle, answer) in enumerate(zip(before, answers, strict=False)):
-                report = merge_reports(middle.report, answer.report, answer.text)
-                losses = merge_losses(middle.losses, answer.losses)
-                answers[place] = dataclasses.replace(answer, losses=losses, report=report)
-        return [dataclasses.replace(answer, via=route.via, origin=route.origin) for answer in answers]
+        models = models_of(route) if prefix is None else models_of(route)[:-1]
+        most = min(alternatives, route.models[-1].most_alternatives)
+        task = Task(texts, [options] * len(texts), models, self.longest, aligned, most, first)
+        try:
+            results = await self._translate(route, task) if models else []
+            if prefix is not None:
+                before = results[0] if results else None
+                results = [await self._continue(route.models[-1], texts[0], options, before, most, prefix)]
+        except ServiceError as problem:
+            raise HTTPException(503, f"Cannot translate text: {problem}", {"Retry-After": "5"}) from None
+        except UserError as problem:
+            raise MarkupError(400, f"Invalid request: {problem}") from None
+        for answer_before in results:
+            self.metrics.lose(answer_before.losses, [answer_before.lost])
+        return [_answer_of(option, route) for option in results]
 
     async def _ask_plainly(self, served: LoadedModel, texts: Sequence[str]) -> list[Translation]:
         """Returns the translations of texts of one line each."""
-        with self.metrics.telemetry.span("inference", lines=len(texts), model=served.origin.name):
+        with self.metrics.telemetry.span("inference", texts=len(texts), model=served.origin.name):
             translations = await self.ask(served, list(texts), 1)
         return check_translations(translations)
 
-    async def _continue(self, served: LoadedModel, text: str, options: TextOptions, most: int, prefix: str) -> Answer:
-        """Returns the answer that begins with `prefix`, with at most `most` alternatives."""
-        prepared = prepare(text, options, served.source, self.longest, served.target)
+    async def _continue(
+        self, served: LoadedModel, text: str, options: TextOptions, before: Result | None, most: int, prefix: str
+    ) -> Result:
+        """Returns the translation that begins with `prefix`, with at most `most` alternatives; `before`: of the model
+        before this one."""
+        text = text if before is None else before.text
+        prepared = prepare(text[: self.longest + 1], options, served.source, self.longest, served.target)
         check_sentence(prepared)
         try:
             continuing = served.continuing(prefix)
@@ -103,54 +107,33 @@ class RouteTranslator:
             raise HTTPException(400, f"Invalid request: prefix: {problem}") from None
         count = PIECES * (most + 1)
         prepared.take(check_translations(await self.ask(continuing, prepared.lines, count)))
-        answer, losses, lost = _rebuild(prepared, served, False, count - 1)
-        self.metrics.lose([losses], [lost])
-        best, *others = differing([answer.text, *answer.alternatives], prefix)
-        return dataclasses.replace(answer, text=best, alternatives=others[:most])
+        result = rebuild(prepared, count - 1, before=before)
+        best, *others = differing([result.text, *result.others], prefix)
+        return dataclasses.replace(result, text=best, others=others[:most])
 
-    async def _ask_model(
-        self,
-        served: LoadedModel,
-        texts: Sequence[str],
-        options: Sequence[TextOptions],
-        aligned: bool,
-        most: int,
-        first: Sequence[Translation] = (),
-    ) -> list[Answer]:
-        """Returns one model's answers, with at most `most` alternatives; `first`: what it has said to plain texts."""
-        try:
-            prepared = await aside(
-                texts,
-                lambda: [
-                    prepare(text, one, served.source, self.longest, served.target, served.marks_capitals)
-                    for text, one in zip(texts, options, strict=True)
-                ],
-            )
-        except UserError as problem:
-            raise MarkupError(400, f"Invalid request: {problem}") from None
-        for text, translation in zip(prepared, first, strict=False):
-            text.take([translation])
-        most = min(most, served.most_alternatives)
-        await self._translate(prepared, texts, served, aligned, most + 1)
-        found = await aside(texts, lambda: [_rebuild(text, served, aligned, most) for text in prepared])
-        self.metrics.lose((losses for _, losses, _ in found), (lost for _, _, lost in found))
-        return [answer for answer, _, _ in found]
+    async def _translate(self, route: Route, task: Task) -> list[Result]:
+        """Returns what a task's texts become, prepared in a process of their own if that takes long."""
+        with self.metrics.telemetry.span("inference", texts=len(task.texts), model=route.origin.name):
+            if cost(task.texts, task.options[0]) > HERE:
+                return await self.reading.results(task, self.owner, partial(self.reply, route, needed=task.aligned))
+            work = translate(task)
+            try:
+                question = next(work)
+                while True:
+                    question = work.send(await self._answer_question(route, question, task.aligned))
+            except StopIteration as end:
+                results: list[Result] = end.value
+                return results
 
-    async def _translate(
-        self, texts: Sequence[Prepared], given: Sequence[str], served: LoadedModel, aligned: bool, nbest: int
-    ) -> None:
-        """Translates the lines of texts, which were `given` so, again where the model lost what must not change."""
-        lines = sum(text.sentences for text in texts)
-        with self.metrics.telemetry.span("inference", lines=lines, model=served.origin.name):
-            while not all(text.finished for text in texts):
-                if any(text.masked for text in texts):
-                    known = await asyncio.to_thread(stand_ins_of, served)
-                    for text in texts:
-                        text.stand_ins = known
-                for asked in await aside(given, lambda: pending(texts)):
-                    question = asked.lines, asked.nbest(nbest), aligned or asked.aligned
-                    translations = await self.ask_model(served, *question, needed=aligned)
-                    await aside(given, partial(asked.take, translations))
+    async def reply(self, route: Route, question: dict[str, Any], needed: bool = False) -> dict[str, Any]:
+        """Returns what another process gets for a question to a model of the route."""
+        return plain_answer(await self._answer_question(route, Question(**question), needed))
+
+    async def _answer_question(self, route: Route, question: Question, needed: bool) -> list[Translation] | StandIns:
+        served = route.models[question.model]
+        if not question.lines:
+            return await asyncio.to_thread(stand_ins_of, served)
+        return await self.ask_model(served, [*question.lines], question.nbest, question.aligned, needed)
 
     async def ask_model(
         self, served: LoadedModel, lines: list[str], nbest: int, aligned: bool, needed: bool = False
@@ -195,22 +178,24 @@ def check_translations(translations: list[Translation]) -> list[Translation]:
     return translations
 
 
-def _rebuild(text: Prepared, served: LoadedModel, aligned: bool, most: int) -> tuple[Answer, Losses, Counter[str]]:
-    """Returns the answer that a translated text gives, with at most `most` alternatives, and what sentences and text
-    have lost."""
-    losses = Losses("sentence")
-    for line, translation in text.translations():
-        losses.add(line, translation)
-    best = text.rebuild()
-    others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
-    others.pop(best.text, None)
-    maps = text.attention() if aligned else []
-    return Answer(best.text, served.source, 0.0, list(others), losses.record(), maps, best.report), losses, best.lost
+def models_of(route: Route) -> list[Model]:
+    """Returns what texts are prepared for."""
+    return [Model(model.source, model.target, model.marks_capitals) for model in route.models]
 
 
-def _without_terms(options: TextOptions, answer: Answer) -> TextOptions:
-    """Returns the options of a second model, which has to leave the terms that the first one wrote."""
-    return dataclasses.replace(options, glossary=options.glossary and Glossary(terms_of([answer.report])))
+def _answer_of(result: Result, route: Route) -> Answer:
+    losses = reduce(merge_losses, [one.record() for one in result.losses])
+    return Answer(
+        text=result.text,
+        source=route.source,
+        confidence=0.0,
+        alternatives=result.others,
+        losses=losses,
+        alignment=result.maps,
+        report=result.report,
+        via=route.via,
+        origin=route.origin,
+    )
 
 
 def merge_losses(losses: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:

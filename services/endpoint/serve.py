@@ -12,6 +12,7 @@ from dragoman.conf import compose
 from dragoman.conf.interrupts import handled_by
 from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.errors import UserError
+from dragoman.model.memory import keep_freed_memory
 from dragoman.model.ranges import check_ranges
 from dragoman.model.settings import DecodeConfig
 from dragoman.services.endpoint.app import create_app
@@ -21,8 +22,8 @@ from dragoman.services.http.proxies import networks
 from dragoman.services.settings import ServeConfig
 from dragoman.services.telemetry.traceparent import check_address
 
-# Seconds until a thread that prepares a long text lets the event loop go on; Python's own 5 ms, a few times in a
-# request, would be most of what a neighbour waits.
+# Seconds until a thread that reads a model's tokens lets the event loop go on; Python's own 5 ms, a few times
+# in a request, would be most of what a neighbour waits.
 SWITCH = 0.0005
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ def serve(
         return deploy(config, decode, overrides, alignment)
     read_keys(config.keys)
     sys.setswitchinterval(SWITCH)
-    with contextlib.closing(bind(config.host, config.port)) as listening:
+    with keep_freed_memory(), contextlib.closing(bind(config.host, config.port)) as listening:
         reserve_descriptors(config.connections)
         with open_endpoint(config, decode, overrides, alignment) as (endpoint, documents):
             server = Server(

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.model.languages import language_name, nearest
-from dragoman.services.endpoint.detection import UNKNOWN, Detector, Guess
-from dragoman.services.endpoint.long_texts import aside
+from dragoman.services.endpoint.detection import LONGEST, UNKNOWN, Detector, Guess
+from dragoman.services.endpoint.documents.reading import Reading
 from dragoman.services.endpoint.translation import Question
 from dragoman.services.models.catalogue import Catalogue
 from dragoman.services.texts.prepare import spoken_text
+from dragoman.services.texts.translating import HERE, cost
 
 SURE = 80.0  # percent; contradicts what the client says
 
@@ -38,7 +39,9 @@ class Spoken:
         return {kind: 1, "language": self.found.language, "warnings": [self.why]}
 
 
-async def languages_of(question: Question, models: Catalogue, detector: Detector, check: bool) -> list[Spoken]:
+async def languages_of(
+    question: Question, models: Catalogue, detector: Detector, check: bool, reading: Reading
+) -> list[Spoken]:
     """Returns the language of every text. `check`: also look at texts whose language the client names."""
     if question.source is not None and not check:
         return [_asked(question, question.source, UNKNOWN, models) for _ in question.texts]
@@ -50,14 +53,19 @@ async def languages_of(question: Question, models: Catalogue, detector: Detector
     def offered() -> list[str]:
         return list(dict.fromkeys([*sources, *models.targets()]))
 
-    def guess(text: str) -> Guess:
-        words = spoken_text(text, question.options)
+    def guess(words: str) -> Guess:
         return UNKNOWN if named is not None and detector.agrees(words, named) else detector.detect(words, offered())
 
-    guesses = await aside(question.texts, lambda: [guess(text) for text in question.texts])
+    texts, options = question.texts, question.options
+    if cost(texts, options) <= HERE:
+        guesses = [guess(spoken_text(text, options)) for text in texts]
+    else:
+        if options.format != "text":
+            texts = await reading.spoken(texts, options, LONGEST, question.key.client)
+        guesses = await asyncio.to_thread(lambda: [guess(text) for text in texts])
     if named is not None:
-        return [_asked(question, named, found, models) for found in guesses]
-    return [_identified(question.target, found, sources) for found in guesses]
+        return [_asked(question, named, guess, models) for guess in guesses]
+    return [_identified(question.target, guess, sources) for guess in guesses]
 
 
 def _asked(question: Question, source: str, guess: Guess, models: Catalogue) -> Spoken:

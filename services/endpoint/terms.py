@@ -23,10 +23,10 @@ async def with_terms(question: Question, stored: Glossaries, name: str | None, t
     """
     if not name and not terms:
         return question
-    found: dict[str, str] = {}
+    own_terms: dict[str, str] = {}
     if name:
         try:
-            found |= await asyncio.to_thread(_stored, stored, question.key.digest, name, question)
+            own_terms |= await asyncio.to_thread(_stored, stored, question.key.digest, name, question)
         except GlossaryNotFoundError as problem:
             raise HTTPException(400, f"Invalid request: glossary: {problem}") from None
     try:
@@ -38,7 +38,7 @@ async def with_terms(question: Question, stored: Glossaries, name: str | None, t
         glossary = Glossary.of([(str(source), str(target)) for source, target in rows], "terms")
     except UserError as problem:
         raise HTTPException(400, f"Invalid request: {problem}") from None
-    options = dataclasses.replace(question.options, glossary=Glossary(found | dict(glossary.terms)))
+    options = dataclasses.replace(question.options, glossary=Glossary(own_terms | dict(glossary.terms)))
     return dataclasses.replace(question, options=options)
 
 

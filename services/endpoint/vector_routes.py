@@ -59,11 +59,11 @@ def add_vector_routes(app: FastAPI, queue: VectorsQueue | None, limits: Limits, 
         responses=openapi.answers(schemas.DenseVector | schemas.SparseVector, origin=True),
         openapi_extra=openapi.vector_request(),
     )(vector)
-    for path, asked, found, summary in (
+    for path, request_class, answer_class, summary in (
         ("/neighbours", NeighboursRequest, schemas.Neighbours, "The nearest words to a word or a vector, by cosine"),
         ("/analogy", AnalogyRequest, schemas.Analogy, "Words that are to c as b is to a"),
     ):
-        model = asked.within(limits)
-        told = openapi.answers(found, origin=True)
-        app.get(path, summary=summary, responses=told, openapi_extra=openapi.in_query(model))(search(model))
-        app.post(path, summary=summary, responses=told, openapi_extra=openapi.in_body(model))(search(model))
+        model = request_class.within(limits)
+        answer_schema = openapi.answers(answer_class, origin=True)
+        app.get(path, summary=summary, responses=answer_schema, openapi_extra=openapi.in_query(model))(search(model))
+        app.post(path, summary=summary, responses=answer_schema, openapi_extra=openapi.in_body(model))(search(model))

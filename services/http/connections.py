@@ -116,7 +116,7 @@ class Connection(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
             self._tell_left()
-        if sum(one._leaving is not None for one in self._known()) >= LINGERING:
+        if sum(connection._leaving is not None for connection in self._known()) >= LINGERING:
             self.transport.close()
             return
         self.transport.write_eof()
@@ -166,7 +166,9 @@ class Connection(HttpToolsProtocol):
     def _make_room(self) -> None:
         """At the limit, closes the connection that has waited longest for its client, or else this one."""
         others = [
-            one for one in self._known() if one is not self and one._leaving is None and not one.transport.is_closing()
+            connection
+            for connection in self._known()
+            if connection is not self and connection._leaving is None and not connection.transport.is_closing()
         ]
         if len(others) < self.most:
             return

@@ -42,11 +42,11 @@ def client_address(peer: str, forwarded: Sequence[str], proxies: Networks) -> st
 
 def _is_named(address: str, proxies: Networks) -> bool:
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    mapped = getattr(found, "ipv4_mapped", None)
-    return any(found in network or (mapped is not None and mapped in network) for network in proxies)
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return any(parsed in network or (mapped is not None and mapped in network) for network in proxies)
 
 
 class Proxies:

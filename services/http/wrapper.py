@@ -222,18 +222,18 @@ class Wrapper:
     def _find(self, scope: Scope) -> Direct | None:
         """Returns the route of a request, whose parameters are put into the scope; None if FastAPI must look."""
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        found = self._plain.get((scope["method"], path))
-        if found is None:
+        handler = self._plain.get((scope["method"], path))
+        if handler is None:
             for route, direct in self._others:
                 match = route.path_regex.match(path) if scope["method"] in (route.methods or ()) else None
                 if match:
                     values = match.groupdict().items()
                     scope["path_params"] = {name: route.param_convertors[name].convert(text) for name, text in values}
-                    found = direct
+                    handler = direct
                     break
-        if found is not None:
-            scope["app"], scope[DIRECT] = self.app, found.path
-        return found
+        if handler is not None:
+            scope["app"], scope[DIRECT] = self.app, handler.path
+        return handler
 
     def _route(self, scope: Scope) -> str:
         """Returns the path of the request's route, with names for its parameters; empty if there is no such route."""

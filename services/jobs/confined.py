@@ -44,19 +44,19 @@ def main(argv: Sequence[str]) -> int:
 
 def check_again(verb: str, words: Sequence[str], grant: Grant) -> None:
     """Refuses a job whose words lead to other files than when it was planned."""
-    asked = [word for word in words if word != ADDRESS]
-    check_words(verb, asked)
+    words_left = [word for word in words if word != ADDRESS]
+    check_words(verb, words_left)
     home, *roots = map(Path, grant.roots)
     areas = Areas(home, tuple(roots), tuple(map(Path, grant.secrets)))
-    shipped = compose.values(shipped_words(asked))
-    for place in check_values(verb, asked, compose.values(asked), shipped, areas):
+    shipped = compose.values(shipped_words(words_left))
+    for place in check_values(verb, words_left, compose.values(words_left), shipped, areas):
         reads = place["use"] in ("read", "start", "maybe")
         granted = (*grant.read, *grant.write) if reads else grant.record if place["use"] == "record" else grant.write
         missing = place["use"] == "maybe" and not os.path.lexists(place["path"])
         own = place["use"] == "cache"  # of this node, as its administrator has set it
-        if not missing and not own and not any(Path(place["path"]).is_relative_to(one) for one in granted):
-            told = f"{place['key']}={place['value']}"
-            raise UserError(f"{told}: leads elsewhere than when the job was planned; submit it again")
+        if not missing and not own and not any(Path(place["path"]).is_relative_to(folder) for folder in granted):
+            setting = f"{place['key']}={place['value']}"
+            raise UserError(f"{setting}: leads elsewhere than when the job was planned; submit it again")
 
 
 def keep_token(needed: bool) -> None:

@@ -52,12 +52,12 @@ class Attempt:
         The file's faults are added to `notes`; a `code` that is no exit code is left out.
         """
         path = self._path("json")
-        found = read_object(path, notes)
-        if "code" in found and whole(found["code"], most=255) is None:
-            del found["code"]
+        values = read_object(path, notes)
+        if "code" in values and whole(values["code"], most=255) is None:
+            del values["code"]
             if notes is not None:
                 notes.append(f"{path.name} is damaged (code)")
-        return found
+        return values
 
     def write(self, **values: Any) -> None:
         """Adds values to the record."""

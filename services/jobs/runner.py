@@ -103,11 +103,11 @@ def _run(attempt: Attempt, command: Sequence[str], descriptor: int, received: Se
             preexec_fn=end_with_parent,
         )
         end_recorder = start_recorder()  # a thread, so after the fork
-        asked = False
+        is_asked = False
         while child.poll() is None:
-            if not asked and (received or attempt.asked() is not None):
+            if not is_asked and (received or attempt.asked() is not None):
                 child.terminate()
-                asked = True
+                is_asked = True
             _pass_on(copied)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(POLL)

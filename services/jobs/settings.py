@@ -166,6 +166,7 @@ class ServiceConfig:
     endpoint: bool = True  # start the endpoint here
     ports: Port = 8310  # MLflow, the endpoint and Ray's dashboard take this one and the next two; 0: free ones
     tick: Annotated[float, Range(0.01)] = 1.0  # between two checks of running jobs
+    rest: Amount = 600.0  # time without a job after which the Ray started here ends until the next; 0: never
     drivers: Count = 20  # most active jobs
     losses: Whole = 5  # lost attempts before a job is given up
     stop_timeout: Annotated[float, Range(1)] = 120.0  # for a job's checkpoint before it is killed

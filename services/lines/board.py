@@ -19,7 +19,7 @@ TAIL = 15  # lines of a failed step's log
 
 
 @dataclass
-class Seen:
+class BoardStep:
     """A step with its state."""
 
     step: Step
@@ -35,53 +35,53 @@ class Board:
 
     def __init__(self, name: str, steps: Sequence[Step], page: Path) -> None:
         self.name, self.page = name, page
-        self.seen = {step.name: Seen(step, "waiting") for step in steps}
+        self.seen = {step.name: BoardStep(step, "waiting") for step in steps}
 
     def set(self, step: Step, state: State, note: str = "", log: str = "") -> None:
         """Takes a step's new state; says and draws it."""
-        one = self.seen[step.name]
-        one.state, one.note, one.log = state, note, log or one.log
+        seen_step = self.seen[step.name]
+        seen_step.state, seen_step.note, seen_step.log = state, note, log or seen_step.log
         if state == "running":
-            one.began = time.time()
-        elif one.began is not None and one.seconds is None:
-            one.seconds = time.time() - one.began
-        spent = f" in {duration(one.seconds)}" if state == "done" and one.seconds is not None else ""
+            seen_step.began = time.time()
+        elif seen_step.began is not None and seen_step.seconds is None:
+            seen_step.seconds = time.time() - seen_step.began
+        spent = f" in {duration(seen_step.seconds)}" if state == "done" and seen_step.seconds is not None else ""
         print(f"{step.name}: {state}{spent}{f' ({note})' if note else ''}", flush=True)
         self.draw()
 
     def draw(self) -> None:
         """Writes the page: a file that needs nothing else."""
         environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
-        boxes, arrows, size = _layout([one.step for one in self.seen.values()])
-        shown = [
+        boxes, arrows, size = _layout([seen_step.step for seen_step in self.seen.values()])
+        boxes_shown = [
             {
                 "name": name,
-                "verb": one.step.verb,
-                "state": one.state,
-                "words": " ".join(one.step.words),
-                "label": one.step.label,
-                "note": one.note,
-                "tail": _tail(one),
-                "kind": one.state.replace(" ", "-"),
-                "spent": duration(one.seconds) if one.seconds is not None else "",
+                "verb": seen_step.step.verb,
+                "state": seen_step.state,
+                "words": " ".join(seen_step.step.words),
+                "label": seen_step.step.label,
+                "note": seen_step.note,
+                "tail": _tail(seen_step),
+                "kind": seen_step.state.replace(" ", "-"),
+                "spent": duration(seen_step.seconds) if seen_step.seconds is not None else "",
                 "box": boxes[name],
-                "after": ", ".join(one.step.after),
+                "after": ", ".join(seen_step.step.after),
             }
-            for name, one in self.seen.items()
+            for name, seen_step in self.seen.items()
         ]
-        running = any(one.state in ("running", "waiting") for one in self.seen.values())
+        running = any(seen_step.state in ("running", "waiting") for seen_step in self.seen.values())
         text = environment.get_template("line.html").render(
-            name=self.name, steps=shown, arrows=arrows, size=size, width=WIDTH, height=HEIGHT, running=running
+            name=self.name, steps=boxes_shown, arrows=arrows, size=size, width=WIDTH, height=HEIGHT, running=running
         )
         self.page.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(self.page, text, durable=False)
 
 
-def _tail(one: Seen) -> str:
-    if one.state != "failed" or not one.log:
+def _tail(seen_step: BoardStep) -> str:
+    if seen_step.state != "failed" or not seen_step.log:
         return ""
     with contextlib.suppress(OSError):
-        return "\n".join(Path(one.log).read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL:])
+        return "\n".join(Path(seen_step.log).read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL:])
     return ""
 
 
@@ -92,7 +92,7 @@ def _layout(steps: Sequence[Step]) -> tuple[dict[str, tuple[int, int]], list[dic
     """
     rows: dict[str, int] = {}
     for step in steps:
-        rows[step.name] = max((rows[one] + 1 for one in step.after), default=0)
+        rows[step.name] = max((rows[name_before] + 1 for name_before in step.after), default=0)
     ranks = [[name for name, row in rows.items() if row == rank] for rank in range(max(rows.values()) + 1)]
     widest = max(map(len, ranks))
     total = widest * (WIDTH + GAP_X) - GAP_X
@@ -103,8 +103,8 @@ def _layout(steps: Sequence[Step]) -> tuple[dict[str, tuple[int, int]], list[dic
             boxes[name] = (left + column * (WIDTH + GAP_X) + 2, row * (HEIGHT + GAP_Y) + 2)
     arrows = []
     for step in steps:
-        for one in step.after:
-            x, y = boxes[one][0] + WIDTH // 2, boxes[one][1] + HEIGHT
+        for name_before in step.after:
+            x, y = boxes[name_before][0] + WIDTH // 2, boxes[name_before][1] + HEIGHT
             to_x, to_y = boxes[step.name][0] + WIDTH // 2, boxes[step.name][1] - 5
             bend = (to_y - y) // 2
             arrows.append({"path": f"M{x},{y} C{x},{y + bend} {to_x},{to_y - bend} {to_x},{to_y}"})

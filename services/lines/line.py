@@ -24,9 +24,9 @@ from dragoman.services.lines.settings import LineRoot
 logger = logging.getLogger(__name__)
 
 
-def run_line(root: LineRoot, wanted: str, changes: Mapping[str, Any]) -> int:
+def run_line(root: LineRoot, name: str, changes: Mapping[str, Any]) -> int:
     """Makes what is missing of a line; prints each change of state, and where the page is."""
-    path = find_recipe(wanted)
+    path = find_recipe(name)
     if is_address(str(root.paths["root"])):
         raise UserError(f"paths.root={root.paths['root']}: a line works on folders; name one (DRAGOMAN_HOME=FOLDER)")
     home = Path(root.paths["root"]).expanduser().absolute()
@@ -72,12 +72,12 @@ def _lock(descriptor: int, path: Path) -> None:
 
 def _missing(steps: Sequence[Step], states: Mapping[str, str]) -> list[Step]:
     """Returns the steps to run: new ones, and those whose deleted output they need."""
-    wanted: set[str] = set()
+    missing: set[str] = set()
     for step in reversed(steps):
-        needed = any(step.name in later.after for later in steps if later.name in wanted)
+        needed = any(step.name in later.after for later in steps if later.name in missing)
         if states[step.name] == "new" or (states[step.name] == "lost" and needed):
-            wanted.add(step.name)
-    return [step for step in steps if step.name in wanted]
+            missing.add(step.name)
+    return [step for step in steps if step.name in missing]
 
 
 def _rehearse(path: Path, steps: Sequence[Step]) -> None:
@@ -98,7 +98,7 @@ def _run(root: LineRoot, steps: Sequence[Step], board: Board, folder: Path, desc
         begun = board.seen[step.name].began
         records.write(step, time.time() - begun if begun else 0.0, **({"job": job} if job else {}))
 
-    asked = entries.Root(jobs=root.jobs, paths=root.paths)
+    jobs_root = entries.Root(jobs=root.jobs, paths=root.paths)
     if not steps:
         return
     if not _queued(root):
@@ -107,7 +107,7 @@ def _run(root: LineRoot, steps: Sequence[Step], board: Board, folder: Path, desc
     for step in steps:
         if step.verb not in QUEUED_VERBS:
             raise UserError(f"step {step.name}: the job service has no {step.verb}; line.where=here runs it")
-    with verbs.client(root.jobs, entries.address(asked), home=root.paths["root"]) as client:
+    with verbs.client(root.jobs, entries.address(jobs_root), home=root.paths["root"]) as client:
         run_queued(client, root.jobs, steps, board, made)
 
 

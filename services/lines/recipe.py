@@ -81,16 +81,16 @@ class Step:
         return f"{self.name}-{self.address}"
 
 
-def find_recipe(wanted: str) -> Path:
+def find_recipe(name: str) -> Path:
     """Returns a file, or the recipe of that name that Dragoman brings."""
-    path, own = Path(wanted).expanduser(), RECIPES / f"{wanted}.yaml"
+    path, own = Path(name).expanduser(), RECIPES / f"{name}.yaml"
     if path.is_file():
         return path
     if own.is_file():
         return own
-    if path.suffix in (".yaml", ".yml") or "/" in wanted:
-        raise UserError(f"{wanted}: there is no such file")
-    raise unknown("line", wanted, sorted(one.stem for one in RECIPES.glob("*.yaml")))
+    if path.suffix in (".yaml", ".yml") or "/" in name:
+        raise UserError(f"{name}: there is no such file")
+    raise unknown("line", name, sorted(path.stem for path in RECIPES.glob("*.yaml")))
 
 
 def read_line(path: Path, home: str, changes: Mapping[str, Any], digest: Callable[[Path], str]) -> list[Step]:
@@ -127,11 +127,11 @@ def read_line(path: Path, home: str, changes: Mapping[str, Any], digest: Callabl
         order = list(TopologicalSorter(needs).static_order())
     except CycleError as problem:
         raise UserError(f"{path}: the steps {' -> '.join(reversed(problem.args[1]))} need each other") from None
-    found: dict[str, Step] = {}
+    by_name: dict[str, Step] = {}
     for name in order:
         verb, words, _ = written[name]
-        found[name] = _filled(path, name, verb, words, [found[one] for one in needs[name]], home, digest)
-    return list(found.values())
+        by_name[name] = _filled(path, name, verb, words, [by_name[need] for need in needs[name]], home, digest)
+    return list(by_name.values())
 
 
 def _written(path: Path, name: str, step: Any, variables: Mapping[str, Any]) -> Written:
@@ -142,23 +142,23 @@ def _written(path: Path, name: str, step: Any, variables: Mapping[str, Any]) -> 
         raise UserError(
             f"{path}: step {name}: give one command with its words, such as train: [model=transformer_tiny]"
         )
-    verb, given, after = str(verbs[0]), step[verbs[0]] or [], step.get("after") or []
+    verb, words_written, after = str(verbs[0]), step[verbs[0]] or [], step.get("after") or []
     if verb not in MAKES:
         raise unknown(f"{path}: step {name}: command", verb, MAKES)
-    if not isinstance(given, list) or not isinstance(after, list):
+    if not isinstance(words_written, list) or not isinstance(after, list):
         raise UserError(f"{path}: step {name}: words and `after` are lists")
     words: list[str] = []
-    for word in map(str, given):
+    for word in map(str, words_written):
         alone = REFERENCE.fullmatch(word)
         if alone and alone[1] == "vars" and isinstance(variables.get(alone[2]), list):
             words += map(str, variables[alone[2]])
         else:
             words.append(REFERENCE.sub(lambda match: _variable(path, name, match, variables), word))
-    own = {"name", *(one.partition("=")[0] for one in MAKES[verb][0])} if MAKES[verb][0] else set()
+    own = {"name", *(key_written.partition("=")[0] for key_written in MAKES[verb][0])} if MAKES[verb][0] else set()
     for word in words:
         if word.lstrip("+").partition("=")[0] in own:
             raise UserError(f"{path}: step {name}: {word}: the line names what a step makes; leave it out")
-    return verb, words, [str(one) for one in after]
+    return verb, words, [str(name_before) for name_before in after]
 
 
 def _variable(path: Path, name: str, match: re.Match[str], variables: Mapping[str, Any]) -> str:
@@ -176,10 +176,10 @@ def _needs(
     path: Path, name: str, words: Sequence[str], after: Sequence[str], written: Mapping[str, Written]
 ) -> list[str]:
     """Returns the steps that a step refers to or names; of `paths.*` and the like, which are Hydra's, none."""
-    for one in after:
-        if one not in written:
-            raise unknown(f"{path}: step {name}: after", one, written)
-    needed = [one for word in words for one, _ in REFERENCE.findall(word) if one in written]
+    for name_before in after:
+        if name_before not in written:
+            raise unknown(f"{path}: step {name}: after", name_before, written)
+    needed = [name_before for word in words for name_before, _ in REFERENCE.findall(word) if name_before in written]
     for word in words:
         for step, output in REFERENCE.findall(word):
             if step in written and output not in MAKES[written[step][0]][1]:
@@ -217,13 +217,13 @@ def _filled(
         tuple(step.name for step in needed),
         address,
         {key: value.format(**fill) for key, value in gives.items()},
-        tuple(Path(one.format(**fill)) for one in WITNESSES.get(verb, ())),
+        tuple(Path(pattern.format(**fill)) for pattern in WITNESSES.get(verb, ())),
     )
 
 
 def _values(word: str) -> list[str]:
     """Returns the value of a word, or those of a list."""
-    return [one.strip("'\" ") for one in re.split(r"[\[\],]", word.partition("=")[2]) if one]
+    return [part.strip("'\" ") for part in re.split(r"[\[\],]", word.partition("=")[2]) if part]
 
 
 def _is_input(key: str, value: str, home: str, made: Sequence[str]) -> bool:
@@ -231,7 +231,7 @@ def _is_input(key: str, value: str, home: str, made: Sequence[str]) -> bool:
 
     A folder without a slash or dot in its name must be the value of a section's key: `corpus=tsv` names no folder.
     """
-    if is_address(value) or any(value == one or value.startswith(f"{one}/") for one in made):
+    if is_address(value) or any(value == folder or value.startswith(f"{folder}/") for folder in made):
         return False
     with contextlib.suppress(OSError, ValueError, RuntimeError):  # text that can be no path
         path = Path(value).expanduser()

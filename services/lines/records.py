@@ -26,11 +26,11 @@ class Records:
         record = read_object(self.folder / f"{step.label}.json")
         if not record:
             return "new"
-        known = dict(record.get("witnesses") or {})
+        hashes = dict(record.get("witnesses") or {})
         for path in step.witnesses:
             if not path.is_file():
                 return "lost"
-            if self.digest(path) != known.get(path.name):
+            if self.digest(path) != hashes.get(path.name):
                 raise UserError(
                     f"{path}: was changed after the step {step.name} made it. Delete {path.parent} and the line "
                     f"makes it again"
@@ -62,16 +62,16 @@ class Records:
         """
         path = path.expanduser().resolve()
         if path.is_dir():
-            files = sorted(one for one in path.rglob("*") if one.is_file())[:MOST_FILES]
+            files = sorted(file for file in path.rglob("*") if file.is_file())[:MOST_FILES]
             return " ".join(f"{file.relative_to(path)}:{_stamp(file)}" for file in files)
-        stamp, known = _stamp(path), self._known.get(str(path))
-        if not (isinstance(known, list) and known[0] == stamp):
-            known = self._known[str(path)] = [stamp, file_sha256(path)]
+        stamp, cached = _stamp(path), self._known.get(str(path))
+        if not (isinstance(cached, list) and cached[0] == stamp):
+            cached = self._known[str(path)] = [stamp, file_sha256(path)]
             self._digests.parent.mkdir(parents=True, exist_ok=True)
             atomic_write(self._digests, json.dumps(self._known), durable=False)
-        return str(known[1])
+        return str(cached[1])
 
 
 def _stamp(path: Path) -> str:
-    found = path.stat()
-    return f"{found.st_size}-{found.st_mtime_ns}-{found.st_ino}"
+    status = path.stat()
+    return f"{status.st_size}-{status.st_mtime_ns}-{status.st_ino}"

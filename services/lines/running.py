@@ -77,8 +77,8 @@ def run_queued(client: JobClient, config: JobsConfig, steps: Sequence[Step], boa
     """
     jobs: dict[str, str] = {}
     for step in steps:
-        after = [jobs[one] for one in step.after if one in jobs]
-        found = client.submit(
+        after = [jobs[name_before] for name_before in step.after if name_before in jobs]
+        job_row = client.submit(
             step.verb,
             step.words,
             priority=config.priority,
@@ -86,11 +86,11 @@ def run_queued(client: JobClient, config: JobsConfig, steps: Sequence[Step], boa
             retries=config.retries,
             key=f"line-{step.label}",
         )
-        lost = found["state"] == State.SUCCEEDED and not all(path.is_file() for path in step.witnesses)
-        if lost or found["state"] in ENDED - {State.SUCCEEDED}:
-            client.act(found["id"], "retry")
-        jobs[step.name] = found["id"]
-        board.set(step, "waiting", f"job {found['id']}")
+        lost = job_row["state"] == State.SUCCEEDED and not all(path.is_file() for path in step.witnesses)
+        if lost or job_row["state"] in ENDED - {State.SUCCEEDED}:
+            client.act(job_row["id"], "retry")
+        jobs[step.name] = job_row["id"]
+        board.set(step, "waiting", f"job {job_row['id']}")
     left = list(steps)
     while left:
         for step in list(left):

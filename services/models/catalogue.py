@@ -66,8 +66,8 @@ class View:
     def __init__(self, models: Sequence[Served], pivot: bool) -> None:
         self.models = models
         self.offers = [offer for served in models for offer in served.offers]
-        found = ((standard_code(offer.card.source), standard_code(offer.card.target)) for offer in self.offers)
-        self.pairs = tuple(dict.fromkeys(found))  # in the models' order
+        pairs = ((standard_code(offer.card.source), standard_code(offer.card.target)) for offer in self.offers)
+        self.pairs = tuple(dict.fromkeys(pairs))  # in the models' order
         self.targets = reach(self.pairs, pivot)
         self.reached = (  # the languages that are translated from and into, over a middle language too
             tuple(source for source, targets in self.targets.items() if targets),
@@ -94,11 +94,11 @@ class View:
 
     def _direct(self, source: str, target: str, version: str | None = None) -> list[Offer]:
         """Returns the models of the pair nearest to the languages that are asked for. Raises as `named`."""
-        by_target = [one for one in self.named(version) if nearest(target, (one.card.target,))]
-        spoken = nearest(source, tuple(one.card.source for one in by_target))
-        by_source = [one for one in by_target if one.card.source == spoken]
-        wanted = nearest(target, tuple(one.card.target for one in by_source))
-        return [one for one in by_source if one.card.target == wanted]
+        by_target = [offer for offer in self.named(version) if nearest(target, (offer.card.target,))]
+        spoken = nearest(source, tuple(offer.card.source for offer in by_target))
+        by_source = [offer for offer in by_target if offer.card.source == spoken]
+        target_code = nearest(target, tuple(offer.card.target for offer in by_source))
+        return [offer for offer in by_source if offer.card.target == target_code]
 
     def _sources(self, target: str) -> tuple[str, ...]:
         """Returns the languages from which a text can be translated into `target`."""
@@ -174,14 +174,14 @@ class Catalogue:
             return
         with self._lock:
             loaded = sorted((model for model in self.models if model.loaded), key=lambda model: model.used)
-            size = sum(one.card.bytes for one in loaded if one.card)
-            for one in loaded:
-                if size <= self.memory or one is loaded[-1]:
+            size = sum(offer.card.bytes for offer in loaded if offer.card)
+            for offer in loaded:
+                if size <= self.memory or offer is loaded[-1]:
                     break
-                if one is not keep and one.card:
-                    size -= one.card.bytes
-                    one.unload()
-                    logger.info("%s is unloaded: serve.memory=%d bytes are in use", one.reference, self.memory)
+                if offer is not keep and offer.card:
+                    size -= offer.card.bytes
+                    offer.unload()
+                    logger.info("%s is unloaded: serve.memory=%d bytes are in use", offer.reference, self.memory)
 
     def current(self) -> LoadedModel | None:
         """Returns the first model that is in memory."""
@@ -230,8 +230,8 @@ class Catalogue:
         middles = [offer.card.target for offer in view.offers] if self.pivot else []
         for middle in dict.fromkeys(middles):
             first, second = view.direct(source, middle), view.direct(middle, target)
-            if first and second and (version is None or any(one in named for one in (*first, *second))):
-                by_name = [[one for one in step if version and one in named] for step in (first, second)]
+            if first and second and (version is None or any(offer in named for offer in (*first, *second))):
+                by_name = [[offer for offer in step if version and offer in named] for step in (first, second)]
                 return [
                     self._share(some or step, version if some else None)
                     for some, step in zip(by_name, (first, second), strict=True)
@@ -254,7 +254,7 @@ class Catalogue:
 
     def _refusal(self, source: str, target: str) -> str:
         targets = self.targets()
-        sources = tuple(one for one, into in targets.items() if into)
+        sources = tuple(code for code, into in targets.items() if into)
         if not nearest(source, sources):
             return f"{source} is not supported"
         if not nearest(target, tuple(chain.from_iterable(targets.values()))):
@@ -268,8 +268,8 @@ def reach(pairs: tuple[tuple[str, str], ...], pivot: bool) -> Mapping[str, Seque
     direct: dict[str, list[str]] = {language: [] for language in chain.from_iterable(pairs)}
     for source, target in pairs:
         direct[source].append(target)
-    found = {}
+    reached = {}
     for source, targets in direct.items():
         further = chain.from_iterable(direct[middle] for middle in targets) if pivot else ()
-        found[source] = (*targets, *(one for one in dict.fromkeys(further) if one not in (source, *targets)))
-    return found
+        reached[source] = (*targets, *(code for code in dict.fromkeys(further) if code not in (source, *targets)))
+    return reached

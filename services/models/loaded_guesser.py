@@ -27,7 +27,7 @@ class Ask(NamedTuple):
     steps: int = 1
 
 
-class Found(NamedTuple):
+class GuessedText(NamedTuple):
     """The likeliest tokens of each step, and the text with the likeliest of all."""
 
     steps: "list[Step]"
@@ -41,20 +41,20 @@ class LoadedGuesser:
     bundle: "TextBundle"
     origin: Origin
 
-    def guess(self, asked: Sequence[Ask], _nbest: int = 1) -> list[Found | str]:
+    def guess(self, asks: Sequence[Ask], _nbest: int = 1) -> list[GuessedText | str]:
         """Returns one answer per text, or what is wrong with the text."""
-        return [self._guess(ask) for ask in asked]
+        return [self._guess(ask) for ask in asks]
 
-    def _guess(self, one: Ask) -> Found | str:
+    def _guess(self, ask: Ask) -> GuessedText | str:
         from dragoman.model.decoding.likely import fill_steps, likely_path  # loads torch
 
         tokenizer, form = self.bundle.tokenizer, self.bundle.normalisation
         try:
             if self.bundle.kind == "masked":
-                return Found(*fill_steps(self.bundle.network, tokenizer, one.text, one.best, form))
+                return GuessedText(*fill_steps(self.bundle.network, tokenizer, ask.text, ask.best, form))
             network = self.bundle.language_network
-            steps = likely_path(network, tokenizer, one.text, one.best, one.steps, form)
-            return Found(steps, steps[-1].text)
+            steps = likely_path(network, tokenizer, ask.text, ask.best, ask.steps, form)
+            return GuessedText(steps, steps[-1].text)
         except UserError as problem:
             return str(problem)
 
@@ -85,7 +85,7 @@ class GuesserLoader(NamedLoader[LoadedGuesser]):
         bundle = load_text_bundle(directory)
         bundle.network.to(self.device)
         served = LoadedGuesser(bundle, Origin.of(bundle, version))
-        (found,) = served.guess([Ask(TEXT + (f" {MASK}" if bundle.kind == "masked" else ""), 1)])
-        if isinstance(found, str):
-            raise UserError(f"serve.guesser: {found}")
+        (guessed,) = served.guess([Ask(TEXT + (f" {MASK}" if bundle.kind == "masked" else ""), 1)])
+        if isinstance(guessed, str):
+            raise UserError(f"serve.guesser: {guessed}")
         return served

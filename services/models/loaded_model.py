@@ -16,12 +16,13 @@ from dragoman.model.inference.kinds import check_translates, open_any_translator
 from dragoman.model.inference.translator import Translation, Translator, open_translator
 from dragoman.model.languages import MANY, base_language
 from dragoman.model.settings import DecodeConfig, EngineName
+from dragoman.services.models.aligning import AlignerApart
 from dragoman.services.models.origin import Origin
 from dragoman.services.models.registry import UNREGISTERED, ModelVersion
+from dragoman.services.subprocesses.pool import Pool
 
 if TYPE_CHECKING:
     from dragoman.model.inference.aligner import Aligner
-
 logger = logging.getLogger(__name__)
 
 # Every new model must translate these lines before it answers: short, long, odd; by source language.
@@ -42,8 +43,8 @@ class LoadedModel:
     origin: Origin
     source: str  # language
     target: str
-    open_aligner: "Callable[[], Aligner] | None" = None  # for the same bundle; loads the network in PyTorch
-    aligner: "Aligner | None" = None  # if set, every translation carries its attention
+    open_aligner: "Callable[[], Aligner | AlignerApart] | None" = None  # for the same bundle; loads it in PyTorch
+    aligner: "Aligner | AlignerApart | None" = None  # if set, every translation carries its attention
     bytes: int = 0  # of its engine's weights in memory; `held_bytes` has all
     # of a multilingual model: (source, target) -> the tags before a source line, as text
     prefixes: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -58,7 +59,7 @@ class LoadedModel:
         decode = dataclasses.replace(self.decode, nbest=min(nbest, self.decode.candidates))
         wishes = {} if scored or decode.nbest > 1 else {"scored": False}
         answers = self.translator.translate(lines, decode, on_error="keep", **wishes)
-        return answers if self.aligner is None else self.aligner.add_attention(lines, answers)
+        return answers if self.aligner is None else add_attention(self.aligner, lines, answers)
 
     @property
     def aligning(self) -> "LoadedModel":
@@ -146,8 +147,9 @@ def load_model(
     section: DecodeConfig | None = None,
     overrides: Sequence[str] = (),
     alignment: AlignmentConfig | None = None,
+    apart: Pool | None = None,
 ) -> LoadedModel:
-    """Loads the bundle in `directory` and tests it on a few lines.
+    """Loads the bundle in `directory` and tests it on a few lines. `apart`: the process that shows its attention.
 
     Raises:
         UserError: not a valid translation bundle, or it fails on the test lines.
@@ -162,7 +164,11 @@ def load_model(
         source=source,
         target=target,
         bytes=_bytes_of(translator),
-        open_aligner=partial(_open_aligner, bundle, alignment, device),
+        open_aligner=(
+            partial(AlignerApart, apart, bundle.directory, alignment or AlignmentConfig(), device)
+            if apart
+            else partial(_open_aligner, bundle, alignment, device)
+        ),
         prefixes=bundle.prefixes if isinstance(bundle, TranslationBundle) and MANY in bundle.languages else {},
     )
     check_answers(served.into(*next(iter(served.prefixes), ("", ""))))
@@ -212,8 +218,20 @@ def _open_aligner(bundle: TranslationBundle, alignment: AlignmentConfig | None, 
     return open_aligner(bundle, alignment, device)
 
 
-def _tagged_aligner(open_aligner: "Callable[[], Aligner]", prefix: str) -> "Aligner":
+def _tagged_aligner(open_aligner: "Callable[[], Aligner | AlignerApart]", prefix: str) -> "Aligner | AlignerApart":
     return dataclasses.replace(open_aligner(), prefix=prefix)
+
+
+def add_attention(
+    aligner: "Aligner | AlignerApart", lines: Sequence[str], translations: Sequence[Translation]
+) -> list[Translation]:
+    """Returns the translations of these lines with their attention; those without text get none."""
+    rows = [row for row, one in enumerate(translations) if one.nbest and not one.error]
+    maps = aligner.maps([lines[row] for row in rows], [translations[row].nbest[0].ids for row in rows])
+    answers = list(translations)
+    for row, found in zip(rows, maps, strict=True):
+        answers[row] = dataclasses.replace(answers[row], attention=(found,))
+    return answers
 
 
 def check_answers(served: LoadedModel) -> None:

@@ -47,8 +47,10 @@ class LoadedVectors:
 
     def answer(self, questions: Sequence[Question], _nbest: int = 1) -> list[dict[str, Any] | Refused]:
         """Returns one answer per question, or a refusal: 404 for an unknown word, else 400."""
-        found = answers(questions, self.embeddings)
-        return [self._refuse(q, a) if isinstance(a, UserError) else a for q, a in zip(questions, found, strict=True)]
+        own_answers = answers(questions, self.embeddings)
+        return [
+            self._refuse(q, a) if isinstance(a, UserError) else a for q, a in zip(questions, own_answers, strict=True)
+        ]
 
     def facts(self) -> dict[str, Any]:
         """Returns the facts for /status beside the origin."""

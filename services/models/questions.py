@@ -31,7 +31,7 @@ class Question(Protocol):
             UserError: an unknown word (names similar spellings), or a vector of another width.
         """
 
-    def to_json(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
+    def to_json(self, embeddings: Embeddings, neighbours: Sequence[Neighbour]) -> dict[str, Any]:
         """Returns the JSON answer for the results of its search."""
 
 
@@ -45,10 +45,12 @@ def answers(questions: Sequence[Question], embeddings: Embeddings) -> list[dict[
             return problem
 
     searches = [search(question) for question in questions]
-    found = iter(embeddings.search_all([one for one in searches if isinstance(one, Search)]))
+    results = iter(embeddings.search_all([search for search in searches if isinstance(search, Search)]))
     return [
-        one if isinstance(one, UserError) else question.to_json(embeddings, () if one is None else next(found))
-        for question, one in zip(questions, searches, strict=True)
+        search
+        if isinstance(search, UserError)
+        else question.to_json(embeddings, () if search is None else next(results))
+        for question, search in zip(questions, searches, strict=True)
     ]
 
 
@@ -65,7 +67,7 @@ class VectorOf:
     def search(self, embeddings: Embeddings) -> None:
         embeddings.known(self.word)
 
-    def to_json(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
+    def to_json(self, embeddings: Embeddings, neighbours: Sequence[Neighbour]) -> dict[str, Any]:
         row = embeddings.known(self.word)
         facts = {"word": self.word, "rank": row, "count": int(embeddings.counts[row]), "width": embeddings.width}
         if not embeddings.sparse:
@@ -91,10 +93,10 @@ class NeighboursOf:
     def search(self, embeddings: Embeddings) -> Search:
         return embeddings.near(self.query, self.k, self.exclude, self.restrict)
 
-    def to_json(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
-        asked = {"word": self.query} if isinstance(self.query, str) else {}
-        near = [{"word": neighbour.word, "similarity": round(neighbour.similarity, DIGITS)} for neighbour in found]
-        return {**asked, "neighbours": near}
+    def to_json(self, embeddings: Embeddings, neighbours: Sequence[Neighbour]) -> dict[str, Any]:
+        question = {"word": self.query} if isinstance(self.query, str) else {}
+        near = [{"word": neighbour.word, "similarity": round(neighbour.similarity, DIGITS)} for neighbour in neighbours]
+        return {**question, "neighbours": near}
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,6 @@ class AnalogyOf:
     def search(self, embeddings: Embeddings) -> Search:
         return embeddings.like(self.a, self.b, self.c, self.k, self.method, self.restrict)
 
-    def to_json(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
-        best = [{"word": neighbour.word, "score": round(neighbour.similarity, DIGITS)} for neighbour in found]
+    def to_json(self, embeddings: Embeddings, neighbours: Sequence[Neighbour]) -> dict[str, Any]:
+        best = [{"word": neighbour.word, "score": round(neighbour.similarity, DIGITS)} for neighbour in neighbours]
         return {"a": self.a, "b": self.b, "c": self.c, "method": self.method, "answers": best}

@@ -57,9 +57,9 @@ class Registry:
         name = check_name("models:/", match["name"])
         try:
             if match["alias"]:
-                found = client.get_model_version_by_alias(name, match["alias"])
+                version = client.get_model_version_by_alias(name, match["alias"])
             else:
-                found = client.get_model_version(name, match["version"])
+                version = client.get_model_version(name, match["version"])
         except MlflowException as problem:
             if problem.error_code == "PERMISSION_DENIED":  # also of a model that is not there
                 raise UserError(
@@ -71,7 +71,7 @@ class Registry:
             raise UserError(
                 f"{reference}: not in the registry at {self}. {self._what_there_is(name, match['alias'] or 'champion')}"
             ) from None
-        return ModelVersion(name=name, version=str(found.version), run_id=str(found.run_id or ""))
+        return ModelVersion(name=name, version=str(version.version), run_id=str(version.run_id or ""))
 
     def list_versions(self, query: str = "") -> list[Any]:
         """Returns MLflow's records of all versions that match `query` (in MLflow's language), newest first.
@@ -83,10 +83,10 @@ class Registry:
 
         client = self._client()
         try:
-            found = all_versions(client, query)
+            versions = all_versions(client, query)
         except MlflowException as problem:
             raise self._unreachable(problem) from None
-        return sorted(found, key=lambda version: -version.creation_timestamp)
+        return sorted(versions, key=lambda version: -version.creation_timestamp)
 
     def aliases(self) -> dict[tuple[str, str], list[str]]:
         """Returns (model, version) -> the aliases that name it."""
@@ -122,11 +122,11 @@ class Registry:
         with self.asking() as client:
             try:
                 page = client.list_webhooks()
-                found = list(page)
+                webhooks = list(page)
                 while page.token:
                     page = client.list_webhooks(page_token=page.token)
-                    found += page
-                same = next((one for one in found if one.url == url), None)
+                    webhooks += page
+                same = next((webhook for webhook in webhooks if webhook.url == url), None)
                 if same is None:
                     client.create_webhook("dragoman", url, [event], secret=secret)
                 else:
@@ -193,7 +193,7 @@ class Registry:
         models = {model.name: model for model in client.search_registered_models(max_results=50)}
         if name in models:
             aliases = ", ".join(sorted(models[name].aliases)) or "none"
-            versions = sorted(int(found.version) for found in client.search_model_versions(f"name='{name}'"))
+            versions = sorted(int(version.version) for version in client.search_model_versions(f"name='{name}'"))
             return (
                 f"{name} has the aliases: {aliases}; the versions: {', '.join(map(str, versions)) or 'none'}. "
                 f"`dragoman promote registry.name={name} registry.alias={alias}` gives {alias} to the better version"

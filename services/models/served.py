@@ -74,14 +74,14 @@ class Served:
 
     def names(self) -> set[str]:
         """Returns all names by which a request can ask for this model and no other of its pair."""
-        found = {self.reference}
+        names = {self.reference}
         match = REFERENCE.fullmatch(self.reference)
         if match is not None and match["alias"]:
-            found |= {match["alias"], f"{match['name']}@{match['alias']}"}
+            names |= {match["alias"], f"{match['name']}@{match['alias']}"}
         if self.card is not None:
             name, version = self.card.origin.name, self.card.origin.version
-            found |= {name, version, f"{name}/{version}", f"models:/{name}/{version}"}
-        return found
+            names |= {name, version, f"{name}/{version}", f"models:/{name}/{version}"}
+        return names
 
     def take(self) -> None:
         """Counts a request."""
@@ -96,10 +96,10 @@ class Served:
     def facts(self) -> dict[str, Any]:
         """Returns the facts for /models."""
         card = self.card
-        known = {} if card is None else _facts(card)
+        values = {} if card is None else _facts(card)
         return {
             "reference": self.reference,
-            **{name: known.get(name) for name in ("source", "target", "name", "version", "run_id", "manifest_hash")},
+            **{name: values.get(name) for name in ("source", "target", "name", "version", "run_id", "manifest_hash")},
             "weight": self.weight,
             "loaded": self.loaded,
             "bytes": 0 if card is None else card.bytes,

@@ -15,6 +15,7 @@ from dragoman.model.settings import DecodeConfig
 from dragoman.services.models.loaded_model import LoadedModel, load_model, load_several
 from dragoman.services.models.registry import UNREGISTERED, ModelVersion, Registry
 from dragoman.services.settings import BundleSource, ModelSource
+from dragoman.services.subprocesses.pool import Pool
 
 if TYPE_CHECKING:
     from dragoman.model.bundles.language import TextBundle, TextKind
@@ -32,12 +33,13 @@ class Loader:
         decode: DecodeConfig | None = None,
         overrides: Sequence[str] = (),
         alignment: AlignmentConfig | None = None,
+        apart: Pool | None = None,
     ) -> None:
         self.source = source
         self.registry = Registry(source.tracking_uri, Path(source.cache))
         self._decode = decode
         self._overrides = tuple(overrides)
-        self._alignment = alignment
+        self._alignment, self._apart = alignment, apart
 
     def load(self) -> LoadedModel:
         """Loads the bundle, or the version that the reference names now.
@@ -60,21 +62,21 @@ class Loader:
         """Loads a version of the registry through the cache."""
         return self._load(self.registry.fetch(version), version)
 
-    def _load_ensemble(self, wanted: Sequence[str]) -> LoadedModel:
+    def _load_ensemble(self, references: Sequence[str]) -> LoadedModel:
         """Loads the bundles and registered versions as one model, named after its versions if all have some."""
         directories, versions = [], []
-        for one in wanted:
-            if one.startswith(REGISTERED):
-                versions.append(self.registry.resolve(one))
+        for reference in references:
+            if reference.startswith(REGISTERED):
+                versions.append(self.registry.resolve(reference))
                 directories.append(self.registry.fetch(versions[-1]))
             else:
-                directories.append(named_folder(self.source, one))
+                directories.append(named_folder(self.source, reference))
         served = load_several(
             directories,
             "ensemble",
             engine=self.source.engine,
             device=self.source.device,
-            versions=versions if len(versions) == len(wanted) else (),
+            versions=versions if len(versions) == len(references) else (),
             section=self._decode,
             overrides=self._overrides,
         )
@@ -91,6 +93,7 @@ class Loader:
             section=self._decode,
             overrides=self._overrides,
             alignment=self._alignment,
+            apart=self._apart,
         )
         logger.info("%s, version %s, is loaded", served.origin.name, served.origin.version)
         return served
@@ -125,20 +128,20 @@ def bundle_directory(source: BundleSource, what: str) -> tuple[Path, str]:
     return registry.fetch(version), version.name
 
 
-def named_folder(source: BundleSource, wanted: str) -> Path:
+def named_folder(source: BundleSource, name: str) -> Path:
     """Returns the folder of a bundle at a place or of a run; that of the place where there is a file of it.
 
     Raises:
         UserError: nothing has that name; with the runs that have a bundle.
     """
     runs = Path(source.runs)
-    found = find_bundle(wanted, runs, Path(source.cache)) or bundle_folder(wanted, source.cache)
-    if not found.exists():
-        known = sorted(path.parent.name for path in bundles(runs))
+    folder = find_bundle(name, runs, Path(source.cache)) or bundle_folder(name, source.cache)
+    if not folder.exists():
+        names = sorted(path.parent.name for path in bundles(runs))
         raise UserError(
-            f"{wanted}: not a bundle's directory, nor a run in {runs} with a bundle. Runs: {', '.join(known) or 'none'}"
+            f"{name}: not a bundle's directory, nor a run in {runs} with a bundle. Runs: {', '.join(names) or 'none'}"
         )
-    return found
+    return folder
 
 
 def open_text_bundle(source: BundleSource, kind: "TextKind") -> "TextBundle":

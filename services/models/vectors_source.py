@@ -62,8 +62,8 @@ class VectorsLoader:
                 logger.info("%s is not given: the word vectors of the newest run that has any, %s", self.key, run)
                 return self._load(bundle)
         with contextlib.suppress(UserError):  # no registry here: none is found
-            for found in self.registry.list_versions("tags.bundle_kind = 'vectors'")[:1]:
-                version = ModelVersion(found.name, str(found.version), str(found.run_id or ""))
+            for newest in self.registry.list_versions("tags.bundle_kind = 'vectors'")[:1]:
+                version = ModelVersion(newest.name, str(newest.version), str(newest.run_id or ""))
                 logger.info("%s is not given: the registry's newest word vectors, %s", self.key, version)
                 return self.load_version(version)
         raise UserError(
@@ -77,10 +77,10 @@ class VectorsLoader:
         directory = find_bundle(reference, self.runs, self.registry.cache)
         if directory is not None:
             return directory
-        found = sorted(path.parent.name for path in bundles(self.runs))
+        names = sorted(path.parent.name for path in bundles(self.runs))
         raise UserError(
             f"{self.key}: {reference!r} is neither a bundle's directory nor models:/NAME@ALIAS nor a finished run in "
-            f"{self.runs}. Runs: {', '.join(found) or 'none'}"
+            f"{self.runs}. Runs: {', '.join(names) or 'none'}"
         )
 
     def _load(self, directory: Path, version: ModelVersion = UNREGISTERED) -> LoadedVectors:

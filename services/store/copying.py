@@ -41,11 +41,11 @@ def copy_file(path: Path, target: Path) -> None:
         with _opened(f"{path.absolute().as_uri()}?mode=ro") as source, _opened(target.as_uri()) as copy:
             source.backup(copy)
             copy.execute("PRAGMA journal_mode=DELETE")  # as `close_log`
-            (found,) = copy.execute("PRAGMA quick_check(1)").fetchone()
+            (verdict,) = copy.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.Error as problem:
         raise ServiceError(f"{path}: cannot be copied ({problem})") from None
-    if found != "ok":
-        raise ServiceError(f"{path}: the database is damaged ({' '.join(found.split())})")
+    if verdict != "ok":
+        raise ServiceError(f"{path}: the database is damaged ({' '.join(verdict.split())})")
 
 
 def close_log(path: Path) -> None:
@@ -64,12 +64,12 @@ def revision(path: Path, table: str) -> str | None:
 
 def count_rows(path: Path, tables: tuple[str, ...]) -> dict[str, int]:
     """Returns table -> number of rows of a sqlite file, for those of `tables` that it has."""
-    found = {}
+    counts = {}
     with _opened(f"{path.absolute().as_uri()}?mode=ro") as connection:
         for table in tables:
             with contextlib.suppress(sqlite3.OperationalError):
-                found[table] = int(connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0])
-    return found
+                counts[table] = int(connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0])
+    return counts
 
 
 def move_paths(path: Path, columns: tuple[str, ...], old: str, new: str) -> None:
@@ -106,8 +106,8 @@ def server_revision(database: Database, table: str) -> str | None:
     with answering(database.setting), database.engine.connect() as connection:
         if not inspect(connection).has_table(table):
             return None
-        found = connection.execute(text(f'SELECT version_num FROM "{table}"')).scalar()
-        return None if found is None else str(found)
+        current = connection.execute(text(f'SELECT version_num FROM "{table}"')).scalar()
+        return None if current is None else str(current)
 
 
 def copy_rows(source: Database, target: Database) -> None:
@@ -134,11 +134,13 @@ def copy_rows(source: Database, target: Database) -> None:
                 for column in table.columns:
                     if isinstance(column.type, JSON):
                         column.type = JSON(none_as_null=True)
-                found = theirs.tables.get(table.name)
-                if found is None:
+                their_table = theirs.tables.get(table.name)
+                if their_table is None:
                     continue
-                names = [column.name for column in found.columns if column.name in table.columns]
-                rows = here.execution_options(yield_per=AT_ONCE).execute(select(*(found.c[name] for name in names)))
+                names = [column.name for column in their_table.columns if column.name in table.columns]
+                rows = here.execution_options(yield_per=AT_ONCE).execute(
+                    select(*(their_table.c[name] for name in names))
+                )
                 for some in rows.mappings().partitions():
                     there.execute(insert(table), [dict(row) for row in some])
             if not target.is_sqlite:

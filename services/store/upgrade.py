@@ -42,9 +42,9 @@ def upgrade(database: Database, schema: Schema) -> None:
                 f"{database.setting}: {database.engine.url} was made by a newer Dragoman ({before}; this one knows "
                 f"{schema.version}); start that version, or name another database"
             )
-        known = set(inspect(connection).get_table_names())
+        tables = set(inspect(connection).get_table_names())
         for table in schema.metadata.sorted_tables:
-            if table.name in known:
+            if table.name in tables:
                 _extend(connection, table)
         schema.metadata.create_all(connection)
         for version, step in sorted(schema.steps.items()):
@@ -62,11 +62,11 @@ def _extend(connection: Connection, table: Table) -> None:
             added = CreateColumn(column).compile(dialect=connection.dialect)
             connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {added}"))
     present = {str(index["name"]): index["column_names"] for index in inspect(connection).get_indexes(table.name)}
-    wanted = {str(index.name): index for index in table.indexes}
+    indexes = {str(index.name): index for index in table.indexes}
     for name in present:
-        if name not in wanted and name.startswith(f"ix_{table.name}_"):
+        if name not in indexes and name.startswith(f"ix_{table.name}_"):
             connection.execute(text(f"DROP INDEX {name}"))
-    for name, index in wanted.items():
+    for name, index in indexes.items():
         if present.get(name) != [column.name for column in index.columns]:
             index.drop(connection, checkfirst=True)
             index.create(connection)

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -54,7 +54,7 @@ class Pool:
         self._all: set[Process] = set()
         self._free: list[Process] = []
         self._held: Counter[str] = Counter()  # owner -> processes
-        self._waiting: dict[int, str] = {}  # turn -> owner
+        self._waiting: dict[int, tuple[str, Future[None]]] = {}  # number of a turn -> owner and turn
         self._turns = itertools.count()
         self._asked: dict[tuple[str, str], Future[str]] = {}  # owner and question -> its answer
         self._closed = False
@@ -64,7 +64,7 @@ class Pool:
         """Starts a process, so that the first question need not wait for loading."""
         with self._changed:
             if not self._free:
-                self._release(self._start())
+                self._release(self._live())
 
     def ask(self, question: dict[str, Any], owner: str = "") -> str:
         """Returns the line of the answer; empty if the process has gone.
@@ -95,34 +95,57 @@ class Pool:
 
     def _answer(self, owner: str, question: str, answer: "Future[str]") -> None:
         try:
-            with self.session(owner) as ask:
-                answer.set_running_or_notify_cancel()
-                line = ask(question)
+            self.turn(owner).result()
+            answer.set_running_or_notify_cancel()
+            with self.lent(owner) as process:
+                line = process.ask(question, self.computing)
             answer.set_result(line)
         except Exception as problem:  # for whoever asked
-            answer.set_exception(PoolClosedError("the service stops") if self._closed else problem)
+            answer.set_exception(problem)
+
+    def turn(self, owner: str) -> "Future[None]":
+        """Returns what is done once it is the owner's turn, who may cancel it until then; `lent` ends it.
+
+        Its result raises PoolClosedError: the service stops.
+        """
+        turn = Future[None]()
+        with self._changed:
+            self._waiting[next(self._turns)] = owner, turn
+            self._grant()
+        return turn
 
     @contextlib.contextmanager
-    def session(self, owner: str) -> Iterator[Callable[[str], str]]:
-        """Yields what asks one process: a question, and answers to what that asks back. Raises as `ask`, but BusyError.
+    def lent(self, owner: str) -> Iterator["Process"]:
+        """Yields a process in the owner's turn; one that fails in the middle of the block is ended.
 
-        A process whose session fails in the middle is ended.
+        Raises:
+            PoolClosedError: the service stops.
         """
-        with self._process(owner) as process:
-
-            def ask(question: str) -> str:
-                line = process.ask(question, self.computing)
-                if not line:  # it is going, even if it has not gone yet
-                    process.end()
-                if self._closed:
-                    raise PoolClosedError("the service stops")
-                return line
-
-            try:
-                yield ask
-            except BaseException:
+        process: Process | None = None
+        try:
+            process = self._live()
+            yield process
+            if self._closed:
+                raise PoolClosedError("the service stops")
+        except BaseException as problem:
+            if process is not None:
                 process.end()
-                raise
+            if self._closed:
+                raise PoolClosedError("the service stops") from problem
+            raise
+        finally:
+            self.give_back(owner, process)
+
+    def give_back(self, owner: str, process: "Process | None" = None) -> None:
+        """Ends a turn."""
+        with self._changed:
+            self._held[owner] -= 1
+            if process is not None and process.alive() and not self._closed:
+                self._release(process)
+            elif process is not None:
+                process.end()
+                self._all.discard(process)
+            self._grant()
 
     def close(self) -> None:
         """Ends the processes, whatever they are at."""
@@ -132,47 +155,35 @@ class Pool:
                 process.kill()
             while self._free:
                 self._free.pop().end()
-            self._changed.notify_all()
+            self._grant()
 
     def _live(self) -> "Process":
         """Returns a waiting process, or a new one; drops processes that have gone."""
-        while self._free:
-            process = self._free.pop()
-            if process.alive():
-                return process
-            process.end()
-            self._all.discard(process)
-        return self._start()
-
-    def _start(self) -> "Process":
-        process = Process(self.command)
-        self._all.add(process)
+        with self._changed:
+            while self._free:
+                process = self._free.pop()
+                if process.alive():
+                    return process
+                process.end()
+                self._all.discard(process)
+        process = Process(self.command)  # takes a while, for which nobody waits
+        with self._changed:
+            self._all.add(process)
+            if self._closed:
+                process.kill()
         return process
 
-    @contextlib.contextmanager
-    def _process(self, owner: str) -> Iterator["Process"]:
-        """Yields a process for one question."""
-        with self._changed:
-            turn = next(self._turns)
-            self._waiting[turn] = owner
-            self._changed.wait_for(lambda: self._closed or self._next() == turn)
-            del self._waiting[turn]
-            if self._closed:
-                raise PoolClosedError("the service stops")
-            self._held[owner] += 1
-            process = self._live()
-            self._changed.notify_all()
-        try:
-            yield process
-        finally:
-            with self._changed:
-                self._held[owner] -= 1
-                if process.alive() and not self._closed:
-                    self._release(process)
+    def _grant(self) -> None:
+        """Tells those whose turn it is; all, if the pool is closed."""
+        while (number := min(self._waiting, default=None) if self._closed else self._next()) is not None:
+            owner, turn = self._waiting.pop(number)
+            if turn.set_running_or_notify_cancel():
+                if self._closed:
+                    turn.set_exception(PoolClosedError("the service stops"))
                 else:
-                    process.end()
-                    self._all.discard(process)
-                self._changed.notify_all()
+                    self._held[owner] += 1
+                    turn.set_result(None)
+        self._changed.notify_all()
 
     def _release(self, process: "Process") -> None:
         """Keeps a process for the next question, for a while."""
@@ -199,8 +210,8 @@ class Pool:
         """Returns the turn that gets a process now; None if all must wait."""
         if self._held.total() >= self.most:
             return None
-        able = [turn for turn, owner in self._waiting.items() if self._held[owner] < max(1, self.most - 1)]
-        return min(able, key=lambda turn: (self._held[self._waiting[turn]], turn), default=None)
+        held = ((self._held[owner], number) for number, (owner, _) in self._waiting.items())
+        return min((pair for pair in held if pair[0] < max(1, self.most - 1)), default=(0, None))[1]
 
 
 class Process:
@@ -235,7 +246,10 @@ class Process:
         if limit := self._wait(computing):
             self.end()
             raise TooLongError(limit)
-        return self._process.stdout.readline()
+        line = self._process.stdout.readline()
+        if not line:  # it is going, even if it has not gone yet
+            self.end()
+        return line
 
     def _wait(self, computing: float) -> str:
         """Waits for a line, or the process's end; returns the exceeded limit, if any."""

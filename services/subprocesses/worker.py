@@ -22,6 +22,10 @@ GRACE = 5  # seconds: the parent, which can say what happened, comes first
 NICE = 10  # on a full machine requests come first, and jobs, to which Ray gives 15, last
 
 
+class StoppedError(Exception):
+    """The parent wants no answer any more."""
+
+
 class Parent:
     """The process that asks, and may be asked back in the middle of a question."""
 
@@ -52,9 +56,16 @@ class Parent:
         self._out.flush()
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Returns the parent's answer."""
+        """Returns the parent's answer.
+
+        Raises:
+            StoppedError: nobody waits for the answer to the parent's own question any more.
+        """
         self.write({"asks": question})
-        return self.read()
+        answer = self.read()
+        if "stop" in answer:
+            raise StoppedError
+        return answer
 
 
 def serve(
@@ -79,9 +90,9 @@ def serve(
     parent = Parent(computing)
     with contextlib.suppress(EOFError):
         while True:
-            found = answer_or_refuse(lambda question: answer(question, parent), parent.read(), what, memory)
-            parent.write(found)
-            if found.get("spent"):
+            reply = answer_or_refuse(lambda question: answer(question, parent), parent.read(), what, memory)
+            parent.write(reply)
+            if reply.get("spent"):
                 return 1
     return 0
 
@@ -98,6 +109,8 @@ def answer_or_refuse(
         return {"refused": str(problem)}
     except MemoryError:
         return too_large
+    except StoppedError:
+        return {"stopped": True}
     except EOFError:  # the parent has gone
         raise
     except Exception as problem:  # the next question must be answered in any case

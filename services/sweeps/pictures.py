@@ -20,21 +20,21 @@ ENOUGH = 4  # trials with a value that the settings' importance needs
 def draw(study: optuna.Study, metric: str, folder: Path) -> list[Path]:
     """Draws the pictures as PNG files in `folder`, without those that have too little data."""
     pyplot.switch_backend("Agg")  # opens no window
-    found: dict[str, Any] = {}
+    pictures: dict[str, Any] = {}
     trials, (compared, after) = finished(study), comparable(study)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Optuna's, that this way to draw is new
         if len(trials) > 1:
             every = _study_of(study, trials, [float(trial.value or 0) for trial in trials])
-            found["parallel-coordinates"] = drawing.plot_parallel_coordinate(every), f"settings and {metric}"
+            pictures["parallel-coordinates"] = drawing.plot_parallel_coordinate(every), f"settings and {metric}"
         if any(trial.intermediate_values for trial in study.trials):
-            found["curves"] = drawing.plot_intermediate_values(study), f"{metric} by validation"
+            pictures["curves"] = drawing.plot_intermediate_values(study), f"{metric} by validation"
         if compared is not None:
             of = f"{metric} after validation {after}" if after else metric
             drawn = drawing.plot_param_importances(compared, evaluator=FanovaImportanceEvaluator(seed=1))
-            found["importance"] = drawn, f"shares of the variance of {of}"
+            pictures["importance"] = drawn, f"shares of the variance of {of}"
     paths = []
-    for name, (axes, title) in found.items():
+    for name, (axes, title) in pictures.items():
         axes.set_title(title)
         paths.append(folder / f"{name}.png")
         with atomic_path(paths[-1], durable=False) as part:

@@ -76,8 +76,8 @@ class Search:
     def _running(self) -> list[Trial]:
         """Returns trials whose jobs have not ended; submits a missing job."""
         open_trials = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        found = [Trial(self.study, trial._trial_id) for trial in open_trials]
-        return [trial if "job" in trial.user_attrs else self._begin(trial) for trial in found]
+        trials = [Trial(self.study, trial._trial_id) for trial in open_trials]
+        return [trial if "job" in trial.user_attrs else self._begin(trial) for trial in trials]
 
     def _begin(self, trial: Trial) -> Trial:
         """Submits the trial's job."""

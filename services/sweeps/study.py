@@ -34,9 +34,11 @@ def quiet_optuna() -> Iterator[None]:
 
 def open_study(folder: Path, name: str, config: SweepConfig, space: Space, seed: int) -> optuna.Study:
     """Opens the study of this name, new or begun."""
-    asked = {
+    facts = {
         "fixed": list(space.fixed),
-        "space": {key: optuna.distributions.distribution_to_json(one) for key, one in space.varied.items()},
+        "space": {
+            key: optuna.distributions.distribution_to_json(distribution) for key, distribution in space.varied.items()
+        },
         "metric": config.metric,
         "direction": config.direction,
     }
@@ -50,13 +52,13 @@ def open_study(folder: Path, name: str, config: SweepConfig, space: Space, seed:
         load_if_exists=True,
     )
     begun = study.user_attrs.get("asked")
-    if begun is not None and begun != json.loads(json.dumps(asked)):
-        different = sorted(key for key in asked if begun.get(key) != asked[key])
+    if begun is not None and begun != json.loads(json.dumps(facts)):
+        different = sorted(key for key in facts if begun.get(key) != facts[key])
         raise UserError(
             f"name={name}: a sweep of this name was begun with another {' and '.join(different)} ({folder}). Give the "
             f"same again to go on with it, or another name"
         )
-    study.set_user_attr("asked", asked)
+    study.set_user_attr("asked", facts)
     if config.sampler == "grid" and not study.trials:
         for values in _combinations(space, seed):
             study.enqueue_trial(values)
@@ -66,9 +68,9 @@ def open_study(folder: Path, name: str, config: SweepConfig, space: Space, seed:
 def _combinations(space: Space, seed: int) -> list[dict[str, Any]]:
     """Returns a grid's combinations in a random order by seed: adjacent ones in a row would tell a pruner little."""
     grid = space.grid()
-    found = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    random.Random(seed).shuffle(found)
-    return found
+    combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    random.Random(seed).shuffle(combinations)
+    return combinations
 
 
 def _sampler(config: SweepConfig, space: Space, seed: int) -> BaseSampler:
@@ -95,8 +97,8 @@ def most_trials(config: SweepConfig, space: Space) -> int:
 def finished(study: optuna.Study) -> list[FrozenTrial]:
     """Returns the trials with a value, the best first. A pruned one counts with its best value."""
     sign = 1 if study.direction == optuna.study.StudyDirection.MINIMIZE else -1
-    found = [trial for trial in study.trials if trial.state.is_finished() and trial.value is not None]
-    return sorted(found, key=lambda trial: (trial.state != TrialState.COMPLETE, sign * float(trial.value or 0)))
+    trials = [trial for trial in study.trials if trial.state.is_finished() and trial.value is not None]
+    return sorted(trials, key=lambda trial: (trial.state != TrialState.COMPLETE, sign * float(trial.value or 0)))
 
 
 def best_of(values: Sequence[float], direction: str) -> float:
@@ -106,19 +108,19 @@ def best_of(values: Sequence[float], direction: str) -> float:
 
 def records(study: optuna.Study, metric: str) -> list[dict[str, Any]]:
     """Returns the trials, the best first; `value` is the metric's."""
-    begun = [one for one in study.trials if one.state != TrialState.WAITING]
-    rest = [one for one in begun if one.number not in {trial.number for trial in finished(study)}]
+    begun = [trial for trial in study.trials if trial.state != TrialState.WAITING]
+    rest = [trial_row for trial_row in begun if trial_row.number not in {trial.number for trial in finished(study)}]
     state = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
     return [
         {
-            "trial": one.number,
-            "job": one.user_attrs.get("job"),
-            "state": state.get(one.state, "runs"),
+            "trial": trial.number,
+            "job": trial.user_attrs.get("job"),
+            "state": state.get(trial.state, "runs"),
             "metric": metric,
-            "value": one.value,
-            "settings": dict(one.params),
+            "value": trial.value,
+            "settings": dict(trial.params),
         }
-        for one in [*finished(study), *rest]
+        for trial in [*finished(study), *rest]
     ]
 
 

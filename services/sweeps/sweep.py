@@ -48,8 +48,8 @@ class Parent:
         """
 
         def begin(client: Any) -> None:
-            found = client.get_experiment_by_name(self.experiment)
-            place = found.experiment_id if found else client.create_experiment(self.experiment)
+            experiment = client.get_experiment_by_name(self.experiment)
+            place = experiment.experiment_id if experiment else client.create_experiment(self.experiment)
             tags = {"kind": "sweep", "mlflow.user": user, "mlflow.source.name": "dragoman sweep"}
             self.run_id = str(client.create_run(place, tags=tags, run_name=self.name).info.run_id)
             for key, value in params.items():
@@ -105,9 +105,9 @@ def sweep(root: SweepRoot, space: Space) -> int:
             search = Search(client, study, space, root.sweep, most=most, common=common)
             search.run()
             best = finished(study)[0]
-            told = f"best: {' '.join(f'{key}={value}' for key, value in best.params.items())}"
+            summary = f"best: {' '.join(f'{key}={value}' for key, value in best.params.items())}"
             metric = root.sweep.metric
-            showing.show(records(study, metric), lambda: f"{table.table(rows(study, metric))}\n{told}")
+            showing.show(records(study, metric), lambda: f"{table.table(rows(study, metric))}\n{summary}")
             outcome = release(search, best) if root.sweep.promote else ""
             if outcome:
                 logger.info("%s: registered, and shown to the gate", outcome)

@@ -13,7 +13,7 @@ def disks(folders: Mapping[str, Path]) -> Iterable[Metric]:
     free = GaugeMetricFamily("dragoman_disk_free_bytes", "Free on the file system of a folder", labels=["folder"])
     size = GaugeMetricFamily("dragoman_disk_size_bytes", "Size of the file system of a folder", labels=["folder"])
     for name, folder in folders.items():
-        place = next((one for one in (folder.absolute(), *folder.absolute().parents) if one.exists()), None)
+        place = next((path for path in (folder.absolute(), *folder.absolute().parents) if path.exists()), None)
         if place is not None:
             usage = shutil.disk_usage(place)
             free.add_metric([name], usage.free)

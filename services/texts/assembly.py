@@ -31,40 +31,40 @@ class Assembly:
 
 def assemble(state: RunState, chosen: "dict[Part, Target] | None" = None) -> Assembly:
     """Returns the run with the translations of its parts; `chosen` replaces some of them by alternatives."""
-    found, texts = Assembly(), list[str]()
+    assembly, texts = Assembly(), list[str]()
     place = 0
     for part in state.parts:
         target = (chosen or {}).get(part, part.target)
         assert target is not None
-        _copy(found, state, place, part.span[0], texts)
-        _add(found, state, part, target, texts)
+        _copy(assembly, state, place, part.span[0], texts)
+        _add(assembly, state, part, target, texts)
         place = part.span[1]
-    _copy(found, state, place, len(state.run.text), texts)
-    found.text = "".join(texts)
-    return found
+    _copy(assembly, state, place, len(state.run.text), texts)
+    assembly.text = "".join(texts)
+    return assembly
 
 
-def _copy(found: Assembly, state: RunState, start: int, end: int, texts: list[str]) -> None:
+def _copy(assembly: Assembly, state: RunState, start: int, end: int, texts: list[str]) -> None:
     if start == end:
         return
-    at = found.length
+    at = assembly.length
     for mask in state.masks((start, end)):
         how = "cut" if mask in state.cut else "copied"
-        found.places.append(Place(at + mask.start - start, at + mask.end - start, mask, how))
+        assembly.places.append(Place(at + mask.start - start, at + mask.end - start, mask, how))
     texts.append(state.run.text[start:end])
-    found.pieces.append(((start, end), (at, at + end - start), None))
+    assembly.pieces.append(((start, end), (at, at + end - start), None))
 
 
-def _add(found: Assembly, state: RunState, part: Part, target: Target, texts: list[str]) -> None:
-    at = found.length
+def _add(assembly: Assembly, state: RunState, part: Part, target: Target, texts: list[str]) -> None:
+    at = assembly.length
     places = [place.moved(at) for place in target.places]
     taken = {place.unit for place in places}
     masks = [mask for mask in state.masks(part.span) if mask not in taken]
     for mask in masks:  # anchors, and what the model lost all the same
         places.append(_put(state, part, target, mask, at))
-    found.places += sorted(places, key=lambda place: (place.start, place.end, place.unit.start))
+    assembly.places += sorted(places, key=lambda place: (place.start, place.end, place.unit.start))
     texts.append(target.text)
-    found.pieces.append((part.span, (at, at + len(target.text)), target))
+    assembly.pieces.append((part.span, (at, at + len(target.text)), target))
 
 
 def _put(state: RunState, part: Part, target: Target, mask: Mask, at: int) -> Place:
@@ -78,8 +78,8 @@ def _put(state: RunState, part: Part, target: Target, mask: Mask, at: int) -> Pl
     beside, following = target.text[place - 1 : place], target.text[place : place + 1]
     lead = " " if (before or not mask.anchor) and beside and not beside.isspace() else ""
     apart = after or not mask.anchor or (following.isalnum() and not text[mask.end : mask.end + 1].isalnum())
-    wanted = (apart and following not in MARKS) or (after and beside.isspace())
-    blank = " " if wanted and following and not following.isspace() else ""
+    needs_blank = (apart and following not in MARKS) or (after and beside.isspace())
+    blank = " " if needs_blank and following and not following.isspace() else ""
     raw = f"{lead}{mask.raw}{blank}"
     return Place(at + place, at + place, mask, "aligned" if target.aligned else "guessed", raw)
 
@@ -98,16 +98,16 @@ def point(target: Target, start: int, end: int, glued: bool = False) -> int:
     return next((taken.end for taken in target.places if taken.start < place < taken.end), place)
 
 
-def place_tags(state: RunState, found: Assembly) -> list[Place]:
+def place_tags(state: RunState, assembly: Assembly) -> list[Place]:
     """Returns the tags of a run around their words in the translation, each once and properly nested."""
-    everything = [_range(state, found, tag) for tag in state.run.tags]
+    everything = [_range(state, assembly, tag) for tag in state.run.tags]
     roots = nest(everything)
     for place in reversed(everything):  # inner ones first: an outer tag holds them
-        full = [one for one in place.inner if one.start < one.end]
+        full = [inner for inner in place.inner if inner.start < inner.end]
         full += [place] if place.start < place.end else []
         if full:
-            place.start, place.end = min(one.start for one in full), max(one.end for one in full)
-    _part(roots, 0, len(found.text))
+            place.start, place.end = min(inner.start for inner in full), max(inner.end for inner in full)
+    _part(roots, 0, len(assembly.text))
     for place in everything:
         _part(place.inner, place.start, place.end)
     return roots
@@ -126,11 +126,11 @@ def _part(siblings: list[Place], start: int, end: int) -> None:
         place = sibling.end
 
 
-def _range(state: RunState, found: Assembly, tag: Tag) -> Place:
+def _range(state: RunState, assembly: Assembly, tag: Tag) -> Place:
     """Returns where a tag begins and ends in the translation, and how that is known."""
     spans: list[Span] = []
     how = "kept"
-    for source, target, translated in found.inside(tag.start, tag.end):
+    for source, target, translated in assembly.inside(tag.start, tag.end):
         start, end = max(source[0], tag.start), min(source[1], tag.end)
         if start >= end:
             continue
@@ -142,8 +142,8 @@ def _range(state: RunState, found: Assembly, tag: Tag) -> Place:
             continue
         before, after = state.run.text[source[0] : start], state.run.text[end : source[1]]
         if not has_letter(before + after) and all(place.unit.kind == "soft" for place in translated.places):
-            shift = len(after) if found.text[target[0] : target[1]].endswith(after) else 0
-            lead = len(before) if found.text[target[0] : target[1]].startswith(before) else 0
+            shift = len(after) if assembly.text[target[0] : target[1]].endswith(after) else 0
+            lead = len(before) if assembly.text[target[0] : target[1]].startswith(before) else 0
             spans.append((target[0] + lead, target[1] - shift))
             continue
         words, others = _sides(translated, state.run.text, start, end)

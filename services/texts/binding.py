@@ -44,10 +44,10 @@ def bind(run: Run, counts: bool = False) -> Run:
         return run
     _take_references(run)
     run.borders = _borders(run)
-    found = (mask for edge in _between(run) for mask in find_masks(run.text, *edge))
+    masks = (mask for edge in _between(run) for mask in find_masks(run.text, *edge))
     if run.form.kind == "html":  # a reader of the page sees such a tag as a word
-        found = (replace(mask, anchor=mask.anchor and mask.kind != "tag") for mask in found)
-    _merge(run, found)
+        masks = (replace(mask, anchor=mask.anchor and mask.kind != "tag") for mask in masks)
+    _merge(run, masks)
     if counts:
         _merge(run, (Mask(at, at + 1, "count", "#") for at, sign in enumerate(run.text) if sign == "#"))
     _merge(run, _feeds(run))
@@ -78,10 +78,10 @@ def _feeds(run: Run) -> Iterator[Mask]:
                 yield Mask(blanks.start(), blanks.end(), "soft", blanks.group(), anchor=True)
 
 
-def _merge(run: Run, found: Iterable[Mask]) -> None:
+def _merge(run: Run, masks: Iterable[Mask]) -> None:
     """Adds what plain text has to the units of the reader; a message takes those that stand in it."""
     units, kept, gone = deque(run.masks), list[Mask](), set[int]()
-    for mask in found:
+    for mask in masks:
         if kept and mask.start < kept[-1].end:
             continue
         while units and units[0].end <= mask.start:
@@ -109,10 +109,10 @@ def _fill(run: Run, message: Mask, masks: Sequence[Mask]) -> list[Tag]:
     tags = run.tags_inside(message.start, message.end)
     within = Run(run.text, list(masks), tags, run.form)
     message.raw = within.source(message.start, message.end, tags)
-    parsed = icu.read_message(run.text[message.start : message.end], 0)
+    read = icu.read_message(run.text[message.start : message.end], 0)
     nodes: list[Node] = []
     place, taken = message.start, 0
-    for translatable, text in parsed[0] if parsed else ():
+    for translatable, text in read[0] if read else ():
         end = place + len(text)
         own = [tag for tag in tags if place <= tag.start and tag.end <= end] if translatable else []
         inner = within.inside(place, end) if translatable else []
@@ -120,7 +120,9 @@ def _fill(run: Run, message: Mask, masks: Sequence[Mask]) -> list[Tag]:
         if translatable and has_letter(text):
             within_branch = [replace(mask, start=mask.start - place, end=mask.end - place) for mask in inner]
             around = [replace(tag, start=tag.start - place, end=tag.end - place) for tag in own]
-            nodes.append(bind(Run(text, within_branch, ordered(around), run.form, run.split_lines), counts=True))
+            parsed = run.parsed and (None, *run.parsed[1:])
+            branch = Run(text, within_branch, ordered(around), run.form, run.split_lines, parsed=parsed)
+            nodes.append(bind(branch, counts=True))
         else:
             nodes.append(within.source(place, end, own))
         place = end
@@ -131,13 +133,13 @@ def _fill(run: Run, message: Mask, masks: Sequence[Mask]) -> list[Tag]:
 
 def _take_references(run: Run) -> None:
     """Makes the mark of a note behind a word or a stop a unit that is no word."""
-    found: dict[Span, list[Tag]] = defaultdict(list)
+    references: dict[Span, list[Tag]] = defaultdict(list)
     gone, units = set[int](), list[Mask]()
     for tag in run.tags:
         if tag.end - tag.start <= 6 and _REFERENCE.fullmatch(run.text, tag.start, tag.end):
-            found[tag.start, tag.end].append(tag)
-    closed = {tag.end for tag in run.tags if tag.start < tag.end} if found else set()
-    for (start, end), tags in found.items():
+            references[tag.start, tag.end].append(tag)
+    closed = {tag.end for tag in run.tags if tag.start < tag.end} if references else set()
+    for (start, end), tags in references.items():
         badge = start in closed and not any(tag.name in RAISED for tag in tags)
         if badge or len(run.tags_inside(start, end)) > len(tags):
             continue
@@ -163,21 +165,21 @@ def _borders(run: Run) -> list[int]:
         name = tag.name if named else ""  # of letters in a word: <b>Java</b>Script
         starts[tag.start].add(name)
         ends[tag.end].add(name)
-    found = set[int]()
+    borders = set[int]()
     for place in starts.keys() | ends.keys():
         counted = text[place : place + 1].isdigit() and not starts[place] and not ends[place] & RAISED
         counted = counted and _NATURAL.search(text, max(0, place - 12), place) is not None  # <b>Total</b>5
         if counted or _divides(text[max(0, place - 2) : place], text[place : place + 2], ends[place], starts[place]):
-            found.add(place)
-    return sorted(found - {0, len(text)})
+            borders.add(place)
+    return sorted(borders - {0, len(text)})
 
 
 def _divides(left: str, right: str, closed: set[str], opened: set[str]) -> bool:
     """Returns True if elements that end and begin between two characters are two texts."""
     if (closed | opened) & RUBY:
         return True
-    one, other = left[-1:], right[:1]
-    if not one or one.isspace() or not (other.isalnum() or other in "$€£¥") or (closed | opened) & RAISED:
+    last, other = left[-1:], right[:1]
+    if not last or last.isspace() or not (other.isalnum() or other in "$€£¥") or (closed | opened) & RAISED:
         return False
     if not (closed and opened):
         return (
@@ -185,12 +187,12 @@ def _divides(left: str, right: str, closed: set[str], opened: set[str]) -> bool:
             and left.isalpha()
             and right.isalpha()
             and len(left + right) == 4
-            and one.islower()
+            and last.islower()
             and other.isupper()
         )
-    if one.isalpha() and (other.islower() or (not other.isupper() and other.isalpha())):
+    if last.isalpha() and (other.islower() or (not other.isupper() and other.isalpha())):
         return bool(closed & APART and opened & APART)
-    return not (one in _OPENERS or (other.isdigit() and not one.isalpha()))
+    return not (last in _OPENERS or (other.isdigit() and not last.isalpha()))
 
 
 def _glue(run: Run) -> None:
@@ -245,16 +247,16 @@ def _words(run: Run) -> list[tuple[int, int, list[Mask]]]:
     spans.sort(key=lambda span: span[:2])
     borders = set(run.borders)
     anchors = {mask.start for mask in run.masks if mask.anchor}
-    found: list[tuple[int, int, list[Mask]]] = []
+    words: list[tuple[int, int, list[Mask]]] = []
     for start, end, mask in spans:
         if mask is None and start in anchors:  # the mark of a note is a digit
             continue
-        begin, stop, masks = found[-1] if found else (0, -1, [])
+        begin, stop, masks = words[-1] if words else (0, -1, [])
         keys = int(mask is not None and _is_key(mask)), int(bool(masks) and _is_key(masks[-1]))
         touching = start == stop and start not in borders and any(keys)
         if start < stop or touching or (all(keys) and _JOINTS.fullmatch(run.text, stop, start)):
             masks += [mask] if mask else []
-            found[-1] = begin, max(stop, end), masks
+            words[-1] = begin, max(stop, end), masks
         else:
-            found.append((start, end, [mask] if mask else []))
-    return found
+            words.append((start, end, [mask] if mask else []))
+    return words

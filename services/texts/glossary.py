@@ -48,7 +48,7 @@ ENTRIES, SECTIONS, TERMS = ("termEntry", "conceptEntry"), ("langSet", "langSec")
 DEPRECATED = ("deprecatedTerm-admn-sts", "supersededTerm-admn-sts")
 
 
-class Found(NamedTuple):
+class TermMatch(NamedTuple):
     """A term in a text."""
 
     start: int
@@ -80,7 +80,7 @@ class Glossary:
 
     terms: Mapping[str, str] = field(default_factory=dict)
 
-    def find(self, text: str, language: str, target: str = "") -> Iterator[Found]:
+    def find(self, text: str, language: str, target: str = "") -> Iterator[TermMatch]:
         """Yields the places of terms in a text of this language, apart from each other, and what they become there."""
         index, small, words = _index(self, language), small_letters(text, language), list(_words(text))
         ends = {end for _, end, _ in words} | {match.start() for match in _PARTICLE.finditer(text)}
@@ -88,10 +88,10 @@ class Glossary:
         for number, (start, _, _) in enumerate(words):
             if start < place:
                 continue
-            found = index.exact(text, small, start, place, ends) or index.form(text, words, number)
-            if found:
-                term, start, end, exact = found
-                yield Found(start, end, _in_case(self.terms[term], term, text[start:end], target), exact)
+            entry = index.exact(text, small, start, place, ends) or index.form(text, words, number)
+            if entry:
+                term, start, end, exact = entry
+                yield TermMatch(start, end, _in_case(self.terms[term], term, text[start:end], target), exact)
                 place = end
 
     @classmethod
@@ -115,11 +115,11 @@ class Glossary:
         return cls(terms)
 
 
-def _in_case(target: str, term: str, found: str, language: str) -> str:
+def _in_case(target: str, term: str, spelling: str, language: str) -> str:
     """Returns a term's translation with the capitals that the text gives the term."""
-    if found.isupper() and not term.isupper() and len(found) > 1:
+    if spelling.isupper() and not term.isupper() and len(spelling) > 1:
         return upper_case(target, language)
-    if found[:1].isupper() and term[:1].islower():
+    if spelling[:1].isupper() and term[:1].islower():
         return capitalise(target, language)
     return target
 
@@ -138,10 +138,10 @@ def _by_sign(word: str) -> bool:
     return is_blankless(word[0]) or _HANGUL.match(word) is not None
 
 
-def _is_form(word: str, wanted: str) -> bool:
-    """Returns True if a word with the base form of the word `wanted` may stand for it: an acronym is one in capitals
+def _is_form(word: str, spelling: str) -> bool:
+    """Returns True if a word with the base form of the word `spelling` may stand for it: an acronym is one in capitals
     alone."""
-    return not ACRONYM.fullmatch(wanted) or word in (wanted, f"{wanted}s")
+    return not ACRONYM.fullmatch(spelling) or word in (spelling, f"{spelling}s")
 
 
 class Index:
@@ -160,12 +160,12 @@ class Index:
             if not (first := WORD.search(term)):
                 continue
             _add(self._tails, small_letters(term, language)[first.start() :], term)
-            wanted = WORD.findall(term)
-            if len(wanted) <= MOST_WORDS and not _by_sign(wanted[0]) and not _JOINT.sub("", WORD.sub("", term)):
-                bases = tuple(lemma(word, language) for word in wanted)
+            words = WORD.findall(term)
+            if len(words) <= MOST_WORDS and not _by_sign(words[0]) and not _JOINT.sub("", WORD.sub("", term)):
+                bases = tuple(lemma(word, language) for word in words)
                 _add(self._forms, bases, term)
-                if len(wanted) not in (sizes := self._sizes.setdefault(bases[0], [])):
-                    sizes.append(len(wanted))
+                if len(words) not in (sizes := self._sizes.setdefault(bases[0], [])):
+                    sizes.append(len(words))
         for sizes in self._sizes.values():
             sizes.sort(reverse=True)
         self._sorted = sorted(self._tails)
@@ -199,18 +199,18 @@ class Index:
         """Returns the longest term whose words are there with other endings."""
         first = words[at].text
         for size in () if _by_sign(first) else self._sizes.get(lemma(first, self.language), ()):
-            given = words[at : at + size]
-            terms = self._forms.get(tuple(lemma(word.text, self.language) for word in given), ())
-            if not all(_JOINT.fullmatch(text[before.end : after.start]) for before, after in pairwise(given)):
+            text_words = words[at : at + size]
+            terms = self._forms.get(tuple(lemma(word.text, self.language) for word in text_words), ())
+            if not all(_JOINT.fullmatch(text[before.end : after.start]) for before, after in pairwise(text_words)):
                 continue
             for term in terms:
-                if all(_is_form(word.text, form) for word, form in zip(given, WORD.findall(term), strict=True)):
-                    return Spot(term, given[0].start, given[-1].end, False)
+                if all(_is_form(word.text, form) for word, form in zip(text_words, WORD.findall(term), strict=True)):
+                    return Spot(term, text_words[0].start, text_words[-1].end, False)
         return None
 
 
-def _add(found: dict[Key, list[str]], key: Key, term: str) -> None:
-    if len(same := found.setdefault(key, [])) < SAME:
+def _add(keys: dict[Key, list[str]], key: Key, term: str) -> None:
+    if len(same := keys.setdefault(key, [])) < SAME:
         same.append(term)
 
 
@@ -261,33 +261,33 @@ def read_tbx(content: bytes, source: str, target: str, where: str) -> list[tuple
         root = etree.fromstring(content, parser)
     except etree.XMLSyntaxError as problem:
         raise UserError(f"{where}: is no TBX file ({problem.msg})") from None
-    found: dict[str, str] = {}
+    by_source: dict[str, str] = {}
     languages: dict[str, None] = {}
-    for entry in (one for one in root.iter(etree.Element) if _name(one) in ENTRIES):
+    for entry in (element for element in root.iter(etree.Element) if _name(element) in ENTRIES):
         terms = {
-            one.get(LANGUAGE, ""): list(_terms(one))
-            for one in entry
-            if _name(one) in SECTIONS and is_language(one.get(LANGUAGE, ""))
+            element.get(LANGUAGE, ""): list(_terms(element))
+            for element in entry
+            if _name(element) in SECTIONS and is_language(element.get(LANGUAGE, ""))
         }
         languages |= dict.fromkeys(terms)
         here, there = (nearest(code, tuple(terms)) for code in (source, target))
         if here and there and terms[there]:
             for term in terms[here]:
-                found.setdefault(term, terms[there][0])
-    if not found:
-        known = f"; its languages: {', '.join(languages)}" if languages else ""
-        raise UserError(f"{where}: has no term from {source} to {target}{known}")
-    return list(found.items())
+                by_source.setdefault(term, terms[there][0])
+    if not by_source:
+        codes = f"; its languages: {', '.join(languages)}" if languages else ""
+        raise UserError(f"{where}: has no term from {source} to {target}{codes}")
+    return list(by_source.items())
 
 
 def _terms(section: Any) -> Iterator[str]:
     """Yields the terms of a language in an entry."""
-    for group in (one for one in section.iter(etree.Element) if _name(one) in TERMS):
+    for group in (element for element in section.iter(etree.Element) if _name(element) in TERMS):
         inside = list(group.iter(etree.Element))
-        if any((one.text or "").strip() in DEPRECATED for one in inside if _name(one) == "termNote"):
+        if any((element.text or "").strip() in DEPRECATED for element in inside if _name(element) == "termNote"):
             continue
-        for one in inside:
-            if _name(one) == "term" and (text := " ".join("".join(one.itertext()).split())):
+        for element in inside:
+            if _name(element) == "term" and (text := " ".join("".join(element.itertext()).split())):
                 yield text
 
 

@@ -13,13 +13,13 @@ _BRANCH = regex.compile(rf"(?P<branch>\{{(?:[^{{}}']++|'[{{}}][^']*+'?+|'(?![{{}
 
 def read_message(text: str, start: int) -> tuple[list[tuple[bool, str]], int] | None:
     """Returns the message that begins at `start` as (translatable, text), and its end; None if there is none."""
-    found = _HEAD.match(text, start)
+    match = _HEAD.match(text, start)
     parts: list[tuple[bool, str]] = []
     literal = start
-    while found and (branch := _BRANCH.match(text, found.end())):
+    while match and (branch := _BRANCH.match(text, match.end())):
         begin, end = branch.span("branch")
         parts += [(False, text[literal : begin + 1]), (True, text[begin + 1 : end - 1])]
-        found, literal = branch, end - 1
-    if found is None or not parts or text[found.end() : found.end() + 1] != "}":
+        match, literal = branch, end - 1
+    if match is None or not parts or text[match.end() : match.end() + 1] != "}":
         return None
-    return [*parts, (False, text[literal : found.end() + 1])], found.end() + 1
+    return [*parts, (False, text[literal : match.end() + 1])], match.end() + 1

@@ -77,7 +77,7 @@ def _read_shape(run: Run, raw: str, source: bool = False) -> Shape:
         tokens, references, ends = run.parsed
         for end in ends:
             raw = raw.replace(end, "\n")
-        events = _read_markdown(tokens if source else read_inline(raw, references))
+        events = _read_markdown(tokens if source and tokens else read_inline(raw, references))
     else:
         xml = run.form.kind == "xml"
         events = _read_tree(read_xml_tree(raw) if xml else read_html_tree(raw), escaped=xml)
@@ -99,24 +99,26 @@ def _read_shape(run: Run, raw: str, source: bool = False) -> Shape:
 
 def _read_tree(root: Element, escaped: bool) -> Iterable[Event]:
     """Yields what is in a tree; `escaped`: tags in its text, as in &lt;b&gt;, are units."""
-    for one in walk(root):
-        if one is root or one == "":
+    for node in walk(root):
+        if node is root or node == "":
             continue
-        if isinstance(one, Element):
-            yield "open" if one.closing else "unit", _key(one)
-        elif isinstance(one, Text):
-            tags = [mask for mask in find_masks(one.text) if mask.kind == "tag"] if escaped and "<" in one.text else []
+        if isinstance(node, Element):
+            yield "open" if node.closing else "unit", _key(node)
+        elif isinstance(node, Text):
+            tags = (
+                [mask for mask in find_masks(node.text) if mask.kind == "tag"] if escaped and "<" in node.text else []
+            )
             yield from (("unit", mask.raw) for mask in tags)
-            yield "text", "".join(Run(one.text, tags).outside(0, len(one.text)))
-        elif isinstance(one, str):
-            yield "close", one
+            yield "text", "".join(Run(node.text, tags).outside(0, len(node.text)))
+        elif isinstance(node, str):
+            yield "close", node
 
 
-def _key(one: Element) -> str:
+def _key(node: Element) -> str:
     """Returns a tag without its attributes that are translated."""
-    if TRANSLATED.isdisjoint(one.attributes):
-        return one.opening
-    return f"{one.name} {sorted((name, value) for name, value in one.attributes.items() if name not in TRANSLATED)}"
+    if TRANSLATED.isdisjoint(node.attributes):
+        return node.opening
+    return f"{node.name} {sorted((name, value) for name, value in node.attributes.items() if name not in TRANSLATED)}"
 
 
 def _read_markdown(tokens: Iterable[Token]) -> Iterable[Event]:

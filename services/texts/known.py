@@ -37,16 +37,16 @@ def comparable(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def most_similar(units: Mapping[str, Match], wanted: str, least: float) -> Match | None:
-    """Returns the unit that is most like a text `wanted`, as it is compared; `least`: its score, of 100."""
-    if not wanted or len(wanted) > LONGEST:
+def most_similar(units: Mapping[str, Match], query: str, least: float) -> Match | None:
+    """Returns the unit that is most like a text `query`, as it is compared; `least`: its score, of 100."""
+    if not query or len(query) > LONGEST:
         return None
-    found = process.extractOne(wanted, units.keys(), scorer=fuzz.ratio, score_cutoff=least)
-    return None if found is None else units[found[0]]._replace(score=round(found[1], 1))
+    best = process.extractOne(query, units.keys(), scorer=fuzz.ratio, score_cutoff=least)
+    return None if best is None else units[best[0]]._replace(score=round(best[1], 1))
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class KnownTranslations:
     """The known translations of a pair of languages."""
 
     units: Mapping[str, Match]

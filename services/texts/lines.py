@@ -100,9 +100,9 @@ def make_line(
     if form == "small" and len(small := fold_case(given, language)) == len(given):
         given = small
     given = _APOSTROPHE.sub("'", given)
-    found = _STOP.search(given)
-    line.last = found.group() if found else ""
-    if not found and PLAIN_SCRIPT.search(given):
+    match = _STOP.search(given)
+    line.last = match.group() if match else ""
+    if not match and PLAIN_SCRIPT.search(given):
         line.stop = "."
         origin.append(origin[-1])
     line.text = given + line.stop

@@ -64,12 +64,12 @@ def read_markdown(text: str, options: TextOptions) -> list[Node]:
         first, last = token.map
         if row != first:
             row, column = first, 0
-        found = _find_content(lines, starts, token.content, first, last, max(column, place - starts[first]))
-        if found is None:
+        places = _find_content(lines, starts, token.content, first, last, max(column, place - starts[first]))
+        if places is None:
             continue
-        column = found[-1][1] - starts[first] if len(found) == 1 else 0
-        begin, end = found[0][0], found[-1][1]
-        glue = [_line_end(body, *one) + body[one[1] : other[0]] for one, other in itertools.pairwise(found)]
+        column = places[-1][1] - starts[first] if len(places) == 1 else 0
+        begin, end = places[0][0], places[-1][1]
+        glue = [_line_end(body, *piece) + body[piece[1] : other[0]] for piece, other in itertools.pairwise(places)]
         nodes += [body[place:begin], _make_run(token, glue, body[begin:end], reader, references)]
         place = end
     nodes.append(body[place:])
@@ -133,9 +133,9 @@ def _find_content(
 ) -> list[tuple[int, int]] | None:
     """Returns where the lines of a block's content stand in the document, without the marks before them."""
     spans = []
-    wanted = content.split("\n")
+    lines_wanted = content.split("\n")
     number = first
-    for part in wanted:
+    for part in lines_wanted:
         while number < last:
             at = lines[number].find(part, column if number == first else 0)
             if at >= 0:

@@ -38,7 +38,7 @@ DESCRIBED = ("description", "keywords", "author", "og:title", "og:description", 
 def read_html(text: str, options: TextOptions) -> list[Node]:
     """Returns a document or a part of one as runs and what stands between them."""
     tree = read_html_tree(text)
-    blanks = "&nbsp;" in text and any(isinstance(one, Text) and "&nbsp;" in one.raw for one in walk(tree))
+    blanks = "&nbsp;" in text and any(isinstance(node, Text) and "&nbsp;" in node.raw for node in walk(tree))
     form = Form("html", blanks, "&gt;" in text or "]]" in text)
     return Reader(options, form).content(tree.children)
 
@@ -150,10 +150,10 @@ class Reader:
                 tag.end = length = self._add(child.children, run, text, length)
                 continue
             mask = self._unit(child) if isinstance(child, Element) else child
-            shown = {"soft": "\n", "border": "\u2029"}.get(mask.kind, mask.raw if mask.raw.isalnum() else "\ufffc")
-            mask.start, mask.end = length, length + len(shown)
+            sign_shown = {"soft": "\n", "border": "\u2029"}.get(mask.kind, mask.raw if mask.raw.isalnum() else "\ufffc")
+            mask.start, mask.end = length, length + len(sign_shown)
             run.masks.append(mask)
-            text.append(shown)
+            text.append(sign_shown)
             length = mask.end
         return length
 
@@ -191,7 +191,9 @@ class Reader:
         if not isinstance(child, Element) or self._is_opaque(child):
             return False
         if id(child) not in self.blocks:
-            self.blocks[id(child)] = any(not self._stands_inside(one, mixed=True) for one in child.children)
+            self.blocks[id(child)] = any(
+                not self._stands_inside(child_of_child, mixed=True) for child_of_child in child.children
+            )
         return self.blocks[id(child)]
 
     def _is_opaque(self, child: Element) -> bool:
@@ -199,8 +201,8 @@ class Reader:
 
     def _translated(self, child: Element) -> list[Node]:
         """Returns a start tag with its attributes as runs; nothing if there is none to translate."""
-        found = self._opening(child)
-        return found if any(isinstance(node, Run) for node in found) else []
+        opening = self._opening(child)
+        return opening if any(isinstance(node, Run) for node in opening) else []
 
     def _opening(self, child: Element) -> list[Node]:
         raw = child.opening

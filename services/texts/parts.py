@@ -68,8 +68,8 @@ class RunState:
     problem: str = ""  # why it stays as it was
 
     def __post_init__(self) -> None:
-        found = find_segments(self.run, self.options, self.language, self.longest)
-        self.parts = [Part(span) for span in found]
+        segments = find_segments(self.run, self.options, self.language, self.longest)
+        self.parts = [Part(span) for span in segments]
 
     def masks(self, span: Span) -> list[Mask]:
         """Returns the masks inside of a part."""
@@ -159,16 +159,16 @@ class RunState:
             return
         if not last and self._hide_pairs(part):
             return
-        found = read_translation(part.line, translation, part.text, self.target)
-        if found.lost and not last:
-            if any(mask.verbatim and mask not in part.hidden for mask in found.lost):
-                part.hidden.update(mask for mask in found.lost if mask.verbatim)
+        target = read_translation(part.line, translation, part.text, self.target)
+        if target.lost and not last:
+            if any(mask.verbatim and mask not in part.hidden for mask in target.lost):
+                part.hidden.update(mask for mask in target.lost if mask.verbatim)
             elif part.turn < TURNS:
                 part.turn += 1
             else:
-                self._cut(part, found.lost)
+                self._cut(part, target.lost)
             return
-        part.target = found
+        part.target = target
         if part.looped:
             part.translation = replace(translation, text=part.text, loops=False, loop_broken=True)
 
@@ -192,10 +192,10 @@ class RunState:
         self.parts = [part for part in self.parts if part.target is not None]
 
     def _replace(self, part: Part, spans: Sequence[Span]) -> list[Part]:
-        at = bisect_left(self.parts, part.span, key=lambda one: one.span)
-        found = [Part(span, 0 if self.simple else part.tries, set(part.hidden)) for span in spans]
-        self.parts[at : at + 1] = found
-        return found
+        at = bisect_left(self.parts, part.span, key=lambda part: part.span)
+        parts_of_spans = [Part(span, 0 if self.simple else part.tries, set(part.hidden)) for span in spans]
+        self.parts[at : at + 1] = parts_of_spans
+        return parts_of_spans
 
     def _cut(self, part: Part, around: Sequence[Mask], at: Sequence[int] = ()) -> list[Part]:
         """Cuts a part around masks, and at places; what is between them is translated by itself."""
@@ -229,13 +229,13 @@ class RunState:
         text = self.run.text
         taken = [(mask.start, mask.end) for mask in self.masks(part.span)]
         spans: set[Span] = set()
-        shown = list(part.line.shown) if part.line else []
+        signs = list(part.line.shown) if part.line else []
         for word in missing:
             if not word.strip() or word == "…":
                 continue
             pattern = regex.escape(word, special_only=True)
             for match in regex.finditer(pattern, text, regex.IGNORECASE, pos=start, endpos=end):
-                hit = next((m for m in shown if m.start < match.end() and match.start() < m.end), None)
+                hit = next((m for m in signs if m.start < match.end() and match.start() < m.end), None)
                 if hit is not None:
                     part.hidden.add(hit)
                     spans.add((-1, -1))
@@ -302,8 +302,8 @@ def _find_lost(text: str, span: Span, masks: Sequence[Mask], translation: str) -
         for place in range(start, end)
         if text[place] in QUOTES + BRACKETS and not any(mask.start <= place < mask.end for mask in masks)
     ]
-    wanted, found = _count(text[place] for place in places), _count(translation)
-    lost = {kind for kind, times in wanted.items() if found[kind] < times}
+    counts_expected, counts = _count(text[place] for place in places), _count(translation)
+    lost = {kind for kind, times in counts_expected.items() if counts[kind] < times}
     return [place for place in places if _kind(text[place]) in lost]
 
 

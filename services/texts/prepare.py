@@ -16,7 +16,6 @@ from typing import Any
 
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import Translation
-from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.texts.assembly import assemble, place_tags
 from dragoman.services.texts.binding import bind
 from dragoman.services.texts.glossary import Glossary
@@ -29,7 +28,7 @@ from dragoman.services.texts.parts import Part, RunState
 from dragoman.services.texts.report import lost_units, make_report
 from dragoman.services.texts.runs import Mask, Node, Place, Run, Unit, Writer
 from dragoman.services.texts.short import NBEST, is_short
-from dragoman.services.texts.stand_ins import StandIns, stand_ins_of
+from dragoman.services.texts.stand_ins import StandIns
 from dragoman.services.texts.targets import Target, read_translation
 
 EXACT = 100.0  # score of a known translation of this very text
@@ -45,7 +44,7 @@ class Rebuilt:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PartsRequest:
     """Parts of texts to translate, with or without alignment."""
 
     aligned: bool
@@ -107,11 +106,11 @@ class Prepared:
     @property
     def lines(self) -> list[str]:
         """Returns what the model gets now; empty once everything is translated."""
-        return Asked(False, self.waiting).lines
+        return PartsRequest(False, self.waiting).lines
 
     def take(self, translations: Sequence[Translation]) -> None:
         """Takes one translation per line."""
-        Asked(False, self.waiting).take(translations)
+        PartsRequest(False, self.waiting).take(translations)
 
     def rebuild(self, translations: Sequence[Translation] = (), rank: int = 0) -> Rebuilt:
         """Returns the text, with the rank-th best translation of every sentence where it kept everything."""
@@ -165,17 +164,17 @@ class Prepared:
     def _write_run(self, state: RunState, chosen: dict[Part, Target]) -> tuple[str, list[tuple[Run, Place]], str]:
         """Returns a run's translation, where its units are, and what is wrong with it."""
         run = state.run
-        found = assemble(state, chosen)
-        length = len(found.text)
+        assembly = assemble(state, chosen)
+        length = len(assembly.text)
         if not (run.masks or run.tags):
-            text = Writer(run.form, found.text, ()).write((), 0, length)
+            text = Writer(run.form, assembly.text, ()).write((), 0, length)
             return text, [], find_problem(run, text, text)
         within: dict[Unit, list[tuple[Run, Place]]] = {unit: [] for unit in run.units if unit.inner}
         inner = {unit: self._write(unit.inner, places, chosen) for unit, places in within.items()}
-        masks = sorted(found.places, key=lambda place: (place.start, place.end))
-        writer = Writer(run.form, found.text, masks, inner)
-        text = writer.write(place_tags(state, found), 0, length)
-        flat = Writer(run.form, found.text, masks, inner).write((), 0, length) if run.tags else text
+        masks = sorted(assembly.places, key=lambda place: (place.start, place.end))
+        writer = Writer(run.form, assembly.text, masks, inner)
+        text = writer.write(place_tags(state, assembly), 0, length)
+        flat = Writer(run.form, assembly.text, masks, inner).write((), 0, length) if run.tags else text
         written: list[tuple[Run, Place]] = []
         for place in writer.written:
             written.append((run, place))
@@ -199,8 +198,8 @@ class Prepared:
         """Returns a record per sentence, with what stood for something replaced by it."""
         records = []
         for part in (part for state in self.states for part in state.parts):
-            for one in part.translation.attention if part.translation else ():
-                records.append(one.record())
+            for attention in part.translation.attention if part.translation else ():
+                records.append(attention.record())
                 for mask, (source, forms), _ in part.line.stood if part.line else ():
                     for side, words in (("source_tokens", (source,)), ("target_tokens", forms)):
                         records[-1][side] = [mask.raw if token in words else token for token in records[-1][side]]
@@ -214,9 +213,9 @@ class Prepared:
                 if not nbest or part.line is None or part.translation is None:
                     continue
                 text = nbest[min(rank, len(nbest) - 1)].text
-                found = read_translation(part.line, part.translation, text, state.target)
-                if not found.lost:
-                    chosen[part] = found
+                target = read_translation(part.line, part.translation, text, state.target)
+                if not target.lost:
+                    chosen[part] = target
         return chosen
 
 
@@ -312,28 +311,10 @@ READERS: dict[Format, Callable[[str, TextOptions], list[Node]]] = {
 }
 
 
-def pending(texts: Sequence[Prepared]) -> list[Asked]:
+def pending(texts: Sequence[Prepared]) -> list[PartsRequest]:
     """Returns what to ask the model next for these texts, in a few groups; nothing once all are translated."""
     groups: dict[tuple[bool, bool], list[tuple[RunState, Part]]] = {}
-    for state, part in (one for text in texts for one in text.waiting):
+    for state, part in (waiting for text in texts for waiting in text.waiting):
         key = state.needs_alignment(part), part.line is not None and is_short(part.line)
         groups.setdefault(key, []).append((state, part))
-    return [Asked(aligned, parts, short) for (aligned, short), parts in groups.items()]
-
-
-def translate_all(texts: Sequence[Prepared], served: LoadedModel, nbest: int = 1) -> None:
-    """Translates the texts' lines, again where the model lost what must not change."""
-    while not all(text.finished for text in texts):
-        if any(text.masked for text in texts):
-            for text in texts:
-                text.stand_ins = stand_ins_of(served)
-        for asked in pending(texts):
-            model = _aligning(served) if asked.aligned else served
-            asked.take(model.translate(asked.lines, asked.nbest(nbest)))
-
-
-def _aligning(served: LoadedModel) -> LoadedModel:
-    try:
-        return served.aligning
-    except UserError:  # no attention: places are guessed
-        return served
+    return [PartsRequest(aligned, parts, short) for (aligned, short), parts in groups.items()]

@@ -50,30 +50,32 @@ def make_report(
     the source has another form; `article` is what stands before it in `text`: the model's, which may not fit.
     `missing`: units that translations by people lack.
     """
-    found: dict[str, list[dict[str, Any]]] = {"placeholders": [], "tags": [], "terms": [], "words": []}
-    for run, one in written:
-        what = one.unit
-        entry: dict[str, Any] = {"how": one.how, "start": one.start, "end": one.end}
+    report: dict[str, list[dict[str, Any]]] = {"placeholders": [], "tags": [], "terms": [], "words": []}
+    for run, written_run in written:
+        what = written_run.unit
+        entry: dict[str, Any] = {"how": written_run.how, "start": written_run.start, "end": written_run.end}
         if isinstance(what, Tag):
-            found["tags"].append({"text": what.opening, **entry})
+            report["tags"].append({"text": what.opening, **entry})
         elif what.kind == "term":
-            base = {} if what.exact or one.how == "inflected" else {"form": "base"}
-            article = {"article": before} if (before := article_before(text, one.start, states[0].target)) else {}
+            base = {} if what.exact or written_run.how == "inflected" else {"form": "base"}
+            article = (
+                {"article": before} if (before := article_before(text, written_run.start, states[0].target)) else {}
+            )
             source = run.text[what.start : what.end]
-            found["terms"].append({"source": source, "text": what.raw, **entry, **base, **article})
+            report["terms"].append({"source": source, "text": what.raw, **entry, **base, **article})
         elif what.kind in ("soft", "border"):
             continue
         elif what.kind in ("word", "mark"):
-            found["words"].append({"text": what.raw, **entry})
+            report["words"].append({"text": what.raw, **entry})
         else:
-            found["placeholders"].append({"text": what.raw, "kind": what.kind, **entry})
+            report["placeholders"].append({"text": what.raw, "kind": what.kind, **entry})
     parts = [part for state in states for part in state.parts]
 
     def lines(flagged: Iterable[Part]) -> list[str]:
         return [part.line.text.removesuffix(part.line.stop) for part in flagged if part.line]
 
     lists = {
-        **found,
+        **report,
         "lost": list(missing),
         "returned": [
             {"text": state.run.raw or state.run.text, "why": state.problem} for state in states if state.problem

@@ -104,7 +104,9 @@ class Run:
     form: Form = Form()
     split_lines: bool = True  # False: a line feed is a blank, as in HTML
     raw: str = ""  # as it was written; "": as `source` writes it
-    parsed: Any = None  # of Markdown: its tokens, the document's references, what stands between its lines
+    parsed: Any = (
+        None  # of Markdown: its tokens (None: not alone), the document's references, what stands between lines
+    )
     borders: Sequence[int] = ()  # places that no sentence goes over
 
     def inside(self, start: int, end: int) -> list[Mask]:

@@ -57,7 +57,7 @@ def find_segments(run: Run, options: TextOptions, language: str, longest: int) -
         flat = shade
     apart = _apart(chunks, run.borders) if run.borders else chunks
     seen = [at for at, sign in enumerate(flat) if sign != UNSEEN] if UNSEEN in flat else range(len(flat))
-    found = []
+    segments = []
     for start, end in apart:
         first, last = bisect_left(seen, start), bisect_left(seen, end)
         text = "".join(flat[at] for at in seen[first:last]) if len(seen) < len(flat) else flat[start:end]
@@ -67,9 +67,9 @@ def find_segments(run: Run, options: TextOptions, language: str, longest: int) -
             if piece.text:
                 stop = place + len(piece.text)
                 span = trim(run, shade, seen[place], seen[stop - 1] + 1)
-                found += [span] if span else []
+                segments += [span] if span else []
             place += len(piece.text) + len(piece.after)
-    return found
+    return segments
 
 
 def _apart(chunks: Iterable[Span], borders: Sequence[int]) -> Iterator[Span]:

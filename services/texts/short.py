@@ -42,22 +42,29 @@ def choose(answers: Sequence[tuple[Line, Translation]]) -> tuple[Line, Translati
     best: tuple[Line, Translation] | None = None
     mark = (0, 0.0)
     for line, translation in answers:
-        found, repeats, probability = _without_repeats(translation)
+        chosen, repeats, probability = _without_repeats(translation)
         if best is None or (-repeats, probability) > (mark[0], mark[1] + (BETTER if -repeats == mark[0] else 0)):
-            best, mark = (line, found), (-repeats, probability)
+            best, mark = (line, chosen), (-repeats, probability)
     assert best is not None
     return *best, _repeats(answers[0][1].text) > 0
 
 
 def _without_repeats(translation: Translation) -> tuple[Translation, int, float]:
     """Returns the translation with the best of its alternatives first, how many words that repeats, its probability."""
-    given = translation.nbest or [Alternative(translation.text, translation.score)]
-    found = [(one if _repeats(one.text) == 0 else replace(one, text=_TWICE.sub(r"\1", one.text))) for one in given]
-    best = found[0]
-    if _repeats(given[0].text):
-        best = min(found, key=lambda one: (_repeats(one.text), -one.log_probability))
-    texts = dict.fromkeys((best.text, *(one.text for one in found)))
-    nbest = [next(one for one in (best, *found) if one.text == text) for text in texts]
+    alternatives = translation.nbest or [Alternative(translation.text, translation.score)]
+    candidates = [
+        (
+            alternative
+            if _repeats(alternative.text) == 0
+            else replace(alternative, text=_TWICE.sub(r"\1", alternative.text))
+        )
+        for alternative in alternatives
+    ]
+    best = candidates[0]
+    if _repeats(alternatives[0].text):
+        best = min(candidates, key=lambda alternative: (_repeats(alternative.text), -alternative.log_probability))
+    texts = dict.fromkeys((best.text, *(alternative.text for alternative in candidates)))
+    nbest = [next(alternative for alternative in (best, *candidates) if alternative.text == text) for text in texts]
     attention = translation.attention if best.text == translation.text else ()  # of the first answer
     found_best = replace(translation, text=best.text, nbest=nbest, attention=attention)
     return found_best, _repeats(best.text), best.log_probability

@@ -77,7 +77,9 @@ _FOUND: WeakKeyDictionary[LoadedModel, StandIns] = WeakKeyDictionary()
 def stand_ins_of(served: LoadedModel) -> StandIns:
     """Returns the stand-ins of a model; the first call asks it."""
     if served not in _FOUND:
-        _FOUND[served] = find_stand_ins(lambda lines: [one.text for one in served.translate(lines, 1)], served.source)
+        _FOUND[served] = find_stand_ins(
+            lambda lines: [translation.text for translation in served.translate(lines, 1)], served.source
+        )
     return _FOUND[served]
 
 
@@ -86,10 +88,10 @@ def find_stand_ins(translate: Callable[[list[str]], Sequence[str]], source: str)
     base = base_language(source)
     named, counted = NAMED.get(base, NAMED[""]), COUNTED.get(base, COUNTED[""])
     words = (*DIGITS, *NUMBERS.get(base, ()))
-    asked = [line.format(name) for name in NAMES for line in named]
-    asked += [line.format(word) for word in words for line in counted]
-    found = [text.split() for text in translate(asked)]
-    names, numbers = found[: len(NAMES) * len(named)], found[len(NAMES) * len(named) :]
+    questions = [line.format(name) for name in NAMES for line in named]
+    questions += [line.format(word) for word in words for line in counted]
+    word_lists = [text.split() for text in translate(questions)]
+    names, numbers = word_lists[: len(NAMES) * len(named)], word_lists[len(NAMES) * len(named) :]
     kept: list[Pair] = [
         (name, (name,))
         for place, name in enumerate(NAMES)
@@ -119,9 +121,9 @@ def _find_nouns(translate: Callable[[list[str]], Sequence[str]], base: str) -> l
             if form.isalpha():
                 forms[noun].append(form)
     return [
-        (noun, tuple(dict.fromkeys(found)))
-        for noun, found in forms.items()
-        if len(found) > 1 and len({form[:ALIKE] for form in found}) == 1
+        (noun, tuple(dict.fromkeys(forms_of_noun)))
+        for noun, forms_of_noun in forms.items()
+        if len(forms_of_noun) > 1 and len({form[:ALIKE] for form in forms_of_noun}) == 1
     ]
 
 
@@ -134,7 +136,7 @@ def _only_difference(lines: Sequence[Sequence[str]], others: Sequence[Sequence[s
     first = _bare(lines[0])
     alike = [_bare(other) for other in others if len(other) == len(first)]
     places = [[at for at, word in enumerate(first) if word != other[at]] for other in alike]
-    single = {found[0] for found in places if len(found) == 1}
+    single = {words_at[0] for words_at in places if len(words_at) == 1}
     if len(single) != 1:
         return ""
     word = first[single.pop()]

@@ -30,41 +30,45 @@ class Target:
 
 def read_translation(line: Line, translation: Translation, text: str, target: str) -> Target:
     """Returns what a translation's `text` (the best one's, or an alternative's) becomes, with the masks it lost."""
-    found = Target(text)
+    translated = Target(text)
     taken: list[Span] = []
     for mask, pair, _ in line.stood:
         spot = _only(text, pair[1], taken)
         if spot is None:
-            found.lost.append(mask)
+            translated.lost.append(mask)
         else:
             taken.append(spot)
-            found.places.append(Place(*spot, mask, "stand-in"))
+            translated.places.append(Place(*spot, mask, "stand-in"))
     for mask in line.shown:
         if mask.kind == "term":
             continue
         spot = _first(text, mask.raw, taken)
         if spot is None or _count(text, mask.raw) != sum(other.raw == mask.raw for other in line.shown):
-            found.lost.append(mask)
+            translated.lost.append(mask)
         else:
             taken.append(spot)
-            found.places.append(Place(*spot, mask, "copied"))
+            translated.places.append(Place(*spot, mask, "copied"))
     if line.linked:
-        pairs = _pairs(found, line, translation if text == translation.text else None)
+        pairs = _pairs(translated, line, translation if text == translation.text else None)
         for mask in line.shown:
             if mask.kind == "term":
-                _place_term(found, line, mask, pairs, target)
-        _link(found, line, pairs)
-    _repair_end(found, line)
+                _place_term(translated, line, mask, pairs, target)
+        _link(translated, line, pairs)
+    _repair_end(translated, line)
     if line.shouted:
-        _shout(found, target)
-    elif line.small and not any(place.start == 0 for place in found.places):
-        found.text = casing.small_first(found.text, target)
-    elif line.capital and len(found.text[:1].upper()) == 1 and not any(place.start == 0 for place in found.places):
-        found.text = capitalise(found.text, target)
+        _shout(translated, target)
+    elif line.small and not any(place.start == 0 for place in translated.places):
+        translated.text = casing.small_first(translated.text, target)
+    elif (
+        line.capital
+        and len(translated.text[:1].upper()) == 1
+        and not any(place.start == 0 for place in translated.places)
+    ):
+        translated.text = capitalise(translated.text, target)
     for mask in line.softs:
-        _put_break(found, (mask.start - line.origin[0]) / max(1, line.origin[-1] - line.origin[0]), mask)
-    found.places.sort(key=lambda place: place.start)
-    return found
+        _put_break(translated, (mask.start - line.origin[0]) / max(1, line.origin[-1] - line.origin[0]), mask)
+    translated.places.sort(key=lambda place: place.start)
+    return translated
 
 
 def _pattern(text: str) -> "regex.Pattern[str]":
@@ -92,20 +96,20 @@ def _first(text: str, part: str, taken: Sequence[Span]) -> Span | None:
     return None
 
 
-def _pairs(found: Target, line: Line, translation: Translation | None) -> list[tuple[Span, Span]]:
+def _pairs(target: Target, line: Line, translation: Translation | None) -> list[tuple[Span, Span]]:
     """Returns which words of the translation come from which of the line: by attention, else along the diagonal."""
     attention = translation.attention[0] if translation and translation.attention else None
-    found.aligned = attention is not None
+    target.aligned = attention is not None
     if attention is not None:
         sources = _spans(attention.source_tokens, line.text)
-        targets = _spans(attention.target_tokens, found.text)
+        targets = _spans(attention.target_tokens, target.text)
         pairs = [
             (targets[right], sources[left])
             for left, right in attention.pairs
             if _has_sign(attention.target_tokens[right]) or not _has_sign(attention.source_tokens[left])
         ]  # a mark that looked at a word says nothing about its place
     else:
-        sources, targets = _words(line.text), _words(found.text)
+        sources, targets = _words(line.text), _words(target.text)
         scale = (len(sources) - 1) / max(1, len(targets) - 1)
         pairs = [(span, sources[round(at * scale)]) for at, span in enumerate(targets)] if sources else []
     return [(right, left) for right, left in pairs if right is not None and left is not None]
@@ -115,25 +119,25 @@ def _has_sign(word: str) -> bool:
     return any(map(str.isalnum, word))
 
 
-def _link(found: Target, line: Line, pairs: Sequence[tuple[Span, Span]]) -> None:
+def _link(target: Target, line: Line, pairs: Sequence[tuple[Span, Span]]) -> None:
     """Adds the links of words; a mask has none but its own."""
     stood = [spot for _, _, spot in line.stood]
-    for right, left in (piece for pair in pairs for piece in _pieces(found.text, line.text, *pair)):
+    for right, left in (piece for pair in pairs for piece in _pieces(target.text, line.text, *pair)):
         start, end = line.origin[left[0]], line.origin[min(left[1], len(line.origin)) - 1] + 1
         met = sorted(
-            (place for place in found.places if _meet(right, (place.start, place.end))), key=lambda place: place.start
+            (place for place in target.places if _meet(right, (place.start, place.end))), key=lambda place: place.start
         )
         if met and start <= met[0].unit.start and met[-1].unit.end <= end:  # what is beside a mask in one word
             sides = (
                 ((right[0], met[0].start), (start, met[0].unit.start)),
                 ((met[-1].end, right[1]), (met[-1].unit.end, end)),
             )
-            found.links += [(one, other) for one, other in sides if one[0] < one[1] and other[0] < other[1]]
+            target.links += [(first, other) for first, other in sides if first[0] < first[1] and other[0] < other[1]]
         elif not met and not any(_meet(left, spot) for spot in stood):
-            found.links.append((right, (start, end)))
-    exact = {place.unit: (place.start, place.end) for place in found.places}
-    found.links += [(spot, (mask.start, mask.end)) for mask, spot in exact.items()]
-    found.links.sort()
+            target.links.append((right, (start, end)))
+    exact = {place.unit: (place.start, place.end) for place in target.places}
+    target.links += [(spot, (mask.start, mask.end)) for mask, spot in exact.items()]
+    target.links.sort()
 
 
 def _pieces(text: str, source: str, right: Span, left: Span) -> list[tuple[Span, Span]]:
@@ -143,14 +147,14 @@ def _pieces(text: str, source: str, right: Span, left: Span) -> list[tuple[Span,
     return list(zip(targets, sources, strict=True)) if targets and len(targets) == len(sources) else [(right, left)]
 
 
-def _place_term(found: Target, line: Line, mask: Mask, pairs: Sequence[tuple[Span, Span]], language: str) -> None:
+def _place_term(target: Target, line: Line, mask: Mask, pairs: Sequence[tuple[Span, Span]], language: str) -> None:
     """Puts a term's translation where the model put its own; an inflected form of it stays."""
-    taken = [(place.start, place.end) for place in found.places]
-    words = [span for span in _words(found.text) if span and not any(_meet(span, other) for other in taken)]
+    taken = [(place.start, place.end) for place in target.places]
+    words = [span for span in _words(target.text) if span and not any(_meet(span, other) for other in taken)]
     term = mask.raw.casefold()
-    free = _first(found.text.casefold(), term, taken) if len(found.text.casefold()) == len(found.text) else None
+    free = _first(target.text.casefold(), term, taken) if len(target.text.casefold()) == len(target.text) else None
     if free is not None:
-        found.places.append(Place(*free, mask, "copied", found.text[free[0] : free[1]]))
+        target.places.append(Place(*free, mask, "copied", target.text[free[0] : free[1]]))
         return
     hits = sorted(
         right
@@ -158,27 +162,27 @@ def _place_term(found: Target, line: Line, mask: Mask, pairs: Sequence[tuple[Spa
         if mask.start <= line.origin[left[0]] < mask.end and not any(_meet(right, other) for other in taken)
     )
     for begin, end in words if " " not in term else ():
-        core = found.text[begin:end].rstrip(MARKS)
+        core = target.text[begin:end].rstrip(MARKS)
         longer = len(term) > 3 and core.casefold().startswith(term) and len(core) <= len(term) + MOST_ENDING
         if longer or (
-            (begin, end) in hits and found.aligned and casing.lemma(core, language) == casing.lemma(term, language)
+            (begin, end) in hits and target.aligned and casing.lemma(core, language) == casing.lemma(term, language)
         ):
-            found.places.append(Place(begin, begin + len(core), mask, "inflected", core))
+            target.places.append(Place(begin, begin + len(core), mask, "inflected", core))
             return
-    hits = [span for span in hits if any(sign.isalnum() for sign in found.text[span[0] : span[1]])]
-    if not found.aligned or not hits:
-        found.lost.append(mask)
+    hits = [span for span in hits if any(sign.isalnum() for sign in target.text[span[0] : span[1]])]
+    if not target.aligned or not hits:
+        target.lost.append(mask)
         return
     start, end = hits[0]
     for begin, stop in hits[1:]:
-        if found.text[end:begin].strip():
+        if target.text[end:begin].strip():
             break
         end = stop
-    found.places.append(Place(start, start + len(found.text[start:end].rstrip(MARKS)), mask, "aligned"))
+    target.places.append(Place(start, start + len(target.text[start:end].rstrip(MARKS)), mask, "aligned"))
 
 
-def _meet(one: Span, other: Span) -> bool:
-    return one[0] < other[1] and other[0] < one[1]
+def _meet(first: Span, other: Span) -> bool:
+    return first[0] < other[1] and other[0] < first[1]
 
 
 def _words(text: str) -> list[Span | None]:
@@ -196,11 +200,11 @@ def _spans(words: Sequence[str], text: str) -> list[Span | None]:
     return spans
 
 
-def _repair_end(found: Target, line: Line) -> None:
+def _repair_end(target: Target, line: Line) -> None:
     """Removes a full stop that the source has not, and adds one that it has."""
-    text = found.text
+    text = target.text
     body = text.rstrip()
-    protected = max((place.end for place in found.places), default=0)
+    protected = max((place.end for place in target.places), default=0)
     if not line.last:
         while body.endswith((".", "。", "।")) and len(body) > max(1, protected) and not body.endswith(".."):
             body = body[:-1].rstrip()
@@ -208,17 +212,17 @@ def _repair_end(found: Target, line: Line) -> None:
         body = body[: found_stop.start()] + line.last
     elif line.last in (".", "!", "?") and body and PLAIN_SCRIPT.search(body) and body[-1].isalpha():
         body += line.last
-    found.text = body
-    clipped = (((right[0], min(right[1], len(body))), left) for right, left in found.links)
-    found.links = [(right, left) for right, left in clipped if right[0] < right[1]]
+    target.text = body
+    clipped = (((right[0], min(right[1], len(body))), left) for right, left in target.links)
+    target.links = [(right, left) for right, left in clipped if right[0] < right[1]]
 
 
-def _shout(found: Target, language: str) -> None:
+def _shout(target: Target, language: str) -> None:
     """Puts a text in capitals, but for its masks; a ß is two of them."""
     offsets, signs, length = [], [], 0
-    for at, sign in enumerate(found.text):
+    for at, sign in enumerate(target.text):
         offsets.append(length)
-        kept = any(place.start <= at < place.end for place in found.places)
+        kept = any(place.start <= at < place.end for place in target.places)
         signs.append(sign if kept else upper_case(sign, language))
         length += len(signs[-1])
     offsets.append(length)
@@ -226,18 +230,20 @@ def _shout(found: Target, language: str) -> None:
     def move(span: Span) -> Span:
         return offsets[span[0]], offsets[span[1]]
 
-    found.text = "".join(signs)
-    for place in found.places:
+    target.text = "".join(signs)
+    for place in target.places:
         place.start, place.end = move((place.start, place.end))
-    found.links = [(move(right), left) for right, left in found.links]
+    target.links = [(move(right), left) for right, left in target.links]
 
 
-def _put_break(found: Target, share: float, mask: Mask) -> None:
+def _put_break(target: Target, share: float, mask: Mask) -> None:
     """Puts a line feed at the blank that is nearest to this share of the text."""
-    taken = [(place.start, place.end) for place in found.places]
+    taken = [(place.start, place.end) for place in target.places]
     free = (
-        at for at, sign in enumerate(found.text) if sign == " " and not any(_meet((at, at + 1), one) for one in taken)
+        at
+        for at, sign in enumerate(target.text)
+        if sign == " " and not any(_meet((at, at + 1), span) for span in taken)
     )
-    at = min(free, key=lambda place: abs(place - share * len(found.text)), default=-1)
+    at = min(free, key=lambda place: abs(place - share * len(target.text)), default=-1)
     if at >= 0:
-        found.places.append(Place(at, at + 1, mask, "copied"))
+        target.places.append(Place(at, at + 1, mask, "copied"))

@@ -96,7 +96,8 @@ def find_attributes(tag: str) -> Iterator[tuple[str, int, int, str]]:
 def source_of(child: Child) -> str:
     """Returns what was read as this part of the tree."""
     return "".join(
-        one if isinstance(one, str) else one.opening if isinstance(one, Element) else one.raw for one in walk(child)
+        node if isinstance(node, str) else node.opening if isinstance(node, Element) else node.raw
+        for node in walk(child)
     )
 
 
@@ -104,11 +105,11 @@ def walk(child: Child) -> Iterator[Child | str]:
     """Yields a part of a tree in the order of the document; an element's end tag as a string."""
     waiting: list[Child | str] = [child]
     while waiting:
-        one = waiting.pop()
-        yield one
-        if isinstance(one, Element):
-            waiting += [one.closing] if one.closing else []
-            waiting += reversed(one.children)
+        node = waiting.pop()
+        yield node
+        if isinstance(node, Element):
+            waiting += [node.closing] if node.closing else []
+            waiting += reversed(node.children)
 
 
 class Grower:

@@ -28,7 +28,7 @@ from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.metrics import Metrics
 from dragoman.services.http.listening import bind
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.up.app import create_app
 from dragoman.services.settings import Limits, ServeConfig
 from tests.services.jobs import processes
@@ -72,7 +72,7 @@ def jobs(tmp_path: Path) -> Iterator[Jobs]:
     _, anna, viewer = (access.issue(name, name, role, "root") for name, role in roles)
     loop.capacity = loop.executor.capacity()
     loop.start()
-    with serving(create_app(Parts(loop.ledger, access, loop, loop.config, loop.home, keys=True))) as port:
+    with serving(create_app(ServiceParts(loop.ledger, access, loop, loop.config, loop.home, keys=True))) as port:
         yield Jobs(port, anna, viewer)
     loop.stop()
     processes.end_trees([process.pid for process in processes.PROCESSES])

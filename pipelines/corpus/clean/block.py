@@ -130,8 +130,8 @@ def load_keys(folder: Path, number: int) -> tuple[npt.NDArray[np.int32], Keys, K
 def load_leak_keys(folder: Path, number: int) -> Keys:
     """Loads (4, n) hashes: source and target case-folded, then both as near-copies share them."""
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
-        found: Keys = arrays["leak_keys"]
-        return found
+        keys: Keys = arrays["leak_keys"]
+        return keys
 
 
 def load_near_keys(folder: Path, number: int, sides: int) -> Keys:

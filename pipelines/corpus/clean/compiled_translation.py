@@ -40,19 +40,19 @@ def fit(source: Side, target: Side, vocabulary: int) -> Table:
     entries, place = np.unique(keys, return_inverse=True)
     del keys
     row = entries // vocabulary
-    given, count = np.ones(len(entries)), np.empty(len(entries))
+    shares, count = np.ones(len(entries)), np.empty(len(entries))
     for _ in range(ROUNDS):
-        _count(place, source.ends, target.ends, given, count)
-        given = count / (np.bincount(row, count) + DOUBT)[row]
+        _count(place, source.ends, target.ends, shares, count)
+        shares = count / (np.bincount(row, count) + DOUBT)[row]
     seen = np.bincount(target.ids, minlength=vocabulary) + 0.5
-    return Table(entries, given, seen / seen.sum())
+    return Table(entries, shares, seen / seen.sum())
 
 
 def gains(source: Side, target: Side, table: Table) -> Doubles:
     """Returns (lines,): the log-likelihood ratio of each target given its source, against the target alone."""
-    found = np.empty(len(source.ends) - 1)
-    _score(*source, *target, len(table.alone), *table, found)
-    return found
+    line_gains = np.empty(len(source.ends) - 1)
+    _score(*source, *target, len(table.alone), *table, line_gains)
+    return line_gains
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]  # numba has no types
@@ -68,7 +68,7 @@ def _list_links(source: Ints, source_ends: Ints, target: Ints, target_ends: Ints
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]  # numba has no types
-def _count(place: Any, source_ends: Ints, target_ends: Ints, given: Doubles, count: Doubles) -> None:
+def _count(place: Any, source_ends: Ints, target_ends: Ints, shares: Doubles, count: Doubles) -> None:
     count[:] = 0.0
     first = 0
     for line in range(len(source_ends) - 1):
@@ -76,9 +76,9 @@ def _count(place: Any, source_ends: Ints, target_ends: Ints, given: Doubles, cou
         for _ in range(target_ends[line], target_ends[line + 1]):
             total = 0.0
             for k in range(first, first + links):
-                total += given[place[k]]
+                total += shares[place[k]]
             for k in range(first, first + links):
-                count[place[k]] += given[place[k]] / total
+                count[place[k]] += shares[place[k]] / total
             first += links
 
 
@@ -90,9 +90,9 @@ def _score(
     target_ends: Ints,
     vocabulary: int,
     keys: Ints,
-    given: Doubles,
+    shares: Doubles,
     alone: Doubles,
-    found: Doubles,
+    scores: Doubles,
 ) -> None:
     for line in range(len(source_ends) - 1):
         links = source_ends[line + 1] - source_ends[line] + 1
@@ -104,6 +104,6 @@ def _score(
                 key = row * vocabulary + target[j]
                 place = np.searchsorted(keys, key)
                 if place < len(keys) and keys[place] == key:
-                    likely += given[place]
+                    likely += shares[place]
             total += np.log((1.0 - CHANCE) * likely / links / alone[target[j]] + CHANCE)
-        found[line] = total
+        scores[line] = total

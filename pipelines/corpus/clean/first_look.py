@@ -116,18 +116,18 @@ def _look_at_sides(
     if heard == own[::-1] and len(set(own)) == 2:
         names = [language_name(code) for code in own]
         raise UserError(f"{where}: the first side is {names[1]}, the second {names[0]}; {_turn(source, own)} ({OFF})")
-    for place, (code, found) in enumerate(zip(own, heard, strict=True)):
-        if found is None or found == code:
+    for place, (code, heard_code) in enumerate(zip(own, heard, strict=True)):
+        if heard_code is None or heard_code == code:
             continue
         side = f"{where}: {('the first side', 'the second side')[place] if len(own) == 2 else 'the text'}"
-        right = "-".join(found if number == place else languages[number] for number in range(len(own)))
-        if any({found, code} <= group for group in ALIKE):
+        right = "-".join(heard_code if number == place else languages[number] for number in range(len(own)))
+        if any({heard_code, code} <= group for group in ALIKE):
             doubts.append(
-                f"{side} reads more like {language_name(found)} than {language_name(code)}; pair={right} if it is"
+                f"{side} reads more like {language_name(heard_code)} than {language_name(code)}; pair={right} if it is"
             )
         else:
             raise UserError(
-                f"{side} is {language_name(found)}, and pair says {language_name(code)}; pair={right} ({OFF})"
+                f"{side} is {language_name(heard_code)}, and pair says {language_name(code)}; pair={right} ({OFF})"
             )
     return doubts
 

@@ -85,13 +85,13 @@ class FittedRules:
         least: float,
     ) -> dict[str, Mask]:
         """Returns rule -> (n,): the pairs that fail it; `least`: see `unrelated`."""
-        found: dict[str, Mask] = {}
+        masks: dict[str, Mask] = {}
         ratio, total = _lengths(sides)
         if "uneven" in rules:
             place = np.searchsorted(_BOUNDS, total, side="right") - 1
-            found["uneven"] = abs(ratio - self.middle[place]) > MOST_DEVIATIONS * self.spread[place]
+            masks["uneven"] = abs(ratio - self.middle[place]) > MOST_DEVIATIONS * self.spread[place]
         if "cut_off" in rules and self.agree >= AGREE:
-            found["cut_off"] = np.not_equal(*map(_ends_in_mark, sides))
+            masks["cut_off"] = np.not_equal(*map(_ends_in_mark, sides))
         if {"wrong_side", "language", "unrelated"} & set(rules):
             by_words = {rule: np.zeros(len(parity), bool) for rule in ("wrong_side", "language", "unrelated")}
             length = self.length[_bin(ratio)]
@@ -101,17 +101,17 @@ class FittedRules:
                     texts = [[side[row] for row in rows.tolist()] for side in sides]
                     for rule, failed in self._by_words(texts, self.half[half], length[rows], languages, least).items():
                         by_words[rule][rows] = failed
-            found |= by_words
-        return {rule: found[rule] for rule in rules if rule in found}
+            masks |= by_words
+        return {rule: masks[rule] for rule in rules if rule in masks}
 
     def matches(self, sides: tuple[Sequence[str], Sequence[str]], parity: npt.NDArray[np.integer]) -> Doubles:
         """Returns (n,): what `unrelated` judges, the log-likelihood ratio (nats) of each pair as a translation."""
-        length, found = self.length[_bin(_lengths(sides)[0])], np.zeros(len(parity))
+        length, is_match = self.length[_bin(_lengths(sides)[0])], np.zeros(len(parity))
         for half in (0, 1):
             rows = np.flatnonzero(parity == half)
             source, target = (encode([side[row] for row in rows.tolist()], self._number) for side in sides)
-            found[rows] = _related(source, target, self.half[half], length[rows])
-        return found
+            is_match[rows] = _related(source, target, self.half[half], length[rows])
+        return is_match
 
     def _by_words(
         self, texts: Sequence[list[str]], half: Half, length: Doubles, languages: Sequence[str], least: float
@@ -125,8 +125,8 @@ class FittedRules:
         for side, lines, alone, limit, language in zip(
             (source, target), texts, tables, half.common, languages, strict=True
         ):
-            asked = np.flatnonzero((_means(side, np.log(alone)) < limit) & ~foreign)
-            foreign[asked] = [is_foreign(lines[row], language) for row in asked]
+            doubtful = np.flatnonzero((_means(side, np.log(alone)) < limit) & ~foreign)
+            foreign[doubtful] = [is_foreign(lines[row], language) for row in doubtful]
         return {
             "wrong_side": enough & (np.minimum(*belongs) < -OTHER_SIDE),
             "language": foreign,
@@ -148,10 +148,10 @@ def learn(source: Sequence[str], target: Sequence[str], parity: npt.NDArray[np.i
     ratio, total = _lengths((source, target))
     place = np.searchsorted(_BOUNDS, total, side="right") - 1
     middle, spread = np.full(len(_BOUNDS), np.median(ratio)), np.full(len(_BOUNDS), np.inf)
-    for one in range(len(_BOUNDS)):
-        if (place == one).sum() >= LEAST_PAIRS // 10:
-            middle[one] = np.median(ratio[place == one])
-            spread[one] = 1.4826 * np.median(abs(ratio[place == one] - middle[one])) + 0.02
+    for bound in range(len(_BOUNDS)):
+        if (place == bound).sum() >= LEAST_PAIRS // 10:
+            middle[bound] = np.median(ratio[place == bound])
+            spread[bound] = 1.4826 * np.median(abs(ratio[place == bound] - middle[bound])) + 0.02
     sizes = np.log([[len(line) + _SLACK for line in side] for side in (source, target)])
     apart = np.concatenate([np.roll(sizes[1], shift) - sizes[0] for shift in (37, 1_009, 5_003)])
     length = np.log(_shares(ratio)) - np.log(_shares(apart))
@@ -185,12 +185,12 @@ def is_foreign(text: str, language: str) -> bool:
     """Returns True if another language is `FACTOR` times as probable as `language`; a text without letters is not."""
     if not any(map(str.isalpha, text)):
         return False
-    found: dict[str, float] = {}
+    words_of: dict[str, float] = {}
     for label, probability in identifier().rank(text[:1000]):
         code = base_language(label)
-        found[code] = found.get(code, 0.0) + float(probability)
-    own = found.get(base_language(language))
-    return own is not None and max(found.values()) >= FACTOR * own
+        words_of[code] = words_of.get(code, 0.0) + float(probability)
+    own = words_of.get(base_language(language))
+    return own is not None and max(words_of.values()) >= FACTOR * own
 
 
 def save(rules: FittedRules, path: Path) -> None:

@@ -26,7 +26,7 @@ SAMPLED_BLOCKS = 64
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedPart:
     """The training blocks of a corpus, or of one part of a mix, and the rules that judge them."""
 
     part: str  # empty: no mix
@@ -53,7 +53,7 @@ class JudgingTask:
     languages: tuple[str, ...]
 
 
-def judge(each: Sequence[Judged], clean: Path, folder: Path, scores: Path, cluster: ClusterConfig) -> None:
+def judge(each: Sequence[JudgedPart], clean: Path, folder: Path, scores: Path, cluster: ClusterConfig) -> None:
     """Writes the rules that each training pair fails into `folder`, once; nothing without rules of single pairs."""
     tasks = []
     for judged in each:
@@ -69,20 +69,20 @@ def judge(each: Sequence[Judged], clean: Path, folder: Path, scores: Path, clust
     all_of("judging pairs", judge_block, tasks, cluster)
 
 
-def fit(one: Judged, clean: Path, folder: Path) -> Path | None:
+def fit(judged: JudgedPart, clean: Path, folder: Path) -> Path | None:
     """Returns the file of the fitted rules, made once; None if there are none or the corpus is too small for them."""
-    if not set(one.rules) & set(FITTED):
+    if not set(judged.rules) & set(FITTED):
         return None
     from dragoman.pipelines.corpus.clean import fitted_rules
 
-    path, told = (folder / f"fitted{one.part and f'-{one.part}'}.{end}" for end in ("npz", "json"))
-    if read_json(told) is None:
-        sample = sample_lines(one.blocks, clean, SAMPLE, SAMPLED_BLOCKS)
+    path, learned = (folder / f"fitted{judged.part and f'-{judged.part}'}.{end}" for end in ("npz", "json"))
+    if read_json(learned) is None:
+        sample = sample_lines(judged.blocks, clean, SAMPLE, SAMPLED_BLOCKS)
         rules = fitted_rules.learn(sample.source, sample.target, sample.number % 2)
         if rules is not None:
             fitted_rules.save(rules, path)
-        write_json(told, rules is not None)
-    return path if read_json(told) else None
+        write_json(learned, rules is not None)
+    return path if read_json(learned) else None
 
 
 def judge_block(task: JudgingTask) -> int:
@@ -99,8 +99,8 @@ def judge_block(task: JudgingTask) -> int:
     if task.fitted and len(source):
         parity = (block.line.astype(np.int64) + task.block.first_line) % 2
         fitted = load_fitted(task.fitted)
-        found = fitted.judge((source, target), parity, rules, task.languages, task.config.min_match)
-        for rule, marks in found.items():
+        masks = fitted.judge((source, target), parity, rules, task.languages, task.config.min_match)
+        for rule, marks in masks.items():
             failed |= marks.astype(np.uint16) << np.uint16(JUDGED.index(rule))
     if SCORED in rules:
         low = load_scores(task.scores, task.block.number, len(failed)) < task.config.min_score

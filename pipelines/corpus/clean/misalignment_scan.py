@@ -85,7 +85,7 @@ def misaligned_runs(
     detector: MisalignmentDetector, sources: Sequence[Source], blocks: Sequence[Block], clean: Path, folder: Path
 ) -> dict[str, list[Misaligned]]:
     """Returns source name -> runs, for all sources that have any, from the finished scans."""
-    found: dict[str, list[Misaligned]] = {}
+    by_part: dict[str, list[Misaligned]] = {}
     lines = sum(block.lines for block in blocks)
     if lines >= _ENOUGH and detector.separation < _BLIND:
         return {
@@ -100,8 +100,8 @@ def misaligned_runs(
         settled = (settle(detector, run, read) for run in suspects(_read_scans(own, folder)))
         runs = _join_runs([run for run in settled if run is not None])
         if runs:
-            found[source.name] = runs
-    return found
+            by_part[source.name] = runs
+    return by_part
 
 
 def describe(source: Source, run: Misaligned) -> str:

@@ -71,7 +71,7 @@ def numbers_differ(source: str, target: str) -> bool:
     if not _differ(source, target):
         return False
     sides = [
-        {_written_out(one, billion) for billion in (9, 12) for one in (text, _THOUSANDS.sub("", text))}
+        {_written_out(form, billion) for billion in (9, 12) for form in (text, _THOUSANDS.sub("", text))}
         for text in (source, target)
     ]
     return all(_differ(left, right) for left in sides[0] for right in sides[1])
@@ -115,13 +115,13 @@ def _written_out(text: str, billion: int) -> str:
 
 def addresses_differ(source: str, target: str) -> bool:
     """Returns True if one side has a web or mail address that the other lacks."""
-    left, right = ({found.rstrip(".,;:!?)") for found in _ADDRESS.findall(text)} for text in (source, target))
+    left, right = ({address.rstrip(".,;:!?)") for address in _ADDRESS.findall(text)} for text in (source, target))
     return left != right
 
 
 def markup_differs(source: str, target: str) -> bool:
     """Returns True if one side has a tag, an entity, a placeholder or a bracket that the other lacks."""
-    return any(Counter(one.findall(source)) != Counter(one.findall(target)) for one in (_TAG, _BRACKET))
+    return any(Counter(pattern.findall(source)) != Counter(pattern.findall(target)) for pattern in (_TAG, _BRACKET))
 
 
 def repeats(source: str, target: str) -> bool:

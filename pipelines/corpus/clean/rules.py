@@ -28,14 +28,14 @@ Failed = npt.NDArray[np.uint16]
 
 def chosen_rules(config: CleanConfig, key: str = "corpus.clean") -> tuple[str, ...]:
     """Returns the rules that `key`.rules names, one preset or rules, and `low_score` if there is a least score."""
-    given = [config.rules] if isinstance(config.rules, str) else config.rules
+    names = [config.rules] if isinstance(config.rules, str) else config.rules
     scored = (SCORED,) if config.min_score > 0 else ()
-    if len(given) == 1 and given[0] in PRESETS:
-        return (*PRESETS[given[0]], *scored)
-    for name in given:
+    if len(names) == 1 and names[0] in PRESETS:
+        return (*PRESETS[names[0]], *scored)
+    for name in names:
         if name not in (*RULES, NEAR):
             raise unknown(f"{key}.rules", name, (*PRESETS, *RULES, NEAR))
-    return (*(rule for rule in (*RULES, NEAR) if rule in given), *scored)
+    return (*(rule for rule in (*RULES, NEAR) if rule in names), *scored)
 
 
 def check_rules(corpus: CorpusConfig, pairs: bool) -> None:
@@ -44,7 +44,7 @@ def check_rules(corpus: CorpusConfig, pairs: bool) -> None:
     clean = corpus.clean
     each = {f"corpus.parts[{number}].clean": part.clean.over(clean) for number, part in enumerate(corpus.parts)}
     each = each or {"corpus.clean": clean}
-    chosen = {key: chosen_rules(one, key) for key, one in each.items()}
+    chosen = {key: chosen_rules(settings, key) for key, settings in each.items()}
     if (any(chosen.values()) or clean.scores) and not pairs:
         raise UserError(
             f"corpus.clean.rules={clean.rules}: rules judge pairs of texts, and "

@@ -105,23 +105,23 @@ def score_block(task: ScoringTask) -> int:
 
 def dual_scores(forward: "Scorer", backward: "Scorer", source: Sequence[str], target: Sequence[str]) -> Scores:
     """Returns (n,) scores of pairs. A side beyond a model's positions is scored by its beginning."""
-    found = np.empty(len(source), np.float32)
+    line_scores = np.empty(len(source), np.float32)
     for first in range(0, len(source), AT_ONCE):
         part = slice(first, first + AT_ONCE)
         ahead = forward.score(source[part], target[part], too_long="truncate")
         back = backward.score(target[part], source[part], too_long="truncate")
         nats = -np.array([[score.mean for score in scores] for scores in (ahead, back)])  # (2, n)
-        found[part] = np.exp(-(abs(nats[0] - nats[1]) + nats.mean(0)))
-    return found
+        line_scores[part] = np.exp(-(abs(nats[0] - nats[1]) + nats.mean(0)))
+    return line_scores
 
 
 def load_scores(folder: Path, number: int, pairs: int) -> Scores:
     """Returns (n,) scores of a block's pairs; 0 if it was not scored."""
     try:
-        found: Scores = np.load(_path(folder, number), allow_pickle=False)
+        scores: Scores = np.load(_path(folder, number), allow_pickle=False)
     except FileNotFoundError:
         return np.zeros(pairs, np.float32)
-    return found
+    return scores
 
 
 def _path(folder: Path, number: int) -> Path:

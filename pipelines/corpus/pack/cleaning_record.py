@@ -18,7 +18,7 @@ from dragoman.pipelines.corpus.clean.scores import load_scores
 from dragoman.pipelines.corpus.plan.codes import RULES, code, load_codes
 from dragoman.pipelines.corpus.plan.near_pairs import leaking_pairs
 from dragoman.pipelines.corpus.plan.plan import REPEATED
-from dragoman.pipelines.corpus.plan.planned import Planned
+from dragoman.pipelines.corpus.plan.planned import CleanedCorpus
 
 RECORD, PAGE = "cleaning.json", "cleaning.html"
 SAMPLES = 20  # of each rule, and of the kept pairs
@@ -27,7 +27,7 @@ TEMPLATE = Path(__file__).with_name("cleaning.html")
 Place = tuple[int, int]  # block, row among its clean pairs
 
 
-def cleaning_record(corpus: str, languages: Sequence[str], planned: Planned) -> dict[str, Any]:
+def cleaning_record(corpus: str, languages: Sequence[str], planned: CleanedCorpus) -> dict[str, Any]:
     """Returns the record.
 
     `kept` and each of `rules` hold `pairs` (a number) and `samples`: file, line (from 1), source, target, and for a
@@ -50,10 +50,10 @@ def cleaning_record(corpus: str, languages: Sequence[str], planned: Planned) -> 
         entry = kept if rule == "kept" else rules.get(rule)
         if entry is not None:
             places[rule] = _spread(planned, rule, entry["pairs"])
-    shown = samples_at(planned, [place for found in places.values() for place in found])
-    for rule, found in places.items():
+    sampled = samples_at(planned, [place for places_of_rule in places.values() for place in places_of_rule])
+    for rule, places_of_rule in places.items():
         entry = kept if rule == "kept" else rules[rule]
-        entry["samples"] += [shown[place] for place in found]
+        entry["samples"] += [sampled[place] for place in places_of_rule]
     ordered = dict(sorted(rules.items(), key=lambda item: -item[1]["pairs"]))
     return {
         "corpus": corpus,
@@ -79,24 +79,24 @@ def render(record: dict[str, Any]) -> str:
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(record=record, total=max(1, total))
 
 
-def _early_samples(planned: Planned) -> dict[str, list[dict[str, Any]]]:
+def _early_samples(planned: CleanedCorpus) -> dict[str, list[dict[str, Any]]]:
     """Returns rule -> samples of the pairs that were dropped while their block was cleaned."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    samples: dict[str, list[dict[str, Any]]] = {}
     for block in planned.blocks:
         if block.source.split == "train":
             for rule, rows in load_facts(planned.clean, block.number)["examples"].items():
-                found.setdefault(rule, []).extend(
+                samples.setdefault(rule, []).extend(
                     _sample(block.source.files[0].name, block.first_line + line, source, target)
                     for line, source, target in rows
                 )
-    return found
+    return samples
 
 
-def _by_part(planned: Planned) -> dict[str, dict[str, int]]:
+def _by_part(planned: CleanedCorpus) -> dict[str, dict[str, int]]:
     """Returns part -> kept, and rule -> training pairs."""
-    found: dict[str, dict[str, int]] = {}
+    by_rule: dict[str, dict[str, int]] = {}
     for span in planned.plan.parts:
-        counts = found.setdefault(span.part, {"kept": 0})
+        counts = by_rule.setdefault(span.part, {"kept": 0})
         for block in planned.blocks[span.first : span.end]:
             codes = np.bincount(load_codes(planned.plan.folder, block.number), minlength=4 * len(RULES))
             dropped = load_facts(planned.clean, block.number)["dropped"] if block.source.split == "train" else {}
@@ -104,10 +104,10 @@ def _by_part(planned: Planned) -> dict[str, dict[str, int]]:
             for rule, number in (*each.items(), *dropped.items()):
                 if number:
                     counts[rule] = counts.get(rule, 0) + number
-    return found
+    return by_rule
 
 
-def _alone(planned: Planned) -> dict[str, int]:
+def _alone(planned: CleanedCorpus) -> dict[str, int]:
     """Returns judged rule -> the pairs it drops that fail no other."""
     counts = np.zeros(len(JUDGED), np.int64)
     for block in planned.blocks:
@@ -118,27 +118,27 @@ def _alone(planned: Planned) -> dict[str, int]:
     return dict(zip(JUDGED, counts.tolist(), strict=True))
 
 
-def _spread(planned: Planned, rule: str, number: int) -> list[Place]:
+def _spread(planned: CleanedCorpus, rule: str, number: int) -> list[Place]:
     """Returns the places of `SAMPLES` of the `number` training pairs with this rule, evenly over the corpus."""
-    wanted = np.unique(np.linspace(0, number - 1, min(number, SAMPLES)).astype(np.int64)) if number else np.empty(0)
-    found: list[Place] = []
+    positions = np.unique(np.linspace(0, number - 1, min(number, SAMPLES)).astype(np.int64)) if number else np.empty(0)
+    places: list[Place] = []
     first = 0
     for block in planned.blocks:
         rows = np.flatnonzero(load_codes(planned.plan.folder, block.number) == code("train", rule))
-        inside = wanted[(wanted >= first) & (wanted < first + len(rows))] - first
-        found += [(block.number, int(rows[int(place)])) for place in inside]
+        inside = positions[(positions >= first) & (positions < first + len(rows))] - first
+        places += [(block.number, int(rows[int(place)])) for place in inside]
         first += len(rows)
-    return found
+    return places
 
 
-def samples_at(planned: Planned, places: Sequence[Place]) -> dict[Place, dict[str, Any]]:
+def samples_at(planned: CleanedCorpus, places: Sequence[Place]) -> dict[Place, dict[str, Any]]:
     """Returns place -> sample, with the pair `beside` it where it repeats one."""
     beside = _beside(planned)
     texts = _texts(planned, [*places, *(beside[place] for place in places if place in beside)])
     return {place: texts[place] | ({"beside": texts[beside[place]]} if place in beside else {}) for place in places}
 
 
-def _beside(planned: Planned) -> dict[Place, Place]:
+def _beside(planned: CleanedCorpus) -> dict[Place, Place]:
     """Returns the place of a pair -> that of the pair that it repeats, or that it is nearly a copy of."""
     starts = np.cumsum([0, *(len(load_codes(planned.plan.folder, block.number)) for block in planned.blocks)])
 
@@ -146,25 +146,25 @@ def _beside(planned: Planned) -> dict[Place, Place]:
         block = int(np.searchsorted(starts, ordinal, side="right")) - 1
         return block, ordinal - int(starts[block])
 
-    found = dict(leaking_pairs(planned.plan.folder))
+    beside = dict(leaking_pairs(planned.plan.folder))
     path = planned.plan.folder / REPEATED
     if path.exists():
-        found |= {place(gone): place(kept) for gone, kept in np.load(path, allow_pickle=False).tolist()}
-    return found
+        beside |= {place(gone): place(kept) for gone, kept in np.load(path, allow_pickle=False).tolist()}
+    return beside
 
 
-def _texts(planned: Planned, places: Sequence[Place]) -> dict[Place, dict[str, Any]]:
+def _texts(planned: CleanedCorpus, places: Sequence[Place]) -> dict[Place, dict[str, Any]]:
     """Returns place -> sample; every block is read once."""
-    found: dict[Place, dict[str, Any]] = {}
+    texts: dict[Place, dict[str, Any]] = {}
     for block in sorted({block for block, _ in places}):
         source, target = load_block(planned.clean, block).texts()
-        lines, one = load_keys(planned.clean, block)[0], planned.blocks[block]
+        lines, block_facts = load_keys(planned.clean, block)[0], planned.blocks[block]
         scores = load_scores(planned.plan.folder / SCORES, block, len(lines))
         for row in {row for number, row in places if number == block}:
-            found[block, row] = _sample(
-                one.source.files[0].name, one.first_line + int(lines[row]), source[row], target[row]
+            texts[block, row] = _sample(
+                block_facts.source.files[0].name, block_facts.first_line + int(lines[row]), source[row], target[row]
             ) | ({"score": round(float(scores[row]), 4)} if scores[row] else {})
-    return found
+    return texts
 
 
 def _sample(file: str, line: int, source: str, target: str) -> dict[str, Any]:

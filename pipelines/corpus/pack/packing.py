@@ -101,9 +101,9 @@ def shard_tasks(
 
 def pack_shard(task: ShardTask) -> ShardEntry:
     """Encodes and writes one shard, unless it exists already."""
-    found = finished_shard(task.directory, task.split, task.index, task.key, task.verify)
-    if found is not None:
-        return found
+    shard = finished_shard(task.directory, task.split, task.index, task.key, task.verify)
+    if shard is not None:
+        return shard
     pair = _tokenizers(task.directory, task.tokenizer)
     return write_shard(
         task.directory,
@@ -129,8 +129,8 @@ def kept_lines(clean: Path, plan: Plan, split: str, side: int) -> Iterator[str]:
     """Yields one side of the split, line by line, without loading the other."""
 
     def lines(block: int, count: int) -> Iterator[str]:
-        found = load_lines(clean, block, side)
-        return map(found.__getitem__, _places(plan.folder, split, Piece(block, 0, count)))
+        block_lines = load_lines(clean, block, side)
+        return map(block_lines.__getitem__, _places(plan.folder, split, Piece(block, 0, count)))
 
     return chain.from_iterable(lines(block, count) for block, count in enumerate(plan.kept[split]) if count)
 

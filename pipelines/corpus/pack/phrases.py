@@ -129,12 +129,12 @@ def join_phrases(texts: Iterable[str], phrases: frozenset[str], outer: "OuterWor
     for text in texts:
         strings = text.split(" ")
         folded = outer.rules.fold_case(text).split(" ")
-        found = [outer.phrase(before, after) in phrases for before, after in pairwise(folded)]
-        if True not in found:
+        joined = [outer.phrase(before, after) in phrases for before, after in pairwise(folded)]
+        if True not in joined:
             yield text
             continue
         parts, taken_before = [strings[0]], False
-        for string, joins in zip(strings[1:], found, strict=True):
+        for string, joins in zip(strings[1:], joined, strict=True):
             taken_before = joins and not taken_before
             parts += ("_" if taken_before else " ", string)
         yield "".join(parts)
@@ -154,12 +154,12 @@ class OuterWords:
 
     def of(self, string: str) -> tuple[str, str]:
         """Returns the first and the last word; empty where a punctuation mark stands there."""
-        found = self._known.get(string)
-        if found is None:
+        words = self._known.get(string)
+        if words is None:
             if len(self._known) >= CACHED_STRINGS:
                 self._known.clear()
-            found = self._known[string] = self._outer(string)
-        return found
+            words = self._known[string] = self._outer(string)
+        return words
 
     def _outer(self, string: str) -> tuple[str, str]:
         if letters.is_plain_word(string):

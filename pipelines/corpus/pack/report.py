@@ -42,7 +42,7 @@ def source_records(
     for block in blocks:
         lines_of[block.source.name] += block.lines
     for number, source in enumerate(sources):
-        known = hashes[number] if number < len(hashes) else None
+        expected = hashes[number] if number < len(hashes) else None
         lines = lines_of[source.name]
         for side, file in enumerate(source.files):
             records.append(
@@ -50,7 +50,7 @@ def source_records(
                     "name": file.name,
                     "source": source.name,
                     "split": source.split,
-                    "sha256": known[side] if known else file_sha256(file),
+                    "sha256": expected[side] if expected else file_sha256(file),
                     "bytes": file.stat().st_size,
                     "lines": lines,
                     "changed": plan.changed.get(source.name, {}),
@@ -66,7 +66,7 @@ def too_small(manifest: Manifest, split: str) -> str | None:
     if there is None or there.records >= FEW:
         return None
     what = "pairs" if manifest.kind == "parallel" else "records"
-    share = FEW / max(1, sum(one.records for one in manifest.splits.values()))
+    share = FEW / max(1, sum(split_facts.records for split_facts in manifest.splits.values()))
     more = (
         f"a larger share ({_cut(min(0.3, 1.2 * share))}) or files of your own give more"
         if share < 0.3
@@ -98,7 +98,7 @@ def missing(manifest: Manifest, split: str) -> str:
     return f"no {split} split: {WITHOUT[split]}; {files}, or corpus.cut.{split}=0.02, gives one"
 
 
-def table(directory: Path, manifest: Manifest, digest: str, seconds: float, found: bool) -> str:
+def table(directory: Path, manifest: Manifest, digest: str, seconds: float, with_warnings: bool) -> str:
     """Returns one line per split and one for each rule that dropped anything."""
     parallel = manifest.kind == "parallel"
     head = ("pairs", "source tokens", "target tokens") if parallel else ("records", "tokens")
@@ -110,20 +110,20 @@ def table(directory: Path, manifest: Manifest, digest: str, seconds: float, foun
         rows.append((name, *(f"{number:,}" for number in numbers)))
     lines = columns(rows, right=True)
     for part in manifest.parts:
-        told = ", ".join(f"{split} {number:,}" for split, number in part.records.items())
-        lines.append(f"{part.name} ({' '.join([part.pair, *part.tags])}): {told}")
+        counts = ", ".join(f"{split} {number:,}" for split, number in part.records.items())
+        lines.append(f"{part.name} ({' '.join([part.pair, *part.tags])}): {counts}")
     for name, rules in manifest.dropped.items():
         if rules:
             lines.append(f"dropped from {name}: " + ", ".join(f"{rule} {number:,}" for rule, number in rules.items()))
     near = {rule: number for rule, number in manifest.near_words.items() if rule != "mode"}
     if near and manifest.near_words["mode"] == "mark":
         lines.append("near a held-out pair and kept: " + ", ".join(f"{rule} {n:,}" for rule, n in near.items()))
-    lines += [f"warning: {warning}" for warning in manifest.warnings] if found else []
+    lines += [f"warning: {warning}" for warning in manifest.warnings] if with_warnings else []
     lines += changes(manifest)
     lines += [missing(manifest, name) for name in WITHOUT if name not in manifest.splits]
     lines += [warning for name in WITHOUT if (warning := too_small(manifest, name)) is not None]
     tokens = sum(split.source_tokens + split.target_tokens for split in manifest.splits.values())
-    if found:
+    if with_warnings:
         lines.append(f"already there and complete ({seconds:.1f} s)")
     else:
         lines.append(

@@ -59,8 +59,8 @@ class Nodes:
         waiting = [task for task in tasks if not block_path(task.folder, task.block.number).exists()]
         folders = {task.block.number: task.folder for task in waiting}
 
-        def keep(found: tuple[int, bytes]) -> int:
-            number, content = found
+        def keep(node_content: tuple[int, bytes]) -> int:
+            number, content = node_content
             atomic_write(block_path(folders[number], number), content, durable=False)
             return number
 
@@ -71,8 +71,8 @@ class Nodes:
         elsewhere = mirror.remote_of(self.directory)
         if not self.apart or elsewhere is None:
             return all_of("writing shards", pack_shard, tasks, self.cluster)
-        found = {task: recorded_shard(task.directory, task.split, task.index, task.key) for task in tasks}
-        waiting = [task for task in tasks if found[task] is None]
+        shards = {task: recorded_shard(task.directory, task.split, task.index, task.key) for task in tasks}
+        waiting = [task for task in tasks if shards[task] is None]
 
         def keep(entry: ShardEntry) -> ShardEntry:
             write_sidecar(self.directory, entry)
@@ -80,7 +80,7 @@ class Nodes:
 
         send = partial(_pack, self.cache, elsewhere.address)
         done = all_of("writing shards", send, waiting, self.cluster, _attach_texts, keep)
-        return [*(entry for entry in found.values() if entry is not None), *done]
+        return [*(entry for entry in shards.values() if entry is not None), *done]
 
 
 @dataclass(frozen=True)
@@ -129,8 +129,8 @@ class _Texts:
 def _attach_texts(task: ShardTask) -> _Texts:
     sides: tuple[list[str], ...] = ()
     for piece in task.pieces:
-        found = take_pairs(task.clean, task.plan, task.split, piece)
-        sides = tuple([*before, *side] for before, side in zip(sides, found, strict=True)) if sides else found
+        pairs = take_pairs(task.clean, task.plan, task.split, piece)
+        sides = tuple([*before, *side] for before, side in zip(sides, pairs, strict=True)) if sides else pairs
     names = [str(entry["file"]) for entry in json.loads(task.tokenizer)["files"]]
     files = {name: (task.directory / name).read_bytes() for name in names}
     return _Texts(task, tuple("\n".join(side).encode() for side in sides), files)

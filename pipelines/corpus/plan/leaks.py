@@ -32,8 +32,8 @@ def leak_rules(config: CorpusConfig) -> Literal["auto", "near", "source"]:
     return "source" if config.leaks == "auto" and config.format in ("phrasebook", "labelled") else config.leaks
 
 
-def guarded_splits(config: CorpusConfig, given: set[Split]) -> tuple[Split, ...]:
-    """Returns the held-out splits that are guarded on both sides; `given`: those from files.
+def guarded_splits(config: CorpusConfig, own_files: set[Split]) -> tuple[Split, ...]:
+    """Returns the held-out splits that are guarded on both sides; `own_files`: those from files.
 
     With `auto` a given validation set is guarded only by its sources: no result is reported on it, and published
     figures come from training sets that share a few captions with theirs.
@@ -41,7 +41,7 @@ def guarded_splits(config: CorpusConfig, given: set[Split]) -> tuple[Split, ...]
     rules = leak_rules(config)
     if rules == "source":
         return ()
-    return tuple(split for split in HELD_OUT if rules == "near" or split != "valid" or split not in given)
+    return tuple(split for split in HELD_OUT if rules == "near" or split != "valid" or split not in own_files)
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class HeldOutKeys:
     near: Keys  # of both sides
 
     @staticmethod
-    def of(found: Sequence[Keys]) -> "HeldOutKeys":
+    def of(keys: Sequence[Keys]) -> "HeldOutKeys":
         """Takes the (4, n) `leak_keys` of blocks."""
-        rows = np.concatenate([np.empty((4, 0), np.uint64), *found], axis=1)
+        rows = np.concatenate([np.empty((4, 0), np.uint64), *keys], axis=1)
         near = np.unique(rows[2:])
         return HeldOutKeys(np.unique(rows[0]), np.unique(rows[1]), near[near != 0])
 
@@ -90,5 +90,5 @@ def contains(ordered: Keys, keys: Keys) -> Marks:
     if not len(ordered):
         return np.zeros(len(keys), bool)
     place = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
-    found: Marks = ordered[place] == keys
-    return found
+    hits: Marks = ordered[place] == keys
+    return hits

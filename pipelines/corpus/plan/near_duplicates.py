@@ -72,26 +72,28 @@ def near_duplicates(pairs: Iterable[Pair], expected: int, folder: Path) -> Itera
 
 def words_of(text: str) -> list[str]:
     """Returns the words and numbers of a text in lower case."""
-    found: list[str] = _WORD.findall(text.casefold().replace("’", "'"))
-    return found
+    words: list[str] = _WORD.findall(text.casefold().replace("’", "'"))
+    return words
 
 
-def repeats(one: Entry, other: Entry, counts: "Counts") -> int | None:
-    """Returns the ordinal of the pair that goes if one nearly repeats the other, else None; `one` is the earlier."""
-    letters = [["".join(side).replace("'", "") for side in entry.sides] for entry in (one, other)]
+def repeats(first: Entry, other: Entry, counts: "Counts") -> int | None:
+    """Returns the ordinal of the pair that goes if one nearly repeats the other, else None; `first` is the earlier."""
+    letters = [["".join(side).replace("'", "") for side in entry.sides] for entry in (first, other)]
     same = [left == right for left, right in zip(*letters, strict=True)]
-    if all(same) and not any(map(_exchanged, one.stops, other.stops)):
+    if all(same) and not any(map(_exchanged, first.stops, other.stops)):
         return other.ordinal
     if sum(same) == 1:
         side = same.index(False)
-        gone = _misspelt(one.sides[side], other.sides[side], letters[0][side], letters[1][side], counts)
+        gone = _misspelt(first.sides[side], other.sides[side], letters[0][side], letters[1][side], counts)
         if gone is not None:
-            return (one, other)[gone].ordinal
-    if min(len(words) for entry in (one, other) for words in entry.sides) < LONG:
+            return (first, other)[gone].ordinal
+    if min(len(words) for entry in (first, other) for words in entry.sides) < LONG:
         return None
     from rapidfuzz import fuzz
 
-    for (left, right), texts in zip(zip(one.sides, other.sides, strict=True), zip(*letters, strict=True), strict=True):
+    for (left, right), texts in zip(
+        zip(first.sides, other.sides, strict=True), zip(*letters, strict=True), strict=True
+    ):
         numbers = [[word for word in words if word.isdigit()] for words in (left, right)]
         if numbers[0] != numbers[1] or not fuzz.ratio(*texts, score_cutoff=ALIKE):
             return None
@@ -114,13 +116,13 @@ class Counts:
         return min(int(self._table[_place(word)]) for word in words)
 
 
-def _misspelt(one: Sequence[str], other: Sequence[str], left: str, right: str, counts: Counts) -> int | None:
+def _misspelt(first: Sequence[str], other: Sequence[str], left: str, right: str, counts: Counts) -> int | None:
     """Returns which of two texts that are a letter apart is misspelt: 0, 1 or None."""
     from rapidfuzz.distance import OSA
 
     if OSA.distance(left, right, score_cutoff=1) > 1:
         return None
-    extra = Counter(one) - Counter(other), Counter(other) - Counter(one)
+    extra = Counter(first) - Counter(other), Counter(other) - Counter(first)
     if any(words.total() != 1 or "'" in next(iter(words)) for words in extra):
         return None
     rarest = [counts.least(words) for words in extra]
@@ -169,12 +171,12 @@ def _append(waiting: dict[int, list[str]], folder: Path) -> None:
 
 def _groups(path: Path) -> Iterator[list[Entry]]:
     """Yields the pairs of a file that share a key, in the corpus' order."""
-    found: dict[str, list[str]] = defaultdict(list)
+    groups: dict[str, list[str]] = defaultdict(list)
     with path.open(encoding="utf-8", newline="\n") as file:
         for line in file:
             key, _, rest = line.rstrip("\n").partition("\t")
-            found[key].append(rest)
-    for lines in found.values():
+            groups[key].append(rest)
+    for lines in groups.values():
         if len(lines) > 1:
             group = []
             for line in lines:
@@ -195,7 +197,7 @@ def _compare(
             gone = repeats(other, entry, counts) if other.ordinal != entry.ordinal else None
             if gone is not None:
                 if entry.score != other.score:
-                    gone = min(entry, other, key=lambda one: one.score).ordinal
+                    gone = min(entry, other, key=lambda candidate: candidate.score).ordinal
                 yield gone, other.ordinal if gone == entry.ordinal else entry.ordinal
                 if gone == entry.ordinal:
                     break

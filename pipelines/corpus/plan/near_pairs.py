@@ -93,16 +93,16 @@ def near_lines(folder: Path, kept: Mapping[str, Sequence[int]]) -> dict[str, lis
     found_near = read_json(folder / _FOUND)
     if found_near is None:
         return {}
-    wanted: dict[int, list[int]] = {}
+    lines_of: dict[int, list[int]] = {}
     for block, row in found_near["rows"]:
-        wanted.setdefault(block, []).append(row)
-    found: dict[str, list[int]] = {}
+        lines_of.setdefault(block, []).append(row)
+    near: dict[str, list[int]] = {}
     for split in leaks.HELD_OUT:
         if not sum(kept[split]):
             continue
-        first, found[split] = 0, []
+        first, near[split] = 0, []
         for block, pairs in enumerate(kept[split]):
-            places = np.flatnonzero(load_codes(folder, block) == code(split)).tolist() if block in wanted else []
-            found[split] += [first + places.index(row) for row in wanted.get(block, ()) if row in places]
+            places = np.flatnonzero(load_codes(folder, block) == code(split)).tolist() if block in lines_of else []
+            near[split] += [first + places.index(row) for row in lines_of.get(block, ()) if row in places]
             first += pairs
-    return found
+    return near

@@ -120,20 +120,20 @@ class WordIndex:
         units = _units(words)
         if not units or not self._sentences:
             return {}
-        hashes, found = Hashes(units), {}
+        hashes, near_of = Hashes(units), {}
         if len(words) > FEWEST:
             for first, end in _parts(borders, len(words)):
                 for place in self._whole.get(hashes.part(first, end), ()):
                     held, name = self._sentences[place]
                     if words[first:end] == held and _stands_apart(first, end, words, borders):
-                        found[name] = JOINED
+                        near_of[name] = JOINED
         for place in {place for key in hashes.variants() for place in self._near.get(key, ())}:
             held, name = self._sentences[place]
             if within_one_word("".join(words), "".join(held)):
-                found[name] = LETTER
+                near_of[name] = LETTER
             elif len(words) >= FEWEST <= len(held) and within_one_word(words, held):
-                found[name] = first_rule(found.get(name, WORDS), WORDS)
-        return found
+                near_of[name] = first_rule(near_of.get(name, WORDS), WORDS)
+        return near_of
 
 
 def first_rule(*rules: str) -> str:
@@ -174,5 +174,5 @@ class HeldOutWords:
 
     def near(self, source: str, target: str) -> dict[int, str]:
         """Returns the names of the pairs with a side that the given pair's side is near, each with its rule."""
-        found, others = self._sides[0].near(source), self._sides[1].near(target)
-        return found | {name: first_rule(rule, found.get(name, rule)) for name, rule in others.items()}
+        near_sources, others = self._sides[0].near(source), self._sides[1].near(target)
+        return near_sources | {name: first_rule(rule, near_sources.get(name, rule)) for name, rule in others.items()}

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dragoman.model.files import atomic_open
 from dragoman.pipelines.corpus.clean.block import load_block, load_facts, load_keys, load_leak_keys
-from dragoman.pipelines.corpus.clean.judging import Judged
+from dragoman.pipelines.corpus.clean.judging import JudgedPart
 from dragoman.pipelines.corpus.clean.keys import Keys
 from dragoman.pipelines.corpus.clean.misalignment import Misaligned
 from dragoman.pipelines.corpus.clean.rules import FOLDER, JUDGED, NEAR, load_failed
@@ -78,7 +78,7 @@ def make_plan(
     config: CorpusConfig,
     seed: int,
     misaligned: Mapping[str, Sequence[Misaligned]],
-    judged: Sequence[Judged] = (),
+    judged: Sequence[JudgedPart] = (),
 ) -> Plan:
     """Decides about every clean pair, unless that was done before.
 
@@ -90,7 +90,7 @@ def make_plan(
 
     def decide() -> None:
         _decide(blocks, clean, scratch, config, seed, misaligned)
-        alike = [one for one in judged if NEAR in one.rules]
+        alike = [part for part in judged if NEAR in part.rules]
         if alike:
             _drop_near_duplicates(blocks, alike, clean, scratch)
 
@@ -100,12 +100,12 @@ def make_plan(
 def make_plan_by(blocks: Sequence[Block], clean: Path, scratch: Path, decide: Callable[[], None]) -> Plan:
     """Returns the plan from the codes that `decide` writes once."""
     summary = scratch / "plan.json"
-    found = read_json(summary)
-    if found is None:
+    stored = read_json(summary)
+    if stored is None:
         decide()
-        found = _sum_counts(blocks, clean, scratch)
-        write_json(summary, found)
-    return Plan(scratch, found["kept"], found["dropped"], found["changed"])
+        stored = _sum_counts(blocks, clean, scratch)
+        write_json(summary, stored)
+    return Plan(scratch, stored["kept"], stored["dropped"], stored["changed"])
 
 
 def _decide(
@@ -207,8 +207,8 @@ def write_codes(folder: Path, each: Iterable[Codes], partitions: "Partitions", c
 
 def _held_out_keys(blocks: Sequence[Block], clean: Path, split: Split) -> Keys:
     """Returns the sorted source keys of a split that is given by files."""
-    found = [load_keys(clean, block.number)[1] for block in blocks if block.source.split == split]
-    return np.unique(np.concatenate(found)) if found else np.empty(0, np.uint64)
+    keys = [load_keys(clean, block.number)[1] for block in blocks if block.source.split == split]
+    return np.unique(np.concatenate(keys)) if keys else np.empty(0, np.uint64)
 
 
 def _drawn_codes(block: Block, source: Keys, config: CorpusConfig, seed: int) -> Codes:
@@ -245,24 +245,24 @@ def _mark_judged(codes: Codes, failed: npt.NDArray[np.uint16], own: npt.NDArray[
         codes[bad] += 4 * RULES.index(rule)
 
 
-def _drop_near_duplicates(blocks: Sequence[Block], alike: Sequence[Judged], clean: Path, scratch: Path) -> None:
+def _drop_near_duplicates(blocks: Sequence[Block], alike: Sequence[JudgedPart], clean: Path, scratch: Path) -> None:
     """Gives the kept training pairs that nearly repeat another the code `near_duplicate`.
 
     Of a mix, the parts `alike` are compared with each other where they have the same languages."""
     codes = np.memmap(scratch / CODES, np.uint8, "r+")
 
     def pairs(languages: tuple[str, ...]) -> Iterator[Pair]:
-        own = {block.number for one in alike if one.languages == languages for block in one.blocks}
+        own = {block.number for part in alike if part.languages == languages for block in part.blocks}
         first = 0
         for block in blocks:
-            found = load_codes(scratch, block.number)
-            places = np.flatnonzero(found == code("train")).tolist() if block.number in own else []
+            pair_codes = load_codes(scratch, block.number)
+            places = np.flatnonzero(pair_codes == code("train")).tolist() if block.number in own else []
             if places:
                 source, target = load_block(clean, block.number).texts()
-                scores = load_scores(scratch / SCORES, block.number, len(found)).tolist()
+                scores = load_scores(scratch / SCORES, block.number, len(pair_codes)).tolist()
                 for place in places:
                     yield first + place, source[place], target[place], scores[place]
-            first += len(found)
+            first += len(pair_codes)
 
     repeated: list[tuple[int, int]] = []
     for languages in dict.fromkeys(judged.languages for judged in alike):
@@ -321,9 +321,9 @@ def _sum_counts(blocks: Sequence[Block], clean: Path, scratch: Path) -> dict[str
     return {
         "kept": kept,
         "dropped": {
-            split: found
+            split: nonzero
             for split, counts in dropped.items()
-            if (found := _without_zeros(counts)) or split != "gate"  # few corpora have a gate
+            if (nonzero := _without_zeros(counts)) or split != "gate"  # few corpora have a gate
         },
         "changed": {name: _without_zeros(counts) for name, counts in changed.items()},
     }
@@ -338,8 +338,8 @@ class Partitions:
 
     def __init__(self, folder: Path, pairs: int) -> None:
         self.folder = folder
-        wanted = max(1, pairs // _PARTITION_PAIRS)
-        self.bits = min(wanted, _MOST_PARTITIONS).bit_length() - 1
+        number_of_partitions = max(1, pairs // _PARTITION_PAIRS)
+        self.bits = min(number_of_partitions, _MOST_PARTITIONS).bit_length() - 1
         self.waiting: list[npt.NDArray[np.void]] = []
         self.remove()
         folder.mkdir()

@@ -19,8 +19,8 @@ class Span:
 
 def spans_of(blocks: Sequence[Block], prefixes: Mapping[str, str]) -> tuple[Span, ...]:
     """Returns the spans in the order of the blocks; `prefixes`: part -> its tags as text."""
-    found = []
+    spans = []
     for part, group in groupby(blocks, key=lambda block: block.source.part):
         numbers = [block.number for block in group]
-        found.append(Span(part, prefixes.get(part, ""), numbers[0], numbers[-1] + 1))
-    return tuple(found)
+        spans.append(Span(part, prefixes.get(part, ""), numbers[0], numbers[-1] + 1))
+    return tuple(spans)

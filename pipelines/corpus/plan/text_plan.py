@@ -86,8 +86,8 @@ def _draw_runs(blocks: Sequence[Block], clean: Path, cut: CutConfig, seed: int) 
     }
     counts = {number: -(-length // cut.run) for number, length in lengths.items()}
     total = sum(counts.values())
-    wanted = {split: max(1, round(share * total)) for split, share in shares.items()}
-    if sum(wanted.values()) >= total:
+    targets = {split: max(1, round(share * total)) for split, share in shares.items()}
+    if sum(targets.values()) >= total:
         records = sum(lengths.values())
         raise UserError(
             f"corpus.cut.run={cut.run}: the training files are {total} run(s) of so many records, too few for "
@@ -97,7 +97,7 @@ def _draw_runs(blocks: Sequence[Block], clean: Path, cut: CutConfig, seed: int) 
     keys = np.concatenate([np.arange(count, dtype=np.uint64) + (number << 32) for number, count in counts.items()])
     order = np.arange(total)[::-1] if cut.place == "end" else np.argsort(uniform(keys, seed), kind="stable")
     codes = np.full(total, code("train"), np.uint8)
-    for split, number in wanted.items():
+    for split, number in targets.items():
         codes[order[:number]], order = code(split), order[number:]
     ends = np.cumsum(list(counts.values()))
     return dict(zip(counts, np.split(codes, ends[:-1]), strict=True))
@@ -112,5 +112,5 @@ def _split_codes(block: Block, records: int, runs: dict[int, npt.NDArray[np.uint
 
 def _sort_keys(keys: Sequence[Keys]) -> Keys:
     """Returns the distinct keys of records that are long enough to prove a leak."""
-    found: Keys = np.unique(np.concatenate(keys)) if keys else np.empty(0, np.uint64)
-    return np.setdiff1d(found, np.zeros(1, np.uint64), assume_unique=True)
+    ordered: Keys = np.unique(np.concatenate(keys)) if keys else np.empty(0, np.uint64)
+    return np.setdiff1d(ordered, np.zeros(1, np.uint64), assume_unique=True)

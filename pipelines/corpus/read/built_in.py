@@ -50,8 +50,8 @@ def check_built_in(config: CorpusConfig, pair: str) -> None:
 
     Raises UserError: files, another language pair, or more pairs than there are.
     """
-    given = [(f"corpus.{split}.{key}", name) for split in SPLITS for key, name in vars(getattr(config, split)).items()]
-    for key, name in given:
+    names = [(f"corpus.{split}.{key}", name) for split in SPLITS for key, name in vars(getattr(config, split)).items()]
+    for key, name in names:
         if names_of(name):
             raise UserError(
                 f"{key}={name}: the built-in corpus reads no files; write corpus=tsv before it, or corpus=jsonl, moses "

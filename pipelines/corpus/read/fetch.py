@@ -43,7 +43,7 @@ def fetch(files: Sequence[FetchFile], root: str | None) -> None:
 
 def _fetch_one(entry: FetchFile, root: Path, key: str) -> None:
     try:
-        scheme, shown = urlsplit(entry.url).scheme, mask_address(entry.url)
+        scheme, masked = urlsplit(entry.url).scheme, mask_address(entry.url)
     except ValueError as problem:
         raise UserError(f"{key}.url: is no address ({problem})") from None
     if scheme not in SCHEMES:
@@ -55,14 +55,14 @@ def _fetch_one(entry: FetchFile, root: Path, key: str) -> None:
     path = _place(entry.file, root, key)
     if path.is_file() and file_sha256(path) == entry.sha256.lower():
         return
-    logger.info(f"fetching {shown}")
+    logger.info(f"fetching {masked}")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         _run(_download(entry, path, key))
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as problem:
         late = isinstance(problem, TimeoutError)
         reason = f"not there within {key}.minutes={entry.minutes:g}" if late else str(problem)
-        raise UserError(f"{key}.url: {shown}: cannot be fetched ({mask_secrets(reason, entry.url)})") from None
+        raise UserError(f"{key}.url: {masked}: cannot be fetched ({mask_secrets(reason, entry.url)})") from None
 
 
 def _place(file: str, root: Path, key: str) -> Path:
@@ -85,9 +85,9 @@ async def _download(entry: FetchFile, path: Path, key: str) -> None:
             async for block in _blocks(entry.url):
                 digest.update(block)
                 file.write(block)
-        if (found := digest.hexdigest()) != expected:
+        if (actual := digest.hexdigest()) != expected:
             raise UserError(
-                f"{key}.sha256: {mask_address(entry.url)} gives another file: expected {expected}, got {found}"
+                f"{key}.sha256: {mask_address(entry.url)} gives another file: expected {expected}, got {actual}"
             )
 
 

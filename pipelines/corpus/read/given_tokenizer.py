@@ -48,25 +48,29 @@ def find_tokenizer(
 
     Raises UserError: nothing has that name, or the tokenizer has another type or other languages.
     """
-    wanted = settings.same_as
-    if wanted is None:
+    same_as = settings.same_as
+    if same_as is None:
         return None
-    shards = folder_of(wanted)
-    folder, record, languages = _from_shards(shards) if has_manifest(shards) else _from_bundle(bundle_of(wanted, KEY))
-    pair, asked = load_pair(folder, record), settings.type
+    shards = folder_of(same_as)
+    folder, record, languages = _from_shards(shards) if has_manifest(shards) else _from_bundle(bundle_of(same_as, KEY))
+    pair, type_asked = load_pair(folder, record), settings.type
     if pair.target.type == "labels":  # the labels are not text: the source side alone is a tokenizer
         pair = TokenizerPair(pair.source, pair.source)
-    if (theirs := pair.source.type) != asked:
-        raise UserError(f"tokenizer.type={asked}: that of {KEY}={wanted} is {theirs}; add tokenizer={theirs}")
+    if (theirs := pair.source.type) != type_asked:
+        raise UserError(f"tokenizer.type={type_asked}: that of {KEY}={same_as} is {theirs}; add tokenizer={theirs}")
     if not pair.joint and not same_pair("-".join(languages), "-".join(wanted_pair)):
         raise UserError(
-            f"{KEY}={wanted}: has a vocabulary for each of {'-'.join(languages)}, and pair={'-'.join(wanted_pair)} is "
+            f"{KEY}={same_as}: has a vocabulary for each of {'-'.join(languages)}, and pair={'-'.join(wanted_pair)} is "
             f"asked for. Choices: shards or a bundle of this pair, or with a joint vocabulary"
         )
     content = "+".join(entry["sha256"] for entry in pair.describe()["files"])
-    found = replace(settings, vocabulary=pair.source.vocabulary, joint=pair.joint, train_lines=0, same_as=content)
-    found = replace(found, sentinels=len(pair.source.sentinels), case_markers=bool(pair.source.markers))
-    return GivenTokenizer(pair, found, read_of(folder, f"the tokenizer of {wanted}"))
+    given_settings = replace(
+        settings, vocabulary=pair.source.vocabulary, joint=pair.joint, train_lines=0, same_as=content
+    )
+    given_settings = replace(
+        given_settings, sentinels=len(pair.source.sentinels), case_markers=bool(pair.source.markers)
+    )
+    return GivenTokenizer(pair, given_settings, read_of(folder, f"the tokenizer of {same_as}"))
 
 
 Found = tuple[Path, dict[str, object], tuple[str, ...]]  # folder, record of the tokenizer, languages

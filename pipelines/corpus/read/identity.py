@@ -80,8 +80,8 @@ def identity(
 
 def _cases(tokenizer: TokenizerConfig, pair: str) -> dict[str, Any]:
     """Returns the languages with their own lower case; shards from before it was followed differ."""
-    found = [case_language(code) for code in languages_of(pair)] if tokenizer.lowercase else []
-    return {"cases": found} if any(found) else {}
+    languages = [case_language(code) for code in languages_of(pair)] if tokenizer.lowercase else []
+    return {"cases": languages} if any(languages) else {}
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def labelled_sources(config: CorpusConfig, pair: str, folder: Path) -> list[Sour
     without a label, or with another number of words than of tags, named.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    found = []
+    sources = []
     for split in SPLITS:
         files: SplitFiles = getattr(config, split)
         key = f"corpus.{split}.file"
@@ -47,10 +47,10 @@ def labelled_sources(config: CorpusConfig, pair: str, folder: Path) -> list[Sour
             raise UserError(f"corpus.{split}.source: a labelled file holds texts and labels; give {key}")
         for number, name in enumerate(names_of(files.file)):
             path = local_file(config, pair, name, key)
-            found.append(_write(config, path, f"{split}-{number}", split, key, folder))
-    if not any(source.split == "train" for source in found):
+            sources.append(_write(config, path, f"{split}-{number}", split, key, folder))
+    if not any(source.split == "train" for source in sources):
         raise UserError("corpus.train.file: no training file given for format labelled; give corpus.train.file=FILE")
-    return found
+    return sources
 
 
 def _write(config: CorpusConfig, path: Path, name: str, split: Split, key: str, folder: Path) -> Source:
@@ -92,7 +92,7 @@ def _record(config: CorpusConfig, text: Any, label: Any) -> tuple[str, str]:
             raise ValueError("a text of words and a list of tags are expected")
         if len(words) != len(tags):
             raise ValueError(f"{plural(len(words), 'word')} and {plural(len(tags), 'tag')}; each word has one tag")
-        words, tags = ([normalise(str(one), form).replace(" ", "") for one in side] for side in (words, tags))
+        words, tags = ([normalise(str(word), form).replace(" ", "") for word in side] for side in (words, tags))
         if not words or not all(words) or not all(tags):
             raise ValueError("an empty word or tag")
         return " ".join(words), " ".join(tags)
@@ -170,7 +170,7 @@ def _json_row(config: CorpusConfig, path: Path, number: int, line: str) -> Row:
         raise UserError(f"{path}: line {number}: not JSON ({problem})") from None
     if not isinstance(row, dict):
         raise UserError(f'{path}: line {number}: not an object, such as {{"text": ..., "label": ...}}')
-    found = []
+    sides = []
     for side, usual in (("source", "text"), ("target", "label")):
         name = config.fields.get(side, usual)
         value: Any = row
@@ -180,8 +180,8 @@ def _json_row(config: CorpusConfig, path: Path, number: int, line: str) -> Row:
             raise UserError(
                 f"{path}: line {number}: no field {name!r} (corpus.fields.{side}); fields: {', '.join(row)}"
             )
-        found.append(value)
-    return number, found[0], found[1]
+        sides.append(value)
+    return number, sides[0], sides[1]
 
 
 def _conll(config: CorpusConfig, path: Path, form: str) -> Iterator[Row]:

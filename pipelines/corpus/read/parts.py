@@ -67,25 +67,25 @@ def sources_of_parts(parts: Sequence[Part], cache: str, patience: Patience) -> l
 
     Raises UserError: as `sources_of`; the message begins with the part.
     """
-    found = []
+    part_sources = []
     for part in parts:
         try:
             sources = sources_of(with_local_files(part.corpus, part.pair, cache, patience), part.pair)
         except UserError as problem:
             raise UserError(f"corpus.parts, {part.name}: {problem}") from None
-        found += [replace(source, name=f"{part.name}.{source.name}", part=part.name) for source in sources]
-    return found
+        part_sources += [replace(source, name=f"{part.name}.{source.name}", part=part.name) for source in sources]
+    return part_sources
 
 
 def _part(corpus: CorpusConfig, part: CorpusPart, pair: str, key: str) -> Part:
-    given = {
+    values = {
         field.name: value
         for field in fields(part)
         if field.name not in ELSEWHERE and (value := getattr(part, field.name)) is not None
     }
     if part.train is not None:
-        given |= {split: getattr(part, split) or SplitFiles() for split in SPLITS}
-    own = replace(corpus, **given, parts=[], fetch=[], clean=part.clean.over(corpus.clean))
+        values |= {split: getattr(part, split) or SplitFiles() for split in SPLITS}
+    own = replace(corpus, **values, parts=[], fetch=[], clean=part.clean.over(corpus.clean))
     if own.format not in FORMATS:
         raise unknown(f"{key}.format", own.format, FORMATS)
     for tag in part.tags:
@@ -122,9 +122,9 @@ def _check_languages(parts: Sequence[Part], pair: str) -> None:
 
 def identity_of(parts: Sequence[CorpusPart], pair: str) -> list[dict[str, Any]]:
     """Returns the values of `corpus.parts` that shards depend on besides the files: those of `Part.facts`."""
-    found = []
+    identities = []
     for part in parts:
         clean = {key: value for key, value in asdict(part.clean).items() if value is not None}
         own = {key: getattr(part, key) for key in OWN}
-        found.append({**own, "pair": part.pair or pair, **({"clean": clean} if clean else {})})
-    return found
+        identities.append({**own, "pair": part.pair or pair, **({"clean": clean} if clean else {})})
+    return identities

@@ -107,12 +107,12 @@ def decoded_lines(
             raise _undecodable(data, problem, block, encodings, place) from problem
         lines = []
         for number, line in enumerate(data.split(b"\n")):
-            found = _decode_line(line, encodings, counts)
-            if found is None and on_error == "raise":
+            decoded = _decode_line(line, encodings, counts)
+            if decoded is None and on_error == "raise":
                 raise _undecodable(data, problem, block, encodings, place, number) from problem
-            if found is None:
+            if decoded is None:
                 bad[number] = "invalid_utf8" if tuple(encodings) == ("utf-8",) else "undecodable"
-            lines.append(found or "")
+            lines.append(decoded or "")
         text = "\n".join(lines)
     if "\r" in text:
         text = text.replace("\r\n", "\n").removesuffix("\r")
@@ -210,10 +210,10 @@ def _refuse_number_columns(records: Records, block: Block) -> None:
     numbers = [all(text.strip().isdecimal() for text in side) for side in zip(*rows, strict=True)]
     if sum(numbers) == 1:
         side = numbers.index(True)
-        shown = ", ".join(pair[side].strip() for pair in rows[:3])
+        cells = ", ".join(pair[side].strip() for pair in rows[:3])
         raise UserError(
             f"corpus.columns: column {int(block.source.places[side]) + 1} of {block.source.files[0]}, read as the "
-            f"{('source', 'target')[side]}, has only numbers ({shown} ...). Give each column in order a name, and - to "
+            f"{('source', 'target')[side]}, has only numbers ({cells} ...). Give each column in order a name, and - to "
             "those that are no text, for example 'corpus.columns=[-,source,target]'"
         )
 

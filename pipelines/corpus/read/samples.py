@@ -103,4 +103,6 @@ def _side(members: dict[str, bytes], record: object, extensions: tuple[str, ...]
             text = text_at(record, field.split("."))
             if text is not None:
                 return text.encode("utf-8", "ignore").decode().strip()  # JSON can hold half an emoji, UTF-8 cannot
-    raise KeyError(f"{', '.join(f'.{one}' for one in extensions)} and no field {', '.join(dict.fromkeys(fields))}")
+    raise KeyError(
+        f"{', '.join(f'.{extension}' for extension in extensions)} and no field {', '.join(dict.fromkeys(fields))}"
+    )

@@ -60,15 +60,15 @@ def open_scratch(directory: Path, config_hash: str) -> tuple[Path, str]:
     Deletes the files of another configuration or corpus, so that the two never mix.
     """
     scratch = directory / FOLDER
-    marker, wanted = scratch / "made-for.json", f"{config_hash}.{LAYOUT}"
-    if read_json(marker) == wanted:
+    marker, wanted_hash = scratch / "made-for.json", f"{config_hash}.{LAYOUT}"
+    if read_json(marker) == wanted_hash:
         remove_parts(directory)
         return scratch, "continued"
-    found = "replaced" if scratch.exists() or (directory / "manifest.json").exists() else "new"
+    state = "replaced" if scratch.exists() or (directory / "manifest.json").exists() else "new"
     clear(directory)
     scratch.mkdir()
-    write_json(marker, wanted)
-    return scratch, found
+    write_json(marker, wanted_hash)
+    return scratch, state
 
 
 def clear_scratch(directory: Path) -> None:

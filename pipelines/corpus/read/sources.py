@@ -50,20 +50,20 @@ def sources_of(config: CorpusConfig, pair: str) -> list[Source]:
     if config.root and not Path(config.root).expanduser().is_dir():
         raise UserError(f"corpus.root={config.root}: no such folder")
     if config.format == "text":
-        found = _texts(config, pair)
+        sources = _texts(config, pair)
     else:
-        found = []
+        sources = []
         for split in SPLITS:
             files: SplitFiles = getattr(config, split)
-            found += _sources_of_split(config, pair, split, files)
-    if not any(source.split == "train" for source in found):
+            sources += _sources_of_split(config, pair, split, files)
+    if not any(source.split == "train" for source in sources):
         keys = ["corpus.train.source", "corpus.train.target"] if config.format == "moses" else ["corpus.train.file"]
         raise UserError(
             f"{' and '.join(keys)}: no training file given for format {config.format}; give "
             f"{' '.join(f'{key}=FILE' for key in keys)}"
         )
-    _check_cut(config, found)
-    return found
+    _check_cut(config, sources)
+    return sources
 
 
 def _sources_of_split(config: CorpusConfig, pair: str, split: Split, files: SplitFiles) -> list[Source]:
@@ -131,7 +131,7 @@ def _view(config: CorpusConfig, languages: tuple[str, ...] = (), fields: tuple[s
 
 def _texts(config: CorpusConfig, pair: str) -> list[Source]:
     """Returns the files that the patterns match, sorted by name; a held-out file is never a training file too."""
-    found: list[Source] = []
+    sources: list[Source] = []
     taken: set[Path] = set()
     for split in reversed(SPLITS):
         files, key = getattr(config, split), f"corpus.{split}.file"
@@ -143,14 +143,14 @@ def _texts(config: CorpusConfig, pair: str) -> list[Source]:
         if paths and not own:
             raise UserError(f"{key}: every file of it belongs to another split as well")
         taken.update(own)
-        found = [
+        sources = [
             *(
                 Source(f"{split}-{number}", split, config.format, (path,), (key,), views=(view,))
                 for number, path in enumerate(own)
             ),
-            *found,
+            *sources,
         ]
-    return found
+    return sources
 
 
 def _matches(config: CorpusConfig, pair: str, name: str, key: str) -> list[Path]:
@@ -164,10 +164,10 @@ def _matches(config: CorpusConfig, pair: str, name: str, key: str) -> list[Path]
         return [local_file(config, pair, name, key)]
     if pattern.is_absolute():
         folder, pattern = Path(pattern.anchor), pattern.relative_to(pattern.anchor)
-    found = sorted(path for path in folder.glob(str(pattern)) if path.is_file())
-    if not found:
+    paths = sorted(path for path in folder.glob(str(pattern)) if path.is_file())
+    if not paths:
         raise UserError(f"{key}: {path}: no file has such a name")
-    return found
+    return paths
 
 
 def names_of(value: str | list[str] | None) -> list[str]:
@@ -238,12 +238,12 @@ def _fields(config: CorpusConfig, pair: str) -> tuple[str, str]:
     return fill_pattern(config, pair, config.fields["source"]), fill_pattern(config, pair, config.fields["target"])
 
 
-def _check_cut(config: CorpusConfig, found: list[Source]) -> None:
+def _check_cut(config: CorpusConfig, sources: list[Source]) -> None:
     for name in SPLITS[1:]:
         share = config.cut.share(name)
         if not 0.0 <= share < 1.0:
             raise UserError(f"corpus.cut.{name}={share}: expected a fraction from 0 to below 1")
-        if share and any(source.split == name for source in found):
+        if share and any(source.split == name for source in sources):
             raise UserError(f"corpus.cut.{name}={share}: the {name} split is given by files already; cut it or give it")
     if sum(config.cut.share(name) for name in SPLITS[1:]) >= 1.0:
         shares = " and ".join(f"{name} {share}" for name in SPLITS[1:] if (share := config.cut.share(name)))

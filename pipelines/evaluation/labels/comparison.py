@@ -23,5 +23,5 @@ def compare(baseline: LabelEvaluation, candidate: LabelEvaluation, samples: int 
     if candidate.task == "classes":
         return mcnemar(baseline.wrong == 0, candidate.wrong == 0)
     metric = "mean error" if candidate.task == "numbers" else "accuracy"
-    found = paired(baseline.wrong, candidate.wrong, candidate.sizes, metric, samples, "texts")
-    return found if metric == "mean error" else found.turned()
+    significance = paired(baseline.wrong, candidate.wrong, candidate.sizes, metric, samples, "texts")
+    return significance if metric == "mean error" else significance.turned()

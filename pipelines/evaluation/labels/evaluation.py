@@ -39,7 +39,7 @@ def calibration(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> li
     places = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
     counts = np.bincount(places, minlength=BINS)
     sums = (np.bincount(places, values, BINS) for values in (confidence, right.astype(np.float64)))
-    means = [found / np.maximum(counts, 1) for found in sums]
+    means = [means / np.maximum(counts, 1) for means in sums]
     return list(zip(counts.tolist(), means[0].tolist(), means[1].tolist(), strict=True))
 
 
@@ -57,22 +57,22 @@ def are_spans(labels: Sequence[str]) -> bool:
 
 def spans_of(tags: Sequence[str]) -> set[Span]:
     """Returns the spans of a text's tags, as conlleval finds them: a span also begins where its kind changes."""
-    found, first = set(), 0
+    spans, first = set(), 0
     for place, (before, tag) in enumerate(pairwise(["O", *tags, "O"])):
         inside = before != "O"
         goes_on = tag[0] in "IEL" and before[2:] == tag[2:] and before[0] not in "ESLU"
         if inside and not goes_on:
-            found.add((first, place, before[2:]))
+            spans.add((first, place, before[2:]))
         if tag != "O" and not (inside and goes_on):
             first = place
-    return found
+    return spans
 
 
 def span_scores(gold: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]]) -> dict[str, float]:
     """Returns precision, recall and F1 of whole spans over all texts (Tjong Kim Sang and De Meulder 2003)."""
-    there, found = ([spans_of(tags) for tags in side] for side in (gold, guessed))
-    right = sum(len(ours & theirs) for ours, theirs in zip(found, there, strict=True))
-    precision, recall = (right / max(1, sum(map(len, side))) for side in (found, there))
+    there, guessed_spans = ([spans_of(tags) for tags in side] for side in (gold, guessed))
+    right = sum(len(ours & theirs) for ours, theirs in zip(guessed_spans, there, strict=True))
+    precision, recall = (right / max(1, sum(map(len, side))) for side in (guessed_spans, there))
     f1 = 2 * precision * recall / (precision + recall) if right else 0.0
     return {"span_precision": precision, "span_recall": recall, "span_f1": f1}
 
@@ -169,36 +169,36 @@ def evaluate_label_bundle(
         raise UserError(f"evaluate.split={split}: the split is empty")
     labeller, task = Labeller(bundle), bundle.task
     begin = time.perf_counter()
-    known = bundle.labels.labels
+    choices = bundle.labels.labels
     confidence = np.empty(0, np.float64)
     if task == "numbers":
         gold, numbers = list(truth), labeller.numbers(lines)
         guessed = [f"{number:g}" for number in numbers]
-        values = np.array([float(one) for one in truth]), np.array(numbers)
+        values = np.array([float(number) for number in truth]), np.array(numbers)
         wrong, sizes = np.abs(values[1] - values[0]), np.ones(len(lines), np.int64)
         scores: dict[str, float] = number_scores(*values)
         table = None
     else:
         rows: Sequence[NDArray[np.float32]]
         if task == "classes":
-            rows, units = list(labeller.class_probabilities(lines)[:, None]), [[one] for one in truth]
+            rows, units = list(labeller.class_probabilities(lines)[:, None]), [[number] for number in truth]
         else:
             rows = labeller.tag_probabilities([line.split(" ") for line in lines])
             units = [line.split(" ") for line in truth]
         check_labels(bundle, units, shards)
         table = np.concatenate(list(rows)).astype(np.float64)  # (N, C)
-        answers = [[known[place] for place in row.argmax(1)] for row in rows]
+        answers = [[choices[place] for place in row.argmax(1)] for row in rows]
         gold, guessed = ([label for text in side for label in text] for side in (units, answers))
         confidence = table.max(1)
         right = np.array([ours == theirs for ours, theirs in zip(guessed, gold, strict=True)])
         sizes = np.fromiter(map(len, units), np.int64, len(units))
         wrong = np.add.reduceat((~right).astype(np.float64), np.cumsum(sizes) - sizes)
-        places = {label: place for place, label in enumerate(known)}
+        places = {label: place for place, label in enumerate(choices)}
         of_gold = table[np.arange(len(gold)), [places[label] for label in gold]]
         bins = calibration(confidence, right)
         scores = {
             **class_scores(gold, guessed),
-            **(span_scores(units, answers) if task == "tags" and are_spans(known) else {}),
+            **(span_scores(units, answers) if task == "tags" and are_spans(choices) else {}),
             "ece": calibration_error(bins),
             "nll": float(-np.log(np.maximum(of_gold, TINY)).mean()),
         }
@@ -206,7 +206,7 @@ def evaluate_label_bundle(
         task=task,
         language=bundle.language,
         split=split,
-        labels=known,
+        labels=choices,
         texts=lines,
         gold=gold,
         guessed=guessed,
@@ -245,7 +245,7 @@ def worst(
     """Returns the surest wrong labels, or the numbers that are furthest off."""
     owners = np.repeat(np.arange(len(texts)), sizes)
     by = confidence if len(confidence) else wrong
-    found = [place for place in np.argsort(-by, kind="stable").tolist() if gold[place] != guessed[place]][:count]
+    wrong_places = [place for place in np.argsort(-by, kind="stable").tolist() if gold[place] != guessed[place]][:count]
     starts = np.cumsum(sizes) - sizes
 
     def text_of(place: int) -> str:
@@ -257,7 +257,7 @@ def worst(
         at = place - int(starts[owner])
         return " ".join([*words[:at], f"[{words[at]}]", *words[at + 1 :]])
 
-    return [Mistake(text_of(place), gold[place], guessed[place], float(by[place])) for place in found]
+    return [Mistake(text_of(place), gold[place], guessed[place], float(by[place])) for place in wrong_places]
 
 
 def report(evaluation: LabelEvaluation) -> str:
@@ -266,9 +266,11 @@ def report(evaluation: LabelEvaluation) -> str:
         f"{name} {evaluation.scores[key]:.4f}" for key, name in NAMES.items() if key in evaluation.scores
     )
     units = int(evaluation.sizes.sum())
-    told = plural(len(evaluation.texts), "text") + (f", {plural(units, 'word')}" if evaluation.task == "tags" else "")
+    summary = plural(len(evaluation.texts), "text") + (
+        f", {plural(units, 'word')}" if evaluation.task == "tags" else ""
+    )
     speed = len(evaluation.texts) / max(evaluation.seconds, 1e-9)
-    lines = [f"{evaluation.language} {evaluation.split}: {told}, {speed:,.0f} texts/s", scores]
+    lines = [f"{evaluation.language} {evaluation.split}: {summary}, {speed:,.0f} texts/s", scores]
     for mistake in evaluation.mistakes:
         lines.append(f"  {mistake.truth}, guessed {mistake.guess} ({mistake.score:.3f}): {excerpt(mistake.text)}")
     return "\n".join(lines)

@@ -22,15 +22,15 @@ def confusion(evaluation: LabelEvaluation) -> Figure:
 
     counts = {label: evaluation.gold.count(label) for label in evaluation.labels}
     labels = sorted(sorted(counts), key=lambda label: -counts[label])[:MOST]
-    found = confusion_matrix(evaluation.gold, evaluation.guessed, labels=labels)
-    shares = found / np.maximum(1, found.sum(1, keepdims=True))
+    matrix = confusion_matrix(evaluation.gold, evaluation.guessed, labels=labels)
+    shares = matrix / np.maximum(1, matrix.sum(1, keepdims=True))
     size = 2.6 + 0.42 * len(labels)
     title = f"{evaluation.language} {evaluation.split}: accuracy {evaluation.scores['accuracy']:.4f}"
     figure, (axis,) = panels(1, 1, (size + 1.0, size), title)
     image = axis.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     figure.colorbar(image, ax=axis, fraction=0.046, label="share of the true label")
     if len(labels) <= WRITTEN:
-        for (row, column), count in np.ndenumerate(found):
+        for (row, column), count in np.ndenumerate(matrix):
             if count:
                 colour = "white" if shares[row, column] > 0.5 else "black"
                 axis.text(column, row, f"{count:,}", ha="center", va="center", fontsize=8, color=colour)
@@ -68,8 +68,8 @@ def numbers(evaluation: LabelEvaluation) -> Figure:
     """Draws the numbers found against the true ones."""
     title = f"{evaluation.language} {evaluation.split}: mean error {evaluation.scores['mae']:.3g}"
     figure, (axis,) = panels(1, 1, (5.2, 4.6), title)
-    true, found = ([float(one) for one in side] for side in (evaluation.gold, evaluation.guessed))
-    axis.scatter(true, found, s=8, color=BLUE, alpha=0.4)
+    true, guesses = ([float(number) for number in side] for side in (evaluation.gold, evaluation.guessed))
+    axis.scatter(true, guesses, s=8, color=BLUE, alpha=0.4)
     ends = [min(true), max(true)]
     axis.plot(ends, ends, color=ORANGE, linewidth=0.8)
     axis.set_xlabel("true")

@@ -56,10 +56,10 @@ def token_losses(network: Network, batch: TextBatch) -> TokenLosses:
     with torch.inference_mode():
         states = network(batch)  # (B, T, D)
         rows, columns = (batch.targets != PAD).nonzero(as_tuple=True)  # (n,)
-        wanted = batch.targets[rows, columns]
+        target_tokens = batch.targets[rows, columns]
         states = states[rows, columns]  # (n, D)
         nll, predictions = [], []
-        for part, target in zip(torch.split(states, CHUNK_ROWS), torch.split(wanted, CHUNK_ROWS), strict=True):
+        for part, target in zip(torch.split(states, CHUNK_ROWS), torch.split(target_tokens, CHUNK_ROWS), strict=True):
             logits = network.logits(part).float()  # (c, V)
             nll.append(nn.functional.cross_entropy(logits, target, reduction="none").double())
             predictions.append(logits.argmax(1))
@@ -70,11 +70,11 @@ def token_losses(network: Network, batch: TextBatch) -> TokenLosses:
 
 def stream_nll(network: Network, batches: Iterable[TextBatch], tokens: int) -> NDArray[np.float64]:
     """Returns (N,) nats of each token of a text, from batches that score each token once; their `ids` are positions."""
-    found = np.full(tokens, np.nan)
+    nats = np.full(tokens, np.nan)
     for batch in batches:
-        one = token_losses(network, batch)
-        found[batch.ids[one.rows] + one.columns] = one.nll
-    return found
+        losses = token_losses(network, batch)
+        nats[batch.ids[losses.rows] + losses.columns] = losses.nll
+    return nats
 
 
 class Lines:
@@ -158,13 +158,13 @@ class TextEvaluation:
         """Returns the figures by name."""
         items = int(self.items.sum())
         nats = float(self.nll.sum()) / max(items, 1)
-        found = {"nats": nats, "bits": nats / math.log(2), "perplexity": math.exp(min(nats, 700.0)), "tokens": items}
-        found["unknown_rate"] = self.unknown / self.tokens
+        values = {"nats": nats, "bits": nats / math.log(2), "perplexity": math.exp(min(nats, 700.0)), "tokens": items}
+        values["unknown_rate"] = self.unknown / self.tokens
         if self.right is not None:
-            return {**found, "accuracy": self.right / max(items, 1)}
+            return {**values, "accuracy": self.right / max(items, 1)}
         total = float(self.total.sum())
         return {
-            **found,
+            **values,
             "spelling_bits_per_character": float(self.spelling.sum()) / math.log(2) / int(self.characters.sum()),
             "nats_per_character": total / int(self.characters.sum()),
             "bits_per_character": total / math.log(2) / int(self.characters.sum()),
@@ -207,9 +207,11 @@ def evaluate_text_bundle(
         nll, context = _language_nll(bundle, lines, stride)
         spelling = lines.spelling
         items, right = lines.lengths, None
-        shown = continuations(bundle.language_network, bundle.tokenizer, lines.texts, samples, bundle.normalisation)
+        samples_shown = continuations(
+            bundle.language_network, bundle.tokenizer, lines.texts, samples, bundle.normalisation
+        )
     else:
-        nll, items, right, shown = _masked_nll(bundle, lines, samples)
+        nll, items, right, samples_shown = _masked_nll(bundle, lines, samples)
         context = "its record, masked"
     return TextEvaluation(
         kind=bundle.kind,
@@ -225,7 +227,7 @@ def evaluate_text_bundle(
         tokens=lines.tokens,
         right=right,
         context=context,
-        samples=shown,
+        samples=samples_shown,
         seconds=time.perf_counter() - begin,
         tokenizer=_tokens_of(bundle),
         described=described_text(bundle.tokenizer),
@@ -270,20 +272,20 @@ def _masked_nll(
     right = 0
     filled = window.inputs.copy()
     for batch, rows in sorted_batches(window, BATCH_TOKENS):
-        one = token_losses(bundle.network, batch)
-        places = window.starts[rows][one.rows] + one.columns
-        np.add.at(nll, batch.ids[one.rows], one.nll)
-        np.add.at(items, batch.ids[one.rows], 1)
-        right += int(np.count_nonzero(one.predictions == window.targets[places]))
-        filled[places] = one.predictions
-    shown = []
+        losses = token_losses(bundle.network, batch)
+        places = window.starts[rows][losses.rows] + losses.columns
+        np.add.at(nll, batch.ids[losses.rows], losses.nll)
+        np.add.at(items, batch.ids[losses.rows], 1)
+        right += int(np.count_nonzero(losses.predictions == window.targets[places]))
+        filled[places] = losses.predictions
+    samples_shown = []
     guessed = np.flatnonzero(items)
     for number in guessed[pick_evenly(samples, len(guessed))].tolist():
         begin = int(lines.starts[number])
         at = slice(begin, begin + int(lines.lengths[number]) - 1)  # without the end of record
-        given, guess = (decode_masked(bundle.tokenizer, ids[at]) for ids in (window.inputs, filled))
-        shown.append(TextSample(given, guess, lines.texts[number]))
-    return nll, items, right, shown
+        masked_text, guess = (decode_masked(bundle.tokenizer, ids[at]) for ids in (window.inputs, filled))
+        samples_shown.append(TextSample(masked_text, guess, lines.texts[number]))
+    return nll, items, right, samples_shown
 
 
 def _masking(bundle: TextBundle) -> Masking:

@@ -37,10 +37,11 @@ def continuations(
     records = [long[place] for place in places]
     prompts = ["", *(" ".join(record.split()[:PROMPT_WORDS]) for record in records)]
     config = GenerateConfig(temperature=0.8, max_tokens=TOKENS.get(tokenizer.type, WORDS), lines=0)
-    found = generate(network, tokenizer, prompts, config, form)
+    generated = generate(network, tokenizer, prompts, config, form)
     truths = ["", *(record.removeprefix(prompt) for record, prompt in zip(records, prompts[1:], strict=True))]
     return [
-        TextSample(prompt, one.text, truth) for prompt, (one, *_), truth in zip(prompts, found, truths, strict=True)
+        TextSample(prompt, first.text, truth)
+        for prompt, (first, *_), truth in zip(prompts, generated, truths, strict=True)
     ]
 
 

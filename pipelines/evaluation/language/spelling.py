@@ -34,10 +34,10 @@ SYMBOLS = 0x110000 - 0x800  # Unicode's code points without surrogates; END is o
 class SpellingCode:
     """P(c), adaptive."""
 
-    def __init__(self, known: Iterable[str] = ()) -> None:
+    def __init__(self, words: Iterable[str] = ()) -> None:
         self.seen = Counter[str]()  # c -> n(c)
         self.size = 0  # n
-        for word in known:
+        for word in words:
             self.learn(word + END)
 
     def probability(self, symbol: str) -> float:
@@ -64,11 +64,11 @@ class SpacingCode:
     def nats(self, hits: int, misses: int) -> float:
         """Returns the cost of so many gaps, in any order, and counts them."""
         gamma, before = math.lgamma, self.hits + self.misses
-        found = gamma(self.hits + 0.5) - gamma(self.hits + hits + 0.5)
-        found += gamma(self.misses + 0.5) - gamma(self.misses + misses + 0.5)
-        found += gamma(before + hits + misses + 1) - gamma(before + 1)
+        nats = gamma(self.hits + 0.5) - gamma(self.hits + hits + 0.5)
+        nats += gamma(self.misses + 0.5) - gamma(self.misses + misses + 0.5)
+        nats += gamma(before + hits + misses + 1) - gamma(before + 1)
         self.hits, self.misses = self.hits + hits, self.misses + misses
-        return found
+        return nats
 
 
 def spelling_nats(tokenizer: Tokenizer, texts: Sequence[str], encoded: Sequence[Ids]) -> NDArray[np.float64]:
@@ -77,14 +77,14 @@ def spelling_nats(tokenizer: Tokenizer, texts: Sequence[str], encoded: Sequence[
     code = SpellingCode(words.pieces(range(len(SPECIAL), words.vocabulary)) if words else ())
     end = "" if tokenizer.type == "characters" else END  # an unknown character needs no end
     spacing = SpacingCode()
-    found = np.zeros(len(texts))
+    nats = np.zeros(len(texts))
     for row, (text, ids) in enumerate(zip(texts, encoded, strict=True)):
         for unit in tokenizer.unknown(text) if UNK in ids else ():
-            found[row] += code.nats(unit + end)
+            nats[row] += code.nats(unit + end)
             code.learn(unit + end)
         if words and words.rules.punctuation:  # else the gaps hold what the rules drop
-            found[row] += spacing.nats(*_gaps(words, text))
-    return found
+            nats[row] += spacing.nats(*_gaps(words, text))
+    return nats
 
 
 def described_text(tokenizer: Tokenizer) -> str:
@@ -102,7 +102,7 @@ def _gaps(tokenizer: WordTokenizer, text: str) -> tuple[int, int]:
     gaps = max(0, len(units) - 1)
     if written == folded:
         return gaps, 0
-    misses = sum(one != other for one, other in zip(_spaced(folded, units), _spaced(written, units), strict=True))
+    misses = sum(left != other for left, other in zip(_spaced(folded, units), _spaced(written, units), strict=True))
     return gaps - misses, misses
 
 

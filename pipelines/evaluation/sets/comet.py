@@ -62,11 +62,13 @@ class Comet:
         self.estimator = make_estimator(6 * config.hidden_size, self.hparams)
         self.mix = [weights.pop(f"{MIX}scalar_parameters.{i}", None) for i in range(config.num_hidden_layers + 1)]
         self.gamma = weights.pop(f"{MIX}gamma", None)
-        if self.hparams["layer"] == "mix" and (self.gamma is None or any(one is None for one in self.mix)):
+        if self.hparams["layer"] == "mix" and (self.gamma is None or any(share is None for share in self.mix)):
             raise UserError(f"{KEY}: {folder}: the weights lack those of the layers' mix ({MIX}gamma ...)")
         for network, prefix in ((self.encoder, ENCODER), (self.estimator, ESTIMATOR)):
-            own = {name.removeprefix(prefix): one for name, one in weights.items() if name.startswith(prefix)}
-            load_weights(network, {name: one for name, one in own.items() if not NOT_WEIGHTS.fullmatch(name)}, where)
+            own = {name.removeprefix(prefix): weight for name, weight in weights.items() if name.startswith(prefix)}
+            load_weights(
+                network, {name: weight for name, weight in own.items() if not NOT_WEIGHTS.fullmatch(name)}, where
+            )
             network.eval().to(device)
 
     def score(
@@ -75,43 +77,43 @@ class Comet:
         """Returns the quality of each line times 100, the mean over its references."""
         texts = list(dict.fromkeys([*sources, *hypotheses, *(text for line in references for text in line)]))
         vectors = dict(zip(texts, self.embed(texts), strict=True))
-        found = []
+        scores = []
         with torch.inference_mode():
             for source, hypothesis, line in zip(sources, hypotheses, references, strict=True):
                 s, t = vectors[source], vectors[hypothesis]
                 r = torch.stack([vectors[text] for text in line])  # (references, H)
                 s, t = s.expand_as(r), t.expand_as(r)
                 pairs = torch.cat((t, r, t * r, (t - r).abs(), t * s, (t - s).abs()), 1)
-                found.append(100.0 * float(self.estimator(pairs.to(self.device)).mean()))
-        return found
+                scores.append(100.0 * float(self.estimator(pairs.to(self.device)).mean()))
+        return scores
 
     def embed(self, texts: Sequence[str]) -> list[Tensor]:
         """Returns the vector (H,) of each text, on the CPU; what is longer than the positions loses its end."""
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
-        found: list[Tensor] = [torch.empty(0)] * len(texts)
+        embedded: list[Tensor] = [torch.empty(0)] * len(texts)
         for first in range(0, len(order), BATCH):
             rows = order[first : first + BATCH]
-            given = self.tokenizer(
+            encoded = self.tokenizer(
                 [texts[row] for row in rows],
                 padding=True,
                 truncation=True,
                 max_length=self.positions,
                 return_tensors="pt",
             )
-            ids, mask = given["input_ids"].to(self.device), given["attention_mask"].to(self.device)
+            ids, mask = encoded["input_ids"].to(self.device), encoded["attention_mask"].to(self.device)
             with torch.inference_mode():
                 layers = self.encoder(ids, mask, output_hidden_states=True).hidden_states  # L of (N, S, H)
                 vectors = self._pool(self._mixed(layers, mask), mask).cpu()
             for row, vector in zip(rows, vectors, strict=True):
-                found[row] = vector
-        return found
+                embedded[row] = vector
+        return embedded
 
     def _mixed(self, layers: Sequence[Tensor], mask: Tensor) -> Tensor:
         """Returns (N, S, H): the layers by their learned weights, or one of them."""
         if self.hparams["layer"] != "mix":
             return layers[int(self.hparams["layer"])]
         shares = TRANSFORMS[self.hparams["layer_transformation"]](
-            torch.cat([one for one in self.mix if one is not None])
+            torch.cat([share for share in self.mix if share is not None])
         )
         if self.hparams["layer_norm"]:
             layers = [normalised(layer, mask) for layer in layers]
@@ -163,7 +165,7 @@ def read_hparams(folder: Path) -> dict[str, Any]:
         ) from None
     if not isinstance(values, dict):
         raise UserError(f"{KEY}: {path}: holds no settings")
-    found = {"layer_transformation": "softmax", "layer_norm": True, "pool": "avg", "final_activation": None} | values
+    hparams = {"layer_transformation": "softmax", "layer_norm": True, "pool": "avg", "final_activation": None} | values
     choices = {
         "class_identifier": ("regression_metric",),
         "encoder_model": ("XLM-RoBERTa",),
@@ -171,14 +173,14 @@ def read_hparams(folder: Path) -> dict[str, Any]:
         "pool": POOLS,
         "activations": tuple(ACTIVATIONS),
     }
-    for name, known in choices.items():
-        if found.get(name) not in known:
-            raise unknown(f"{KEY}: {path}: {name}", found.get(name), known)
-    if found["final_activation"] not in (None, *ACTIVATIONS):
-        raise unknown(f"{KEY}: {path}: final_activation", found["final_activation"], ACTIVATIONS)
-    sizes, layer = found.get("hidden_sizes"), found.get("layer")
+    for name, allowed in choices.items():
+        if hparams.get(name) not in allowed:
+            raise unknown(f"{KEY}: {path}: {name}", hparams.get(name), allowed)
+    if hparams["final_activation"] not in (None, *ACTIVATIONS):
+        raise unknown(f"{KEY}: {path}: final_activation", hparams["final_activation"], ACTIVATIONS)
+    sizes, layer = hparams.get("hidden_sizes"), hparams.get("layer")
     if not (isinstance(sizes, list) and sizes and all(isinstance(size, int) and size > 0 for size in sizes)):
         raise UserError(f"{KEY}: {path}: hidden_sizes={sizes!r}: must be widths, such as [3072, 1024]")
     if layer != "mix" and not (isinstance(layer, int) and layer >= 0):
         raise UserError(f"{KEY}: {path}: layer={layer!r}: must be mix or a number from 0 on")
-    return found
+    return hparams

@@ -36,21 +36,21 @@ def open_folder(key: str, path: Path, model_type: str, **options: Any) -> Metric
         files = Folder(path)
         if files.config.get("model_type") != model_type:
             raise UserError(f"{path}: model_type={files.config.get('model_type')!r}: must be {model_type!r}")
-        if not any((path / one).is_file() for one in (WEIGHTS, INDEX)):
-            for pickle in sorted(one for one in path.rglob("*") if PICKLES.fullmatch(one.name)):
+        if not any((path / file_name).is_file() for file_name in (WEIGHTS, INDEX)):
+            for pickle in sorted(entry for entry in path.rglob("*") if PICKLES.fullmatch(entry.name)):
                 raise UserError(
                     f"{pickle} is a pickle, which can run any code; convert it where you trust it "
                     f"(docs/evaluation.md), and give the folder of {WEIGHTS}"
                 )
-        weights = {name: one.float() for name, one in files.tensors().left.items()}
+        weights = {name: weight.float() for name, weight in files.tensors().left.items()}
     except UserError as problem:
         raise UserError(f"{key}: {problem}") from None
     try:
         config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError) as problem:
-        told = str(problem).strip().splitlines()[0]
-        raise UserError(f"{key}: {path}: {CONFIG} and tokenizer cannot be read ({told})") from None
+        reason = str(problem).strip().splitlines()[0]
+        raise UserError(f"{key}: {path}: {CONFIG} and tokenizer cannot be read ({reason})") from None
     hashes = [file_sha256(file) for file in files.weight_files()]
     digest = hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
     network = AutoModel.from_config(config, dtype=torch.float32, **options)

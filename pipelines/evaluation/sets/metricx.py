@@ -67,15 +67,15 @@ class MetricX:
             )
             texts.append(list(dict.fromkeys(filled)))
         every = list(dict.fromkeys(text for line in texts for text in line))
-        found = dict(zip(every, self.errors(every), strict=True))
-        return [sum(found[text] for text in line) / len(line) for line in texts]
+        error_of_row = dict(zip(every, self.errors(every), strict=True))
+        return [sum(error_of_row[text] for text in line) / len(line) for line in texts]
 
     def errors(self, texts: Sequence[str]) -> list[float]:
         """Returns the model's answer to each text; what is longer than it was trained on loses its end."""
         rows: list[list[int]] = self.tokenizer(list(texts), truncation=True, max_length=LONGEST[self.form])["input_ids"]
         rows = [row[:-1] for row in rows]  # it was trained without the end of sentence
         order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
-        found = [0.0] * len(rows)
+        errors = [0.0] * len(rows)
         for first in range(0, len(order), BATCH):
             places = order[first : first + BATCH]
             width = max(1, max(len(rows[place]) for place in places))
@@ -86,11 +86,13 @@ class MetricX:
                 mask[number, : len(rows[place])] = 1
             with torch.inference_mode():
                 start = torch.zeros(len(places), 1, dtype=torch.int64)
-                given = {"input_ids": ids, "attention_mask": mask, "decoder_input_ids": start}
-                states = self.network(**{name: one.to(self.device) for name, one in given.items()}).last_hidden_state
+                inputs = {"input_ids": ids, "attention_mask": mask, "decoder_input_ids": start}
+                states = self.network(
+                    **{name: tensor.to(self.device) for name, tensor in inputs.items()}
+                ).last_hidden_state
             for place, number in zip(places, (states[:, 0] @ self.head).clamp(0.0, WORST).tolist(), strict=True):
-                found[place] = number
-        return found
+                errors[place] = number
+        return errors
 
 
 def head_row(weights: dict[str, Tensor], token: int, folder: Folder) -> Tensor:

@@ -41,10 +41,10 @@ class HeldOutSet:
     @property
     def digest(self) -> str:
         """Returns the name of the texts."""
-        told = hashlib.sha256()
+        hasher = hashlib.sha256()
         for source, references in zip(self.sources, self.references, strict=True):
-            told.update("\t".join((source, *references)).encode() + b"\n")
-        return told.hexdigest()[:12]
+            hasher.update("\t".join((source, *references)).encode() + b"\n")
+        return hasher.hexdigest()[:12]
 
     @property
     def first(self) -> list[str]:
@@ -64,7 +64,7 @@ class HeldOutSet:
 
 
 def read_sets(
-    wanted: Mapping[str, str | Sequence[str]],
+    set_paths: Mapping[str, str | Sequence[str]],
     languages: Sequence[str],
     split: str,
     most: int = 0,
@@ -76,12 +76,12 @@ def read_sets(
 
     Raises UserError: a file is missing, has no lines, or its lines do not fit; names key, file and line.
     """
-    found = []
-    for name, value in wanted.items():
-        paths = [local(one).absolute() for one in ([value] if isinstance(value, str) else value)]
-        one = _read(check_name(f"{KEY}.{name}", name), paths, languages, split, most)
-        found.append(replace(one, places=tuple(map(str, paths))))
-    return found
+    sets = []
+    for name, value in set_paths.items():
+        paths = [local(file).absolute() for file in ([value] if isinstance(value, str) else value)]
+        test_set = _read(check_name(f"{KEY}.{name}", name), paths, languages, split, most)
+        sets.append(replace(test_set, places=tuple(map(str, paths))))
+    return sets
 
 
 def _read(name: str, paths: Sequence[Path], languages: Sequence[str], split: str, most: int) -> HeldOutSet:
@@ -94,11 +94,11 @@ def _read(name: str, paths: Sequence[Path], languages: Sequence[str], split: str
     if folder := next((path for path in paths if path.is_dir()), None):
         raise UserError(f"{key}: {folder}: is a folder; the files of sources and references are needed")
     rows = _rows(paths[0], languages) if len(paths) == 1 else _plain(key, paths, languages)
-    found = list(rows)[: most or None]
-    if not found:
+    chosen = list(rows)[: most or None]
+    if not chosen:
         raise UserError(f"{key}: {paths[0]}: has no lines")
-    domains = [domain for _, _, domain in found]
-    sources, references = [row[0] for row in found], [row[1] for row in found]
+    domains = [domain for _, _, domain in chosen]
+    sources, references = [row[0] for row in chosen], [row[1] for row in chosen]
     return HeldOutSet(name, sources, references, domains if any(domains) else [])
 
 
@@ -156,7 +156,7 @@ def _tsv_row(cells: Sequence[str], columns: Sequence[str]) -> Row:
         columns = [SOURCE, *[REFERENCE] * (len(cells) - 1)]
     if len(cells) != len(columns) or len(cells) < 2:
         raise ValueError(f"has {len(cells)} column(s), expected {max(2, len(columns))} with tabs between")
-    by_role = {role: [cell for cell, one in zip(cells, columns, strict=True) if one == role] for role in columns}
+    by_role = {role: [cell for cell, column in zip(cells, columns, strict=True) if column == role] for role in columns}
     return _row(by_role[SOURCE][0], by_role[REFERENCE], by_role.get(DOMAIN, [""])[0])
 
 
@@ -169,7 +169,7 @@ def _json_row(row: Any, languages: Sequence[str]) -> Row:
             by_role.setdefault(role, []).extend(value if isinstance(value, list) else [value])
     if SOURCE not in by_role or REFERENCE not in by_role:
         raise ValueError(f"has no source and reference; its keys are {', '.join(map(str, row)) or 'none'}")
-    if wrong := next((one for each in by_role.values() for one in each if not isinstance(one, str)), None):
+    if wrong := next((cell for each in by_role.values() for cell in each if not isinstance(cell, str)), None):
         raise ValueError(f"{wrong!r} is no text")
     return _row(by_role[SOURCE][0], by_role[REFERENCE], by_role.get(DOMAIN, [""])[0])
 

@@ -63,7 +63,7 @@ class SetScores:
 
 
 def score_set(
-    one: HeldOutSet,
+    held_out: HeldOutSet,
     hypotheses: Sequence[str],
     metrics: Sequence[MetricName],
     language: str,
@@ -76,29 +76,29 @@ def score_set(
     Raises UserError: an unknown tokeniser, or one that is not installed.
     """
     quieten()
-    name, rows = tokeniser(tokenize, language), range(len(one.sources))
+    name, rows = tokeniser(tokenize, language), range(len(held_out.sources))
     learned = judges or {}
     opened: dict[str, Metric] = {
-        metric: _learned(learned[metric], one, hypotheses)
+        metric: _learned(learned[metric], held_out, hypotheses)
         if metric in learned
-        else _overlap(metric, one, hypotheses, name, language)
+        else _overlap(metric, held_out, hypotheses, name, language)
         for metric in metrics
     }
-    whole = {metric: found.of(rows) for metric, found in opened.items()}
-    signatures = {metric: found.signature() for metric, found in opened.items()}
+    whole = {metric: scorer.of(rows) for metric, scorer in opened.items()}
+    signatures = {metric: scorer.signature() for metric, scorer in opened.items()}
 
     def group(title: str, some: Rows) -> Group:
-        return Group(title, len(some), {metric: found.of(some) for metric, found in opened.items()})
+        return Group(title, len(some), {metric: scorer.of(some) for metric, scorer in opened.items()})
 
     by_domain: dict[str, list[int]] = {}
-    for row, domain in enumerate(one.domains):
+    for row, domain in enumerate(held_out.domains):
         by_domain.setdefault(domain or "none", []).append(row)
     unit: Unit = "characters" if name in UNSPACED else "words"
-    lengths = length_groups(one.first, unit)
+    lengths = length_groups(held_out.first, unit)
     return SetScores(
-        one.name,
-        len(one.sources),
-        one.most,
+        held_out.name,
+        len(held_out.sources),
+        held_out.most,
         whole,
         signatures,
         [group(*each) for each in sorted(by_domain.items())],
@@ -107,13 +107,15 @@ def score_set(
     )
 
 
-def _learned(judge: Judge, one: HeldOutSet, hypotheses: Sequence[str]) -> Metric:
+def _learned(judge: Judge, held_out: HeldOutSet, hypotheses: Sequence[str]) -> Metric:
     """Returns the mean of a learned metric's line scores."""
-    lines = judge.score(one.sources, hypotheses, one.references)
+    lines = judge.score(held_out.sources, hypotheses, held_out.references)
     return Metric(lambda rows: math.fsum(lines[row] for row in rows) / len(rows), lambda: judge.signature)
 
 
-def _overlap(metric: MetricName, one: HeldOutSet, hypotheses: Sequence[str], tokenize: str, language: str) -> Metric:
+def _overlap(
+    metric: MetricName, held_out: HeldOutSet, hypotheses: Sequence[str], tokenize: str, language: str
+) -> Metric:
     """Returns a metric of sacreBLEU over all references of each line."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -128,42 +130,42 @@ def _overlap(metric: MetricName, one: HeldOutSet, hypotheses: Sequence[str], tok
     scorer = scorers[metric]()
 
     def score(rows: Rows) -> float:
-        return float(scorer.corpus_score([hypotheses[row] for row in rows], one.streams(rows)).score)
+        return float(scorer.corpus_score([hypotheses[row] for row in rows], held_out.streams(rows)).score)
 
     return Metric(score, lambda: str(scorer.get_signature()))
 
 
-def tables(found: Sequence[SetScores]) -> str:
+def tables(scores_of_sets: Sequence[SetScores]) -> str:
     """Returns the table with a row per set, those by domain and by length, and each metric's signatures."""
-    metrics = list(found[0].scores)
+    metrics = list(scores_of_sets[0].scores)
     labels = [LABELS[metric] for metric in metrics]
     head = ["set", "sentences", "references", *labels]
     rows = [
         [set_scores.name, f"{set_scores.sentences:,}", set_scores.references, *_cells(set_scores.scores)]
-        for set_scores in found
+        for set_scores in scores_of_sets
     ]
     parts = ["\n".join(columns([head, *rows], right=True))]
     for title, groups in (
-        ("domain", [(set_scores.name, each) for set_scores in found for each in set_scores.domains]),
-        ("length", [(set_scores.name, each) for set_scores in found for each in set_scores.lengths]),
+        ("domain", [(set_scores.name, each) for set_scores in scores_of_sets for each in set_scores.domains]),
+        ("length", [(set_scores.name, each) for set_scores in scores_of_sets for each in set_scores.lengths]),
     ):
         if groups:
             rows = [[f"{name} {each.name}", f"{each.sentences:,}", *_cells(each.scores)] for name, each in groups]
-            unit = f", in {found[0].unit} of the reference" if title == "length" else ""
+            unit = f", in {scores_of_sets[0].unit} of the reference" if title == "length" else ""
             parts.append("\n".join(columns([[f"by {title}{unit}", "sentences", *labels], *rows], right=True)))
-    return "\n\n".join([*parts, "\n".join(_signatures(found, metrics))])
+    return "\n\n".join([*parts, "\n".join(_signatures(scores_of_sets, metrics))])
 
 
 def _cells(scores: Mapping[str, float]) -> list[str]:
     return [f"{value:.2f}" for value in scores.values()]
 
 
-def _signatures(found: Sequence[SetScores], metrics: Sequence[str]) -> list[str]:
+def _signatures(scores_of_sets: Sequence[SetScores], metrics: Sequence[str]) -> list[str]:
     """Returns a line for each metric and signature, with the sets that it is of."""
     lines = []
     for metric in metrics:
         sets: dict[str, list[str]] = {}
-        for set_scores in found:
+        for set_scores in scores_of_sets:
             sets.setdefault(set_scores.signatures[metric], []).append(set_scores.name)
         lines += [f"{LABELS[metric]}|{signature} ({', '.join(names)})" for signature, names in sets.items()]
     return lines

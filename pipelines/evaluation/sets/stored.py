@@ -62,9 +62,9 @@ def translate_once(
     """
     key = {"bundle": bundle, "engine": translator.engine.name, "decode": asdict(decode), "sources": _digest(sources)}
     place = None if folder is None else folder / bundle[:12] / _digest([json.dumps(key, sort_keys=True)])[:32]
-    if place is not None and (found := _read(place, key, len(sources))) is not None:
+    if place is not None and (stored := _read(place, key, len(sources))) is not None:
         logger.info(f"the translations of {len(sources):,} sentences are in {place}; nothing is translated")
-        return found
+        return stored
     translator.translate(sources[:1], decode)  # warm up: first-call costs are not speed
     begin = time.perf_counter()
     answers = translator.translate(sources, decode)
@@ -105,7 +105,7 @@ def _write(place: Path, key: dict[str, Any], made: Translated) -> None:
 
 
 def _digest(lines: Sequence[str]) -> str:
-    told = hashlib.sha256()
+    hasher = hashlib.sha256()
     for line in lines:
-        told.update(line.encode() + b"\n")
-    return told.hexdigest()
+        hasher.update(line.encode() + b"\n")
+    return hasher.hexdigest()

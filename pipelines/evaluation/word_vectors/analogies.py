@@ -74,10 +74,10 @@ def _read_msr(path: Path) -> dict[str, list[Question]]:
 def question_rows(embeddings: Embeddings, questions: Sequence[Question], restrict: int) -> Rows:
     """Returns the rows of each question's four words, (n, 4); -1 for unknown words or those beyond the restriction."""
     limit = embeddings.limit(restrict)
-    found = [
+    rows = [
         [-1 if row is None or row >= limit else row for row in map(embeddings.find, question)] for question in questions
     ]
-    return np.array(found, np.int64).reshape(-1, 4)
+    return np.array(rows, np.int64).reshape(-1, 4)
 
 
 def answer(embeddings: Embeddings, rows: Rows, restrict: int) -> Rows:
@@ -127,9 +127,9 @@ def right_answers(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Returns which questions were found (n,), and which of those 3CosAdd and 3CosMul answer correctly (found, 2)."""
     rows = question_rows(embeddings, questions, restrict)
-    found: NDArray[np.bool_] = np.all(rows >= 0, axis=1)
-    known = rows[found]
-    return found, answer(embeddings, known[:, :3], restrict) == known[:, 3:]
+    complete: NDArray[np.bool_] = np.all(rows >= 0, axis=1)
+    complete_rows = rows[complete]
+    return complete, answer(embeddings, complete_rows[:, :3], restrict) == complete_rows[:, 3:]
 
 
 def score_analogies(
@@ -137,14 +137,14 @@ def score_analogies(
 ) -> dict[str, AnalogyScore]:
     """Returns section -> score, then `semantic` and `syntactic` for Google's section names, and `total`."""
     counts: dict[str, NDArray[np.int64]] = {}  # right by 3CosAdd, right by 3CosMul, found, asked
-    questions = [one for section in sections.values() for one in section]
-    found, right = right_answers(embeddings, questions, restrict)
+    questions = [question for section in sections.values() for question in section]
+    complete, right = right_answers(embeddings, questions, restrict)
     every = np.zeros((len(questions), 2), np.int64)
-    every[found] = right
+    every[complete] = right
     begin = 0
     for name, section in sections.items():
         part = slice(begin, begin + len(section))
-        counts[name] = np.array([*every[part].sum(axis=0), found[part].sum(), len(section)])
+        counts[name] = np.array([*every[part].sum(axis=0), complete[part].sum(), len(section)])
         begin += len(section)
     groups = {"total": list(sections)}
     if any(name.startswith(SYNTACTIC) for name in sections):
@@ -158,5 +158,5 @@ def score_analogies(
 
 
 def _score(counts: NDArray[np.int64]) -> AnalogyScore:
-    add, mul, found, asked = counts.tolist()
-    return AnalogyScore(100 * add / max(1, found), 100 * mul / max(1, found), found, asked)
+    add, mul, complete, questions_asked = counts.tolist()
+    return AnalogyScore(100 * add / max(1, complete), 100 * mul / max(1, complete), complete, questions_asked)

@@ -74,13 +74,13 @@ def restrict_to_shared_words(every: Sequence[Embeddings]) -> list[Embeddings]:
 
     So all get the same pairs, questions and wrong candidates, and a restriction means the same words.
     """
-    words = [word for word in every[0].words if all(one.row(word) is not None for one in every[1:])]
+    words = [word for word in every[0].words if all(table.row(word) is not None for table in every[1:])]
     if not words:
         raise UserError("the word vectors have no word in common; were they trained on the same language?")
-    found = []
+    shared = []
     for embeddings in every:
         rows = np.array([embeddings.rows[word] for word in words])
-        found.append(
+        shared.append(
             Embeddings(
                 words,
                 embeddings.counts[rows],
@@ -90,19 +90,19 @@ def restrict_to_shared_words(every: Sequence[Embeddings]) -> list[Embeddings]:
                 embeddings.language,
             )
         )
-    return found
+    return shared
 
 
 def tasks(baseline: Embeddings, candidate: Embeddings, sets: Sets, restrict: int) -> dict[str, list[Task]]:
     """Returns the similarity sets and analogies that two embeddings over the same words can answer."""
     pair = (baseline, candidate)
     similarity: list[Task] = []
-    for one in sets.similarity:
-        rows = pair_rows(baseline, one.pairs)
-        known = (rows >= 0).all(axis=1)
-        if known.sum() > 1:
-            first, second = (embeddings.similarities(rows[known]) for embeddings in pair)
-            similarity.append(SimilarityTask(one.marks[known], (first, second)))
+    for similarity_set in sets.similarity:
+        rows = pair_rows(baseline, similarity_set.pairs)
+        complete = (rows >= 0).all(axis=1)
+        if complete.sum() > 1:
+            first, second = (embeddings.similarities(rows[complete]) for embeddings in pair)
+            similarity.append(SimilarityTask(similarity_set.marks[complete], (first, second)))
     analogies: list[Task] = []
     for sections in sets.analogies.values():
         questions = [question for section in sections.values() for question in section]
@@ -125,8 +125,8 @@ def significance(
     Raises UserError: no words in common, or no pairs and questions for the metric.
     """
     baseline, candidate = restrict_to_shared_words([baseline, candidate])
-    found = tasks(baseline, candidate, sets, restrict)
-    groups = {name: group for name, group in found.items() if group and metric in ("auto", name)}
+    measured = tasks(baseline, candidate, sets, restrict)
+    groups = {name: group for name, group in measured.items() if group and metric in ("auto", name)}
     if not groups:
         raise UserError(
             "vectors.evaluate: the vectors have no pairs and no questions in common"
@@ -141,7 +141,7 @@ def significance(
     differences = resampled[:, 1] - resampled[:, 0]
     difference = float(whole[1] - whole[0])
     beyond = int((np.abs(differences - differences.mean()) > abs(difference)).sum())
-    sizes = {name: sum(task.items for task in found[name]) if name in groups else 0 for name in found}
+    sizes = {name: sum(task.items for task in measured[name]) if name in groups else 0 for name in measured}
     return Significance(
         metric="similarity and analogies" if len(groups) == 2 else next(iter(groups)),
         baseline=float(whole[0]),
@@ -177,12 +177,12 @@ def method_table(
 
     Raises UserError: no word in common.
     """
-    found = {
+    by_method = {
         name: evaluate_embeddings(embeddings, settings, sets, records).scores()
         for name, embeddings in zip(every, restrict_to_shared_words(list(every.values())), strict=True)
     }
-    rows = dict.fromkeys(key for scores in found.values() for key in scores if is_in_table(key))
-    return {key: {name: scores.get(key) for name, scores in found.items()} for key in rows}
+    rows = dict.fromkeys(key for scores in by_method.values() for key in scores if is_in_table(key))
+    return {key: {name: scores.get(key) for name, scores in by_method.items()} for key in rows}
 
 
 def is_in_table(key: str) -> bool:

@@ -39,14 +39,20 @@ class Sets:
     def items(self) -> list[str]:
         """Returns every pair with its rating and every question, as a line."""
         pairs = [
-            f"{a} {b} {mark}" for one in self.similarity for (a, b), mark in zip(one.pairs, one.marks, strict=True)
+            f"{a} {b} {mark}"
+            for similarity_set in self.similarity
+            for (a, b), mark in zip(similarity_set.pairs, similarity_set.marks, strict=True)
         ]
-        asked = (each for sections in self.analogies.values() for questions in sections.values() for each in questions)
-        return [*pairs, *map(" ".join, asked)]
+        questions_asked = (
+            each for sections in self.analogies.values() for questions in sections.values() for each in questions
+        )
+        return [*pairs, *map(" ".join, questions_asked)]
 
     def words(self) -> list[str]:
         """Returns the distinct words of the similarity sets in their order."""
-        return list(dict.fromkeys(word for one in self.similarity for pair in one.pairs for word in pair))
+        return list(
+            dict.fromkeys(word for similarity_set in self.similarity for pair in similarity_set.pairs for word in pair)
+        )
 
 
 @dataclass
@@ -69,23 +75,27 @@ class VectorsEvaluation:
         `similarity/SET` and `similarity/mean` (of the sets, weighted by the pairs found), `coverage/SET`,
         `analogies/FILE/SECTION` by 3CosAdd and `analogies_3cosmul/...`, `analogies/mean` (of all questions found).
         """
-        found: dict[str, float] = {}
-        for name, one in self.similarity.items():
-            found |= {} if one.spearman is None else {f"similarity/{name}": one.spearman}
-            found[f"coverage/{name}"] = one.coverage
+        values: dict[str, float] = {}
+        for name, similarity in self.similarity.items():
+            values |= {} if similarity.spearman is None else {f"similarity/{name}": similarity.spearman}
+            values[f"coverage/{name}"] = similarity.coverage
         for file, sections in self.analogies.items():
             for section, score in sections.items():
                 if score.found:
-                    found[f"analogies/{file}/{section}"] = score.cosadd
-                    found[f"analogies_3cosmul/{file}/{section}"] = score.cosmul
-            found[f"coverage/{file}"] = sections["total"].coverage
-        ranked = [(one.spearman, one.found) for one in self.similarity.values() if one.spearman is not None]
-        asked = [(sections["total"].cosadd, sections["total"].found) for sections in self.analogies.values()]
-        for name, figures in (("similarity/mean", ranked), ("analogies/mean", asked)):
+                    values[f"analogies/{file}/{section}"] = score.cosadd
+                    values[f"analogies_3cosmul/{file}/{section}"] = score.cosmul
+            values[f"coverage/{file}"] = sections["total"].coverage
+        ranked = [
+            (similarity.spearman, similarity.found)
+            for similarity in self.similarity.values()
+            if similarity.spearman is not None
+        ]
+        accuracies = [(sections["total"].cosadd, sections["total"].found) for sections in self.analogies.values()]
+        for name, figures in (("similarity/mean", ranked), ("analogies/mean", accuracies)):
             weight = sum(count for _, count in figures)
             if weight:
-                found[name] = sum(value * count for value, count in figures) / weight
-        return found | {f"retrieval/{name}": value for name, value in self.retrieval.items()}
+                values[name] = sum(value * count for value, count in figures) / weight
+        return values | {f"retrieval/{name}": value for name, value in self.retrieval.items()}
 
     def record(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
@@ -120,9 +130,13 @@ def halves(sets: Sets) -> tuple[Sets, Sets]:
 
     def half(chosen: bool) -> Sets:
         similarity = []
-        for one in sets.similarity:
-            rows = [row for row, pair in enumerate(one.pairs) if first(sorted(pair)) is chosen]
-            similarity.append(SimilaritySet(one.name, [one.pairs[row] for row in rows], one.marks[rows]))
+        for similarity_set in sets.similarity:
+            rows = [row for row, pair in enumerate(similarity_set.pairs) if first(sorted(pair)) is chosen]
+            similarity.append(
+                SimilaritySet(
+                    similarity_set.name, [similarity_set.pairs[row] for row in rows], similarity_set.marks[rows]
+                )
+            )
         analogies = {
             file: {
                 section: [question for question in questions if first(question) is chosen]
@@ -151,7 +165,9 @@ def evaluate_embeddings(
         words=len(embeddings),
         width=embeddings.width,
         restrict=embeddings.limit(settings.restrict),
-        similarity={one.name: score_similarity(embeddings, one) for one in sets.similarity},
+        similarity={
+            similarity_set.name: score_similarity(embeddings, similarity_set) for similarity_set in sets.similarity
+        },
         analogies={
             name: score_analogies(embeddings, sections, settings.restrict) for name, sections in sets.analogies.items()
         },
@@ -180,8 +196,8 @@ def chosen_words(embeddings: Embeddings, settings: EvaluateVectors, sets: Sets) 
     """
     rows = {word: embeddings.find(word) for word in settings.words}
     if rows:
-        known = [embeddings.words[row] for row in rows.values() if row is not None]
-        return list(dict.fromkeys(known)), [word for word, row in rows.items() if row is None]
+        words = [embeddings.words[row] for row in rows.values() if row is not None]
+        return list(dict.fromkeys(words)), [word for word, row in rows.items() if row is None]
     of_sets = frequent_rows(embeddings, sets)
     if not of_sets:
         size = len(embeddings)
@@ -197,18 +213,20 @@ def frequent_rows(embeddings: Embeddings, sets: Sets) -> list[int]:
 
 def report(evaluation: VectorsEvaluation) -> str:
     """Returns the report for users."""
-    one = evaluation
-    parts = [[f"{one.words:,} words of {one.width:,} numbers; measured in {one.seconds:.1f} s"]]
-    if one.similarity:
+    evaluated = evaluation
+    parts = [[f"{evaluated.words:,} words of {evaluated.width:,} numbers; measured in {evaluated.seconds:.1f} s"]]
+    if evaluated.similarity:
         rows = [
             [name, _figure(score.spearman), f"{score.found:,} of {score.pairs:,}"]
-            for name, score in one.similarity.items()
+            for name, score in evaluated.similarity.items()
         ]
-        mean = one.scores().get("similarity/mean")
-        rows.append(["mean, by pairs", _figure(mean), f"{sum(score.found for score in one.similarity.values()):,}"])
+        mean = evaluated.scores().get("similarity/mean")
+        rows.append(
+            ["mean, by pairs", _figure(mean), f"{sum(score.found for score in evaluated.similarity.values()):,}"]
+        )
         parts.append(columns([["similarity", "Spearman", "pairs found"], *rows], right=True))
-    for file, sections in one.analogies.items():
-        title = f"{file}, among {one.restrict:,} words"
+    for file, sections in evaluated.analogies.items():
+        title = f"{file}, among {evaluated.restrict:,} words"
         rows = [
             [
                 name,
@@ -218,18 +236,18 @@ def report(evaluation: VectorsEvaluation) -> str:
             for name, score in sections.items()
         ]
         parts.append(columns([[title, "3CosAdd", "3CosMul", "questions found"], *rows], right=True))
-    if one.retrieval:
-        found = [[name, _figure(value)] for name, value in one.retrieval.items()]
-        parts.append(columns([["retrieval", "%"], *found], right=True))
-    if one.neighbours:
+    if evaluated.retrieval:
+        retrieval_rows = [[name, _figure(value)] for name, value in evaluated.retrieval.items()]
+        parts.append(columns([["retrieval", "%"], *retrieval_rows], right=True))
+    if evaluated.neighbours:
         parts.append(
             [
                 f"{word}: {', '.join(f'{near.word} {near.similarity:.2f}' for near in neighbours)}"
-                for word, neighbours in one.neighbours.items()
+                for word, neighbours in evaluated.neighbours.items()
             ]
         )
-    if one.unknown:
-        parts.append([f"not among the words: {', '.join(one.unknown)}"])
+    if evaluated.unknown:
+        parts.append([f"not among the words: {', '.join(evaluated.unknown)}"])
     return "\n\n".join("\n".join(part) for part in parts)
 
 

@@ -41,17 +41,17 @@ def all_pictures(
 ) -> dict[str, Figure]:
     """Returns name -> figure for everything that can be drawn; always draws `words`."""
     drawn = drawn_words(embeddings, sets, words)
-    found: dict[str, Figure | None] = {
+    figures: dict[str, Figure | None] = {
         "projection-pca": projection(embeddings, drawn, "pca"),
         "projection-tsne": projection(embeddings, drawn, "t-SNE"),
         "similarity": heat_map(embeddings, drawn),
     }
     sections = {name: questions for file in sets.analogies.values() for name, questions in file.items()}
     if sections:
-        found["analogies"] = analogy_steps(embeddings, sections)
+        figures["analogies"] = analogy_steps(embeddings, sections)
     if evaluation.similarity or evaluation.analogies:
-        found["scores"] = scores(evaluation)
-    return {name: figure for name, figure in found.items() if figure is not None}
+        figures["scores"] = scores(evaluation)
+    return {name: figure for name, figure in figures.items() if figure is not None}
 
 
 def projection(embeddings: Embeddings, words: Sequence[str], method: Projection) -> Figure | None:
@@ -135,19 +135,23 @@ def scores(evaluation: VectorsEvaluation) -> Figure:
     figure, axes = panels(1, columns, (6.4 * columns, 1.6 + 0.27 * max(counts)), "Scores by set")
     left = iter(axes)
     if evaluation.similarity:
-        values = {name: {"": one.spearman} for name, one in evaluation.similarity.items()}
-        notes = [f"{one.found:,} of {one.pairs:,}" for one in evaluation.similarity.values()]
+        values = {name: {"": similarity.spearman} for name, similarity in evaluation.similarity.items()}
+        notes = [f"{similarity.found:,} of {similarity.pairs:,}" for similarity in evaluation.similarity.values()]
         bars(next(left), values, notes, "Similarity: Spearman x 100; pairs found")
     if evaluation.analogies:
-        every = [(file, name, one) for file, sections in evaluation.analogies.items() for name, one in sections.items()]
+        every = [
+            (file, name, section)
+            for file, sections in evaluation.analogies.items()
+            for name, section in sections.items()
+        ]
         values = {
             f"{file} {name}" if name in TOTALS else name: {
-                label: right if one.found else None
-                for label, right in (("3CosAdd", one.cosadd), ("3CosMul", one.cosmul))
+                label: right if section.found else None
+                for label, right in (("3CosAdd", section.cosadd), ("3CosMul", section.cosmul))
             }
-            for file, name, one in every
+            for file, name, section in every
         }
-        notes = [f"{one.found:,} of {one.asked:,}" for _, _, one in every]
+        notes = [f"{section.found:,} of {section.asked:,}" for _, _, section in every]
         bars(next(left), values, notes, f"Analogies among {evaluation.restrict:,} words: % right; questions found")
     return figure
 
@@ -167,14 +171,14 @@ def methods(table: Mapping[str, Mapping[str, float | None]]) -> Figure | None:
         {key: row for key, row in kept.items() if not key.startswith("similarity/")},
     ]
     names = {method for row in table.values() for method in row}
-    shown = [part for part in parts if part]
-    if not shown:
+    chosen = [part for part in parts if part]
+    if not chosen:
         return None
-    rows = max(map(len, shown))
+    rows = max(map(len, chosen))
     height = 1.8 + (0.12 * len(names) + 0.12) * rows
     title = "Methods on the same tasks and words"
-    figure, axes = panels(1, len(shown), (5.6 * len(shown), height), title)
-    for axis, part in zip(axes, shown, strict=False):
+    figure, axes = panels(1, len(chosen), (5.6 * len(chosen), height), title)
+    for axis, part in zip(axes, chosen, strict=False):
         unit = "Spearman x 100" if part is parts[0] else "percent"
         bars(axis, part, [""] * len(part), unit)
     return figure
@@ -216,7 +220,7 @@ def bars(axis: Axes, table: Mapping[str, Mapping[str, float | None]], notes: Seq
                 text, (value or 0.0, place), beside, textcoords="offset points", va="center", fontsize=6.5,
                 ha="left" if beside[0] > 0 else "right",
             )  # fmt: skip
-    names = [f"{name}\n{found}" if found else name for name, found in zip(table, notes, strict=True)]
+    names = [f"{name}\n{count}" if count else name for name, count in zip(table, notes, strict=True)]
     axis.set_yticks(range(len(table)), names, fontsize=6.5)
     axis.invert_yaxis()
     axis.margins(x=0.1, y=0.01)

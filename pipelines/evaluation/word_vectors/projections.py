@@ -25,8 +25,8 @@ SEED = 1
 def directions(embeddings: Embeddings, words: Sequence[str]) -> Floats:
     """Returns the vectors of known words at length 1, dense: (n, d)."""
     rows = np.array([embeddings.known(word) for word in words], np.int64)
-    found = units(embeddings.vectors, embeddings.inverse, rows)
-    return np.asarray(found.toarray() if is_sparse(found) else found, np.float64)
+    vectors = units(embeddings.vectors, embeddings.inverse, rows)
+    return np.asarray(vectors.toarray() if is_sparse(vectors) else vectors, np.float64)
 
 
 def groups(points: Floats) -> NDArray[np.int64]:
@@ -38,10 +38,10 @@ def groups(points: Floats) -> NDArray[np.int64]:
     if most < 2:
         return np.zeros(len(points), np.int64)
     with threadpool_limits(1):
-        found = KMeans(most, n_init=10, random_state=SEED).fit_predict(points)
-    order = np.argsort(-np.bincount(found, minlength=most), kind="stable")
+        labels = KMeans(most, n_init=10, random_state=SEED).fit_predict(points)
+    order = np.argsort(-np.bincount(labels, minlength=most), kind="stable")
     rank: NDArray[np.int64] = np.argsort(order).astype(np.int64)
-    members: NDArray[np.int64] = rank[found]
+    members: NDArray[np.int64] = rank[labels]
     return members
 
 
@@ -65,14 +65,14 @@ def drawn_words(embeddings: Embeddings, sets: Sets, named: Sequence[str] = ()) -
 def best_pairs(embeddings: Embeddings, questions: Sequence[Question], most: int) -> list[tuple[str, str]]:
     """Returns a section's pairs (a, b), spelled as in the vectors: known, frequent first, no word twice."""
     pairs = dict.fromkeys(pair for a, b, c, d in questions for pair in ((a, b), (c, d)))
-    known = []
+    known_pairs = []
     for a, b in pairs:
         first, second = embeddings.find(a), embeddings.find(b)
         if first is not None and second is not None and first != second:
-            known.append((max(first, second), first, second))
+            known_pairs.append((max(first, second), first, second))
     kept: list[tuple[str, str]] = []
     used: set[int] = set()
-    for _, first, second in sorted(known):
+    for _, first, second in sorted(known_pairs):
         if not used & {first, second} and len(kept) < most:
             used |= {first, second}
             kept.append((embeddings.words[first], embeddings.words[second]))
@@ -87,17 +87,17 @@ def parallelograms(
     The plane shows the section's step: its first axis is the mean of b - a, its second the direction in which the
     pairs' midpoints vary most. A step that all pairs share becomes arrows of one direction and length.
     """
-    found: dict[str, tuple[list[tuple[str, str]], Floats]] = {}
-    shown: set[tuple[str, str]] = set()
+    shapes: dict[str, tuple[list[tuple[str, str]], Floats]] = {}
+    pairs_drawn: set[tuple[str, str]] = set()
     for name, questions in sections.items():
         pairs = best_pairs(embeddings, questions, PAIRS)
-        if len(pairs) < 3 or 2 * len(shown.intersection(pairs)) >= len(pairs):  # Google's first two overlap
+        if len(pairs) < 3 or 2 * len(pairs_drawn.intersection(pairs)) >= len(pairs):  # Google's first two overlap
             continue
-        shown.update(pairs)
+        pairs_drawn.update(pairs)
         ends: Floats = directions(embeddings, [word for pair in pairs for word in pair]).reshape(len(pairs), 2, -1)
-        found[name] = (pairs, _plane(ends))
-    covered = sorted(found, key=lambda name: -len(found[name][0]))[:most]
-    return {name: found[name] for name in sections if name in covered}
+        shapes[name] = (pairs, _plane(ends))
+    covered = sorted(shapes, key=lambda name: -len(shapes[name][0]))[:most]
+    return {name: shapes[name] for name in sections if name in covered}
 
 
 def _plane(ends: Floats) -> Floats:

@@ -56,29 +56,31 @@ class RetrievalScores:
 
     def scores(self) -> dict[str, float]:
         """Returns the scores by name, such as "idf/recall_at_10"."""
-        found = {
+        values = {
             f"{name}/{key}": value for name, ranks in self.weightings.items() for key, value in vars(ranks).items()
         }
-        return {**found, "coverage": 100 * self.asked / self.records}
+        return {**values, "coverage": 100 * self.asked / self.records}
 
 
 def retrieval(embeddings: Embeddings, records: Records) -> RetrievalScores:
     """Searches for the second half of every record by its first. Skips records of one word."""
     halved = [(words[: len(words) // 2], words[len(words) // 2 :]) for words in records if len(words) > 1]
     firsts, seconds = [first for first, _ in halved], [second for _, second in halved]
-    asked = np.array(
+    usable = np.array(
         [_known_rows(embeddings, first) and _known_rows(embeddings, second) for first, second in halved], bool
     )
-    if asked.sum() < 2:
+    if usable.sum() < 2:
         raise UserError(
-            f"retrieval: {int(asked.sum())} of {len(records)} records have known words in both of their halves; "
+            f"retrieval: {int(usable.sum())} of {len(records)} records have known words in both of their halves; "
             f"at least two are needed"
         )
-    scores = RetrievalScores(len(halved), int(asked.sum()))
+    scores = RetrievalScores(len(halved), int(usable.sum()))
     for name, weights in weightings(embeddings, records).items():
-        queries = embeddings.text_vectors([first for first, known in zip(firsts, asked, strict=True) if known], weights)
+        queries = embeddings.text_vectors(
+            [first for first, usable_row in zip(firsts, usable, strict=True) if usable_row], weights
+        )
         candidates = embeddings.text_vectors(seconds, weights)
-        scores.weightings[name] = Ranks.of(ranks_of(queries, candidates, np.flatnonzero(asked)))
+        scores.weightings[name] = Ranks.of(ranks_of(queries, candidates, np.flatnonzero(usable)))
     return scores
 
 
@@ -88,13 +90,13 @@ def weightings(embeddings: Embeddings, records: Records) -> dict[str, Weights]:
     for words in records:
         rows = {row for row in map(embeddings.row, words) if row is not None}
         frequencies[list(rows)] += 1
-    found: dict[str, Weights] = {
+    weights_by_name: dict[str, Weights] = {
         "mean": np.ones(len(embeddings), np.float32),
         "idf": inverse_frequencies(frequencies, len(records)),
     }
     if (embeddings.weights != 1).any():
-        found["own"] = embeddings.weights
-    return found
+        weights_by_name["own"] = embeddings.weights
+    return weights_by_name
 
 
 def ranks_of(queries: Table, candidates: Table, right: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
@@ -129,16 +131,16 @@ def held_out(directory: Path, side: str | None = None) -> list[list[str]]:
     target = side_number(reader.manifest, side) == 1
     pair = load_pair(directory, reader.manifest.tokenizer)
     tokenizer = pair.target if target else pair.source
-    found: list[list[str]] = []
+    texts: list[list[str]] = []
     for index in reversed(range(reader.chunks)):
         ids, offsets = side_of(reader.chunk(index), target)
         for number in reversed(range(len(offsets) - 1)):
             record = ids[offsets[number] : offsets[number + 1] - 1]  # without its end token
             if len(record) >= SHORTEST:
-                found.append(tokenizer.pieces(record[:LONGEST]))
-                if len(found) == RECORDS:
-                    return found[::-1]
-    return found[::-1]
+                texts.append(tokenizer.pieces(record[:LONGEST]))
+                if len(texts) == RECORDS:
+                    return texts[::-1]
+    return texts[::-1]
 
 
 def _known_rows(embeddings: Embeddings, words: Sequence[str]) -> bool:

@@ -88,22 +88,22 @@ def plain_name(path: Path) -> Path:
 
 def pair_rows(embeddings: Embeddings, pairs: Sequence[tuple[str, str]]) -> NDArray[np.int64]:
     """Returns the rows of both words of each pair, (n, 2); -1 for an unknown word."""
-    found = [[-1 if row is None else row for row in map(embeddings.find, pair)] for pair in pairs]
-    return np.array(found, np.int64).reshape(-1, 2)
+    rows = [[-1 if row is None else row for row in map(embeddings.find, pair)] for pair in pairs]
+    return np.array(rows, np.int64).reshape(-1, 2)
 
 
-def score_similarity(embeddings: Embeddings, one: SimilaritySet) -> SimilarityScore:
+def score_similarity(embeddings: Embeddings, similarity_set: SimilaritySet) -> SimilarityScore:
     """Returns Spearman's correlation of the cosines with the ratings, over the known pairs.
 
     Vectors that find all pairs equally similar, like one-hot, score 0.
     """
-    rows = pair_rows(embeddings, one.pairs)
-    known = (rows >= 0).all(axis=1)
-    marks = one.marks[known]
-    rho = spearman(embeddings.similarities(rows[known]), marks)
+    rows = pair_rows(embeddings, similarity_set.pairs)
+    complete = (rows >= 0).all(axis=1)
+    marks = similarity_set.marks[complete]
+    rho = spearman(embeddings.similarities(rows[complete]), marks)
     if rho is None and len(np.unique(marks)) > 1:
         rho = 0.0
-    return SimilarityScore(None if rho is None else 100 * rho, int(known.sum()), len(rows))
+    return SimilarityScore(None if rho is None else 100 * rho, int(complete.sum()), len(rows))
 
 
 def spearman(first: Floats, second: Floats) -> float | None:

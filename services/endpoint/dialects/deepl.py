@@ -48,39 +48,39 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes, with DeepL's parameters, answers and messages."""
 
     async def translate(call: Call) -> Response:
-        asked = validate(TranslationRequest, call.parameters, WORDING)
-        check_size(asked.texts, endpoint, 413)
-        languages = asked.source_lang, asked.target_lang
+        request = validate(TranslationRequest, call.parameters, WORDING)
+        check_size(request.texts, endpoint, 413)
+        languages = request.source_lang, request.target_lang
         check_pair(endpoint, *languages, ("source_lang", "target_lang"), WORDING.wrong)
-        options = options_of(asked, await glossary_of(endpoint, call.key, asked))
+        options = options_of(request, await glossary_of(endpoint, call.key, request))
         try:
-            found, headers = await ask(endpoint, call.key, asked.texts, *languages, options)
+            translations, headers = await ask(endpoint, call.key, request.texts, *languages, options)
         except MarkupError:
-            if options.format != "xml" or asked.tag_handling_version == "v2":
+            if options.format != "xml" or request.tag_handling_version == "v2":
                 raise
             html = dataclasses.replace(options, format="html")  # version 1 takes what is nearly XML
-            found, headers = await ask(endpoint, call.key, asked.texts, *languages, html)
-        records = [translation_record(asked, *pair) for pair in zip(asked.texts, found, strict=True)]
-        return as_json({"translations": records}, headers=headers | asked.ignored())
+            translations, headers = await ask(endpoint, call.key, request.texts, *languages, html)
+        records = [translation_record(request, *pair) for pair in zip(request.texts, translations, strict=True)]
+        return as_json({"translations": records}, headers=headers | request.ignored())
 
     async def show_usage(call: Call) -> Response:
         used, limit = usage(endpoint, call.key)
         return as_json({"character_count": used, "character_limit": UNLIMITED if limit is None else limit})
 
-    told = answers(schemas.DeepLTranslations, *(code for code in openapi.ERRORS), origin=True)
+    answer_schema = answers(schemas.DeepLTranslations, *(code for code in openapi.ERRORS), origin=True)
     app.post(
         "/v2/translate",
         summary="DeepL: translate texts",
-        responses=told,
+        responses=answer_schema,
         openapi_extra=openapi.in_body(TranslationRequest),
     )(translate)
     app.get("/v2/translate", include_in_schema=False)(translate)
-    for method, shown in ((app.get, True), (app.post, False)):
+    for method, in_schema in ((app.get, True), (app.post, False)):
         method(
             "/v2/usage",
             summary="DeepL: characters used",
             responses=answers(schemas.DeepLUsage),
-            include_in_schema=shown,
+            include_in_schema=in_schema,
         )(show_usage)
 
     async def refuse(call: Call) -> Response:
@@ -92,40 +92,42 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
         app.api_route(f"{path}{{rest:path}}", methods=methods, include_in_schema=False)(refuse)
 
 
-async def glossary_of(endpoint: Endpoint, key: Key, asked: PairRequest) -> Glossary | None:
+async def glossary_of(endpoint: Endpoint, key: Key, request: PairRequest) -> Glossary | None:
     """Returns the terms of the glossaries that a request names; None if it names none.
 
     Raises:
         HTTPException: 404, one is not there, or has not the languages.
     """
     terms: dict[str, str] = {}
-    for glossary in asked.glossaries:
+    for glossary in request.glossaries:
         try:
-            found = await use_glossaries(endpoint, key, "terms", glossary, asked.source_lang, asked.target_lang)
+            terms_of_pair = await use_glossaries(
+                endpoint, key, "terms", glossary, request.source_lang, request.target_lang
+            )
         except GlossaryNotFoundError as problem:
             raise HTTPException(404, str(problem)) from None
-        terms = found | terms
+        terms = terms_of_pair | terms
     return Glossary(terms) if terms else None
 
 
-def options_of(asked: TranslationRequest, glossary: Glossary | None) -> TextOptions:
+def options_of(request: TranslationRequest, glossary: Glossary | None) -> TextOptions:
     """Returns what is asked for beside the languages."""
     return TextOptions(
-        format=asked.tag_handling or "text",
-        ignore_tags=tags(asked.ignore_tags),
-        splitting_tags=tags(asked.splitting_tags),
-        non_splitting_tags=tags(asked.non_splitting_tags),
-        outline_detection=is_on(asked.outline_detection),
-        split_sentences=SPLITS[str(asked.split_sentences)],
+        format=request.tag_handling or "text",
+        ignore_tags=tags(request.ignore_tags),
+        splitting_tags=tags(request.splitting_tags),
+        non_splitting_tags=tags(request.non_splitting_tags),
+        outline_detection=is_on(request.outline_detection),
+        split_sentences=SPLITS[str(request.split_sentences)],
         glossary=glossary,
     )
 
 
-def translation_record(asked: TranslationRequest, text: str, answer: Answer) -> dict[str, Any]:
+def translation_record(request: TranslationRequest, text: str, answer: Answer) -> dict[str, Any]:
     """Returns one text's answer."""
     record: dict[str, Any] = {"detected_source_language": base_language(answer.source).upper(), "text": answer.text}
-    if is_on(asked.show_billed_characters):
+    if is_on(request.show_billed_characters):
         record["billed_characters"] = len(text)
-    if asked.model_type:  # one model serves all types
-        record["model_type_used"] = asked.model_type.removeprefix("prefer_")
+    if request.model_type:  # one model serves all types
+        record["model_type_used"] = request.model_type.removeprefix("prefer_")
     return record

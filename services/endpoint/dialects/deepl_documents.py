@@ -31,26 +31,26 @@ def add_deepl_document_routes(app: FastAPI, documents: Documents) -> None:
     endpoint = documents.endpoint
 
     async def upload(call: FileCall) -> Response:
-        asked = validate(DocumentRequest, call.parameters, WORDING)
-        check_pair(endpoint, asked.source_lang, asked.target_lang, ("source_lang", "target_lang"), WORDING.wrong)
-        name = call.name or asked.filename
+        request = validate(DocumentRequest, call.parameters, WORDING)
+        check_pair(endpoint, request.source_lang, request.target_lang, ("source_lang", "target_lang"), WORDING.wrong)
+        name = call.name or request.filename
         if not name:
             raise HTTPException(400, "Invalid file data.")
         ending = PurePath(name).suffix
-        if asked.output_format and not same_kind(ending, f".{asked.output_format}"):
+        if request.output_format and not same_kind(ending, f".{request.output_format}"):
             message = f"Value for 'output_format' not supported: a {ending} file is translated as a {ending} file."
             raise HTTPException(400, message)
-        options = TextOptions(glossary=await glossary_of(endpoint, call.key, asked))
-        question = Question((), asked.source_lang, asked.target_lang, options=options, key=call.key)
+        options = TextOptions(glossary=await glossary_of(endpoint, call.key, request))
+        question = Question((), request.source_lang, request.target_lang, options=options, key=call.key)
         handle = await asyncio.to_thread(documents.submit, name, call.content, question)
-        return as_json({"document_id": handle.id, "document_key": handle.key}, headers=asked.ignored())
+        return as_json({"document_id": handle.id, "document_key": handle.key}, headers=request.ignored())
 
     async def show_status(call: Call) -> Response:
         return as_json(status_record(*await ask(call, documents.state)))
 
     async def download(call: Call) -> Response:
-        _, found = await ask(call, documents.result)
-        return document_response(found)
+        _, finished = await ask(call, documents.result)
+        return document_response(finished)
 
     async def ask(call: Call, function: Any) -> tuple[str, Any]:
         """Returns the document's id, and what `function` says of it for the request's document key."""
@@ -64,12 +64,12 @@ def add_deepl_document_routes(app: FastAPI, documents: Documents) -> None:
         responses=answers(schemas.DeepLDocument, *openapi.ERRORS),
         openapi_extra=in_form(DocumentRequest),
     )(upload)
-    for path, function, about, told in (
+    for path, function, about, answer_schema in (
         (f"{PATH}/{{document}}", show_status, "how far a document is", answers(schemas.DeepLDocumentStatus)),
         (f"{PATH}/{{document}}/result", download, "the translated document", answers(Any)),
     ):
-        asked = openapi.in_path(path, openapi.in_body(DocumentKeyRequest))
-        app.post(path, summary=f"DeepL: {about}", responses=told, openapi_extra=asked)(function)
+        operation = openapi.in_path(path, openapi.in_body(DocumentKeyRequest))
+        app.post(path, summary=f"DeepL: {about}", responses=answer_schema, openapi_extra=operation)(function)
         app.get(path, include_in_schema=False)(function)
 
 

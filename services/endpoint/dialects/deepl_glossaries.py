@@ -3,6 +3,7 @@
 Both show the same store; version 2 lists the glossaries that have exactly one dictionary.
 """
 
+import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -28,7 +29,6 @@ from dragoman.services.endpoint.glossaries import (
     TooManyGlossariesError,
 )
 from dragoman.services.endpoint.keys import Key
-from dragoman.services.endpoint.long_texts import aside
 from dragoman.services.endpoint.requests import Language, Parameters, Stored, Text, validate
 from dragoman.services.http.answers import as_json
 
@@ -93,25 +93,25 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
             raise HTTPException(400, str(problem)) from None
 
     async def dictionary(values: Mapping[str, Any]) -> Dictionary:
-        asked = validate(DictionaryRequest, values, WORDING)
-        check_pair(asked)
-        command = asked.entries, asked.entries_format, asked.source_lang, asked.target_lang
+        request = validate(DictionaryRequest, values, WORDING)
+        check_pair(request)
+        command = request.entries, request.entries_format, request.source_lang, request.target_lang
         try:
-            terms = await aside([asked.entries], lambda: read_entries(*command))
+            terms = await asyncio.to_thread(read_entries, *command)
         except ValueError as problem:
             raise HTTPException(400, f"Invalid glossary entries provided: {problem}") from None
-        return Dictionary(base_language(asked.source_lang), base_language(asked.target_lang), terms)
+        return Dictionary(base_language(request.source_lang), base_language(request.target_lang), terms)
 
-    def check_pair(asked: PairRequest) -> None:
-        if not is_pair(endpoint, asked.source_lang, asked.target_lang):
+    def check_pair(request: PairRequest) -> None:
+        if not is_pair(endpoint, request.source_lang, request.target_lang):
             raise HTTPException(400, "Unsupported glossary source and target language pair")
 
     async def pairs(_: Call) -> Response:
-        found = [
+        rows = [
             {"source_lang": base_language(source), "target_lang": base_language(target)}
             for source, target in endpoint.pairs()
         ]
-        return as_json({"supported_languages": found})
+        return as_json({"supported_languages": rows})
 
     async def create_v2(call: Call) -> Response:
         values = call.parameters
@@ -119,58 +119,63 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
         return as_json(record_v2(await store(call.key, "create", name, [await dictionary(values)])), 201)
 
     async def list_v2(call: Call) -> Response:
-        found = [record_v2(one) for one in await store(call.key, "list") if len(one.dictionaries) == 1]
-        return as_json({"glossaries": found})
+        records = [record_v2(glossary) for glossary in await store(call.key, "list") if len(glossary.dictionaries) == 1]
+        return as_json({"glossaries": records})
 
     async def get_v2(call: Call) -> Response:
         return as_json(record_v2(await single(call)))
 
     async def entries_v2(call: Call) -> Response:
-        one = (await single(call)).dictionaries[0]
-        terms = await store(call.key, "terms", glossary_id(call), one.source, one.target)
+        single_dictionary = (await single(call)).dictionaries[0]
+        terms = await store(call.key, "terms", glossary_id(call), single_dictionary.source, single_dictionary.target)
         return Response(write_tsv(terms), media_type=TSV)
 
     async def single(call: Call) -> Glossary:
         """Returns the glossary that the path names, if it has one dictionary."""
-        found: Glossary = await store(call.key, "get", glossary_id(call))
-        if len(found.dictionaries) != 1:
+        glossary: Glossary = await store(call.key, "get", glossary_id(call))
+        if len(glossary.dictionaries) != 1:
             raise HTTPException(404, "Glossary not found: it has several dictionaries, which /v3/glossaries shows")
-        return found
+        return glossary
 
     async def delete(call: Call) -> Response:
         await store(call.key, "delete", glossary_id(call))
         return Response(status_code=204)
 
     async def create_v3(call: Call) -> Response:
-        asked = validate(GlossaryRequest, with_list(call.parameters), WORDING)
-        given = [await dictionary(one) for one in asked.dictionaries]
-        return as_json(record_v3(await store(call.key, "create", asked.name, given)), 201)
+        request = validate(GlossaryRequest, with_list(call.parameters), WORDING)
+        dictionaries = [await dictionary(values) for values in request.dictionaries]
+        return as_json(record_v3(await store(call.key, "create", request.name, dictionaries)), 201)
 
     async def list_v3(call: Call) -> Response:
-        return as_json({"glossaries": [record_v3(one) for one in await store(call.key, "list")]})
+        return as_json({"glossaries": [record_v3(glossary) for glossary in await store(call.key, "list")]})
 
     async def get_v3(call: Call) -> Response:
         return as_json(record_v3(await store(call.key, "get", glossary_id(call))))
 
     async def entries_v3(call: Call) -> Response:
-        asked = validate(PairRequest, call.parameters, WORDING)
-        terms = await store(call.key, "terms", glossary_id(call), asked.source_lang, asked.target_lang)
-        languages = {"source_lang": base_language(asked.source_lang), "target_lang": base_language(asked.target_lang)}
+        request = validate(PairRequest, call.parameters, WORDING)
+        terms = await store(call.key, "terms", glossary_id(call), request.source_lang, request.target_lang)
+        languages = {
+            "source_lang": base_language(request.source_lang),
+            "target_lang": base_language(request.target_lang),
+        }
         return as_json({"dictionaries": [{**languages, "entries": write_tsv(terms), "entries_format": "tsv"}]})
 
     async def change_v3(call: Call) -> Response:
-        asked = validate(ChangeRequest, with_list(call.parameters), WORDING)
-        given = [await dictionary(one) for one in asked.dictionaries]
-        return as_json(record_v3(await store(call.key, "change", glossary_id(call), name=asked.name, add=given)))
+        request = validate(ChangeRequest, with_list(call.parameters), WORDING)
+        dictionaries = [await dictionary(values) for values in request.dictionaries]
+        return as_json(
+            record_v3(await store(call.key, "change", glossary_id(call), name=request.name, add=dictionaries))
+        )
 
     async def put_v3(call: Call) -> Response:
-        given = await dictionary(call.parameters)
-        found: Glossary = await store(call.key, "change", glossary_id(call), put=[given])
-        return as_json(dictionary_record(found.find(given.source, given.target)))
+        changed = await dictionary(call.parameters)
+        glossary: Glossary = await store(call.key, "change", glossary_id(call), put=[changed])
+        return as_json(dictionary_record(glossary.find(changed.source, changed.target)))
 
     async def delete_dictionary(call: Call) -> Response:
-        asked = validate(PairRequest, call.parameters, WORDING)
-        await store(call.key, "delete_dictionary", glossary_id(call), asked.source_lang, asked.target_lang)
+        request = validate(PairRequest, call.parameters, WORDING)
+        await store(call.key, "delete_dictionary", glossary_id(call), request.source_lang, request.target_lang)
         return Response(status_code=204)
 
     routes: tuple[Route, ...] = (
@@ -224,7 +229,7 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
             PairRequest,
         ),
     )
-    for method, path, function, about, schema, asked in routes:
+    for method, path, function, about, schema, operation in routes:
         version = path.split("/")[1]
         placed = openapi.in_query if method in ("GET", "DELETE") else openapi.in_body
         app.api_route(
@@ -232,7 +237,7 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
             methods=[method],
             summary=f"DeepL {version}: {about}",
             responses=answers(schema),
-            openapi_extra=openapi.in_path(path, placed(asked) if asked else {}),
+            openapi_extra=openapi.in_path(path, placed(operation) if operation else {}),
         )(function)
 
 
@@ -242,18 +247,18 @@ def glossary_id(call: Call) -> str:
     Raises:
         HTTPException: 400, it is no UUID.
     """
-    given: str = call.path_params["glossary"]
+    identity: str = call.path_params["glossary"]
     try:
-        return str(uuid.UUID(given))
+        return str(uuid.UUID(identity))
     except ValueError:
         raise HTTPException(400, "Value for 'glossary_id' not supported.") from None
 
 
 def record_v2(glossary: Glossary) -> dict[str, Any]:
     """Returns a glossary as version 2 shows it."""
-    (one,) = glossary.dictionaries
+    (dictionary,) = glossary.dictionaries
     facts = {"glossary_id": glossary.id, "name": glossary.name, "ready": True}
-    return {**facts, **dictionary_record(one), "creation_time": glossary.created}
+    return {**facts, **dictionary_record(dictionary), "creation_time": glossary.created}
 
 
 def record_v3(glossary: Glossary) -> dict[str, Any]:
@@ -267,6 +272,6 @@ def record_v3(glossary: Glossary) -> dict[str, Any]:
     }
 
 
-def dictionary_record(one: StoredDictionary) -> dict[str, Any]:
+def dictionary_record(stored: StoredDictionary) -> dict[str, Any]:
     """Returns a dictionary without its terms."""
-    return {"source_lang": one.source, "target_lang": one.target, "entry_count": one.entries}
+    return {"source_lang": stored.source, "target_lang": stored.target, "entry_count": stored.entries}

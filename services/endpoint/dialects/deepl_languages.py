@@ -44,8 +44,8 @@ def add_deepl_language_routes(app: FastAPI, endpoint: Endpoint, documents: bool)
             raise HTTPException(400, "Parameter 'type' is invalid. 'source' and 'target' are valid values.")
         if kind == "source":
             return as_json([language_record(code) for code in sources(endpoint)])
-        shown = with_variants(targets(endpoint))
-        return as_json([{**language_record(code), "supports_formality": False} for code in shown])
+        targets_shown = with_variants(targets(endpoint))
+        return as_json([{**language_record(code), "supports_formality": False} for code in targets_shown])
 
     async def languages_v3(call: Call) -> Response:
         values = call.parameters
@@ -53,8 +53,8 @@ def add_deepl_language_routes(app: FastAPI, endpoint: Endpoint, documents: bool)
         if resource is None:
             raise HTTPException(400, "Parameter 'resource' not specified.")
         if resource not in FEATURES and resource not in OTHERS:
-            known = ", ".join(sorted((*FEATURES, *OTHERS)))
-            raise HTTPException(400, f"Value for 'resource' not supported: choose from {known}.")
+            choices = ", ".join(sorted((*FEATURES, *OTHERS)))
+            raise HTTPException(400, f"Value for 'resource' not supported: choose from {choices}.")
         if resource not in offered:
             return as_json([])
         froms, intos = sources(endpoint), targets(endpoint)
@@ -63,7 +63,7 @@ def add_deepl_language_routes(app: FastAPI, endpoint: Endpoint, documents: bool)
         else:
             intos = with_variants(intos)
         detected = await asyncio.to_thread(endpoint.detector.known, froms)
-        found = [
+        rows = [
             {
                 "lang": code,
                 "name": language_name(code),
@@ -78,18 +78,18 @@ def add_deepl_language_routes(app: FastAPI, endpoint: Endpoint, documents: bool)
             }
             for code in sorted({*froms, *intos})
         ]
-        return as_json(found)
+        return as_json(rows)
 
     async def resources(_: Call) -> Response:
         return as_json([{"name": name, "features": list(features)} for name, features in offered.items()])
 
-    for method, shown in ((app.get, True), (app.post, False)):
+    for method, in_schema in ((app.get, True), (app.post, False)):
         method(
             "/v2/languages",
             summary="DeepL: the languages",
             responses=answers(list[schemas.DeepLLanguage]),
             openapi_extra=in_query("type", ("source", "target")),
-            include_in_schema=shown,
+            include_in_schema=in_schema,
         )(languages)
     app.get(
         "/v3/languages/resources", summary="DeepL v3: the resources", responses=answers(list[schemas.DeepLResource])

@@ -23,17 +23,17 @@ REFUSED = {  # what this server has none of
 MOST_GLOSSARIES = 5
 Tags = Annotated[Strings | str, Field(title="a list of tags, or their names with commas between them")]
 Formality = Literal["default", "more", "less", "prefer_more", "prefer_less"]
-Lower = BeforeValidator(lambda given: given.lower() if isinstance(given, str) else given)
+Lower = BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)
 
 
-def is_on(given: Any) -> bool:
+def is_on(value: Any) -> bool:
     """Returns True for a switch that is set, in JSON or in a form."""
-    return given in (True, "true", "True", "1")
+    return value in (True, "true", "True", "1")
 
 
-def tags(given: list[str] | str) -> tuple[str, ...]:
+def tags(value: list[str] | str) -> tuple[str, ...]:
     """Returns the names of tags."""
-    names = given.split(",") if isinstance(given, str) else given
+    names = value.split(",") if isinstance(value, str) else value
     return tuple(name.strip() for name in names if name.strip())
 
 
@@ -49,12 +49,12 @@ class PairRequest(Parameters):
 
     @pydantic.model_validator(mode="before")
     @classmethod
-    def _refuse_what_is_not_here(cls, given: Any) -> Any:
-        if isinstance(given, dict):
+    def _refuse_what_is_not_here(cls, value: Any) -> Any:
+        if isinstance(value, dict):
             for name, what in REFUSED.items():
-                if given.get(name):
+                if value.get(name):
                     refuse(f"Value for '{name}' not supported: this server has no {what}.")
-        return given
+        return value
 
     @pydantic.model_validator(mode="after")
     def _check_wishes(self) -> "PairRequest":
@@ -80,8 +80,8 @@ class PairRequest(Parameters):
 
     def ignored(self) -> dict[str, str]:
         """Returns the header that names the given parameters without an effect; empty if there are none."""
-        found = ", ".join(sorted(name for name, given in self.without_effect().items() if given))
-        return {IGNORED: found} if found else {}
+        names = ", ".join(sorted(name for name, is_given in self.without_effect().items() if is_given))
+        return {IGNORED: names} if names else {}
 
 
 class TranslationRequest(PairRequest):
@@ -106,8 +106,8 @@ class TranslationRequest(PairRequest):
         return self.text if isinstance(self.text, list) else [self.text]
 
     def without_effect(self) -> dict[str, bool]:
-        given = {"context": bool(self.context), "model_type": self.model_type not in (None, "")}
-        return {**given, **super().without_effect()}
+        effects = {"context": bool(self.context), "model_type": self.model_type not in (None, "")}
+        return {**effects, **super().without_effect()}
 
 
 class DocumentRequest(PairRequest):

@@ -68,14 +68,14 @@ def _read_tbx(text: str, source: str, target: str) -> list[tuple[str, str]]:
 
 def with_list(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the parameters with the dictionaries of a form (`dictionaries[0].entries`) as a list."""
-    found: dict[int, dict[str, Any]] = {}
+    entries: dict[int, dict[str, Any]] = {}
     others = {}
     for name, value in values.items():
         if parts := IN_FORM.fullmatch(name):
-            found.setdefault(int(parts["number"]), {})[parts["field"]] = value
+            entries.setdefault(int(parts["number"]), {})[parts["field"]] = value
         else:
             others[name] = value
-    return {**others, "dictionaries": [found[number] for number in sorted(found)]} if found else others
+    return {**others, "dictionaries": [entries[number] for number in sorted(entries)]} if entries else others
 
 
 def _read_csv(text: str) -> Iterator[list[str]]:

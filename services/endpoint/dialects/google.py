@@ -64,48 +64,49 @@ def add_google_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes, with Google's parameters, answers and messages."""
 
     async def translate(call: Call) -> Response:
-        asked = validate(TranslationRequest, call.parameters, WORDING)
-        texts = as_list(asked.q)
+        request = validate(TranslationRequest, call.parameters, WORDING)
+        texts = as_list(request.q)
         check_size(texts, endpoint)
-        check_pair(endpoint, asked.source or None, asked.target)
-        options = TextOptions(format="text" if asked.format == "text" else "html")
-        found, headers = await ask(endpoint, call.key, texts, asked.source or None, asked.target, options)
-        records = [{"translatedText": one.text} for one in found]
-        if not asked.source:
+        check_pair(endpoint, request.source or None, request.target)
+        options = TextOptions(format="text" if request.format == "text" else "html")
+        translations, headers = await ask(endpoint, call.key, texts, request.source or None, request.target, options)
+        records = [{"translatedText": translation.text} for translation in translations]
+        if not request.source:
             records = [
-                {**record, "detectedSourceLanguage": one.source} for record, one in zip(records, found, strict=True)
+                {**record, "detectedSourceLanguage": translation.source}
+                for record, translation in zip(records, translations, strict=True)
             ]
-        if asked.model:
-            records = [{**record, "model": asked.model} for record in records]
+        if request.model:
+            records = [{**record, "model": request.model} for record in records]
         return as_json({"data": {"translations": records}}, headers=headers)
 
     async def detections(call: Call) -> Response:
-        asked = validate(DetectionRequest, call.parameters, WORDING)
-        texts = as_list(asked.q)
+        request = validate(DetectionRequest, call.parameters, WORDING)
+        texts = as_list(request.q)
         check_size(texts, endpoint)
-        found = [[detection(*next(iter(await endpoint.detect(text, call.key)), UNDETERMINED))] for text in texts]
-        return as_json({"data": {"detections": found}})
+        rows = [[detection(*next(iter(await endpoint.detect(text, call.key)), UNDETERMINED))] for text in texts]
+        return as_json({"data": {"detections": rows}})
 
     async def languages(call: Call) -> Response:
-        asked = validate(LanguagesRequest, call.parameters, WORDING)
+        request = validate(LanguagesRequest, call.parameters, WORDING)
         codes = sorted({*sources(endpoint), *targets(endpoint)})
-        named = {code: {"name": language_name(code, asked.target)} if asked.target else {} for code in codes}
+        named = {code: {"name": language_name(code, request.target)} if request.target else {} for code in codes}
         return as_json({"data": {"languages": [{"language": code, **name} for code, name in named.items()]}})
 
-    for path, asked, function, kind, about in (
+    for path, schema, function, kind, about in (
         (PATH, TranslationRequest, translate, schemas.GoogleTranslated, "translate texts"),
         (f"{PATH}/detect", DetectionRequest, detections, schemas.GoogleDetected, "detect the language of texts"),
         (f"{PATH}/languages", LanguagesRequest, languages, schemas.GoogleListed, "the languages"),
     ):
         responses = answers(kind, origin=function is translate)
         summary = f"Google: {about}"
-        app.get(path, summary=summary, responses=responses, openapi_extra=openapi.in_query(asked))(function)
-        app.post(path, summary=summary, responses=responses, openapi_extra=openapi.in_body(asked))(function)
+        app.get(path, summary=summary, responses=responses, openapi_extra=openapi.in_query(schema))(function)
+        app.post(path, summary=summary, responses=responses, openapi_extra=openapi.in_body(schema))(function)
 
 
-def as_list(given: str | list[str]) -> list[str]:
+def as_list(value: str | list[str]) -> list[str]:
     """Returns the texts of a parameter that is one or many."""
-    return given if isinstance(given, list) else [given]
+    return value if isinstance(value, list) else [value]
 
 
 def detection(code: str, percent: float) -> dict[str, Any]:

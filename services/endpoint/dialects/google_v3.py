@@ -74,59 +74,61 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
         for name, message in REFUSED.items():
             if values.get(name):
                 raise HTTPException(400, message)
-        asked = validate(TranslationRequest, values, WORDING)
-        source, target = asked.sourceLanguageCode or None, asked.targetLanguageCode
-        check_size(asked.contents, endpoint)
+        request = validate(TranslationRequest, values, WORDING)
+        source, target = request.sourceLanguageCode or None, request.targetLanguageCode
+        check_size(request.contents, endpoint)
         check_pair(endpoint, source, target)
-        plain = TextOptions(format="text" if asked.mimeType == "text/plain" else "html")
+        plain = TextOptions(format="text" if request.mimeType == "text/plain" else "html")
 
         async def records(options: TextOptions) -> tuple[list[dict[str, Any]], dict[str, str]]:
-            found, headers = await ask(endpoint, call.key, asked.contents, source, target, options)
-            detected = [{} if source else {"detectedLanguageCode": one.source} for one in found]
-            model = {"model": asked.model} if asked.model else {}
-            return [{"translatedText": o.text, **model, **d} for o, d in zip(found, detected, strict=True)], headers
+            translations, headers = await ask(endpoint, call.key, request.contents, source, target, options)
+            detected = [{} if source else {"detectedLanguageCode": translation.source} for translation in translations]
+            model = {"model": request.model} if request.model else {}
+            return [
+                {"translatedText": o.text, **model, **d} for o, d in zip(translations, detected, strict=True)
+            ], headers
 
-        found, headers = await records(plain)
-        body: dict[str, Any] = {"translations": found}
-        if asked.glossaryConfig:
-            terms = await terms_of(call, asked)
-            config = {"glossaryConfig": asked.glossaryConfig}
+        answer, headers = await records(plain)
+        body: dict[str, Any] = {"translations": answer}
+        if request.glossaryConfig:
+            terms = await terms_of(call, request)
+            config = {"glossaryConfig": request.glossaryConfig}
             with_terms, _ = await records(TextOptions(format=plain.format, glossary=Glossary(terms) if terms else None))
             body["glossaryTranslations"] = [{**term, **config} for term in with_terms]
         return as_json(body, headers=headers)
 
-    async def terms_of(call: Call, asked: TranslationRequest) -> dict[str, str]:
-        if not asked.sourceLanguageCode:
+    async def terms_of(call: Call, request: TranslationRequest) -> dict[str, str]:
+        if not request.sourceLanguageCode:
             raise HTTPException(400, "sourceLanguageCode is required where a glossary is named")
-        name = str(asked.glossaryConfig.get("glossary", "")).rpartition("/")[2]
-        languages = asked.sourceLanguageCode, asked.targetLanguageCode
+        name = str(request.glossaryConfig.get("glossary", "")).rpartition("/")[2]
+        languages = request.sourceLanguageCode, request.targetLanguageCode
         try:
-            found: dict[str, str] = await use_glossaries(endpoint, call.key, "terms", name, *languages)
-            return found
+            terms: dict[str, str] = await use_glossaries(endpoint, call.key, "terms", name, *languages)
+            return terms
         except GlossaryNotFoundError as problem:
             raise HTTPException(404, str(problem)) from None
 
     async def detections(call: Call) -> Response:
-        asked = validate(DetectionRequest, call.parameters, WORDING)
-        check_size([asked.content], endpoint)
-        found = await endpoint.detect(asked.content, call.key)
+        request = validate(DetectionRequest, call.parameters, WORDING)
+        check_size([request.content], endpoint)
+        guesses = await endpoint.detect(request.content, call.key)
         return as_json(
-            {"languages": [{"languageCode": code, "confidence": round(percent / 100, 4)} for code, percent in found]}
+            {"languages": [{"languageCode": code, "confidence": round(percent / 100, 4)} for code, percent in guesses]}
         )
 
     async def languages(call: Call) -> Response:
-        shown = validate(LanguagesRequest, call.parameters, WORDING).displayLanguageCode
+        display = validate(LanguagesRequest, call.parameters, WORDING).displayLanguageCode
         froms, intos = sources(endpoint), targets(endpoint)
-        found = [
+        rows = [
             {
                 "languageCode": code,
-                **({"displayName": language_name(code, shown)} if shown else {}),
+                **({"displayName": language_name(code, display)} if display else {}),
                 "supportSource": code in froms,
                 "supportTarget": code in intos,
             }
             for code in sorted({*froms, *intos})
         ]
-        return as_json({"languages": found})
+        return as_json({"languages": rows})
 
     for place in PLACES:
         app.post(

@@ -81,27 +81,27 @@ def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes, with OpenAI's parameters, answers and errors."""
 
     async def models(_: Call) -> Response:
-        return as_json({"object": "list", "data": [model_record(*one) for one in served(endpoint).items()]})
+        return as_json({"object": "list", "data": [model_record(*entry) for entry in served(endpoint).items()]})
 
     async def model(call: Call) -> Response:
         name = call.path_params["model"]
         return as_json(model_record(name, served(endpoint)[check_model(endpoint, name, served(endpoint))]))
 
     async def embeddings(call: Call) -> Response:
-        asked = validate(EmbeddingsRequest, call.parameters, WORDING)
-        texts = [asked.input] if isinstance(asked.input, str) else asked.input
+        request = validate(EmbeddingsRequest, call.parameters, WORDING)
+        texts = [request.input] if isinstance(request.input, str) else request.input
         check_size(texts, endpoint)
         endpoint.keys.charge(call.key, sum(map(len, texts)))
-        vectors, origin = await embed(endpoint, call.key, asked.model, texts)
-        if asked.dimensions not in (None, vectors.shape[1]):
+        vectors, origin = await embed(endpoint, call.key, request.model, texts)
+        if request.dimensions not in (None, vectors.shape[1]):
             raise HTTPException(400, f"dimensions: the vectors of this model have {vectors.shape[1]} numbers")
-        encode = encode_base64 if asked.encoding_format == "base64" else encode_floats
+        encode = encode_base64 if request.encoding_format == "base64" else encode_floats
         records = [
             {"object": "embedding", "index": place, "embedding": encode(vector)} for place, vector in enumerate(vectors)
         ]
         words = sum(map(count_words, texts))
         usage = {"prompt_tokens": words, "total_tokens": words}
-        body = {"object": "list", "data": records, "model": asked.model, "usage": usage}
+        body = {"object": "list", "data": records, "model": request.model, "usage": usage}
         return as_json(body, headers=origin.headers())
 
     async def complete(call: Call) -> Response:
@@ -109,32 +109,32 @@ def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
         refused = [name for name in REFUSED if values.get(name) not in (None, False, [], {"type": "text"})]
         if refused:
             raise HTTPException(400, f"{refused[0]} is not supported: the models here translate, they do not converse")
-        asked = validate(ChatRequest, values, WORDING)
-        text, source, target = last_message(asked)
+        request = validate(ChatRequest, values, WORDING)
+        text, source, target = last_message(request)
         check_size([text], endpoint)
-        source, target = languages_of(endpoint, asked.model, source, target)
+        source, target = languages_of(endpoint, request.model, source, target)
         check_pair(endpoint, source, target)
-        named = asked.model if asked.model in endpoint.model_names() else None
+        named = request.model if request.model in endpoint.model_names() else None
         (answer,), headers = await ask(
-            endpoint, call.key, [text], source, target, alternatives=asked.n - 1, version=named
+            endpoint, call.key, [text], source, target, alternatives=request.n - 1, version=named
         )
         headers |= ignored(values)
-        texts = [answer.text, *answer.alternatives][: asked.n]
-        facts = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": asked.model}
+        texts = [answer.text, *answer.alternatives][: request.n]
+        facts = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": request.model}
         read, written = count_words(text), sum(map(count_words, texts))
         usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
-        if asked.stream in (True, "true", "True", "1"):
-            shown = (asked.stream_options or {}).get("include_usage") is True
-            events = stream(facts, texts, usage if shown else None)
+        if request.stream in (True, "true", "True", "1"):
+            with_usage = (request.stream_options or {}).get("include_usage") is True
+            events = stream(facts, texts, usage if with_usage else None)
             return StreamingResponse(events, headers=headers, media_type="text/event-stream")
         choices = [
             {
                 "index": index,
-                "message": {"role": "assistant", "content": one, "refusal": None},
+                "message": {"role": "assistant", "content": text, "refusal": None},
                 "logprobs": None,
                 "finish_reason": "stop",
             }
-            for index, one in enumerate(texts)
+            for index, text in enumerate(texts)
         ]
         return as_json({**facts, "object": "chat.completion", "choices": choices, "usage": usage}, headers=headers)
 
@@ -165,24 +165,24 @@ def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
 
 def served(endpoint: Endpoint) -> dict[str, float]:
     """Returns the names of the models, with the time when each was loaded: translation models, their pairs, vectors."""
-    found = endpoint.model_names()
-    if found:
-        found |= {f"{source}-{target}": min(found.values()) for source, target in endpoint.pairs()}
+    names = endpoint.model_names()
+    if names:
+        names |= {f"{source}-{target}": min(names.values()) for source, target in endpoint.pairs()}
     for queue in (endpoint.encoder, endpoint.vectors):
         if queue is not None:
             origin = queue.model().origin
-            found.setdefault(origin.name, origin.loaded)
-    return found
+            names.setdefault(origin.name, origin.loaded)
+    return names
 
 
-def check_model(endpoint: Endpoint, name: str, known: Mapping[str, float]) -> str:
+def check_model(endpoint: Endpoint, name: str, names: Mapping[str, float]) -> str:
     """Returns the name.
 
     Raises:
         HTTPException: 404, no model has it.
     """
-    if name not in known:
-        raise HTTPException(404, f"The model `{name}` does not exist: there are {', '.join(known)}")
+    if name not in names:
+        raise HTTPException(404, f"The model `{name}` does not exist: there are {', '.join(names)}")
     return name
 
 
@@ -191,13 +191,13 @@ def model_record(name: str, loaded: float) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": int(loaded), "owned_by": "dragoman"}
 
 
-def last_message(asked: ChatRequest) -> tuple[str, str | None, str | None]:
+def last_message(request: ChatRequest) -> tuple[str, str | None, str | None]:
     """Returns the text of the last user's message, and the languages that it or the body names.
 
     Raises:
         HTTPException: 400, there is no such message, or it has no text.
     """
-    message = next((one for one in reversed(asked.messages) if one.get("role") == "user"), None)
+    message = next((candidate for candidate in reversed(request.messages) if candidate.get("role") == "user"), None)
     content = message.get("content") if message else None
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     texts = [part for part in parts if isinstance(part, dict) and part.get("type") in ("text", "input_text")]
@@ -207,7 +207,11 @@ def last_message(asked: ChatRequest) -> tuple[str, str | None, str | None]:
     if not text:
         raise HTTPException(400, "Invalid 'messages': the last user's message is empty")
     named = texts[0]  # as TranslateGemma has it
-    return text, named.get("source_lang_code") or asked.source_lang, named.get("target_lang_code") or asked.target_lang
+    return (
+        text,
+        named.get("source_lang_code") or request.source_lang,
+        named.get("target_lang_code") or request.target_lang,
+    )
 
 
 def languages_of(endpoint: Endpoint, name: str, source: str | None, target: str | None) -> tuple[str | None, str]:

@@ -71,7 +71,7 @@ def offered(code: str, languages: Sequence[str]) -> bool:
 
 def is_pair(endpoint: Endpoint, source: str, target: str) -> bool:
     """Returns True if a pair of languages is on offer, in whatever spelling."""
-    return any(offered(source, [one]) and offered(target, [two]) for one, two in endpoint.pairs())
+    return any(offered(source, [first]) and offered(target, [two]) for first, two in endpoint.pairs())
 
 
 def check_pair(

@@ -37,10 +37,10 @@ def add_scoring_routes(app: FastAPI, endpoint: Endpoint) -> None:
         check_size(texts, endpoint)
         source, target = choose_pair(endpoint, params.get("source"), params.get("target"))
         check_pair(endpoint, source, target)
-        found, headers = await ask(
+        translations, headers = await ask(
             endpoint, call.key, texts, source, target, TextOptions(format=params.get("format", "text"))
         )
-        return as_json({"predictions": [one.text for one in found]}, headers=headers)
+        return as_json({"predictions": [translation.text for translation in translations]}, headers=headers)
 
     async def ping(_: Request) -> Response:
         return Response("\n", endpoint.status()[0], media_type="application/json")
@@ -58,8 +58,8 @@ def add_scoring_routes(app: FastAPI, endpoint: Endpoint) -> None:
         **dict.fromkeys(("inputs", "instances"), LIST),
         "params": {"type": "object"},
     }
-    one = [{"required": [name]} for name in PLACES]
-    body = {"type": "object", "properties": properties, "oneOf": one}
+    alternative = [{"required": [name]} for name in PLACES]
+    body = {"type": "object", "properties": properties, "oneOf": alternative}
     app.post(
         "/invocations",
         summary="MLflow: translate texts",
@@ -76,10 +76,10 @@ def texts_of(values: Mapping[str, Any]) -> list[str]:
     Raises:
         HTTPException: 400, it has none, or something else than one column of texts.
     """
-    given = [name for name in PLACES if name in values]
-    if len(given) != 1:
+    names = [name for name in PLACES if name in values]
+    if len(names) != 1:
         raise HTTPException(400, f"The request must have exactly one of {', '.join(PLACES)}")
-    (name,) = given
+    (name,) = names
     content = values[name]
     if name == "dataframe_split":
         content = content.get("data") if isinstance(content, dict) else None
@@ -103,19 +103,19 @@ def cell_of(row: Any) -> Any:
     return row
 
 
-def params_of(given: Any) -> dict[str, Any]:
+def params_of(params: Any) -> dict[str, Any]:
     """Returns the checked `params`.
 
     Raises:
         HTTPException: 400, an unknown one or an invalid value.
     """
-    if given is None:
+    if params is None:
         return {}
-    if not isinstance(given, dict):
+    if not isinstance(params, dict):
         raise HTTPException(400, "params must be an object")
-    for name, value in given.items():
+    for name, value in params.items():
         if name not in PARAMS:
             raise HTTPException(400, f"params takes {', '.join(PARAMS)} only")
         if not isinstance(value, str) or (name == "format" and value not in FORMATS):
             raise HTTPException(400, f"params.{name} must be {' or '.join(FORMATS) if name == 'format' else 'a code'}")
-    return given
+    return params

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,8 +12,7 @@ from typing import NamedTuple
 from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import UserError
-from dragoman.services.endpoint.documents.jobs import Handle, Job, Jobs, Status, new_secret
-from dragoman.services.endpoint.documents.reading import Reading
+from dragoman.services.endpoint.documents.jobs import Handle, Job, Jobs, Status, new_secret, steady_clock
 from dragoman.services.endpoint.documents.worker import SAME, DocumentWorker
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.translation import Question
@@ -50,8 +48,7 @@ class Documents:
 
     endpoint: Endpoint
     folder: Path | None
-    now: Callable[[], float] = time.time
-    reading: Reading = field(default_factory=Reading)
+    now: Callable[[], float] = field(default_factory=steady_clock)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -73,7 +70,7 @@ class Documents:
     @cached_property
     def worker(self) -> DocumentWorker:
         """Returns the thread that translates. Raises as `jobs`."""
-        return DocumentWorker(self.endpoint, self.jobs, self.reading)
+        return DocumentWorker(self.endpoint, self.jobs, self.endpoint.reading)
 
     def submit(self, name: str, content: bytes, question: Question) -> Handle:
         """Stores a document to be translated; `question` has its languages, version and glossary, and no texts.
@@ -91,7 +88,7 @@ class Documents:
             raise HTTPException(413, f"Invalid request: the document exceeds {limits.document} bytes")
         try:
             ending_of(name)
-            characters = self.reading.count(name, content, MOST_CHARACTERS, question.key.client)
+            characters = self.endpoint.reading.count(name, content, MOST_CHARACTERS, question.key.client)
         except UserError as problem:
             raise HTTPException(400, f"Invalid file: {problem}") from None
         if characters > MOST_CHARACTERS:
@@ -164,12 +161,11 @@ class Documents:
     def start(self) -> None:
         """Starts the thread that translates."""
         if self.folder is not None and self.endpoint.translations is not None:
-            self.reading.pool.prepare()
             self.worker.start()
 
     def stop(self, timeout: float = 10.0) -> None:
         """Ends the thread; what it was at is begun again by the next server."""
-        self.reading.pool.close()  # or the thread would wait for a document that takes its time
+        self.endpoint.reading.pool.close()  # or the thread would wait for a document that takes its time
         if self.folder is not None:
             self.worker.stop(timeout)
 

@@ -73,7 +73,7 @@ class Jobs:
     """All jobs of a folder."""
 
     folder: Path
-    now: Callable[[], float] = time.time
+    now: Callable[[], float]
 
     def __iter__(self) -> Iterator[str]:
         """Yields the ids."""
@@ -94,8 +94,10 @@ class Jobs:
 
     def waiting(self) -> list[str]:
         """Returns the ids of the jobs that have not ended, the oldest first."""
-        found = [(job.submitted, identity) for identity in self if (job := self.load(identity)) and not job.ended]
-        return [identity for _, identity in sorted(found)]
+        waiting_jobs = [
+            (job.submitted, identity) for identity in self if (job := self.load(identity)) and not job.ended
+        ]
+        return [identity for _, identity in sorted(waiting_jobs)]
 
     def find(self, identity: str, key: str) -> Job:
         """Returns the job.
@@ -158,6 +160,12 @@ class Jobs:
         with contextlib.suppress(OSError):
             return self.place(identity).stat().st_mtime
         return self.now()
+
+
+def steady_clock() -> Callable[[], float]:
+    """Returns what tells the seconds since 1970, and does not jump where the machine's clock is set."""
+    beginning = time.time() - time.monotonic()
+    return lambda: beginning + time.monotonic()
 
 
 def new_secret() -> str:

@@ -5,7 +5,6 @@ A job whose process ended is begun again. Its sentences wait in the queue of all
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import threading
 from asyncio import AbstractEventLoop, Event, Task
@@ -21,16 +20,14 @@ from dragoman.services.endpoint.batcher import EngineStoppedError, TooManyTokens
 from dragoman.services.endpoint.documents.jobs import Job, Jobs
 from dragoman.services.endpoint.documents.patient_queue import PatientQueue
 from dragoman.services.endpoint.documents.reading import AT_ONCE, GoneError, Reading
-from dragoman.services.endpoint.documents.translating import plain_values
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.fair_queue import PRIORITIES
 from dragoman.services.endpoint.keys import Key
-from dragoman.services.endpoint.route_translator import RouteTranslator
+from dragoman.services.endpoint.route_translator import RouteTranslator, models_of
 from dragoman.services.models.catalogue import Route
 from dragoman.services.subprocesses.pool import PoolClosedError
 from dragoman.services.texts.documents.document import DocumentError
-from dragoman.services.texts.known import Known
-from dragoman.services.texts.stand_ins import stand_ins_of
+from dragoman.services.texts.known import KnownTranslations
 
 ATTEMPTS = 3  # at a document that the server does not survive
 EVERY = 2.0  # seconds between two looks for jobs of other processes
@@ -127,11 +124,11 @@ class DocumentWorker:
         except Exception as problem:
             if not self.jobs.place(identity).exists():  # deleted by its owner
                 return
-            known = isinstance(problem, KNOWN)
-            if not known:
+            is_expected = isinstance(problem, KNOWN)
+            if not is_expected:
                 logger.exception("a document could not be translated")
             said = problem.detail if isinstance(problem, HTTPException) else str(problem)
-            job.status, job.error = "error", said if known else "an internal error"
+            job.status, job.error = "error", said if is_expected else "an internal error"
             self.endpoint.keys.give_back(_payer(job), job.characters)
         job.ended = self.jobs.now()
         self.jobs.source(identity).unlink(missing_ok=True)
@@ -145,10 +142,10 @@ class DocumentWorker:
         )
         translator = RouteTranslator(queue.ask, self.endpoint.metrics, self.endpoint.longest, self.endpoint.models)
         reply = _Replies(self, identity, job, translator).reply
-        found = await self.reading.translate(job.name, content, job.terms, job.target, client, reply)
-        job.notes = found.notes
-        self.endpoint.metrics.translated(job.characters, found.characters)
-        return found.content
+        translated = await self.reading.translate(job.name, content, job.terms, job.target, client, reply)
+        job.notes = translated.notes
+        self.endpoint.metrics.translated(job.characters, translated.characters)
+        return translated.content
 
 
 @dataclass
@@ -160,27 +157,23 @@ class _Replies:
     job: Job
     translator: RouteTranslator
     route: Route = field(default_factory=lambda: Route(()))
-    known: Known | None = None
+    known: KnownTranslations | None = None
 
     async def reply(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Returns what one question asks for; `translating.py` has them all."""
+        """Returns what one question asks for; `reading_worker.py` has them all."""
         if "lines" in question:
-            served = self.route.models[question["model"]]
-            asked = question["lines"], question["nbest"], question["aligned"]
-            return {"translations": [plain_values(one) for one in await self.translator.ask_model(served, *asked)]}
+            return await self.translator.reply(self.route, question)
         if "sample" in question:
             return await self._route(question["sample"])
-        if "stand_ins" in question:
-            return dataclasses.asdict(await asyncio.to_thread(stand_ins_of, self.route.models[question["stand_ins"]]))
-        if "losses" in question:
+        if "share" in question:
             self.worker.endpoint.metrics.lose([Losses(**question["losses"])], [question["lost"]])
-        elif "share" in question:
             self.job.share = question["share"]
             self.worker.jobs.save(self.identity, self.job)
         elif self.known is not None:
             exact = "exact" in question
             find = self.known.exact if exact else self.known.similar
-            return {"match": await asyncio.to_thread(find, question["exact" if exact else "similar"])}
+            match = await asyncio.to_thread(find, question["exact" if exact else "similar"])
+            return {"match": match and list(match)}
         return {}
 
     async def _route(self, sample: str) -> dict[str, Any]:
@@ -197,10 +190,7 @@ class _Replies:
         if not self.route.via:  # not the middle language's
             await asyncio.to_thread(endpoint.memory.look)
             self.known = endpoint.memory.all(source, job.target, job.owner)
-        models = [
-            {"source": model.source, "target": model.target, "marks_capitals": model.marks_capitals}
-            for model in self.route.models
-        ]
+        models = [vars(model) for model in models_of(self.route)]
         return {"models": models, "longest": endpoint.longest, "known": self.known is not None}
 
 

@@ -38,8 +38,12 @@ POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
-    **{"Content-Security-Policy": POLICY, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
-    **{"Referrer-Policy": "same-origin", "X-Frame-Options": "DENY", "Vary": "Accept"},
+    "Content-Security-Policy": POLICY,
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+    "Vary": "Accept",
 }
 ALTERNATIVES, OTHERS = 3, 5  # that the page asks for: of a translation, and at one of its words
 
@@ -97,13 +101,17 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
         try:
             call = await admit(Call, endpoint, request.scope, request.receive)
             values = call.parameters
-            shown = await _translate(endpoint, request_model, values, call.key)
+            translation = await _translate(endpoint, request_model, values, call.key)
         except HTTPException as problem:
             request.scope[REFUSED] = getattr(problem, "reason", None)
             if part:
                 return render("_answer.html", problem.status_code, values, problem=problem.detail)
             return await page(problem.status_code, values, problem=problem.detail)
-        return render("_answer.html", 200, values, shown=shown) if part else await page(200, values, shown=shown)
+        return (
+            render("_answer.html", 200, values, shown=translation)
+            if part
+            else await page(200, values, shown=translation)
+        )
 
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))
 
@@ -117,14 +125,14 @@ async def _translate(endpoint: Endpoint, model: type[TranslationRequest], values
     if isinstance(values.get("q"), str):
         values["q"] = values["q"].replace("\r\n", "\n")  # a browser's forms have CRLF
     more = {"alternatives": min(ALTERNATIVES, endpoint.limits.alternatives), "report": True, "alignment": False}
-    asked = validate(
+    request = validate(
         model, values | more | {name: values.get(name) or None for name in ("version", "glossary", "terms")}
     )
-    if asked.batch:
+    if request.batch:
         raise HTTPException(400, "Invalid request: q must be a string")
-    question = await with_terms(asked.question(key=key), endpoint.glossaries, asked.glossary, asked.terms)
+    question = await with_terms(request.question(key=key), endpoint.glossaries, request.glossary, request.terms)
     answers, route = await endpoint.translate(question)
-    return Shown(answers[0], route, asked.source == "auto")
+    return Shown(answers[0], route, request.source == "auto")
 
 
 def make_templates() -> Environment:

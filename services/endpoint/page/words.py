@@ -39,7 +39,7 @@ def language_text(code: str) -> str:
 
 def kept_entries(report: Mapping[str, Any]) -> Sequence[Kept]:
     """Returns what a report says was kept; equal entries are counted."""
-    found: dict[tuple[str, str, str, str], int] = {}
+    entries: dict[tuple[str, str, str, str], int] = {}
     for name, kind in KINDS.items():
         for entry in report.get(name, ()):
             how = how_it_was_kept(entry["how"])
@@ -49,5 +49,5 @@ def kept_entries(report: Mapping[str, Any]) -> Sequence[Kept]:
                 how += f", after “{entry['article']}”"
             mark = name == "words" and not any(map(str.isalnum, entry["text"]))
             key = (entry["text"], "mark" if mark else entry.get("kind", kind), how, entry.get("source", ""))
-            found[key] = found.get(key, 0) + 1
-    return [Kept(*key[:3], times, key[3]) for key, times in found.items()]
+            entries[key] = entries.get(key, 0) + 1
+    return [Kept(*key[:3], times, key[3]) for key, times in entries.items()]

@@ -78,16 +78,17 @@ def bill(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     names, _values = split("bill", words, ())
     if len(names) > 1:
         raise UserError("say whose: dragoman bill OWNER")
-    found = service.bill(names[0] if names else None)
+    bill_rows = service.bill(names[0] if names else None)
     rows: list[Sequence[object]] = [
         ("OWNER", "JOB", "CAUSE", "ATTEMPTS", "LOST TOKENS", "LOST TIME", "START-UP", "AWAY")
     ]
     rows += [
-        (one["owner"], one["job"], one["cause"], one["attempts"], f"{one['tokens']:,}", *_times(one)) for one in found
+        (row["owner"], row["job"], row["cause"], row["attempts"], f"{row['tokens']:,}", *_times(row))
+        for row in bill_rows
     ]
-    total = {key: sum(one[key] for one in found) for key in ("attempts", "tokens", "seconds", "startup", "away")}
+    total = {key: sum(row[key] for row in bill_rows) for key in ("attempts", "tokens", "seconds", "startup", "away")}
     rows.append(("all", "", "", total["attempts"], f"{total['tokens']:,}", *_times(total)))
-    showing.show(found, lambda: table.table(rows))
+    showing.show(bill_rows, lambda: table.table(rows))
     return compose.OK
 
 
@@ -96,17 +97,17 @@ def retention(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     names, rules = split("retention", words, RULES)
     if names:
         raise unknown("dragoman retention", names[0], RULES)
-    found = service.retention(**rules)
+    expired = service.retention(**rules)
     rows: list[Sequence[object]] = [("JOB", "OWNER", "STATE", "SINCE", "SIZE", "RUN")]
     rows += [
         (job["id"], job["owner"], job["state"], table.clock(job["changed"]), f"{job['bytes'] / 1e6:.1f} MB", job["run"])
-        for job in found["jobs"]
+        for job in expired["jobs"]
     ]
-    size = sum(job["bytes"] for job in found["jobs"])
-    told = [f"{found['total']} jobs would be deleted; those above have {size / 1e6:.1f} MB"]
-    told += [f"{count} stay: {reason}" for reason, count in found["stay"].items()]
-    told.append("rules: " + " ".join(f"service.keep.{key}={value}" for key, value in found["rules"].items()))
-    showing.show(found["jobs"], lambda: "\n".join([table.table(rows), *told]))
+    size = sum(job["bytes"] for job in expired["jobs"])
+    lines = [f"{expired['total']} jobs would be deleted; those above have {size / 1e6:.1f} MB"]
+    lines += [f"{count} stay: {reason}" for reason, count in expired["stay"].items()]
+    lines.append("rules: " + " ".join(f"service.keep.{key}={value}" for key, value in expired["rules"].items()))
+    showing.show(expired["jobs"], lambda: "\n".join([table.table(rows), *lines]))
     return compose.OK
 
 
@@ -115,8 +116,8 @@ def show_token(name: str, token: str) -> None:
     showing.show([{"name": name, "token": token}], lambda: token)
 
 
-def _times(one: dict[str, float]) -> tuple[str, str, str]:
-    return duration(one["seconds"]), duration(one["startup"]), duration(one["away"])
+def _times(row: dict[str, float]) -> tuple[str, str, str]:
+    return duration(row["seconds"]), duration(row["startup"]), duration(row["away"])
 
 
 def split(verb: str, words: Sequence[str], keys: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -139,13 +140,13 @@ def split(verb: str, words: Sequence[str], keys: Sequence[str]) -> tuple[list[st
 
 def bounds_of(values: Mapping[str, str]) -> dict[str, Any]:
     """Returns the limits of a quota. Raises UserError for a value that is no number and not `none`."""
-    found: dict[str, Any] = {key: _bound(key, values[key]) for key in BOUNDS if key in values}
-    jobs = found.get("jobs")
+    bounds: dict[str, Any] = {key: _bound(key, values[key]) for key in BOUNDS if key in values}
+    jobs = bounds.get("jobs")
     if jobs is not None:
         if jobs != int(jobs):
             raise UserError(f"jobs={values['jobs']}: a whole number, or none for no bound")
-        found["jobs"] = int(jobs)
-    return found
+        bounds["jobs"] = int(jobs)
+    return bounds
 
 
 def _bound(key: str, text: str) -> float | None:
@@ -202,12 +203,12 @@ def projects(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
                 service.projects(),
                 {
                     "PROJECT": "name",
-                    "MEMBERS": lambda one: len(one["members"]),
-                    "CPUS": lambda one: _held(one["held_cpus"], one["cpus"]),
-                    "GPUS": lambda one: _held(one["held_gpus"], one["gpus"]),
-                    "RUNNING": lambda one: _held(one["running"], one["jobs"]),
+                    "MEMBERS": lambda row: len(row["members"]),
+                    "CPUS": lambda row: _held(row["held_cpus"], row["cpus"]),
+                    "GPUS": lambda row: _held(row["held_gpus"], row["gpus"]),
+                    "RUNNING": lambda row: _held(row["running"], row["jobs"]),
                     "WAITING": "waiting",
-                    "MODELS": lambda one: ", ".join(one["models"]) or "-",
+                    "MODELS": lambda row: ", ".join(row["models"]) or "-",
                 },
             )
         case ["create", name] if "role" not in values:
@@ -235,19 +236,19 @@ def projects(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def _show_one(service: JobClient, name: str) -> None:
-    found = service.one_project(name)
+    project = service.one_project(name)
     facts: list[Sequence[object]] = [
-        ("project", found["name"]),
-        ("since", table.clock(found["created"])),
-        ("CPUs", _held(found["held_cpus"], found["cpus"])),
-        ("GPUs", _held(found["held_gpus"], found["gpus"])),
-        ("jobs", f"{_held(found['running'], found['jobs'])} run, {found['waiting']} wait"),
-        ("models", ", ".join(found["models"]) or "none"),
-        ("group", found["group"] or "none"),
+        ("project", project["name"]),
+        ("since", table.clock(project["created"])),
+        ("CPUs", _held(project["held_cpus"], project["cpus"])),
+        ("GPUs", _held(project["held_gpus"], project["gpus"])),
+        ("jobs", f"{_held(project['running'], project['jobs'])} run, {project['waiting']} wait"),
+        ("models", ", ".join(project["models"]) or "none"),
+        ("group", project["group"] or "none"),
     ]
     rows: list[Sequence[object]] = [("MEMBER", "ROLE", "BY")]
-    rows += [(member["owner"], member["role"], "group" if member["by_group"] else "-") for member in found["members"]]
-    showing.show([found], lambda: f"{table.table(facts)}\n\n{table.table(rows)}")
+    rows += [(member["owner"], member["role"], "group" if member["by_group"] else "-") for member in project["members"]]
+    showing.show([project], lambda: f"{table.table(facts)}\n\n{table.table(rows)}")
 
 
 def _held(held: float, bound: float | None) -> str:
@@ -264,11 +265,11 @@ def audit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         raise UserError(f"{names[0]}: a filter is written KEY=VALUE, such as what={names[0]}")
     columns: dict[str, table.Column] = {
         "WHEN": table.at("at"),
-        "WHO": lambda one: one["person"] or "unknown",
-        "TOKEN": lambda one: one["token"].rpartition("/")[2] or "-",
+        "WHO": lambda row: row["person"] or "unknown",
+        "TOKEN": lambda row: row["token"].rpartition("/")[2] or "-",
         "FROM": "address",
         "STATUS": "status",
-        "WHAT": lambda one: f"{one['method']} {one['resource']}",
+        "WHAT": lambda row: f"{row['method']} {row['resource']}",
         "DETAIL": "detail",
     }
     return table.show(list(service.every_audit_row(config.show, **filters)), columns)

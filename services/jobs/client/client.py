@@ -82,16 +82,16 @@ class Administration(Connection):
         """Returns the jobs that `service.keep`, with `rules` in its place, would delete now."""
         return self._json("GET", "/v1/retention", params=rules)
 
-    def every_audit_row(self, most: int | None = None, **wanted: str) -> Iterator[dict[str, Any]]:
-        """Yields rows of the audit, newest first, at most `most`; `wanted`: person, what, status, since, until."""
+    def every_audit_row(self, most: int | None = None, **filters: str) -> Iterator[dict[str, Any]]:
+        """Yields rows of the audit, newest first, at most `most`; `filters`: person, what, status, since, until."""
         cursor = None
         while most is None or most > 0:
             limit = LARGEST if most is None else min(most, LARGEST)
-            query = {**wanted, "limit": limit, **({"cursor": cursor} if cursor else {})}
-            found = self._json("GET", "/v1/audit", params=query)
-            yield from found["rows"]
-            most = None if most is None else most - len(found["rows"])
-            if (cursor := found["next"]) is None:
+            query = {**filters, "limit": limit, **({"cursor": cursor} if cursor else {})}
+            page = self._json("GET", "/v1/audit", params=query)
+            yield from page["rows"]
+            most = None if most is None else most - len(page["rows"])
+            if (cursor := page["next"]) is None:
                 return
 
     def tokens(self) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ class Administration(Connection):
         self._ask("DELETE", f"/v1/me/tokens/{path_part(name)}")
 
 
-class Wanted(TypedDict, total=False):
+class JobFilters(TypedDict, total=False):
     """Filters of jobs and their order, as the REST interface has them."""
 
     state: Sequence[str]
@@ -166,7 +166,7 @@ class Options(TypedDict, total=False):
     key: str | None  # the same key gives the same job
 
 
-FILTERS = tuple(Wanted.__annotations__)
+FILTERS = tuple(JobFilters.__annotations__)
 
 
 class Detail(JobHistory):
@@ -195,8 +195,8 @@ class JobClient(Administration):
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                found: Job = self._ask("POST", "/v1/jobs", json=body).json()
-                return found
+                job: Job = self._ask("POST", "/v1/jobs", json=body).json()
+                return job
             except ServiceError:
                 if time.monotonic() > deadline:
                     raise
@@ -207,8 +207,8 @@ class JobClient(Administration):
     ) -> list[Job]:
         """Submits a job for each of `runs`, overrides that are added; all get a tag of their own, `array-...`."""
         body = {**self._submission(verb, overrides, options), "runs": [list(run) for run in runs]}
-        found: list[Job] = self._ask("POST", "/v1/arrays", json=body, timeout=600).json()
-        return found
+        jobs: list[Job] = self._ask("POST", "/v1/arrays", json=body, timeout=600).json()
+        return jobs
 
     def _submission(self, verb: str, overrides: Sequence[str], options: Options) -> dict[str, Any]:
         """Returns the body of a request; the project is this client's, and the key a new one, unless they are named."""
@@ -255,24 +255,24 @@ class JobClient(Administration):
             pause = min(1.0, 1.5 * pause)
         return job
 
-    def jobs(self, cursor: int | None = None, limit: int = 50, **wanted: Unpack[Wanted]) -> dict[str, Any]:
+    def jobs(self, cursor: int | None = None, limit: int = 50, **filters: Unpack[JobFilters]) -> dict[str, Any]:
         """Returns a page: `jobs`, newest first, `next` as the cursor, `counts`, `newest` to follow changes from."""
-        query = {"limit": limit, **({"cursor": cursor} if cursor else {}), **wanted}
+        query = {"limit": limit, **({"cursor": cursor} if cursor else {}), **filters}
         return self._json("GET", "/v1/jobs", params=query)
 
-    def every_job(self, most: int | None = None, **wanted: Unpack[Wanted]) -> Iterator[Job]:
+    def every_job(self, most: int | None = None, **filters: Unpack[JobFilters]) -> Iterator[Job]:
         """Yields the wanted jobs, at most `most`, page by page."""
         cursor = None
         while most is None or most > 0:
-            found = self.jobs(cursor, LARGEST if most is None else min(most, LARGEST), **wanted)
-            yield from found["jobs"]
-            most = None if most is None else most - len(found["jobs"])
-            if (cursor := found["next"]) is None:
+            page = self.jobs(cursor, LARGEST if most is None else min(most, LARGEST), **filters)
+            yield from page["jobs"]
+            most = None if most is None else most - len(page["jobs"])
+            if (cursor := page["next"]) is None:
                 return
 
     def job(self, name: str) -> Detail:
-        found: Detail = self._ask("GET", f"/v1/jobs/{path_part(name)}").json()
-        return found
+        job: Detail = self._ask("GET", f"/v1/jobs/{path_part(name)}").json()
+        return job
 
     def why(self, name: str) -> dict[str, Any]:
         """Returns what it waits for, who holds that, and when it will start."""
@@ -288,8 +288,8 @@ class JobClient(Administration):
 
     def act(self, name: str, action: str, **body: Any) -> Job:
         """Runs an action: stop, yield, retry, priority (priority="high") or after (after=[JOB])."""
-        found: Job = self._ask("POST", f"/v1/jobs/{path_part(name)}/{action}", json=body).json()
-        return found
+        job: Job = self._ask("POST", f"/v1/jobs/{path_part(name)}/{action}", json=body).json()
+        return job
 
     def remove(self, name: str) -> None:
         self._ask("DELETE", f"/v1/jobs/{path_part(name)}")

@@ -80,12 +80,12 @@ class Connection:
             time.sleep(0.5)
 
     def _json(self, method: str, path: str, **more: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self._ask(method, path, **more).json()
-        return found
+        answer: dict[str, Any] = self._ask(method, path, **more).json()
+        return answer
 
     def _rows(self, path: str, **more: Any) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._ask("GET", path, **more).json()
-        return found
+        rows: list[dict[str, Any]] = self._ask("GET", path, **more).json()
+        return rows
 
     def _ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         try:

@@ -77,15 +77,15 @@ def main(argv: Sequence[str]) -> int:
 
 def _submit_from(name: str, words: Sequence[str]) -> int:
     """Runs `submit` with the words of a preset or a job and, after them, `words`; returns its exit code."""
-    found: list[str] = []
+    identities: list[str] = []
 
     def look(root: Root) -> int:
         with verbs.client(root.jobs, address(root)) as client:
-            found.extend(special.submission(client, name, words))
+            identities.extend(special.submission(client, name, words))
         return compose.OK
 
     code = compose.run(look, Root, [word for word in words if CONNECTION.match(word)], "submit")
-    return main(["submit", *found]) if found else code  # a rehearsal asks no service
+    return main(["submit", *identities]) if identities else code  # a rehearsal asks no service
 
 
 def _is_ours(verb: str, word: str) -> bool:

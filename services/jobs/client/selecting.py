@@ -6,16 +6,16 @@ from typing import Any
 
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.plural import plural
-from dragoman.services.jobs.client.client import FILTERS, JobClient, Wanted
+from dragoman.services.jobs.client.client import FILTERS, JobClient, JobFilters
 from dragoman.services.jobs.states import State
 
 DRY_RUN, YES = "--dry-run", "--yes"
 LISTS = {"state": list(State), "tag": None}  # filters of several values, A,B, and the choices of each
 
 
-def read_filters(verb: str, words: Sequence[str]) -> Wanted:
+def read_filters(verb: str, words: Sequence[str]) -> JobFilters:
     """Returns the filters in `words`, as the client takes them."""
-    found: Wanted = {}
+    filters: JobFilters = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
@@ -26,20 +26,20 @@ def read_filters(verb: str, words: Sequence[str]) -> Wanted:
             raise UserError(f"{key}= is empty; leave it out for all")
         if key in LISTS:
             values = value.split(",")
-            for one in values if key == "state" else ():
-                if one not in list(State):
-                    raise unknown("state", one, list(State))
-            found[key] = values  # type: ignore[literal-required]  # one of FILTERS
+            for state in values if key == "state" else ():
+                if state not in list(State):
+                    raise unknown("state", state, list(State))
+            filters[key] = values  # type: ignore[literal-required]  # one of FILTERS
         else:
-            found[key] = value  # type: ignore[literal-required]
-    return found
+            filters[key] = value  # type: ignore[literal-required]
+    return filters
 
 
 def select(verb: str, service: JobClient, words: Sequence[str]) -> list[dict[str, Any]]:
     """Returns the records of the jobs that are named, or that fit the filters."""
     words = [word for word in words if word not in (DRY_RUN, YES)]
-    names, filters = [one for one in words if "=" not in one], [one for one in words if "=" in one]
-    if option := next((one for one in names if one.startswith("-")), None):
+    names, filters = [word for word in words if "=" not in word], [word for word in words if "=" in word]
+    if option := next((word for word in names if word.startswith("-")), None):
         raise UserError(f"{option}: no such option; there are {DRY_RUN} and {YES}")
     if names and filters:
         raise UserError(f"{names[0]} {filters[0]}: give ids or filters, not both")

@@ -26,23 +26,23 @@ def read_token(home: str | Path, address: str) -> str | None:
 def save_token(home: str | Path, address: str, token: str | None) -> None:
     """Stores the token for a service, for this user alone; None removes it."""
     path = path_of(home)
-    found = {key: value for key, value in _read(path).items() if key != address.rstrip("/")}
+    tokens = {key: value for key, value in _read(path).items() if key != address.rstrip("/")}
     if token is not None:
-        found[address.rstrip("/")] = token
+        tokens[address.rstrip("/")] = token
     path.parent.mkdir(parents=True, exist_ok=True)
     before = os.umask(0o077)
     try:
-        atomic_write(path, json.dumps(found))
+        atomic_write(path, json.dumps(tokens))
     finally:
         os.umask(before)
 
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        tokens = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return tokens if isinstance(tokens, dict) else {}
 
 
 logger = logging.getLogger(__name__)
@@ -52,13 +52,13 @@ Home = str | Path
 def login(service: JobClient, home: Home, words: Sequence[str]) -> int:
     """Shows a code to type on a page, and keeps the token that the service gives then."""
     _check_nothing("login", words)
-    asked = service.begin_login()
-    logger.info("open %s and type this code there: %s", asked["page"], asked["code"])
-    deadline = time.monotonic() + asked["seconds"]
-    while (token := service.finish_login(asked["secret"])) is None:
+    login_begun = service.begin_login()
+    logger.info("open %s and type this code there: %s", login_begun["page"], login_begun["code"])
+    deadline = time.monotonic() + login_begun["seconds"]
+    while (token := service.finish_login(login_begun["secret"])) is None:
         if time.monotonic() > deadline:
             raise ServiceError("nobody typed the code; run dragoman login again")
-        time.sleep(asked["pause"])
+        time.sleep(login_begun["pause"])
     save_token(home, service.address, token)
     with JobClient(service.address, token) as signed_in:
         me = signed_in.me()

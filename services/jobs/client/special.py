@@ -37,10 +37,10 @@ def _job_of(service: JobClient, name: str) -> str:
     try:
         return str(service.job(name)["id"])
     except UserError:
-        found = service.jobs(limit=1, name=name)["jobs"]
-        if not found:
+        jobs = service.jobs(limit=1, name=name)["jobs"]
+        if not jobs:
             raise UserError(f"jobs.after={name}: there is no such job: give an id, or the name of a run") from None
-        return str(found[0]["id"])
+        return str(jobs[0]["id"])
 
 
 def submit_array(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> int:
@@ -58,10 +58,10 @@ def submit_array(config: JobsConfig, service: JobClient, verb: str, overrides: S
         raise UserError(f"{ARRAY}: {len(lines):,} combinations; at most {MOST_RUNS} are submitted at once")
     common = [word for word in lines[0] if all(word in line for line in lines)]
     runs = [[word for word in line if word not in common] for line in lines]
-    found = service.submit_array(verb, common, runs, **options(config, service))
-    tag = found[0]["tags"][-1]
-    showing.show(found, lambda: "\n".join(job["id"] for job in found))
-    logger.info("%s: dragoman jobs tag=%s    dragoman stop tag=%s", plural(len(found), "job"), tag, tag)
+    jobs = service.submit_array(verb, common, runs, **options(config, service))
+    tag = jobs[0]["tags"][-1]
+    showing.show(jobs, lambda: "\n".join(job["id"] for job in jobs))
+    logger.info("%s: dragoman jobs tag=%s    dragoman stop tag=%s", plural(len(jobs), "job"), tag, tag)
     return compose.OK
 
 
@@ -75,8 +75,8 @@ def add_schedule(config: JobsConfig, service: JobClient, verb: str, overrides: S
         raise UserError("jobs.every: jobs.after, jobs.by and jobs.plan=only are for a single job")
     how = options(config, service)
     del how["after"], how["by"]
-    found = service.schedule(str(config.every), verb, overrides, **how)
-    showing.show([found], lambda: str(found["id"]))
+    schedule = service.schedule(str(config.every), verb, overrides, **how)
+    showing.show([schedule], lambda: str(schedule["id"]))
     return compose.OK
 
 
@@ -96,8 +96,8 @@ def schedules(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         "OWNER": table.whose,
         "EVERY (UTC)": "every",
         "COMMAND": table.command,
-        "NEXT": lambda one: table.clock(one["due"]) if one["due"] else "paused",
-        "LAST JOB": lambda one: one["job"] or "",
+        "NEXT": lambda row: table.clock(row["due"]) if row["due"] else "paused",
+        "LAST JOB": lambda row: row["job"] or "",
         "": "trouble",
     }
     return table.show(service.schedules(), columns)
@@ -147,8 +147,8 @@ def verb_keeps(verb: str, word: str) -> bool:
 
 def save(service: JobClient, name: str, verb: str, words: Sequence[str]) -> int:
     """Keeps a submission and prints its name; queues nothing."""
-    found = service.keep_preset(name, verb, words)
-    showing.show([found], lambda: name)
+    preset = service.keep_preset(name, verb, words)
+    showing.show([preset], lambda: name)
     return compose.OK
 
 

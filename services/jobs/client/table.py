@@ -52,10 +52,10 @@ def command(record: Mapping[str, Any]) -> str:
     return " ".join([record["verb"], *record["words"]])
 
 
-def jobs(found: Sequence[Mapping[str, Any]], counts: Mapping[str, int], now: float) -> str:
+def jobs(jobs_shown: Sequence[Mapping[str, Any]], counts: Mapping[str, int], now: float) -> str:
     """Returns the text of `dragoman jobs`: the jobs, and the number in each state."""
-    told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "no jobs"
-    return f"{table(job_rows(found, now))}\n{told}"
+    summary = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "no jobs"
+    return f"{table(job_rows(jobs_shown, now))}\n{summary}"
 
 
 def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[object]]:
@@ -120,12 +120,12 @@ def detail(job: Mapping[str, Any]) -> str:
     if used["machines"]:
         parts.append(table(usage_rows(used)))
     if job["notices"]:
-        told: list[Sequence[object]] = [("TOLD", "OF", "WHEN", "TRIES", "ERROR")]
-        told += [
+        notices: list[Sequence[object]] = [("TOLD", "OF", "WHEN", "TRIES", "ERROR")]
+        notices += [
             (notice["target"], notice["event"], clock(notice["sent"]), notice["tries"], notice["error"])
             for notice in job["notices"]
         ]
-        parts.append(table(told))
+        parts.append(table(notices))
     changes = [
         (
             clock(change["at"]),
@@ -138,10 +138,10 @@ def detail(job: Mapping[str, Any]) -> str:
     return "\n\n".join([*parts, table([("WHEN", "BY", "STATE", "WHY"), *changes])])
 
 
-def usage_rows(found: Mapping[str, Any]) -> list[Sequence[object]]:
+def usage_rows(use: Mapping[str, Any]) -> list[Sequence[object]]:
     """Returns what the newest attempt uses: a row for each measure and machine."""
-    rows: list[Sequence[object]] = [(f"USE OF ATTEMPT {found['attempt']}", "MACHINE", "LAST", "MEAN", "MOST")]
-    for machine in found["machines"]:
+    rows: list[Sequence[object]] = [(f"USE OF ATTEMPT {use['attempt']}", "MACHINE", "LAST", "MEAN", "MOST")]
+    for machine in use["machines"]:
         for name, measure in MEASURES.items():
             if curve := machine["curves"].get(name):
                 values = (curve[-1][1], _mean(curve), max(value for _, value in curve))
@@ -178,25 +178,25 @@ def plan(found: Mapping[str, Any]) -> str:
     return table([*rows, ("changed", changed or "nothing")])
 
 
-def why(found: Mapping[str, Any]) -> str:
+def why(reasons: Mapping[str, Any]) -> str:
     """Returns the reason, the holders and the expected start as text."""
-    lines = [str(found["text"])]
-    if found["holders"]:
-        rows: list[Sequence[object]] = [("HELD BY", "OWNER", str(found["resource"] or "-"), "ENDS BETWEEN", "AND")]
+    lines = [str(reasons["text"])]
+    if reasons["holders"]:
+        rows: list[Sequence[object]] = [("HELD BY", "OWNER", str(reasons["resource"] or "-"), "ENDS BETWEEN", "AND")]
         rows += [
             (holder["job"], holder["owner"], f"{holder['amount']:g}" if holder["amount"] else "-", *ends(holder))
-            for holder in found["holders"]
+            for holder in reasons["holders"]
         ]
         lines.append(table(rows))
-    if found["earliest"] is not None:
-        latest = clock(found["latest"]) if found["latest"] is not None else "a time that nobody knows"
-        lines.append(f"it starts between {clock(found['earliest'])} and {latest}")
+    if reasons["earliest"] is not None:
+        latest = clock(reasons["latest"]) if reasons["latest"] is not None else "a time that nobody knows"
+        lines.append(f"it starts between {clock(reasons['earliest'])} and {latest}")
     return "\n".join(lines)
 
 
-def ends(one: Mapping[str, Any]) -> tuple[str, str]:
+def ends(forecast: Mapping[str, Any]) -> tuple[str, str]:
     """Returns the earliest and the latest end of a holder."""
-    return clock(one["earliest"]), clock(one["latest"]) if one["latest"] is not None else "nobody knows"
+    return clock(forecast["earliest"]), clock(forecast["latest"]) if forecast["latest"] is not None else "nobody knows"
 
 
 def clock(at: float | None) -> str:
@@ -222,10 +222,10 @@ def moment(text: str) -> float:
     now = datetime.now().astimezone()
     try:
         hour = None if "-" in text else time.strptime(text, "%H:%M")
-        found = now.replace(hour=hour.tm_hour, minute=hour.tm_min, second=0) if hour else datetime.fromisoformat(text)
+        time_ = now.replace(hour=hour.tm_hour, minute=hour.tm_min, second=0) if hour else datetime.fromisoformat(text)
     except ValueError:
         raise UserError(f"jobs.by={text}: say 08:00 or 2030-01-31T08:00") from None
-    found = found.astimezone() if found.tzinfo is None else found
-    if "-" not in text and found <= now:
-        found += timedelta(days=1)
-    return found.timestamp()
+    time_ = time_.astimezone() if time_.tzinfo is None else time_
+    if "-" not in text and time_ <= now:
+        time_ += timedelta(days=1)
+    return time_.timestamp()

@@ -59,11 +59,11 @@ def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         found_plan = service.plan(verb, overrides, by)
         showing.show([found_plan], lambda: table.plan(found_plan))
         return compose.OK
-    found = enter(config, service, verb, overrides)
-    job = found["id"]
-    if found["plan"]:
-        logger.info("%s", table.plan(found["plan"]))
-    showing.show([found], lambda: job)
+    entered = enter(config, service, verb, overrides)
+    job = entered["id"]
+    if entered["plan"]:
+        logger.info("%s", table.plan(entered["plan"]))
+    showing.show([entered], lambda: job)
     logger.info("follow it: dragoman logs %s -f    why it waits: dragoman why %s", job, job)
     return compose.OK
 
@@ -83,44 +83,44 @@ def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence
         UserError: the planner refuses the job.
     """
     job = service.submit(verb, overrides, **special.options(config, service))
-    found = service.planned(job["id"])
-    if found["state"] == "failed" and not found["attempts"]:
+    plan = service.planned(job["id"])
+    if plan["state"] == "failed" and not plan["attempts"]:
         service.remove(job["id"])
-        raise UserError(found["reason"])
-    return found
+        raise UserError(plan["reason"])
+    return plan
 
 
 def jobs(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Prints the wanted jobs; with -f until Ctrl-C, again after each change. As JSON only changed jobs come again."""
-    follow, shown = _flag(words), dict[str, Job]()
-    wanted = selecting.read_filters("jobs", [word for word in words if word not in FOLLOW])
+    follow, jobs_shown = _flag(words), dict[str, Job]()
+    filters = selecting.read_filters("jobs", [word for word in words if word not in FOLLOW])
     while True:
-        first = service.jobs(limit=min(LARGEST, config.show), **wanted)
-        found = first["jobs"]
-        if len(found) < config.show and first["next"]:
-            found = list(service.every_job(config.show, **wanted))
+        first = service.jobs(limit=min(LARGEST, config.show), **filters)
+        newest = first["jobs"]
+        if len(newest) < config.show and first["next"]:
+            newest = list(service.every_job(config.show, **filters))
         if follow and sys.stdout.isatty() and not showing.wants_json():
             print("\x1b[H\x1b[2J", end="")
-        fresh = [one for one in found if shown.get(one["id"]) != one]
-        showing.show(fresh, partial(table.jobs, found, first["counts"], time.time()))
+        fresh = [row for row in newest if jobs_shown.get(row["id"]) != row]
+        showing.show(fresh, partial(table.jobs, newest, first["counts"], time.time()))
         if not follow:
             return compose.OK
-        shown |= {one["id"]: one for one in fresh}
+        jobs_shown |= {row["id"]: row for row in fresh}
         next(iter(service.events(after=first["newest"])))
         time.sleep(0.5)
 
 
 def job(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     name = _name("job", words)
-    found = {**service.job(name), "usage": service.usage(name)}
-    showing.show([found], lambda: table.detail(found))
+    detail = {**service.job(name), "usage": service.usage(name)}
+    showing.show([detail], lambda: table.detail(detail))
     return compose.OK
 
 
 def why(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     name = _name("why", words)
-    found = service.why(name)
-    showing.show([{"id": name, **found}], lambda: table.why(found))
+    reasons = service.why(name)
+    showing.show([{"id": name, **reasons}], lambda: table.why(reasons))
     return compose.OK
 
 
@@ -141,16 +141,16 @@ def stop(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Stops jobs and waits until they have ended; of those that filters choose, the ones that have not ended."""
     chosen = selecting.select("stop", service, words)
     if any("=" in word for word in words):
-        chosen = [one for one in chosen if one["state"] not in ENDED]
+        chosen = [row for row in chosen if row["state"] not in ENDED]
     if not selecting.confirm("stop", chosen, words):
         return _untouched("stop", chosen)
-    asked = [one for one in chosen if one["state"] in ENDED or _try(partial(service.act, one["id"], "stop"))]
-    deadline, done = time.monotonic() + config.stop_timeout, len(asked) == len(chosen)
-    for one in asked:
-        while (found := service.job(one["id"]))["state"] not in ENDED and time.monotonic() < deadline:
+    stopping = [row for row in chosen if row["state"] in ENDED or _try(partial(service.act, row["id"], "stop"))]
+    deadline, done = time.monotonic() + config.stop_timeout, len(stopping) == len(chosen)
+    for row in stopping:
+        while (job_now := service.job(row["id"]))["state"] not in ENDED and time.monotonic() < deadline:
             time.sleep(0.2)
-        _show_state(found)
-        done = done and found["state"] in ENDED
+        _show_state(job_now)
+        done = done and job_now["state"] in ENDED
     return compose.OK if done else compose.FAILED
 
 
@@ -171,8 +171,8 @@ def priority(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         raise UserError("say which job and which priority: dragoman priority JOB high")
     if plain[1] not in PRIORITIES:
         raise unknown("priority", plain[1], PRIORITIES)
-    found = service.act(plain[0], "priority", priority=plain[1])
-    showing.show([found], lambda: f"{found['id']}: {PRIORITY_NAMES[found['priority']]}")
+    changed = service.act(plain[0], "priority", priority=plain[1])
+    showing.show([changed], lambda: f"{changed['id']}: {PRIORITY_NAMES[changed['priority']]}")
     return compose.OK
 
 
@@ -180,13 +180,13 @@ def remove(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Deletes ended jobs; of those that filters choose, the ones that have ended."""
     chosen = selecting.select("rm", service, words)
     if any("=" in word for word in words):
-        chosen = [one for one in chosen if one["state"] in ENDED]
+        chosen = [row for row in chosen if row["state"] in ENDED]
     if not selecting.confirm("rm", chosen, words):
         return _untouched("rm", chosen)
     done = True
-    for one in chosen:
-        if _try(partial(service.remove, one["id"])):
-            showing.show([{"id": one["id"], "state": "removed"}], partial(str, f"{one['id']}: removed"))
+    for row in chosen:
+        if _try(partial(service.remove, row["id"])):
+            showing.show([{"id": row["id"], "state": "removed"}], partial(str, f"{row['id']}: removed"))
         else:
             done = False
     return compose.OK if done else compose.FAILED
@@ -236,8 +236,8 @@ def _try(act: Callable[[], object]) -> bool:
     return True
 
 
-def _show_state(found: Job) -> None:
-    showing.show([found], lambda: f"{found['id']}: {found['state']}")
+def _show_state(job_changed: Job) -> None:
+    showing.show([job_changed], lambda: f"{job_changed['id']}: {job_changed['state']}")
 
 
 def _untouched(verb: str, chosen: Sequence[dict[str, Any]]) -> int:

@@ -38,10 +38,10 @@ class Start:
 
     def variables(self) -> dict[str, str]:
         """Returns its processes' variables that identify the job and its owner; no others may replace them."""
-        found = {"DRAGOMAN_JOB": self.job, "DRAGOMAN_ATTEMPT": str(self.number), "DRAGOMAN_OWNER": self.owner}
-        found["DRAGOMAN_MODEL_OWNER"] = self.model_owner
+        values = {"DRAGOMAN_JOB": self.job, "DRAGOMAN_ATTEMPT": str(self.number), "DRAGOMAN_OWNER": self.owner}
+        values["DRAGOMAN_MODEL_OWNER"] = self.model_owner
         more = {VARIABLE: self.trace, GRANT: self.grant, USAGE: self.usage}
-        return {**found, **{name: value for name, value in more.items() if value}}
+        return {**values, **{name: value for name, value in more.items() if value}}
 
 
 @dataclass(frozen=True)

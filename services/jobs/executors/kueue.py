@@ -35,10 +35,10 @@ class Kubernetes:
         if server is None and host is None:
             raise ServiceError("service.kueue.server: this is no pod of a cluster; say where its API server is")
         self.token_file = Path(token_file) if token_file else ACCOUNT / "token"
-        known = authority or str(ACCOUNT / "ca.crt")
+        certificate = authority or str(ACCOUNT / "ca.crt")
         verify: ssl.SSLContext | bool = True
-        if Path(known).exists():
-            verify = ssl.create_default_context(cafile=known)
+        if Path(certificate).exists():
+            verify = ssl.create_default_context(cafile=certificate)
         elif authority is not None:
             raise ServiceError(f"service.kueue.authority: {authority} is not a file")
         self._http = httpx.Client(base_url=server or f"https://{host}:{port}", timeout=PATIENCE, verify=verify)
@@ -50,8 +50,8 @@ class Kubernetes:
     def get(self, path: str, **query: str) -> dict[str, Any] | None:
         """Returns an object or a list; None if it does not exist."""
         answer = self._ask("GET", path, (MISSING,), params=query)
-        found: dict[str, Any] | None = None if answer.status_code == MISSING else answer.json()
-        return found
+        content: dict[str, Any] | None = None if answer.status_code == MISSING else answer.json()
+        return content
 
     def delete(self, path: str) -> None:
         """Deletes an object with its dependents; a missing one is no error."""
@@ -247,9 +247,9 @@ class KueueExecutor:
 
     def capacity(self) -> Capacity:
         """Returns the quotas of all ClusterQueues together, only for plans: Kueue decides what may start."""
-        found = self.api.get(f"/apis/{KUEUE}/clusterqueues") or {}
+        queues = self.api.get(f"/apis/{KUEUE}/clusterqueues") or {}
         cpus = gpus = 0.0
-        for queue in found.get("items", []):
+        for queue in queues.get("items", []):
             for group in queue["spec"].get("resourceGroups", []):
                 for flavor in group.get("flavors", []):
                     for resource in flavor.get("resources", []):
@@ -267,10 +267,10 @@ class KueueExecutor:
 
     def _by_job(self) -> dict[str, dict[str, Any]]:
         """Returns Kueue's Workloads by the RayJob that each belongs to."""
-        found = self.api.get(self._workloads) or {}
+        workloads = self.api.get(self._workloads) or {}
         return {
             str(owner["name"]): item
-            for item in found.get("items", [])
+            for item in workloads.get("items", [])
             for owner in item["metadata"].get("ownerReferences", [])
             if owner.get("kind") == "RayJob"
         }
@@ -298,15 +298,15 @@ def _waits(workload: dict[str, Any] | None) -> str:
     if workload is None:
         return "Kueue has not seen it yet"
     conditions = {condition["type"]: condition for condition in (workload.get("status") or {}).get("conditions", [])}
-    for kind, wanted in (
+    for kind, status_expected in (
         ("Evicted", "True"),
         ("QuotaReserved", "False"),
         ("Admitted", "False"),
         ("PodsReady", "False"),
     ):
-        one = conditions.get(kind)
-        if one is not None and one["status"] == wanted:
-            return f"Kueue: {one.get('message') or one.get('reason') or kind}"
+        state = conditions.get(kind)
+        if state is not None and state["status"] == status_expected:
+            return f"Kueue: {state.get('message') or state.get('reason') or kind}"
     if conditions.get("Admitted", {}).get("status") == "True":
         return "Kueue has admitted it; its pods start"
     return "it stands in Kueue's queue"
@@ -314,5 +314,5 @@ def _waits(workload: dict[str, Any] | None) -> str:
 
 def quantity(text: str) -> float:
     """Parses a number of Kubernetes: 8, 500m, 1.5, 2k."""
-    found = re.fullmatch(r"([0-9.]+(?:e[0-9]+)?)([mkMGT]?)", text)
-    return float(found[1]) * SUFFIXES.get(found[2], 1.0) if found else 0.0
+    match = re.fullmatch(r"([0-9.]+(?:e[0-9]+)?)([mkMGT]?)", text)
+    return float(match[1]) * SUFFIXES.get(match[2], 1.0) if match else 0.0

@@ -82,9 +82,11 @@ class Head:
         from ray.util.state.exception import RayStateApiException
 
         headers = {"Content-Type": "application/json", **(self._headers() or {})}
-        asked = StateApiClient(client.get_address(), headers=headers)
+        state_client = StateApiClient(client.get_address(), headers=headers)
         try:
-            return list(asked.list(StateResource.NODES, ListApiOptions(limit=10_000), raise_on_missing_output=True))
+            return list(
+                state_client.list(StateResource.NODES, ListApiOptions(limit=10_000), raise_on_missing_output=True)
+            )
         except RayStateApiException as problem:
             raise ServiceError(f"the cluster at {self.address} does not say what it has ({problem})") from None
 
@@ -178,10 +180,10 @@ class RayExecutor:
 
     def capacity(self) -> Capacity:
         with self._client() as client:
-            found = self.head.nodes(client)
-            names = self._host_names(client, [node for node in found if node.state == "ALIVE"])
+            nodes = self.head.nodes(client)
+            names = self._host_names(client, [node for node in nodes if node.state == "ALIVE"])
         alive = []
-        for node in found:
+        for node in nodes:
             if node.state == "ALIVE":
                 total = node.resources_total or {}
                 kept = 1.0 if node.is_head_node else 0.0
@@ -198,17 +200,17 @@ class RayExecutor:
         """
         if any(node.node_id not in self._hosts for node in nodes):
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                told = self.head.ask(client, "/nodes?view=summary")["data"]["summary"]
-                self._hosts = {str(one["raylet"]["nodeId"]): str(one["hostname"]) for one in told}
-                self._folders = sorted({_folder_of(one["raylet"]) for one in told} - {""})
+                summary = self.head.ask(client, "/nodes?view=summary")["data"]["summary"]
+                self._hosts = {str(node["raylet"]["nodeId"]): str(node["hostname"]) for node in summary}
+                self._folders = sorted({_folder_of(node["raylet"]) for node in summary} - {""})
         named = {node.node_id: self._hosts.get(node.node_id) or node.node_name or node.node_ip for node in nodes}
         often = Counter(named.values())
         return {key: name if often[name] == 1 else f"{name} ({key[-6:]})" for key, name in named.items()}
 
     def incarnation(self) -> str:
         with self._client() as client:
-            found = self.head.ask(client, "/api/version")  # no public method returns the session's name
-        return str(found.get("session_name") or found.get("ray_version"))
+            version = self.head.ask(client, "/api/version")  # no public method returns the session's name
+        return str(version.get("session_name") or version.get("ray_version"))
 
     def logs(self, start: Start, offset: int, limit: int) -> bytes:
         attempt = attempt_of(self.home, start.job, start.number)

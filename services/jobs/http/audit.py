@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.services.http.proxies import PEER
 from dragoman.services.http.rates import Rate
-from dragoman.services.jobs.ledger.asked import ASKED, Asked
+from dragoman.services.jobs.ledger.asked import ASKED, RequestFacts
 from dragoman.services.jobs.ledger.audit import Audit
 
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -38,34 +38,34 @@ class Auditing:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        asked, status = Asked(), LEFT
+        request_facts, status = RequestFacts(), LEFT
 
         async def answer(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                await self._enter(scope, asked, status)
+                await self._enter(scope, request_facts, status)
             await send(message)
 
-        token = ASKED.set(asked)
+        token = ASKED.set(request_facts)
         try:
             await self.app(scope, receive, answer)
         except Exception:
             status = FAILED
-            await self._enter(scope, asked, status)
+            await self._enter(scope, request_facts, status)
             raise
         finally:
             ASKED.reset(token)
         if status == LEFT:
-            await _settled(scope, asked)
-            await self._enter(scope, asked, status)
+            await _settled(scope, request_facts)
+            await self._enter(scope, request_facts, status)
 
-    async def _enter(self, scope: Scope, asked: Asked, status: int) -> None:
+    async def _enter(self, scope: Scope, request_facts: RequestFacts, status: int) -> None:
         """Enters a row if the request changed something or was refused."""
-        if not _matters(scope, asked, status):
+        if not _matters(scope, request_facts, status):
             return
-        address, detail = (scope.get("client") or ("",))[0], asked.detail
-        if not asked.person:
+        address, detail = (scope.get("client") or ("",))[0], request_facts.detail
+        if not request_facts.person:
             if self._strangers.take(address):
                 self._unlisted += 1
                 return
@@ -74,24 +74,24 @@ class Auditing:
                 self._unlisted = 0
         if PEER in scope:
             detail = f"through {scope[PEER]}; {detail}".removesuffix("; ")
-        row = {"person": asked.person, "token": asked.token, "address": address, "detail": detail}
+        row = {"person": request_facts.person, "token": request_facts.token, "address": address, "detail": detail}
         try:
             await run_in_threadpool(self.audit.add, status, method=scope["method"], resource=scope["path"], **row)
         except SQLAlchemyError as problem:  # the change is made: its answer does not fail for this
             logger.error("audit: %s %s (%d) has no row: %s", scope["method"], scope["path"], status, problem)
 
 
-async def _settled(scope: Scope, asked: Asked) -> None:
+async def _settled(scope: Scope, request_facts: RequestFacts) -> None:
     """Waits until a request whose client has left has changed something: its thread goes on without it."""
-    for _ in range(LATE if scope["method"] in CHANGING and asked.person else 0):
-        if asked.changes:
+    for _ in range(LATE if scope["method"] in CHANGING and request_facts.person else 0):
+        if request_facts.changes:
             return
         await asyncio.sleep(0.1)
 
 
-def _matters(scope: Scope, asked: Asked, status: int) -> bool:
+def _matters(scope: Scope, request_facts: RequestFacts, status: int) -> bool:
     """Returns True for changes that a known person asked for, and for refusals."""
-    if status in REFUSED or asked.changes:
+    if status in REFUSED or request_facts.changes:
         return True
     changing = scope["method"] in CHANGING
-    return bool(asked.person) and changing and (not QUESTIONS.fullmatch(scope["path"]) or 300 <= status < 400)
+    return bool(request_facts.person) and changing and (not QUESTIONS.fullmatch(scope["path"]) or 300 <= status < 400)

@@ -38,15 +38,15 @@ class Guard:
         self.refuse_foreign(request)
         self.refuse_untyped(request)
         if self.keys:
-            found = self.proxied(request) or self._bearer(request)
+            person = self.proxied(request) or self._bearer(request)
         else:
             owner = request.headers.get(OWNER_HEADER, ANONYMOUS)
             if not re.fullmatch(NAME, owner) or len(owner) > 160:
                 raise HTTPException(400, f"{OWNER_HEADER}: no name")
-            found = Person(owner, "admin")
+            person = Person(owner, "admin")
             tell_person(owner)
-        self.count(found.owner)
-        return found
+        self.count(person.owner)
+        return person
 
     def proxied(self, request: Request) -> Person | None:
         """Returns whom the proxy names, if there is one; None if it names nobody. Raises HTTPException as it does."""

@@ -48,17 +48,17 @@ def submit_array(here: Here, request: Request, person: Submitter, body: schemas.
 
 
 @router.get("/jobs")
-async def jobs(here: Here, person: Viewer, asked: Annotated[schemas.ListQuery, Query()]) -> schemas.JobPage:
+async def jobs(here: Here, person: Viewer, query: Annotated[schemas.ListQuery, Query()]) -> schemas.JobPage:
     """Returns the wanted jobs, one page at a time."""
-    return await run_in_threadpool(here.operations.page, person, asked)
+    return await run_in_threadpool(here.operations.page, person, query)
 
 
 @router.get("/jobs/{id}")
 def job(here: Here, person: Viewer, id: Id) -> schemas.JobDetail:
     """Returns a job, its attempts and every change of its state."""
-    found = here.operations.job(person, id)
+    row = here.operations.job(person, id)
     detail: schemas.JobDetail = {
-        **columns(found, JobHistory),  # type: ignore[typeddict-item]  # named by it
+        **columns(row, JobHistory),  # type: ignore[typeddict-item]  # named by it
         "notices": [schemas.NoticeView.of(notice) for notice in here.ledger.notices(id)],
         "attempts": [schemas.AttemptView.model_validate(attempt) for attempt in here.ledger.attempts(id)],
         "changes": here.operations.changes(person, id),
@@ -76,25 +76,25 @@ def why(here: Here, person: Viewer, id: Id) -> Why:
 @router.get("/jobs/{id}/curves")
 def curves(here: Here, person: Viewer, id: Id) -> schemas.CurvesView:
     """Returns a training's curves (losses, learning rate, speed) and the version that its end released."""
-    found = here.operations.job(person, id)
-    run = run_of(found)
-    return schemas.CurvesView(run=found.run, curves=read_curves(run), released=released(run))
+    row = here.operations.job(person, id)
+    run = run_of(row)
+    return schemas.CurvesView(run=row.run, curves=read_curves(run), released=released(run))
 
 
 @router.get("/jobs/{id}/usage")
 def usage(here: Here, person: Viewer, id: Id, attempt: Annotated[int, Query(ge=0, le=10**6)] = 0) -> schemas.UsageView:
     """Returns what an attempt (0: the newest) used of processors, memory, GPUs, disk and network, as last values and
     curves."""
-    found = here.operations.job(person, id)
-    number = attempt or found.attempt
-    return schemas.UsageView.of(number, read_use(here.home, found.id, number))
+    row = here.operations.job(person, id)
+    number = attempt or row.attempt
+    return schemas.UsageView.of(number, read_use(here.home, row.id, number))
 
 
 @router.get("/jobs/{id}/report", responses=PAGE, response_class=Response)
 def page(here: Here, person: Viewer, id: Id) -> Response:
     """Returns a report of the job: one page that needs no other files."""
-    found = here.operations.job(person, id)
-    text = report(found, here.ledger.attempts(id), here.operations.changes(person, id), here.home)
+    row = here.operations.job(person, id)
+    text = report(row, here.ledger.attempts(id), here.operations.changes(person, id), here.home)
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
     return Response(text, headers={"Content-Security-Policy": policy}, media_type="text/html; charset=utf-8")
 
@@ -179,8 +179,8 @@ def log_stream(
     """Streams the job's log; continues after the header Last-Event-ID."""
     here.operations.job(person, id)
     number, _, offset = request.headers.get("last-event-id", "").partition(":")
-    known = number.isdecimal() and offset.isdecimal() and len(number) < 8 and len(offset) < 16
-    start = (int(number), int(offset)) if known else (attempt, 0)
+    is_place = number.isdecimal() and offset.isdecimal() and len(number) < 8 and len(offset) < 16
+    start = (int(number), int(offset)) if is_place else (attempt, 0)
     source = while_admitted(streams.logs(here.ledger, here.home, id, start), here.access, person)
     return StreamingResponse(source, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
@@ -191,7 +191,7 @@ PresetName = Annotated[schemas.SavedName, Path()]
 @router.get("/presets")
 def presets(here: Here, person: Viewer) -> list[schemas.PresetView]:
     """Returns the person's own presets by name."""
-    return [schemas.PresetView.of(one) for one in here.operations.presets.all(person.owner)]
+    return [schemas.PresetView.of(preset) for preset in here.operations.presets.all(person.owner)]
 
 
 @router.put("/presets/{preset}")
@@ -207,10 +207,10 @@ def remove_preset(here: Here, person: Submitter, preset: PresetName) -> None:
 
 
 def own_schedule(here: Here, person: Submitter, id: Annotated[int, Path(ge=1, le=2**31 - 1)]) -> Schedule:
-    found = here.loop.schedules.get(id)
-    if found is None or not person.sees(found.owner):
+    schedule = here.loop.schedules.get(id)
+    if schedule is None or not person.sees(schedule.owner):
         raise HTTPException(404, f"schedule {id} is not known")
-    return found
+    return schedule
 
 
 OwnSchedule = Annotated[Schedule, Depends(own_schedule)]
@@ -219,7 +219,9 @@ OwnSchedule = Annotated[Schedule, Depends(own_schedule)]
 @router.get("/schedules")
 def schedules(here: Here, person: Viewer) -> list[schemas.ScheduleView]:
     """Returns the schedules that the person may see."""
-    return [schemas.ScheduleView.of(one) for one in here.loop.schedules.all(here.operations.only(person, None))]
+    return [
+        schemas.ScheduleView.of(schedule) for schedule in here.loop.schedules.all(here.operations.only(person, None))
+    ]
 
 
 @router.post("/schedules", status_code=201)
@@ -236,18 +238,18 @@ def add_schedule(here: Here, person: Submitter, body: schemas.ScheduleRequest) -
 
 
 @router.post("/schedules/{id}/pause", status_code=204)
-def pause(here: Here, person: Submitter, one: OwnSchedule) -> None:
+def pause(here: Here, person: Submitter, schedule: OwnSchedule) -> None:
     """Submits nothing until it is resumed."""
-    here.loop.schedules.set_active(one, False, person)
+    here.loop.schedules.set_active(schedule, False, person)
 
 
 @router.post("/schedules/{id}/resume", status_code=204)
-def resume(here: Here, person: Submitter, one: OwnSchedule) -> None:
+def resume(here: Here, person: Submitter, schedule: OwnSchedule) -> None:
     """Goes on from its next time."""
-    here.loop.schedules.set_active(one, True, person)
+    here.loop.schedules.set_active(schedule, True, person)
 
 
 @router.delete("/schedules/{id}", status_code=204)
-def remove_schedule(here: Here, person: Submitter, one: OwnSchedule) -> None:
+def remove_schedule(here: Here, person: Submitter, schedule: OwnSchedule) -> None:
     """Removes a schedule; its jobs stay."""
-    here.loop.schedules.remove(one, person.owner)
+    here.loop.schedules.remove(schedule, person.owner)

@@ -30,7 +30,7 @@ Name = Annotated[schemas.Owner, Path()]
 
 
 @dataclass(frozen=True)
-class Parts:
+class ServiceParts:
     """The objects that the application uses."""
 
     ledger: Ledger
@@ -84,9 +84,9 @@ class Parts:
         return Retention(self.ledger, self.config.keep, self.home, self.metrics)
 
 
-async def parts_of(request: Request) -> Parts:
-    found: Parts = request.app.state.parts
-    return found
+async def parts_of(request: Request) -> ServiceParts:
+    parts: ServiceParts = request.app.state.parts
+    return parts
 
 
 def _asks(role: Any) -> Callable[..., Coroutine[Any, Any, Person]]:
@@ -101,7 +101,7 @@ def _asks(role: Any) -> Callable[..., Coroutine[Any, Any, Person]]:
     return check
 
 
-Here = Annotated[Parts, Depends(parts_of)]
+Here = Annotated[ServiceParts, Depends(parts_of)]
 Scraper = Annotated[Person, Depends(_asks("metrics"))]
 Viewer = Annotated[Person, Depends(_asks("viewer"))]
 Submitter = Annotated[Person, Depends(_asks("submitter"))]

@@ -18,14 +18,14 @@ router = APIRouter(prefix="/v1", responses=PROBLEMS)
 @router.get("/me")
 def me(here: Here, person: Viewer) -> schemas.MeView:
     """Returns who asks, and their role."""
-    mine = [one.name.rpartition("/")[2] for one in here.own_tokens.of(person.owner) if one.digest == person.proof]
+    mine = [token.name.rpartition("/")[2] for token in here.own_tokens.of(person.owner) if token.digest == person.proof]
     return schemas.MeView(owner=person.owner, role=person.role, token=mine[0] if mine else None)
 
 
 @router.get("/me/tokens")
 def my_tokens(here: Here, person: Viewer) -> list[schemas.OwnTokenView]:
     """Returns the tokens that the asker made and not those of administrators; never the tokens themselves."""
-    return [schemas.OwnTokenView.model_validate(one) for one in here.own_tokens.of(person.owner)]
+    return [schemas.OwnTokenView.model_validate(token) for token in here.own_tokens.of(person.owner)]
 
 
 @router.post("/me/tokens", status_code=201)
@@ -183,8 +183,8 @@ def bill(here: Here, person: Viewer, owner: schemas.Owner | None = None) -> list
 @router.get("/quotas")
 def all_quotas(here: Here, person: Viewer) -> list[schemas.QuotaView]:
     """Returns the quotas of owners and projects; who is no admin sees their own and those of their projects."""
-    found = sorted((owner, row) for owner, row in here.access.quotas().items() if person.sees(owner))
-    return [schemas.QuotaView(owner=owner, cpus=cpus, gpus=gpus, jobs=jobs) for owner, (cpus, gpus, jobs) in found]
+    quotas = sorted((owner, row) for owner, row in here.access.quotas().items() if person.sees(owner))
+    return [schemas.QuotaView(owner=owner, cpus=cpus, gpus=gpus, jobs=jobs) for owner, (cpus, gpus, jobs) in quotas]
 
 
 @router.put("/quotas/{owner}", status_code=204)
@@ -194,18 +194,18 @@ def set_quota(here: Here, person: Admin, owner: Name, body: schemas.QuotaRequest
 
 
 @router.get("/retention")
-def retention(here: Here, person: Viewer, asked: Annotated[schemas.RetentionQuery, Query()]) -> schemas.RetentionView:
+def retention(here: Here, person: Viewer, query: Annotated[schemas.RetentionQuery, Query()]) -> schemas.RetentionView:
     """Returns the jobs that `service.keep`, or other rules, would delete now. Nothing is deleted."""
-    rules = asked.rules(here.config.keep)
-    found = [one for one in here.retention.due(rules) if person.sees_job(one.job)]
-    going = [one for one in found if not one.stays]
-    jobs = [schemas.Expired.of(one) for one in going[: asked.limit]]
-    return schemas.RetentionView(rules=rules, jobs=jobs, total=len(going), stay=summary(found))
+    rules = query.rules(here.config.keep)
+    due = [expired for expired in here.retention.due(rules) if person.sees_job(expired.job)]
+    going = [expired for expired in due if not expired.stays]
+    jobs = [schemas.Expired.of(expired) for expired in going[: query.limit]]
+    return schemas.RetentionView(rules=rules, jobs=jobs, total=len(going), stay=summary(due))
 
 
 @router.get("/audit")
-def audit(here: Here, person: Viewer, asked: Annotated[schemas.AuditQuery, Query()]) -> schemas.AuditPage:
+def audit(here: Here, person: Viewer, query: Annotated[schemas.AuditQuery, Query()]) -> schemas.AuditPage:
     """Returns changes that were asked for and refusals, newest first; of everybody only for an admin."""
-    found = here.operations.audit_rows(person, asked, asked.cursor, asked.limit)
-    more = found[-1].id if len(found) == asked.limit else None
-    return schemas.AuditPage(rows=[schemas.AuditView.model_validate(row) for row in found], next=more)
+    rows = here.operations.audit_rows(person, query, query.cursor, query.limit)
+    more = rows[-1].id if len(rows) == query.limit else None
+    return schemas.AuditPage(rows=[schemas.AuditView.model_validate(row) for row in rows], next=more)

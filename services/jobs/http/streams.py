@@ -39,9 +39,9 @@ async def while_admitted(source: AsyncGenerator[str], access: Access, person: Pe
                 if not await asyncio.to_thread(access.admits, person):
                     return
             if coming.done():
-                if (found := coming.result()) is None:
+                if (result := coming.result()) is None:
                     return
-                yield found
+                yield result
                 coming = asyncio.ensure_future(anext(source, None))
     finally:
         coming.cancel()
@@ -120,12 +120,12 @@ async def changes(ledger: Ledger, after: int, job: str | None, person: Person) -
     projects = [name for name, _ in person.projects]
     while True:
         newest = ledger.newest
-        found = await asyncio.to_thread(ledger.changes, seen, job, owner, 500, projects) if newest > looked else []
-        if found:
+        rows = await asyncio.to_thread(ledger.changes, seen, job, owner, 500, projects) if newest > looked else []
+        if rows:
             heartbeat.told()
-            seen = found[-1].id
+            seen = rows[-1].id
             yield "".join(
-                event(str(one.id), "change", ChangeView.shown(one, person).model_dump_json()) for one in found
+                event(str(change.id), "change", ChangeView.shown(change, person).model_dump_json()) for change in rows
             )
             continue
         # a job ends by a change, so without changes its state need not be read
@@ -147,10 +147,10 @@ async def logs(ledger: Ledger, home: Path, job: str, start: tuple[int, int]) -> 
         newest = ledger.newest
         if newest > looked:
             try:
-                found = await asyncio.to_thread(ledger.job, job)
+                row = await asyncio.to_thread(ledger.job, job)
             except UnknownJobError:
                 return
-            current, ended, looked = found.attempt, found.state in ENDED, newest
+            current, ended, looked = row.attempt, row.state in ENDED, newest
         piece = await reader.piece(current, ended)
         if piece is not None:
             heartbeat.told()

@@ -149,11 +149,11 @@ class Access:
         with self.ledger.database.write() as session:
             # the same token may have been entered under another name, for example with another role
             same = or_(Token.name == name, Token.digest == digest_of(token))
-            found = session.scalars(select(Token).where(same)).all()
-            known = [(one.name, one.role, one.digest, one.revoked) for one in found]
-            if known == [(name, role, digest_of(token), None)]:
+            tokens = session.scalars(select(Token).where(same)).all()
+            facts = [(token.name, token.role, token.digest, token.revoked) for token in tokens]
+            if facts == [(name, role, digest_of(token), None)]:
                 return
-            for before in found:
+            for before in tokens:
                 _end_descendants(session, before.name, self.ledger.now())
                 session.delete(before)
             session.flush()
@@ -180,8 +180,8 @@ class Access:
         """
         issued = select(Token).where(Token.revoked.is_(None), Token.kind == ISSUED)
         with self.ledger.database.write() as session:
-            valid = {one.name: one.role for one in session.scalars(issued)}
-            admins = [one for one, role in valid.items() if role == "admin"]
+            valid = {token.name: token.role for token in session.scalars(issued)}
+            admins = [name_of_admin for name_of_admin, role in valid.items() if role == "admin"]
             if admins == [name] and len(valid) > 1:
                 raise UserError(f"token {name!r}: it is the last of an admin; revoke the others first")
             _end_descendants(session, name, self.ledger.now())
@@ -203,23 +203,23 @@ class Access:
     def holder(self, digest: str) -> Person | None:
         """Returns the user of the token with this hash, as `person`."""
         with self.ledger.database.read() as session:
-            found = session.get(Token, digest)
-            projects = memberships(session, found.owner) if found is not None else ((), frozenset[str]())
-        if found is not None:
-            tell_person(found.owner, found.name)
-        if found is None or found.revoked is not None or found.role not in ROLES:
+            token = session.get(Token, digest)
+            projects = memberships(session, token.owner) if token is not None else ((), frozenset[str]())
+        if token is not None:
+            tell_person(token.owner, token.name)
+        if token is None or token.revoked is not None or token.role not in ROLES:
             return None
         now = self.ledger.now()
-        if found.expires is not None and found.expires <= now:
-            ended = time.strftime("%Y-%m-%d %H:%M", time.localtime(found.expires))
+        if token.expires is not None and token.expires <= now:
+            ended = time.strftime("%Y-%m-%d %H:%M", time.localtime(token.expires))
             raise TokenExpiredError(
-                f"the token {found.name.rpartition('/')[2]!r} expired on {ended}; make another on the page /tokens, "
+                f"the token {token.name.rpartition('/')[2]!r} expired on {ended}; make another on the page /tokens, "
                 "or ask an administrator"
             )
-        if now - (found.used or 0.0) >= USED_EVERY:
+        if now - (token.used or 0.0) >= USED_EVERY:
             with contextlib.suppress(SQLAlchemyError), self.ledger.database.write() as session:  # tried again later
                 session.execute(update(Token).where(Token.digest == digest).values(used=now))
-        return Person(found.owner, found.role, digest, None, *projects)
+        return Person(token.owner, token.role, digest, None, *projects)
 
     def admits(self, person: Person) -> bool:
         """Returns True if what let this user in still does: open streams ask it."""

@@ -10,7 +10,7 @@ MOST = 20  # changes that are named
 
 
 @dataclass
-class Asked:
+class RequestFacts:
     """One request so far."""
 
     person: str = ""  # the owner's name; empty: unknown
@@ -31,16 +31,16 @@ class Asked:
         return "; ".join([*self.changes, *([f"and {more} more"] if more else [])])
 
 
-ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
+ASKED: ContextVar[RequestFacts | None] = ContextVar("asked", default=None)
 
 
 def tell_person(owner: str, token: str = "") -> None:
     """Records who asks, if this is a request."""
-    if (asked := ASKED.get()) is not None:
-        asked.person, asked.token = owner, token or asked.token
+    if (facts := ASKED.get()) is not None:
+        facts.person, facts.token = owner, token or facts.token
 
 
 def tell_change(change: str) -> None:
     """Records a change that was made for whoever asks, if this is a request."""
-    if (asked := ASKED.get()) is not None:
-        asked.note(change)
+    if (facts := ASKED.get()) is not None:
+        facts.note(change)

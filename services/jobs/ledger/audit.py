@@ -31,20 +31,20 @@ class AuditFilter:
     until: float | None = None
 
     def conditions(self) -> list[ColumnElement[bool]]:
-        found: list[ColumnElement[bool]] = []
+        conditions: list[ColumnElement[bool]] = []
         if self.person is not None:
-            found.append(AuditRow.person == self.person)
+            conditions.append(AuditRow.person == self.person)
         if self.what is not None:
-            parts = (one.contains(self.what, autoescape=True) for one in (AuditRow.resource, AuditRow.detail))
-            found.append(or_(AuditRow.method == self.what.upper(), *parts))
+            parts = (column.contains(self.what, autoescape=True) for column in (AuditRow.resource, AuditRow.detail))
+            conditions.append(or_(AuditRow.method == self.what.upper(), *parts))
         if self.status is not None:
             low = int(self.status.replace("xx", "00"))
-            found.append(AuditRow.status.between(low, low + 99 if self.status.endswith("xx") else low))
+            conditions.append(AuditRow.status.between(low, low + 99 if self.status.endswith("xx") else low))
         if self.since is not None:
-            found.append(AuditRow.at >= self.since)
+            conditions.append(AuditRow.at >= self.since)
         if self.until is not None:
-            found.append(AuditRow.at <= self.until)
-        return found
+            conditions.append(AuditRow.at <= self.until)
+        return conditions
 
 
 class Audit:
@@ -83,9 +83,9 @@ class Audit:
         for _, written in rows:
             written.set_result(None)
 
-    def rows(self, wanted: AuditFilter, before: int | None = None, limit: int = 50) -> Sequence[AuditRow]:
+    def rows(self, filters: AuditFilter, before: int | None = None, limit: int = 50) -> Sequence[AuditRow]:
         """Returns rows, newest first; `before` is the last page's last id."""
-        query = select(AuditRow).where(*wanted.conditions()).order_by(AuditRow.id.desc()).limit(limit)
+        query = select(AuditRow).where(*filters.conditions()).order_by(AuditRow.id.desc()).limit(limit)
         if before is not None:
             query = query.where(AuditRow.id < before)
         return self.ledger.database.all(query)

@@ -52,8 +52,10 @@ class Database(store.Database):
     def write(self, lasting: bool | None = None, urgent: bool | None = None) -> Iterator[Session]:
         """Yields a transaction as the store's own. In a request only the last one lasts, and with it those before: the
         row of the audit, which is written before the answer is sent."""
-        asked = ASKED.get() is not None  # the asker waits; the loop comes between
-        with super().write(not asked if lasting is None else lasting, asked if urgent is None else urgent) as session:
+        is_asker = ASKED.get() is not None  # the asker waits; the loop comes between
+        with super().write(
+            not is_asker if lasting is None else lasting, is_asker if urgent is None else urgent
+        ) as session:
             yield session
 
     def alone(self, session: Session, lock: int) -> bool:

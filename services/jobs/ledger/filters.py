@@ -48,25 +48,25 @@ class Filter:
 
     def conditions(self, state: bool = True) -> list[ColumnElement[bool]]:
         """Returns the conditions; without that of the state if `state` is False."""
-        found: list[ColumnElement[bool]] = [*self.seen]
+        conditions: list[ColumnElement[bool]] = [*self.seen]
         if state and self.state:
-            found.append(JOBS.c.state.in_(sorted(self.state)))
+            conditions.append(JOBS.c.state.in_(sorted(self.state)))
         for key in ("owner", "project", "verb"):
             if (value := getattr(self, key)) is not None:
-                found.append(JOBS.c[key] == value)
+                conditions.append(JOBS.c[key] == value)
         if self.name is not None:  # `run` is a kind, a blank and the name or the folder
-            wanted = _pattern(self.name)
-            found.append(
-                or_(JOBS.c.run.like(f"run {wanted}", escape="\\"), JOBS.c.run.like(f"%/{wanted}", escape="\\"))
+            pattern = _pattern(self.name)
+            conditions.append(
+                or_(JOBS.c.run.like(f"run {pattern}", escape="\\"), JOBS.c.run.like(f"%/{pattern}", escape="\\"))
             )
         if self.model is not None:
-            found.append(or_(JOBS.c.model == self.model, _holds(JOBS.c.words, f"model={self.model}")))
-        found += [_holds(JOBS.c.tags, tag) for tag in self.tag]
+            conditions.append(or_(JOBS.c.model == self.model, _holds(JOBS.c.words, f"model={self.model}")))
+        conditions += [_holds(JOBS.c.tags, tag) for tag in self.tag]
         if self.since is not None:
-            found.append(JOBS.c.submitted >= self.since)
+            conditions.append(JOBS.c.submitted >= self.since)
         if self.until is not None:
-            found.append(JOBS.c.submitted <= self.until)
-        return found
+            conditions.append(JOBS.c.submitted <= self.until)
+        return conditions
 
     def order(self) -> list[ColumnElement[object]]:
         """Returns the order; jobs that are equal in it come by age, newest first."""

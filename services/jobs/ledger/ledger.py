@@ -110,8 +110,8 @@ class Ledger:
         values["id"] = f"{self.database.prefix}-{time.time_ns():x}"  # until it has its number
         try:
             with self.database.write() as session:
-                if key is not None and (found := _with_key(session, owner, key)) is not None:
-                    return found
+                if key is not None and (earlier := _with_key(session, owner, key)) is not None:
+                    return earlier
                 if most is not None and (session.scalar(unended(owner)) or 0) >= most:
                     raise TooManyError
                 for other in after:
@@ -124,9 +124,9 @@ class Ledger:
                 _note(session, now, owner, job, None, State.SUBMITTED, "submitted")
         except IntegrityError:  # another request entered the same key at this moment
             with self.database.read() as session:
-                if key is None or (found := _with_key(session, owner, key)) is None:
+                if key is None or (earlier := _with_key(session, owner, key)) is None:
                     raise
-                return found
+                return earlier
         self.committed(session)
         return job
 
@@ -208,25 +208,24 @@ class Ledger:
 
     def set_priority(self, job: Job, priority: int, actor: str) -> Job:
         """Raises ConflictError if the job has changed since it was read."""
-        with self.database.write() as session:
-            moved = self._set(session, job, priority=priority)
-            _note(session, self.now(), actor, job, job.priority, priority, "", action="priority")
-        self.committed(session)
-        return moved
+        return self._alter(job, actor, "priority", "", job.priority, priority, priority=priority)
 
     def add_tag(self, job: Job, tag: str, actor: str) -> Job:
         """Raises ConflictError if the job has changed since it was read."""
-        with self.database.write() as session:
-            moved = self._set(session, job, tags=list(dict.fromkeys([*job.tags, tag])))
-            _note(session, self.now(), actor, job, None, None, f"tagged {tag}", "tag")
-        self.committed(session)
-        return moved
+        return self._alter(job, actor, "tag", f"tagged {tag}", tags=list(dict.fromkeys([*job.tags, tag])))
 
     def set_after(self, job: Job, after: list[str], actor: str) -> Job:
         """Sets the jobs that a job comes after. Raises ConflictError if it has changed since it was read."""
+        said = f"comes after {', '.join(after) or 'none'}"
+        return self._alter(job, actor, "after", said, after=after, follows=bool(after))
+
+    def _alter(
+        self, job: Job, actor: str, action: str, reason: str, old: object = None, new: object = None, **values: Any
+    ) -> Job:
+        """Sets columns other than the state, with a row in the audit trail."""
         with self.database.write() as session:
-            moved = self._set(session, job, after=after, follows=bool(after))
-            _note(session, self.now(), actor, job, None, None, f"comes after {', '.join(after) or 'none'}", "after")
+            moved = self._set(session, job, **values)
+            _note(session, self.now(), actor, job, old, new, reason, action)
         self.committed(session)
         return moved
 
@@ -272,34 +271,34 @@ class Ledger:
         return self.database.all(select_jobs(query, states, owner, before))
 
     def rows(
-        self, columns: Sequence[str], wanted: Filter, cursor: int | None = None, limit: int | None = None
+        self, columns: Sequence[str], filters: Filter, cursor: int | None = None, limit: int | None = None
     ) -> tuple[Sequence[Row[Any]], int | None]:
         """Returns these columns of the wanted jobs, without mapped objects, and the cursor of the next ones."""
-        query = select(*(JOBS.c[name] for name in columns)).where(*wanted.conditions()).order_by(*wanted.order())
-        if cursor is not None and wanted.by_age:
-            query = query.where(JOBS.c.seq < cursor if wanted.descending else JOBS.c.seq > cursor)
+        query = select(*(JOBS.c[name] for name in columns)).where(*filters.conditions()).order_by(*filters.order())
+        if cursor is not None and filters.by_age:
+            query = query.where(JOBS.c.seq < cursor if filters.descending else JOBS.c.seq > cursor)
         with self.database.read() as session:
-            found = session.execute(query.offset(None if wanted.by_age else cursor).limit(limit)).all()
-        if limit is None or len(found) < limit:
-            return found, None
-        return found, found[-1].seq if wanted.by_age else (cursor or 0) + limit
+            rows_read = session.execute(query.offset(None if filters.by_age else cursor).limit(limit)).all()
+        if limit is None or len(rows_read) < limit:
+            return rows_read, None
+        return rows_read, rows_read[-1].seq if filters.by_age else (cursor or 0) + limit
 
-    def counts(self, wanted: Filter | None = None) -> dict[str, int]:
+    def counts(self, filters: Filter | None = None) -> dict[str, int]:
         """Returns the number of jobs in each state; of the wanted ones, whatever their state."""
         query = select(JOBS.c.state, func.count()).group_by(JOBS.c.state)
-        if wanted is not None:
-            query = query.where(*wanted.conditions(state=False))
+        if filters is not None:
+            query = query.where(*filters.conditions(state=False))
         with self.database.read() as session:
             return {str(state): count for state, count in session.execute(query)}
 
     def states(self, names: Sequence[str]) -> dict[str, str]:
         """Returns id -> state for those of `names` that exist."""
-        found: dict[str, str] = {}
+        state_of: dict[str, str] = {}
         with self.database.read() as session:
             for start in range(0, len(names), AT_ONCE):
                 rows = session.execute(select(Job.id, Job.state).where(Job.id.in_(names[start : start + AT_ONCE])))
-                found |= {str(name): str(state) for name, state in rows}
-        return found
+                state_of |= {str(name): str(state) for name, state in rows}
+        return state_of
 
     def following(self) -> list[Job]:
         """Returns waiting jobs that come after others."""
@@ -350,9 +349,9 @@ def _with_key(session: Session, owner: str, key: str) -> Job | None:
 
 def _with(job: Job, **values: Any) -> Job:
     """Returns the job with these columns, as a new read would give it, but without its plan."""
-    found = Job(**{name: values[name] if name in values else getattr(job, name) for name in REST})
-    make_transient_to_detached(found)
-    return found
+    changed = Job(**{name: values[name] if name in values else getattr(job, name) for name in REST})
+    make_transient_to_detached(changed)
+    return changed
 
 
 def _get(session: Session, name: str, options: Sequence[ExecutableOption] = ()) -> Job:
@@ -366,9 +365,9 @@ def _note(
     session: Session, at: float, actor: str, job: Job, before: object, after: object, reason: str, action: str = "state"
 ) -> None:
     """Adds a row about a job to the audit trail."""
-    told = {"before": None if before is None else str(before), "after": None if after is None else str(after)}
-    told |= {"actor": actor, "action": action, "job": job.id, "owner": job.owner, "reason": reason}
-    _add(session, {"at": at, **told, "attempt": job.attempt or None}, _text(job, before, after, reason, action))
+    states = {"before": None if before is None else str(before), "after": None if after is None else str(after)}
+    states |= {"actor": actor, "action": action, "job": job.id, "owner": job.owner, "reason": reason}
+    _add(session, {"at": at, **states, "attempt": job.attempt or None}, _text(job, before, after, reason, action))
 
 
 def _text(job: Job, before: object, after: object, reason: str, action: str) -> str:

@@ -44,7 +44,7 @@ class OwnTokens:
         if not now < expires <= now + LONGEST:
             raise UserError(f"ends={ends}: choose an end within the next 366 days")
         role = role or person.role
-        allowed = [one for one in LENDABLE if person.may(one)]
+        allowed = [action for action in LENDABLE if person.may(action)]
         if role not in allowed:
             raise unknown("role", role, allowed)
         full = full_name(person.owner, name)
@@ -82,14 +82,14 @@ class OwnTokens:
 
     def revoke(self, owner: str, name: str, actor: str) -> None:
         """Ends a token and its sessions at once. Raises UserError if the owner has no such token."""
-        wanted = (
+        conditions = (
             Token.owner == owner,
             Token.name.endswith(f"/{name}", autoescape=True),
             Token.kind != ISSUED,
             Token.revoked.is_(None),
         )
         with self.ledger.database.write() as session:
-            if session.execute(update(Token).where(*wanted).values(revoked=self.ledger.now())).rowcount != 1:  # type: ignore[attr-defined]
+            if session.execute(update(Token).where(*conditions).values(revoked=self.ledger.now())).rowcount != 1:  # type: ignore[attr-defined]
                 raise UserError(f"token {name!r}: there is none that is valid")
         self.ledger.note(actor, "token", f"revoked {name}", owner)
 

@@ -46,7 +46,7 @@ class Places:
             UserError: it has no owner and may not be changed.
         """
         with self.ledger.database.read() as session:
-            known = _related(session, [one["path"] for one in places])
+            related = _related(session, [place["path"] for place in places])
             closed = session.scalar(select(Token.digest).limit(1)) is not None
             shared = session.scalars(select(Member.project).where(Member.owner == owner)).all()
         admin = admin and closed  # where everybody is an admin, names alone keep owners apart
@@ -59,15 +59,17 @@ class Places:
             if use in ("cache", "record"):
                 granted["write" if use == "cache" else use].append(path)
                 if use == "record":  # the same shards made again continue the record
-                    granted["write"] += [record for record in _records(path) if _is_theirs(known, record, names, free)]
+                    granted["write"] += [
+                        record for record in _records(path) if _is_theirs(related, record, names, free)
+                    ]
                 continue
             theirs = names if use in ("write", "all") else readable
-            others = [one for one in known if one.owner not in theirs and _touch(one.path, path)]
+            others = [place for place in related if place.owner not in theirs and _touch(place.path, path)]
             if use == "maybe" and not os.path.lexists(path):
                 continue
             if others and (use in ("write", "all") or not admin):
                 raise _belongs(place)
-            mine = any(one.owner in names and PurePosixPath(path).is_relative_to(one.path) for one in known)
+            mine = any(place.owner in names and PurePosixPath(path).is_relative_to(place.path) for place in related)
             if use == "write" and not (mine or free) and _holds(path):
                 raise UserError(
                     f"{place['key']}={place['value']}: was made by no job of the service, so a job may read it and not "
@@ -85,15 +87,15 @@ class Places:
     def owner(self, path: str) -> str | None:
         """Returns the owner of a folder; None if it has none."""
         with self.ledger.database.read() as session:
-            return next((one.owner for one in _related(session, [path]) if path.startswith(one.path)), None)
+            return next((place.owner for place in _related(session, [path]) if path.startswith(place.path)), None)
 
     def give(self, path: str, owner: str, actor: str) -> None:
         """Gives a folder, and what jobs wrote in it, to `owner`, or to a project's account."""
         check_name("owner", owner.removeprefix(PROJECT))
         with self.ledger.database.write() as session:
-            for one in _related(session, [path]):
-                if PurePosixPath(one.path).is_relative_to(path):
-                    one.owner = owner
+            for place in _related(session, [path]):
+                if PurePosixPath(place.path).is_relative_to(path):
+                    place.owner = owner
             if session.get(Place, path) is None:
                 session.add(Place(path=path, owner=owner, job=""))
         self.ledger.note(actor, "place", f"gave {path} to {owner}", owner)
@@ -101,7 +103,7 @@ class Places:
     def hidden(self, person: Person, paths: Sequence[str]) -> set[str]:
         """Returns those of the real `paths` that another owner's job has written, in whole or in part."""
         with self.ledger.database.read() as session:
-            theirs = [one.path for one in _related(session, paths) if not person.sees(one.owner)]
+            theirs = [place.path for place in _related(session, paths) if not person.sees(place.owner)]
         above = {str(folder) for path in theirs for folder in PurePosixPath(path).parents}
         return {
             path
@@ -121,28 +123,28 @@ def _records(folder: str) -> list[str]:
     return [str(path) for path in Path(folder).glob("shard-*") if path.is_dir() and not path.is_symlink()]
 
 
-def _is_theirs(known: Sequence[Place], path: str, names: set[str], free: bool) -> bool:
+def _is_theirs(related: Sequence[Place], path: str, names: set[str], free: bool) -> bool:
     """Returns True if `path` is an owner's of `names`, or has no owner and everybody is `free` to change it."""
-    owners = {place.owner for place in known if PurePosixPath(path).is_relative_to(place.path)}
+    owners = {place.owner for place in related if PurePosixPath(path).is_relative_to(place.path)}
     return bool(names & owners) or (free and not owners)
 
 
 def _related(session: Session, paths: Sequence[str]) -> list[Place]:
     """Returns the owned places that are one of `paths`, contain one, or lie below one; without those that are gone."""
-    found: dict[str, Place] = {}
+    by_path: dict[str, Place] = {}
     for start in range(0, len(paths), AT_ONCE):
         some = paths[start : start + AT_ONCE]
         above = {str(folder) for path in some for folder in (PurePosixPath(path), *PurePosixPath(path).parents)}
         below = [and_(Place.path > f"{path}/", Place.path < f"{path}0") for path in some]  # 0 follows / in ASCII
         query = select(Place).where(or_(Place.path.in_(sorted(above)), *below))
-        found |= {one.path: one for one in session.scalars(query)}
-    gone = [one.job for one in found.values() if not os.path.lexists(one.path)]
-    wanted = set(session.scalars(select(Job.id).where(Job.id.in_(gone), Job.state.in_(UNENDED)))) if gone else set()
-    return [one for one in found.values() if os.path.lexists(one.path) or one.job in wanted]
+        by_path |= {place.path: place for place in session.scalars(query)}
+    gone = [place.job for place in by_path.values() if not os.path.lexists(place.path)]
+    unended = set(session.scalars(select(Job.id).where(Job.id.in_(gone), Job.state.in_(UNENDED)))) if gone else set()
+    return [place for place in by_path.values() if os.path.lexists(place.path) or place.job in unended]
 
 
-def _touch(one: str, other: str) -> bool:
-    return PurePosixPath(one).is_relative_to(other) or PurePosixPath(other).is_relative_to(one)
+def _touch(path: str, other: str) -> bool:
+    return PurePosixPath(path).is_relative_to(other) or PurePosixPath(other).is_relative_to(path)
 
 
 def _holds(path: str) -> bool:
@@ -182,9 +184,9 @@ class Models:
     def claim(self, name: str, owner: str, actor: str | None = None) -> str:
         """Enters the owner of a name without one, and returns its owner afterwards; `actor`: if it is a project."""
         with self.ledger.database.write() as session:
-            found = session.get(Model, name)
-            if found is not None:
-                return found.owner
+            model = session.get(Model, name)
+            if model is not None:
+                return model.owner
             session.add(Model(name=name, owner=owner, since=self.ledger.now()))
         self.ledger.note(actor or owner, "model", f"{owner} owns {name}" if actor else f"owns {name}", owner)
         return owner

@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.tables import Saved
+from dragoman.services.jobs.ledger.tables import SavedPreset
 
 KIND = "preset"
 MOST = 100  # of an owner
@@ -19,23 +19,27 @@ class Presets:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
-    def all(self, owner: str) -> list[Saved]:
+    def all(self, owner: str) -> list[SavedPreset]:
         """Returns an owner's presets by name."""
-        query = select(Saved).where(Saved.owner == owner, Saved.kind == KIND).order_by(Saved.name)
+        query = (
+            select(SavedPreset).where(SavedPreset.owner == owner, SavedPreset.kind == KIND).order_by(SavedPreset.name)
+        )
         return self.ledger.database.all(query)
 
-    def get(self, owner: str, name: str) -> Saved:
+    def get(self, owner: str, name: str) -> SavedPreset:
         """Returns a preset. Raises UserError if the owner has none of that name; names the choices."""
-        preset = self.ledger.database.get(Saved, (owner, KIND, name))
+        preset = self.ledger.database.get(SavedPreset, (owner, KIND, name))
         if preset is None:
             names = ", ".join(other.name for other in self.all(owner)) or "none"
             raise UserError(f"preset {name!r}: there is none of that name; {owner} has: {names}")
         return preset
 
-    def put(self, owner: str, name: str, content: Mapping[str, Any]) -> Saved:
+    def put(self, owner: str, name: str, content: Mapping[str, Any]) -> SavedPreset:
         """Keeps a preset, in the place of one of the same name. Raises UserError if the owner has too many."""
-        preset = Saved(owner=owner, kind=KIND, name=name, content=dict(content), changed=self.ledger.now())
-        count = select(func.count()).where(Saved.owner == owner, Saved.kind == KIND, Saved.name != name)
+        preset = SavedPreset(owner=owner, kind=KIND, name=name, content=dict(content), changed=self.ledger.now())
+        count = select(func.count()).where(
+            SavedPreset.owner == owner, SavedPreset.kind == KIND, SavedPreset.name != name
+        )
         with self.ledger.database.write() as session:
             if (session.scalar(count) or 0) >= MOST:
                 raise UserError(f"{owner} has {MOST} presets: remove one first")

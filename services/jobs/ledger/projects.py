@@ -91,19 +91,19 @@ class Projects:
     def leave(self, name: str, owner: str, actor: str) -> None:
         """Ends a membership; the owner's jobs in the project that wait do not start any more."""
         with self.ledger.database.write() as session:
-            found = session.get(Member, (name, owner))
-            if found is None:
+            member = session.get(Member, (name, owner))
+            if member is None:
                 raise UserError(f"{owner} is no member of project {name!r}")
-            session.delete(found)
+            session.delete(member)
         self.ledger.note(actor, "project", f"{owner} is no member of project {name} any more", owner)
 
     def check_member(self, name: str, owner: str, admin: bool) -> None:
         """Raises UserError if there is no such project, or `owner` is no member and no admin."""
         with self.ledger.database.read() as session:
-            found = session.get(Project, name)
-            member = found is not None and session.get(Member, (name, owner)) is not None
+            project = session.get(Project, name)
+            member = project is not None and session.get(Member, (name, owner)) is not None
             mine = ", ".join(session.scalars(select(Member.project).where(Member.owner == owner))) or "none"
-        if found is None or not (member or admin):
+        if project is None or not (member or admin):
             raise UserError(
                 f"jobs.project={name}: there is no such project, or {owner} is no member of it; {owner} has: {mine}"
             )
@@ -122,15 +122,17 @@ def enter_by_groups(session: Session, owner: str, groups: Collection[str]) -> li
 
     Returns what has changed, as texts. Members whom a maintainer has entered stay.
     """
-    mine = {one.project: one for one in session.scalars(select(Member).where(Member.owner == owner))}
-    told = []
+    mine = {
+        member_row.project: member_row for member_row in session.scalars(select(Member).where(Member.owner == owner))
+    }
+    changes = []
     for project in session.scalars(select(Project)):
-        found = mine.get(project.name)
-        wanted = bool(project.issuer_group) and project.issuer_group in groups
-        if wanted and found is None:
+        member = mine.get(project.name)
+        belongs = bool(project.issuer_group) and project.issuer_group in groups
+        if belongs and member is None:
             session.add(Member(project=project.name, owner=owner, rank="member", by_group=True))
-            told.append(f"{owner} is a member of project {project.name} by their groups")
-        elif found is not None and found.by_group and not wanted:
-            session.delete(found)
-            told.append(f"{owner} is no member of project {project.name} any more, by their groups")
-    return told
+            changes.append(f"{owner} is a member of project {project.name} by their groups")
+        elif member is not None and member.by_group and not belongs:
+            session.delete(member)
+            changes.append(f"{owner} is no member of project {project.name} any more, by their groups")
+    return changes

@@ -37,8 +37,8 @@ def select_jobs(query: Chosen, states: Collection[str], owner: str | None, befor
 def oldest(states: Collection[str], each: int) -> Select[Any]:
     """Returns the `seq` of the oldest jobs of every owner in some states."""
     place = func.row_number().over(partition_by=JOBS.c.owner, order_by=JOBS.c.seq).label("place")
-    found = select(JOBS.c.seq, place).where(JOBS.c.state.in_(sorted(states))).subquery()
-    return select(found.c.seq).where(found.c.place <= each)
+    numbers = select(JOBS.c.seq, place).where(JOBS.c.state.in_(sorted(states))).subquery()
+    return select(numbers.c.seq).where(numbers.c.place <= each)
 
 
 def unended(owner: str) -> Select[Any]:

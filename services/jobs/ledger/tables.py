@@ -212,7 +212,7 @@ class Schedule(Base):
     trouble: Mapped[str] = mapped_column(Text, default="")  # why the last time brought no job
 
 
-class Saved(Base):
+class SavedPreset(Base):
     """A submission that a user keeps under a name; see `presets`."""
 
     __tablename__ = "saved"

@@ -7,7 +7,7 @@ from typing import Any
 from dragoman.services.jobs.ledger.access import OTHERS, Bounds, Person
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages.curves import EDGE, MACHINE_CHARTS, use_charts
-from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.pages.site import PageContext
 from dragoman.services.jobs.service.usage import read_machines
 from dragoman.services.jobs.states import ACTIVE
 
@@ -59,7 +59,7 @@ class Share:
     most_jobs: int | None
 
 
-def cluster(site: Site, person: Person) -> dict[str, Any]:
+def cluster(site: PageContext, person: Person) -> dict[str, Any]:
     """Returns the content of the page."""
     capacity = site.operations.loop.capacity
     nodes = capacity.nodes if capacity else ()
@@ -113,11 +113,11 @@ def _resource(name: str, total: float, holdings: Sequence[Holding]) -> Resource:
 
 def _shares(holdings: Sequence[Holding], quotas: dict[str, Bounds], person: Person) -> list[Share]:
     owners = sorted({holding.job.account for holding in holdings} | quotas.keys())
-    found = []
+    rows = []
     for owner in owners:
         if not person.sees(owner):
             continue
         mine = [holding for holding in holdings if holding.job.account == owner]
         cpus, gpus, most = quotas.get(owner, (None, None, None))
-        found.append(Share(owner, _held("CPU", mine), _held("GPU", mine), cpus, gpus, len(mine), most))
-    return found
+        rows.append(Share(owner, _held("CPU", mine), _held("GPU", mine), cpus, gpus, len(mine), most))
+    return rows

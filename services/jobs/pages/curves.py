@@ -126,12 +126,12 @@ class Chart:
 
 def charts(journals: Mapping[str, Journal], keys: Sequence[str] = tuple(CURVES)) -> list[Chart]:
     """Returns a chart for each key of which any run has at least two points."""
-    found = []
+    drawn = []
     for key in keys:
         lines = {name: journal.points.get(key, []) for name, journal in journals.items()}
         if any(len(points) > 1 for points in lines.values()):
-            found.append(_chart(key, CURVES[key], lines))
-    return found
+            drawn.append(_chart(key, CURVES[key], lines))
+    return drawn
 
 
 def time_chart(title: str, lines: Mapping[str, Points]) -> Chart | None:
@@ -153,18 +153,18 @@ def _chart(key: str, title: str, lines: Mapping[str, Points], timed: bool = Fals
     said = "; ".join(f"{name}: {number(line[0][1])} to {number(line[-1][1])}" for name, line in lines.items() if line)
     parts = label_parts(end - first, timed)
     places = [first + (end - first) * part / parts for part in range(parts + 1)]
-    shown = [hour(place) if timed else _step(place) for place in places]
+    labels = [hour(place) if timed else _step(place) for place in places]
     return Chart(
         key=key,
         title=title,
         lines=drawn,
         ticks_y=[number(tick) for tick in ticks[::-1]],
-        ticks_x=[one[:5] for one in shown] if timed and end - first > BRIEF else shown,  # without seconds
+        ticks_x=[label[:5] for label in labels] if timed and end - first > BRIEF else labels,  # without seconds
         low=low,
         high=high,
         first=first,
         end=end,
-        caption=f"{title}, {'' if timed else 'steps '}{shown[0]} to {shown[-1]}: {said}",
+        caption=f"{title}, {'' if timed else 'steps '}{labels[0]} to {labels[-1]}: {said}",
         clock=time.localtime(end).tm_gmtoff if timed else None,
     )
 
@@ -226,15 +226,15 @@ MACHINE_CHARTS: Groups = (
 )
 
 
-def use_charts(found: Mapping[str, Use], groups: Groups) -> list[Chart]:
+def use_charts(uses: Mapping[str, Use], groups: Groups) -> list[Chart]:
     """Returns the charts for which there are values; a line for each machine and measure."""
     drawn = []
     for title, names in groups:
         lines = {
-            f"{host} {word}".strip() if len(found) > 1 or not word else word: [
+            f"{host} {word}".strip() if len(uses) > 1 or not word else word: [
                 (at, value / MEASURES[name].scale) for at, value in use.curves[name]
             ]
-            for host, use in found.items()
+            for host, use in uses.items()
             for name, word in names.items()
             if any(value for _, value in use.curves.get(name, ()))  # what is nothing is not drawn
         }

@@ -14,7 +14,7 @@ from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Attempt, Job
 from dragoman.services.jobs.pages import shards
 from dragoman.services.jobs.pages.curves import EDGE, JOB_CHARTS, charts, use_charts
-from dragoman.services.jobs.pages.site import Link, Site
+from dragoman.services.jobs.pages.site import Link, PageContext
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.scheduling.why import Why
 from dragoman.services.jobs.service.curves import score_in, score_text
@@ -78,7 +78,7 @@ class Promise:
         return "less than promised" if self.took < self.low else "as promised"
 
 
-def overview(site: Site, person: Person, name: str, beside: str = "") -> dict[str, Any]:
+def overview(site: PageContext, person: Person, name: str, beside: str = "") -> dict[str, Any]:
     """Returns what the parts of a job's page show; its curves beside those of the job `beside`."""
     job = site.operations.job(person, name)
     attempts = site.operations.ledger.attempts(name)
@@ -120,14 +120,14 @@ def overview(site: Site, person: Person, name: str, beside: str = "") -> dict[st
     }
 
 
-def _others(site: Site, person: Person, job: Job) -> list[Job]:
+def _others(site: PageContext, person: Person, job: Job) -> list[Job]:
     """Returns the newest other trainings of the job's project, or of its owner where it has none."""
     mine = Job.project == job.project if job.project else (Job.owner == job.owner) & (Job.project == "")
     query = select(Job).where(Job.verb == "train", Job.id != job.id, Job.attempt > 0, mine, *person.jobs())
     return site.operations.ledger.database.all(query.order_by(Job.seq.desc()).limit(OTHERS))
 
 
-def champion_job(site: Site, job: Job) -> str:
+def champion_job(site: PageContext, job: Job) -> str:
     """Returns the job that trained the champion of the model that a job trains; empty if that is not known."""
     if job.verb != "train" or not job.model or not site.tracking.address:
         return ""
@@ -143,14 +143,14 @@ def _promise(job: Job, plan: dict[str, Any], attempts: Sequence[Attempt]) -> Pro
     """Returns the plan's forecast before the job first started, for the number of workers that it then got."""
     choices = plan.get("choices") or [1]
     workers = attempts[0].workers if attempts else choices[0]
-    found = (plan.get("seconds") or {}).get(str(workers))
-    if not found:
+    estimate = (plan.get("seconds") or {}).get(str(workers))
+    if not estimate:
         return None
     took = job.spent if job.state == State.SUCCEEDED else None
-    return Promise(found["low"], found["expected"], found["high"], took)
+    return Promise(estimate["low"], estimate["expected"], estimate["high"], took)
 
 
-def history(site: Site, person: Person, name: str) -> list[ChangeView]:
+def history(site: PageContext, person: Person, name: str) -> list[ChangeView]:
     """Returns the job's changes, the newest first."""
     return site.operations.changes(person, name)[-CHANGES:][::-1]
 
@@ -165,13 +165,13 @@ def title(job: Job) -> str:
     return job.run.partition(" ")[2].rpartition("/")[2] or f"{job.verb} {job.model}".strip()
 
 
-def log_end(site: Site, job: Job, attempt: int = 0) -> Piece:
+def log_end(site: PageContext, job: Job, attempt: int = 0) -> Piece:
     """Returns the last lines of an attempt's log (0: the newest attempt)."""
     number = attempt or job.attempt
     return log_piece(site, job, number, None)
 
 
-def log_piece(site: Site, job: Job, attempt: int, before: int | None, after: int | None = None) -> Piece:
+def log_piece(site: PageContext, job: Job, attempt: int, before: int | None, after: int | None = None) -> Piece:
     """Returns the lines that end at byte `before` (None: the end) or begin at `after`."""
     path = attempt_of(site.home, job.id, attempt).log
     try:
@@ -191,7 +191,7 @@ def log_piece(site: Site, job: Job, attempt: int, before: int | None, after: int
     return Piece(text, start, end, size)
 
 
-def whole_log(site: Site, job: Job, attempt: int) -> Iterator[bytes]:
+def whole_log(site: PageContext, job: Job, attempt: int) -> Iterator[bytes]:
     """Yields the log as the command has written it; nothing if there is none."""
     try:
         with open_regular(attempt_of(site.home, job.id, attempt).log) as file:
@@ -201,7 +201,7 @@ def whole_log(site: Site, job: Job, attempt: int) -> Iterator[bytes]:
         return
 
 
-def _why(site: Site, person: Person, job: Job) -> Why | None:
+def _why(site: PageContext, person: Person, job: Job) -> Why | None:
     """Returns what the job waits for; its start is read from the current forecasts."""
     if job.state != State.WAITING:
         return None
@@ -222,14 +222,14 @@ def _progress(job: Job, plan: dict[str, Any], last: dict[str, float]) -> Progres
 
 def _bars(job: Job, attempts: Sequence[Attempt], now: float) -> list[Bar]:
     """Returns the attempts from the job's submission until now or its end."""
-    shown = attempts[-BARS:]
-    if not shown:
+    newest = attempts[-BARS:]
+    if not newest:
         return []
-    first = job.submitted if len(shown) == len(attempts) else shown[0].decided
+    first = job.submitted if len(newest) == len(attempts) else newest[0].decided
     last = job.changed if job.state in ENDED else now
     wide = max(last - first, 1.0)
     bars = []
-    for attempt in shown:
+    for attempt in newest:
         start = (attempt.decided - first) / wide * EDGE
         end = ((attempt.ended or last) - first) / wide * EDGE
         bars.append(Bar(attempt.number, round(start, 1), round(max(end - start, 4.0), 1), attempt.outcome or "running"))
@@ -251,9 +251,9 @@ def _may(person: Person, job: Job) -> dict[str, bool]:
     }
 
 
-def _links(site: Site, person: Person, job: Job, plan: dict[str, Any], notes: list[str]) -> list[Link]:
+def _links(site: PageContext, person: Person, job: Job, plan: dict[str, Any], notes: list[str]) -> list[Link]:
     """Returns links to the MLflow run, the shards, the model version and back. Adds the files' faults to `notes`."""
-    found = []
+    links = []
     run_dir = Path(plan["run_dir"]) if plan.get("run_dir") else None
     if job.verb == "shard" and run_dir:
         run_dir = _sharding_run(site, job)
@@ -263,37 +263,37 @@ def _links(site: Site, person: Person, job: Job, plan: dict[str, Any], notes: li
     )
     if tracked.get("run_id"):
         page = site.tracking.run_page(str(tracked["run_id"]))
-        found.append(Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), page, outside=True))
+        links.append(Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), page, outside=True))
     above = next((word.removeprefix(PARENT) for word in job.words if word.startswith(PARENT)), "")
     if above:
-        found.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/?sweep={above}"))
-    found += [Link("Array", tag, f"/?q=tag:{tag}") for tag in job.tags if tag.startswith("array-")]
+        links.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/?sweep={above}"))
+    links += [Link("Array", tag, f"/?q=tag:{tag}") for tag in job.tags if tag.startswith("array-")]
     digest = str(released.get("manifest_hash") or begun.get("shards") or "")
     folder = _shards(site, person, job, digest)
     maker = _maker(site, job, str(released.get("shards") or ""))
     if folder is not None:
-        found.append(Link("Shards", folder.name, shards.address(folder)))
+        links.append(Link("Shards", folder.name, shards.address(folder)))
     elif maker is not None:
-        found.append(Link("Shards", digest[:12] or "made by another job", f"/jobs/{maker}"))
+        links.append(Link("Shards", digest[:12] or "made by another job", f"/jobs/{maker}"))
     elif digest:
-        found.append(Link("Shards", f"manifest {digest[:12]}"))
+        links.append(Link("Shards", f"manifest {digest[:12]}"))
     elif job.verb == "shard" and job.run:
-        found.append(Link("Shards", job.run.partition(" ")[2]))
+        links.append(Link("Shards", job.run.partition(" ")[2]))
     if released.get("version"):
         name = str(released.get("model"))
-        found.append(
+        links.append(
             Link("Model version", f"{name} {released['version']}", f"/models/{name}?version={released['version']}")
         )
     elif job.model and job.verb != "train":  # promote, rollback
-        found.append(Link("Model", job.model, f"/models/{job.model}"))
+        links.append(Link("Model", job.model, f"/models/{job.model}"))
     if score := score_text(*score_in(released)):
-        found.append(Link("Score", score))
+        links.append(Link("Score", score))
     if plan.get("fingerprint"):
-        found.append(Link("Submission", f"sha256 {plan['fingerprint'][:12]}"))
-    return [*found, *(Link("After", other, f"/jobs/{other}") for other in job.after)]
+        links.append(Link("Submission", f"sha256 {plan['fingerprint'][:12]}"))
+    return [*links, *(Link("After", other, f"/jobs/{other}") for other in job.after)]
 
 
-def _shards(site: Site, person: Person, job: Job, digest: str) -> Folder | None:
+def _shards(site: PageContext, person: Person, job: Job, digest: str) -> Folder | None:
     """Returns the folder of the shards that a job makes or reads, as far as the user may see it; None also if the
     shards with this manifest, which the job has read, were made anew since.
     """
@@ -301,12 +301,12 @@ def _shards(site: Site, person: Person, job: Job, digest: str) -> Folder | None:
         place = job.run.partition(" ")[2]
     else:
         places = (job.plan or {}).get("places") or [] if job.verb in shards.USE else []
-        place = next((str(one["path"]) for one in places if one["key"] == "paths.shards"), "")
+        place = next((str(place["path"]) for place in places if place["key"] == "paths.shards"), "")
     folder = site.shards.at(person, place) if place else None
     return folder if folder is None or digest in ("", manifest_digest(folder.path)) else None
 
 
-def _sharding_run(site: Site, job: Job) -> Path | None:
+def _sharding_run(site: PageContext, job: Job) -> Path | None:
     """Returns the folder of the run that records a sharding; None if it was made again since with other settings."""
     if job.state != State.SUCCEEDED:
         return None
@@ -317,11 +317,11 @@ def _sharding_run(site: Site, job: Job) -> Path | None:
     return sharding_run(job)
 
 
-def _maker(site: Site, job: Job, shards: str) -> str | None:
+def _maker(site: PageContext, job: Job, shards: str) -> str | None:
     """Returns the job that made the shards: one that this job came after, else the newest that wrote that folder."""
     if job.verb != "train":
         return None
     made = select(Job.id).where(Job.verb == "shard").order_by(Job.seq.desc()).limit(1)
     with site.operations.ledger.database.read() as session:
-        found = session.scalars(made.where(Job.id.in_(job.after))).first() if job.after else None
-        return found or (session.scalars(made.where(Job.run == f"shards {shards}")).first() if shards else None)
+        maker = session.scalars(made.where(Job.id.in_(job.after))).first() if job.after else None
+        return maker or (session.scalars(made.where(Job.run == f"shards {shards}")).first() if shards else None)

@@ -22,7 +22,7 @@ from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import live
 from dragoman.services.jobs.pages.jobpage import PARENT, title
-from dragoman.services.jobs.pages.site import HEADERS, Site, Visitor, part, validated
+from dragoman.services.jobs.pages.site import HEADERS, PageContext, Visitor, part, validated
 from dragoman.services.jobs.pages.words import iso, priority
 from dragoman.services.jobs.service.forecaster import Forecast
 from dragoman.services.jobs.service.schemas import JobQuery
@@ -104,17 +104,17 @@ class Filter:
         return cls.read(request.query_params)
 
     @classmethod
-    def read(cls, asked: Mapping[str, str]) -> "Filter":
+    def read(cls, values: Mapping[str, str]) -> "Filter":
         """Reads the filter from the values of an address or a form."""
-        sweep = asked.get("sweep", "")
+        sweep = values.get("sweep", "")
         return cls(
-            asked.get("state", "all") if asked.get("state") in GROUPS else "all",
-            asked.get("q", "").strip()[:200],
-            asked.get("owner", "").strip()[:160],
+            values.get("state", "all") if values.get("state") in GROUPS else "all",
+            values.get("q", "").strip()[:200],
+            values.get("owner", "").strip()[:160],
             sweep if RUN.fullmatch(sweep) else "",
-            _number(asked.get("before", "")),
-            _number(asked.get("place", "")) or 0,
-            asked.get("sort", "") if asked.get("sort") in ("score", "-score") else "",
+            _number(values.get("before", "")),
+            _number(values.get("place", "")) or 0,
+            values.get("sort", "") if values.get("sort") in ("score", "-score") else "",
         )
 
     @property
@@ -124,9 +124,9 @@ class Filter:
 
     def query(self, **changed: Any) -> str:
         """Returns the address of another such list."""
-        asked: dict[str, Any] = {"state": self.group, "q": self.text, "owner": self.owner, "sweep": self.sweep}
-        asked |= {"before": self.before, "place": self.place, "sort": self.sort, **changed}
-        kept = {key: value for key, value in asked.items() if value not in ("", None, 0, "all")}
+        values: dict[str, Any] = {"state": self.group, "q": self.text, "owner": self.owner, "sweep": self.sweep}
+        values |= {"before": self.before, "place": self.place, "sort": self.sort, **changed}
+        kept = {key: value for key, value in values.items() if value not in ("", None, 0, "all")}
         return f"?{urlencode(kept)}" if kept else ""
 
 
@@ -161,41 +161,41 @@ class Listing:
     groups: Mapping[str, tuple[str, frozenset[State]]] = field(default_factory=lambda: GROUPS)
 
 
-def listing(site: Site, person: Person, asked: Filter) -> Listing:
+def listing(site: PageContext, person: Person, filters: Filter) -> Listing:
     """Returns the requested jobs that a user may see."""
     ledger = site.operations.ledger
     forecasts = site.forecaster.view().forecasts
     active: list[Job] = []
-    first = asked.group in ("all", "waiting") and asked.before is None and not (asked.place or asked.sort)
+    first = filters.group in ("all", "waiting") and filters.before is None and not (filters.place or filters.sort)
     if first:
-        active = _jobs(ledger, asked, person, _among(ACTIVE), ACTIVE_ROWS)
-    if asked.group == "waiting":
-        found = _queue(ledger, asked, person, list(forecasts))
+        active = _jobs(ledger, filters, person, _among(ACTIVE), ACTIVE_ROWS)
+    if filters.group == "waiting":
+        queue_rows = _queue(ledger, filters, person, list(forecasts))
     else:
         # the newest of all jobs are read in order; an index of states does not help here
-        all_states = asked.group == "all" and not asked.sort
-        wanted = Job.state.not_in(sorted(ACTIVE)) if all_states else _among(GROUPS[asked.group][1])
-        found = _jobs(ledger, asked, person, wanted)
-    following = _queue(ledger, asked, person, list(forecasts))[:NEXT] if first and asked.group == "all" else []
-    shown, more = found[:ROWS], ""
-    if len(found) > ROWS:
-        counted = asked.group == "waiting" or asked.sort
-        more = f"/{asked.query(**({'place': asked.place + ROWS} if counted else {'before': shown[-1].seq}))}"
-    shown = [job for job in shown if job.id not in {one.id for one in following}]
+        all_states = filters.group == "all" and not filters.sort
+        condition = Job.state.not_in(sorted(ACTIVE)) if all_states else _among(GROUPS[filters.group][1])
+        queue_rows = _jobs(ledger, filters, person, condition)
+    following = _queue(ledger, filters, person, list(forecasts))[:NEXT] if first and filters.group == "all" else []
+    shown, more = queue_rows[:ROWS], ""
+    if len(queue_rows) > ROWS:
+        counted = filters.group == "waiting" or filters.sort
+        more = f"/{filters.query(**({'place': filters.place + ROWS} if counted else {'before': shown[-1].seq}))}"
+    shown = [job for job in shown if job.id not in {follower.id for follower in following}]
     parts = (shown, active, following)
     rows, above, after = ([_row(site, job, forecasts.get(job.id)) for job in jobs] for jobs in parts)
-    by_state = _counts(ledger, asked, person)
+    by_state = _counts(ledger, filters, person)
     counts = {key: sum(by_state.get(state, 0) for state in states) for key, (_, states) in GROUPS.items()}
-    pictures = site.tracking.run_page(asked.sweep, "artifacts") if asked.sweep else ""
-    return Listing(above, after, rows, counts, asked, more, pictures)
+    pictures = site.tracking.run_page(filters.sweep, "artifacts") if filters.sweep else ""
+    return Listing(above, after, rows, counts, filters, more, pictures)
 
 
-def _row(site: Site, job: Job, forecast: Forecast | None) -> Row:
+def _row(site: PageContext, job: Job, forecast: Forecast | None) -> Row:
     if job.state not in ACTIVE:
         return Row(job, forecast if job.state in QUEUED else None, None)
     used = [use.last for use in read_use(site.home, job.id, job.attempt).values()]
-    cpus = _use(sum(one.get("cpu", 0.0) for one in used) if used else None, job.workers * job.cpus)
-    gpus = _use(sum(one.get("gpu", 0.0) for one in used) / 100 if used else None, job.workers * job.gpus)
+    cpus = _use(sum(use.get("cpu", 0.0) for use in used) if used else None, job.workers * job.cpus)
+    gpus = _use(sum(use.get("gpu", 0.0) for use in used) / 100 if used else None, job.workers * job.gpus)
     steps = int((job.plan or {}).get("steps") or 0) if job.verb == "train" else 0
     if not steps:
         return Row(job, None, None, cpus=cpus, gpus=gpus)
@@ -208,60 +208,64 @@ def _use(used: float | None, held: float) -> str:
     return "" if not held else f"{held:g}" if used is None else f"{used:.1f} of {held:g}"
 
 
-def _jobs(ledger: Ledger, asked: Filter, person: Person, state: ColumnElement[bool], most: int = ROWS + 1) -> list[Job]:
+def _jobs(
+    ledger: Ledger, filters: Filter, person: Person, state: ColumnElement[bool], most: int = ROWS + 1
+) -> list[Job]:
     """Returns jobs in these states, newest first or as they are sorted."""
-    query = select(Job).limit(most).where(*wanted_jobs(asked, person), state)
-    if asked.sort:
-        return ledger.database.all(query.order_by(*JobFilter(sort=asked.sort).order()).offset(asked.place))
+    query = select(Job).limit(most).where(*wanted_jobs(filters, person), state)
+    if filters.sort:
+        return ledger.database.all(query.order_by(*JobFilter(sort=filters.sort).order()).offset(filters.place))
     query = query.order_by(Job.seq.desc())
-    if asked.before is not None:
-        query = query.where(Job.seq < asked.before)
+    if filters.before is not None:
+        query = query.where(Job.seq < filters.before)
     return ledger.database.all(query)
 
 
-def older(site: Site, person: Person, asked: Filter, before: int | None, most: int) -> list[Job]:
+def older(site: PageContext, person: Person, filters: Filter, before: int | None, most: int) -> list[Job]:
     """Returns the wanted jobs older than `before`, newest first. Raises UserError if the search cannot be read."""
-    return _jobs(site.operations.ledger, replace(asked, before=before), person, _among(GROUPS[asked.group][1]), most)
+    return _jobs(
+        site.operations.ledger, replace(filters, before=before), person, _among(GROUPS[filters.group][1]), most
+    )
 
 
-def _queue(ledger: Ledger, asked: Filter, person: Person, order: Sequence[str]) -> list[Job]:
+def _queue(ledger: Ledger, filters: Filter, person: Person, order: Sequence[str]) -> list[Job]:
     """Returns waiting jobs in the scheduler's `order`, then those that are not in it yet, by priority and age."""
-    wanted = [*wanted_jobs(asked, person), _among(QUEUED)]
-    names = list(order[asked.place : asked.place + AHEAD])
+    conditions = [*wanted_jobs(filters, person), _among(QUEUED)]
+    names = list(order[filters.place : filters.place + AHEAD])
     with ledger.database.read() as session:
-        if len(wanted) > 1 or len(names) < AHEAD:  # not all jobs, or the end of the queue: their places among all
-            rows = session.execute(select(Job.id, Job.priority, Job.queued).where(*wanted)).all()
+        if len(conditions) > 1 or len(names) < AHEAD:  # not all jobs, or the end of the queue: their places among all
+            rows = session.execute(select(Job.id, Job.priority, Job.queued).where(*conditions)).all()
             turn = {name: place for place, name in enumerate(order)}
             rows = sorted(rows, key=lambda row: (turn.get(row.id, len(turn)), -row.priority, row.queued))
-            names = [row.id for row in rows[asked.place : asked.place + ROWS + 1]]
-        found = {job.id: job for job in session.scalars(select(Job).where(Job.id.in_(names), _among(QUEUED)))}
-    return [found[name] for name in names if name in found][: ROWS + 1]
+            names = [row.id for row in rows[filters.place : filters.place + ROWS + 1]]
+        queued = {job.id: job for job in session.scalars(select(Job).where(Job.id.in_(names), _among(QUEUED)))}
+    return [queued[name] for name in names if name in queued][: ROWS + 1]
 
 
 def _among(states: Collection[State]) -> ColumnElement[bool]:
     return Job.state.in_(sorted(states))
 
 
-def _counts(ledger: Ledger, asked: Filter, person: Person) -> dict[str, int]:
+def _counts(ledger: Ledger, filters: Filter, person: Person) -> dict[str, int]:
     """Returns the number of requested jobs in each state."""
-    query = select(Job.state, func.count()).where(*wanted_jobs(asked, person)).group_by(Job.state)
+    query = select(Job.state, func.count()).where(*wanted_jobs(filters, person)).group_by(Job.state)
     with ledger.database.read() as session:
         return {str(state): count for state, count in session.execute(query)}
 
 
-def wanted_jobs(asked: Filter, person: Person) -> list[ColumnElement[bool]]:
+def wanted_jobs(filters: Filter, person: Person) -> list[ColumnElement[bool]]:
     """Returns the conditions for the requested jobs that a person may see, in any state."""
-    wanted = [*person.jobs(), *([Job.owner == asked.owner] if asked.owner else [])]
-    search = asked.search
-    wanted += search.conditions(time.time())
+    conditions = [*person.jobs(), *([Job.owner == filters.owner] if filters.owner else [])]
+    search = filters.search
+    conditions += search.conditions(time.time())
     words = cast(Job.words, String)
-    if asked.sweep:
-        wanted.append(words.contains(f"{PARENT}{asked.sweep}"))
+    if filters.sweep:
+        conditions.append(words.contains(f"{PARENT}{filters.sweep}"))
     if search.text:
         like = search.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        found = [one.ilike(f"%{like}%", escape="\\") for one in (Job.run, Job.verb, words)]
-        wanted.append(or_(Job.id == search.text, *found))
-    return wanted
+        matches = [column.ilike(f"%{like}%", escape="\\") for column in (Job.run, Job.verb, words)]
+        conditions.append(or_(Job.id == search.text, *matches))
+    return conditions
 
 
 AT_ONCE = 500
@@ -285,11 +289,11 @@ TIMES = ("submitted", "changed", "seconds")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # OWASP, CSV injection
 
 
-def as_csv(site: Site, person: Person, asked: Filter) -> Iterator[str]:
+def as_csv(site: PageContext, person: Person, filters: Filter) -> Iterator[str]:
     """Yields the wanted jobs, newest first, as pieces of a CSV file."""
     yield csv_lines([(*HEAD, *TIMES)])
     before = None
-    while found := older(site, person, asked, before, AT_ONCE):
+    while jobs := older(site, person, filters, before, AT_ONCE):
         rows = (
             (
                 job.id,
@@ -310,10 +314,10 @@ def as_csv(site: Site, person: Person, asked: Filter) -> Iterator[str]:
                 iso(job.changed),
                 round(job.spent, 1),
             )
-            for job in found
+            for job in jobs
         )
         yield csv_lines(rows)
-        before = found[-1].seq
+        before = jobs[-1].seq
 
 
 def csv_lines(rows: Iterable[Sequence[object]]) -> str:
@@ -327,7 +331,7 @@ def _safe(cell: object) -> object:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
-def change_many(site: Site, person: Person, names: Sequence[str], sent: Mapping[str, Any]) -> str:
+def change_many(site: PageContext, person: Person, names: Sequence[str], sent: Mapping[str, Any]) -> str:
     """Stops, retries, tags, or gives a priority to jobs; returns what was done, and why not for the others."""
     operations, what, tag = site.operations, str(sent.get("do", "")), str(sent.get("tag", "")).strip()
     words = {"stop": "asked to stop", "retry": "queued again", "priority": "given another priority", "tag": "tagged"}
@@ -359,58 +363,58 @@ RECENT = 50  # jobs offered by name
 REMOVED = "The job is removed."
 
 
-def add_list(router: APIRouter, site: Site) -> None:
+def add_list(router: APIRouter, site: PageContext) -> None:
     """Adds them to the router."""
 
-    told: dict[str, str] = {}  # visitor -> what their last change of many jobs did, shown once
+    notes: dict[str, str] = {}  # visitor -> what their last change of many jobs did, shown once
 
-    def shown(visitor: Visitor, asked: Filter) -> Mapping[str, str]:
-        found = listing(site, visitor.person, asked)
+    def shown(visitor: Visitor, filters: Filter) -> Mapping[str, str]:
+        parts = listing(site, visitor.person, filters)
         more = {"now": site.now, "person": visitor.person, "csrf": visitor.csrf}
-        return {"jobs": site.render("_jobs.html", found=found, **more)}
+        return {"jobs": site.render("_jobs.html", found=parts, **more)}
 
     @router.get("/")
     def jobs(request: Request) -> Response:
-        visitor, asked, problem = site.visitor(request), Filter.of(request), ""
+        visitor, filters, problem = site.visitor(request), Filter.of(request), ""
         try:
-            parts = shown(visitor, asked)
+            parts = shown(visitor, filters)
         except UserError as wrong:  # beside all jobs, which stand there instead
-            parts, problem = shown(visitor, replace(asked, text="")), str(wrong)
+            parts, problem = shown(visitor, replace(filters, text="")), str(wrong)
         more: dict[str, Any] = {
-            "stream": "" if problem else f"/live/jobs{asked.query()}",
-            "done": REMOVED if "removed" in request.query_params else told.pop(visitor.csrf, ""),
+            "stream": "" if problem else f"/live/jobs{filters.query()}",
+            "done": REMOVED if "removed" in request.query_params else notes.pop(visitor.csrf, ""),
             "fields": FIELDS,
             "parts": {name: part(name, text) for name, text in parts.items()},
         }
         status = 400 if problem else 200
-        return site.page(request, visitor, "jobs.html", status, asked=asked, problem=problem, **more)
+        return site.page(request, visitor, "jobs.html", status, asked=filters, problem=problem, **more)
 
     @router.get("/live/jobs")
     async def live_jobs(request: Request) -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
-        asked = Filter.of(request)
-        return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor, asked)))
+        filters = Filter.of(request)
+        return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor, filters)))
 
     @router.post("/jobs")
     async def change(request: Request) -> Response:
         visitor, sent = await site.form(request)
         names = [str(name) for name in sent.getlist("job")][:AT_ONCE]
-        if len(told) >= VISITORS:
-            told.clear()
-        told[visitor.csrf] = await run_in_threadpool(change_many, site, visitor.person, names, sent)
+        if len(notes) >= VISITORS:
+            notes.clear()
+        notes[visitor.csrf] = await run_in_threadpool(change_many, site, visitor.person, names, sent)
         back = Filter.read(dict(parse_qsl(str(sent.get("back", "")).lstrip("?"))))
         return RedirectResponse(f"/{back.query()}", 303)
 
     @router.get("/jobs.csv")
     def table(request: Request) -> Response:
-        visitor, asked = site.visitor(request), Filter.of(request)
-        asked.search.conditions(site.now)  # refused before the answer begins
+        visitor, filters = site.visitor(request), Filter.of(request)
+        filters.search.conditions(site.now)  # refused before the answer begins
         headers = {**HEADERS, "Content-Disposition": 'attachment; filename="jobs.csv"'}
-        return StreamingResponse(as_csv(site, visitor.person, asked), media_type="text/csv", headers=headers)
+        return StreamingResponse(as_csv(site, visitor.person, filters), media_type="text/csv", headers=headers)
 
     @router.get("/recent.json")
     def recent(request: Request) -> Response:
         visitor = site.visitor(request)
-        found = older(site, visitor.person, Filter(), None, RECENT)
-        rows = [{"id": job.id, "name": title(job), "verb": job.verb, "state": job.state} for job in found]
+        newest = older(site, visitor.person, Filter(), None, RECENT)
+        rows = [{"id": job.id, "name": title(job), "verb": job.verb, "state": job.state} for job in newest]
         return JSONResponse(rows, headers=HEADERS)

@@ -15,7 +15,7 @@ from fastapi.responses import StreamingResponse
 
 from dragoman.services.jobs.http.streams import BLOCK, Heartbeat, LogReader, event, while_admitted
 from dragoman.services.jobs.ledger.ledger import Ledger, UnknownJobError
-from dragoman.services.jobs.pages.site import Site, Visitor, part
+from dragoman.services.jobs.pages.site import PageContext, Visitor, part
 from dragoman.services.jobs.service.logs import cut
 from dragoman.services.jobs.states import ENDED
 
@@ -40,7 +40,7 @@ def last_place(request: Request, after: str) -> Place:
     return Place()
 
 
-def answer(site: Site, visitor: Visitor, source: AsyncGenerator[str]) -> StreamingResponse:
+def answer(site: PageContext, visitor: Visitor, source: AsyncGenerator[str]) -> StreamingResponse:
     """Returns the stream as an answer that proxies must not buffer; it ends when its reader may read no more."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     admitted = while_admitted(source, site.sessions.access, visitor.person)
@@ -52,9 +52,9 @@ async def parts(newest: Callable[[], int], render: Render) -> AsyncGenerator[str
     yield RETRY
     renderer, heartbeat = _Renderer(render), Heartbeat()
     while True:
-        if found := await renderer.fresh(newest()):
+        if new_parts := await renderer.fresh(newest()):
             heartbeat.told()
-            yield event(str(newest()), "parts", found)
+            yield event(str(newest()), "parts", new_parts)
         if beat := await heartbeat.rest():
             yield beat
 
@@ -70,13 +70,13 @@ async def job(
         change = newest()
         try:
             current = await asyncio.to_thread(ledger.job, name)
-            found = await renderer.fresh(change)
+            new_parts = await renderer.fresh(change)
         except UnknownJobError:
             yield event(str(change), "end", json.dumps({"gone": True}))
             return
-        if found:
+        if new_parts:
             heartbeat.told()
-            yield event(f"{change}:{reader.place}", "parts", found)
+            yield event(f"{change}:{reader.place}", "parts", new_parts)
         ended = current.state in ENDED
         piece = await reader.piece(current.attempt, ended)
         if piece is not None:
@@ -111,8 +111,10 @@ class _Renderer:
         if change == self._seen and time.monotonic() - self._at < PACE:
             return ""
         self._seen = change
-        found = [part(name, text) for name, text in (await asyncio.to_thread(self.render)).items()]
+        rendered = [part(name, text) for name, text in (await asyncio.to_thread(self.render)).items()]
         self._at = time.monotonic()
-        new = [one for one in found if self._marks.get(one["id"]) != one["mark"]]
-        self._marks |= {one["id"]: one["mark"] for one in new}
+        new = [
+            rendered_part for rendered_part in rendered if self._marks.get(rendered_part["id"]) != rendered_part["mark"]
+        ]
+        self._marks |= {rendered_part["id"]: rendered_part["mark"] for rendered_part in new}
         return json.dumps(new) if new else ""

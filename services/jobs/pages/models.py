@@ -16,7 +16,7 @@ from dragoman.model.errors import ServiceError, UserError, reason
 from dragoman.services.jobs.ledger.access import OTHERS, Person
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import promoting
-from dragoman.services.jobs.pages.site import HEADERS, Link, Site
+from dragoman.services.jobs.pages.site import HEADERS, Link, PageContext
 from dragoman.services.jobs.service.tracking import Model, Version
 
 PICTURES = {  # word of the address -> (artifact, caption)
@@ -44,7 +44,7 @@ class Evaluated:
     away: str = ""
 
 
-def evaluated(site: Site, version: Version) -> Evaluated:
+def evaluated(site: PageContext, version: Version) -> Evaluated:
     """Returns the samples and pictures of a version's run."""
     if not version.run:
         return Evaluated()
@@ -57,25 +57,27 @@ def evaluated(site: Site, version: Version) -> Evaluated:
     except ServiceError as problem:
         return Evaluated(away=str(problem))
     columns, rows = _table(table) if table else ([], [])
-    return Evaluated(columns, rows, [(word, told) for word, (path, told) in PICTURES.items() if path in there])
+    return Evaluated(columns, rows, [(word, title) for word, (path, title) in PICTURES.items() if path in there])
 
 
-def picture(site: Site, version: Version, word: str) -> bytes | None:
+def picture(site: PageContext, version: Version, word: str) -> bytes | None:
     """Returns the PNG file of a picture of `PICTURES`; None if there is none."""
-    found = site.tracking.artifact(version.run, PICTURES[word][0], LARGEST_PICTURE) if version.run else None
-    return found if found is not None and found.startswith(PNG) else None
+    picture_bytes = site.tracking.artifact(version.run, PICTURES[word][0], LARGEST_PICTURE) if version.run else None
+    return picture_bytes if picture_bytes is not None and picture_bytes.startswith(PNG) else None
 
 
 def _table(content: bytes) -> tuple[list[str], list[list[str]]]:
     """Returns columns and rows of a table as text; both empty if it is none."""
     try:
-        found: Any = json.loads(content)
+        content_read: Any = json.loads(content)
     except (ValueError, RecursionError):
         return [], []
-    if not isinstance(found, Mapping) or not all(isinstance(found.get(key), list) for key in ("columns", "data")):
+    if not isinstance(content_read, Mapping) or not all(
+        isinstance(content_read.get(key), list) for key in ("columns", "data")
+    ):
         return [], []
-    columns = [str(column)[:LONGEST] for column in found["columns"][:MOST_COLUMNS]]
-    rows = [one for one in found["data"][:MOST_SAMPLES] if isinstance(one, list) and len(one) >= len(columns)]
+    columns = [str(column)[:LONGEST] for column in content_read["columns"][:MOST_COLUMNS]]
+    rows = [row for row in content_read["data"][:MOST_SAMPLES] if isinstance(row, list) and len(row) >= len(columns)]
     return columns, [[str(cell)[:LONGEST] for cell in row[: len(columns)]] for row in rows]
 
 
@@ -101,10 +103,10 @@ FACTS = {  # tag -> its label
 }
 
 
-def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, Any]:
+def card(site: PageContext, person: Person, name: str, number: str = "") -> dict[str, Any]:
     """Returns the content of a model's page; by default of the champion, else of the newest version."""
-    found, version = find(site, name, number)
-    model = shown(person, found)
+    own_model, version = find(site, name, number)
+    model = shown(person, own_model)
     tags = _hide_author(person, version.tags) if version else {}
     facts = _facts({"owner": model.owner, **tags})
     kind = tags.get("bundle_kind", "translation")
@@ -120,12 +122,12 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
         "jobs": _jobs_of(site, person, model.versions),
         "answering": answering,
         "asked": promoting.asked(site, person, name),
-        "evaluated": evaluated(site, version) if version and sees_texts(site, person, found) else Evaluated(),
-        "why_not": promoting.why_not(site, person, found),
+        "evaluated": evaluated(site, version) if version and sees_texts(site, person, own_model) else Evaluated(),
+        "why_not": promoting.why_not(site, person, own_model),
     }
 
 
-def find(site: Site, name: str, number: str = "") -> tuple[Model, Version | None]:
+def find(site: PageContext, name: str, number: str = "") -> tuple[Model, Version | None]:
     """Returns a model as MLflow has it, and one of its versions: by default the champion, else the newest."""
     model = site.tracking.model(name)
     if model is None:
@@ -136,30 +138,30 @@ def find(site: Site, name: str, number: str = "") -> tuple[Model, Version | None
     return model, version
 
 
-def sees_texts(site: Site, person: Person, model: Model) -> bool:
+def sees_texts(site: PageContext, person: Person, model: Model) -> bool:
     """Returns True if a user may see texts of the corpus that a model was evaluated on: its owner's."""
     owner = promoting.owner_of(site, model)
     return not owner or person.sees(owner)
 
 
 def _chosen(model: Model, number: str) -> Version | None:
-    wanted = number or model.aliases.get("champion", "")
-    found = next((version for version in model.versions if version.number == wanted), None)
-    return found or (None if number or not model.versions else model.versions[0])
+    number_chosen = number or model.aliases.get("champion", "")
+    own_version = next((version for version in model.versions if version.number == number_chosen), None)
+    return own_version or (None if number or not model.versions else model.versions[0])
 
 
 def _facts(tags: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(label, tags[key]) for key, label in FACTS.items() if tags.get(key)]
 
 
-def _links(site: Site, version: Version) -> list[Link]:
+def _links(site: PageContext, version: Version) -> list[Link]:
     """Returns the version and its run in MLflow, which know where the version is from."""
     page = site.tracking.version_page(version.model, version.number)
     run = site.tracking.run_page(version.run)
     return [Link("Version", f"{version.model} {version.number}", page), Link("Run", version.run[:12], run)]
 
 
-def _jobs_of(site: Site, person: Person, versions: Sequence[Version]) -> dict[str, str]:
+def _jobs_of(site: PageContext, person: Person, versions: Sequence[Version]) -> dict[str, str]:
     """Returns version -> the job that made it, empty if the user may not see it."""
     named = {version.number: version.tags.get("dragoman.job", "") for version in versions}
     with site.operations.ledger.database.read() as session:
@@ -194,33 +196,36 @@ class Answering:
     trouble: str = ""
 
 
-def serving(site: Site) -> Mapping[str, dict[str, Any]]:
+def serving(site: PageContext) -> Mapping[str, dict[str, Any]]:
     """Returns kind -> the endpoint's facts about the model that answers; empty if it does not answer."""
     return ask_endpoint(site).by_kind
 
 
-def ask_endpoint(site: Site) -> Answering:
+def ask_endpoint(site: PageContext) -> Answering:
     """Returns what the endpoint's `/status` says."""
     if not site.endpoint:
         return Answering(trouble="this service has no endpoint")
     try:
         answer = httpx.get(f"{site.endpoint}/status", timeout=2.0)
-        found = answer.json()
+        status = answer.json()
     except (httpx.HTTPError, ValueError) as problem:
         return Answering(trouble=f"the endpoint cannot be reached ({reason(problem)})")
-    told = found if isinstance(found, dict) else {}
+    models_status = status if isinstance(status, dict) else {}
     trouble = ""
     if answer.is_error:
-        error = str(told.get("reload_error") or "")[:TROUBLE]
+        error = str(models_status.get("reload_error") or "")[:TROUBLE]
         trouble = f"the endpoint answers {answer.status_code}{f': {error}' if error else ''}"
-    others = (told.get(key) for key in ("vectors", "encoder", "labels", "guesser"))
-    several: Any = told.get("models") if isinstance(told.get("models"), list) else []
-    every = [told.get("model"), *several, *(other.get("model") for other in others if isinstance(other, dict))]
-    loaded = [one for one in every if isinstance(one, dict) and one.get("name") and one.get("loaded", True)]
-    vectors = told.get("vectors")
-    models = {"translation": told.get("model"), "vectors": vectors.get("model") if isinstance(vectors, dict) else None}
+    others = (models_status.get(key) for key in ("vectors", "encoder", "labels", "guesser"))
+    several: Any = models_status.get("models") if isinstance(models_status.get("models"), list) else []
+    every = [models_status.get("model"), *several, *(other.get("model") for other in others if isinstance(other, dict))]
+    loaded = [model for model in every if isinstance(model, dict) and model.get("name") and model.get("loaded", True)]
+    vectors = models_status.get("vectors")
+    models = {
+        "translation": models_status.get("model"),
+        "vectors": vectors.get("model") if isinstance(vectors, dict) else None,
+    }
     by_kind = {kind: model for kind, model in models.items() if isinstance(model, dict)}
-    return Answering(by_kind, {str(one["name"]): str(one.get("version")) for one in reversed(loaded)}, trouble)
+    return Answering(by_kind, {str(model["name"]): str(model.get("version")) for model in reversed(loaded)}, trouble)
 
 
 Name = Annotated[str, Path(max_length=300)]
@@ -240,30 +245,32 @@ ASKS = {
 }
 
 
-def add_models(router: APIRouter, site: Site) -> None:
+def add_models(router: APIRouter, site: PageContext) -> None:
     """Adds them to the router."""
     _cards(router, site)
     _pictures(router, site)
     _moves(router, site)
 
 
-def _find(site: Site, name: str, version: str = "") -> tuple[Model, Version | None]:
+def _find(site: PageContext, name: str, version: str = "") -> tuple[Model, Version | None]:
     try:
         return find(site, name, version)
     except UserError as wrong:
         raise HTTPException(404, str(wrong)) from None
 
 
-def _cards(router: APIRouter, site: Site) -> None:
+def _cards(router: APIRouter, site: PageContext) -> None:
     @router.get("/models")
     def every(request: Request) -> Response:
         visitor = site.visitor(request)
         try:
-            found, problem = [shown(visitor.person, model) for model in site.tracking.models()], ""
+            models_shown, problem = [shown(visitor.person, model) for model in site.tracking.models()], ""
         except ServiceError as wrong:
-            found, problem = [], str(wrong)
-        served = {str(one.get("name")): str(one.get("version")) for one in serving(site).values()}
-        return site.page(request, visitor, "models.html", models=found, problem=problem, served=served)
+            models_shown, problem = [], str(wrong)
+        served = {
+            str(model_served.get("name")): str(model_served.get("version")) for model_served in serving(site).values()
+        }
+        return site.page(request, visitor, "models.html", models=models_shown, problem=problem, served=served)
 
     @router.get("/models/{name}")
     def show_card(request: Request, name: Name, version: Number = "") -> Response:
@@ -275,7 +282,7 @@ def _cards(router: APIRouter, site: Site) -> None:
         return site.page(request, visitor, "model.html", **content)
 
 
-def _pictures(router: APIRouter, site: Site) -> None:
+def _pictures(router: APIRouter, site: PageContext) -> None:
     @router.get("/models/{name}/pictures/{word}")
     def one(request: Request, name: Name, word: str, version: Number = "") -> Response:
         visitor = site.visitor(request)
@@ -287,7 +294,7 @@ def _pictures(router: APIRouter, site: Site) -> None:
         return Response(content, media_type="image/png", headers=HEADERS)
 
 
-def _moves(router: APIRouter, site: Site) -> None:
+def _moves(router: APIRouter, site: PageContext) -> None:
     @router.get("/models/{name}/{action}")
     def ask(request: Request, name: Name, action: str, version: Number = "") -> Response:
         if action not in ASKS:

@@ -14,12 +14,12 @@ from dragoman.services.jobs.ledger.access import Person, TokenExpiredError
 from dragoman.services.jobs.ledger.own_tokens import LENDABLE, OwnTokens
 from dragoman.services.jobs.ledger.projects import RANKS
 from dragoman.services.jobs.pages.listing import csv_lines
-from dragoman.services.jobs.pages.site import COOKIE, HEADERS, Site, Visitor, validated
+from dragoman.services.jobs.pages.site import COOKIE, HEADERS, PageContext, Visitor, validated
 from dragoman.services.jobs.pages.words import iso
 from dragoman.services.jobs.service import schemas
 
 
-def add_sign_in(router: APIRouter, site: Site) -> None:
+def add_sign_in(router: APIRouter, site: PageContext) -> None:
     """Adds the routes."""
     sessions = site.sessions
 
@@ -34,14 +34,14 @@ def add_sign_in(router: APIRouter, site: Site) -> None:
     @router.post("/login")
     async def enter(request: Request) -> Response:
         sent = await request.form(max_files=0, max_fields=10)
-        wanted, token = inside(str(sent.get("next", "/"))), str(sent.get("token", "")).strip()
+        next_page, token = inside(str(sent.get("next", "/"))), str(sent.get("token", "")).strip()
         try:
             cookie = await run_in_threadpool(sessions.sign_in, request, token)
         except TokenExpiredError as expired:
-            return form(wanted, f"No: {expired}.", 401)
+            return form(next_page, f"No: {expired}.", 401)
         if cookie is None:
-            return form(wanted, "This token lets nobody in: it is wrong or revoked.", 401)
-        answer = RedirectResponse(wanted, 303)
+            return form(next_page, "This token lets nobody in: it is wrong or revoked.", 401)
+        answer = RedirectResponse(next_page, 303)
         sessions.set_cookie(request, answer, cookie)
         return answer
 
@@ -55,8 +55,8 @@ def add_sign_in(router: APIRouter, site: Site) -> None:
         code, allowed = str(sent.get("code", "")), sent.get("do") == "allow"
 
         def answer() -> Response:
-            asked = site.devices.decide(visitor.person, code, allowed)
-            said = f"The command line at {asked} {'is let in' if allowed else 'is kept out'}."
+            decision = site.devices.decide(visitor.person, code, allowed)
+            said = f"The command line at {decision} {'is let in' if allowed else 'is kept out'}."
             return site.page(request, visitor, "device.html", said=said)
 
         try:
@@ -80,7 +80,7 @@ def inside(address: str) -> str:
 ENDS = {"1d": "a day", "7d": "a week", "30d": "30 days", "90d": "90 days", "365d": "a year"}
 
 
-def add_tokens(router: APIRouter, site: Site) -> None:
+def add_tokens(router: APIRouter, site: PageContext) -> None:
     """Adds the routes."""
     own = OwnTokens(site.sessions.access)
 
@@ -124,7 +124,7 @@ PROJECT_DONE = {
 }
 
 
-def add_projects(router: APIRouter, site: Site) -> None:
+def add_projects(router: APIRouter, site: PageContext) -> None:
     """Adds the routes."""
     sharing = site.sharing
 
@@ -132,9 +132,11 @@ def add_projects(router: APIRouter, site: Site) -> None:
         visitor = site.visitor(request)
         person = visitor.person
         ranks = dict(person.projects)
-        found = sharing.all(person)
-        manages = {one.name for one in found if person.sees_all or ranks.get(one.name) == "maintainer"}
-        more: dict[str, Any] = {"projects": found, "manages": manages, "ranks": RANKS, "problem": problem}
+        projects_seen = sharing.all(person)
+        manages = {
+            project.name for project in projects_seen if person.sees_all or ranks.get(project.name) == "maintainer"
+        }
+        more: dict[str, Any] = {"projects": projects_seen, "manages": manages, "ranks": RANKS, "problem": problem}
         more["done"] = PROJECT_DONE.get(request.query_params.get("done", ""), "")
         return site.page(request, visitor, "projects.html", status, **more)
 
@@ -182,16 +184,16 @@ def add_projects(router: APIRouter, site: Site) -> None:
         return RedirectResponse(f"/projects?done={action}", 303)
 
 
-def _create(site: Site, person: Person, sent: FormData) -> None:
-    given = {key: str(sent.get(key, "")).strip() for key in ("name", "group")}
-    body = validated(schemas.ProjectRequest, given)
+def _create(site: PageContext, person: Person, sent: FormData) -> None:
+    values = {key: str(sent.get(key, "")).strip() for key in ("name", "group")}
+    body = validated(schemas.ProjectRequest, values)
     site.sharing.projects.create(body.name, body.group, person.owner)
 
 
 def _quota(sent: FormData) -> schemas.QuotaRequest:
     """Returns the form's limits; an empty field is none. Raises UserError for a value that is no number."""
-    given = {key: str(sent.get(key, "")).strip() or None for key in ("cpus", "gpus", "jobs")}
-    return validated(schemas.QuotaRequest, given, "=")
+    values = {key: str(sent.get(key, "")).strip() or None for key in ("cpus", "gpus", "jobs")}
+    return validated(schemas.QuotaRequest, values, "=")
 
 
 ROWS, AT_ONCE = 50, 500  # of a page; of a query for a file
@@ -201,43 +203,43 @@ STATUSES |= {"403": "Not allowed (403)", "5xx": "Failed (5xx)"}
 HEAD = ("time", "person", "token", "address", "method", "resource", "status", "detail")
 
 
-def add_audit(router: APIRouter, site: Site) -> None:
+def add_audit(router: APIRouter, site: PageContext) -> None:
     """Adds the routes."""
 
     @router.get("/audit")
     def audit(request: Request) -> Response:
         visitor, problem = site.visitor(request), ""
-        given = {key: request.query_params.get(key, "").strip()[:200] for key in FILTERS}
+        values = {key: request.query_params.get(key, "").strip()[:200] for key in FILTERS}
         before = request.query_params.get("before", "")
         try:
-            asked = read(given, before)
-            rows = site.operations.audit_rows(visitor.person, asked, asked.cursor, ROWS + 1)
+            query_values = read(values, before)
+            rows = site.operations.audit_rows(visitor.person, query_values, query_values.cursor, ROWS + 1)
         except UserError as wrong:
             rows, problem = [], str(wrong)
-        query = {key: value for key, value in given.items() if value}
+        query = {key: value for key, value in values.items() if value}
         more = f"/audit?{urlencode({**query, 'before': rows[ROWS - 1].id})}" if len(rows) > ROWS else ""
-        shown: dict[str, Any] = {"rows": rows[:ROWS], "given": given, "query": urlencode(query), "more": more}
-        shown |= {"statuses": STATUSES, "first": not before}
-        return site.page(request, visitor, "audit.html", 400 if problem else 200, problem=problem, **shown)
+        parts: dict[str, Any] = {"rows": rows[:ROWS], "given": values, "query": urlencode(query), "more": more}
+        parts |= {"statuses": STATUSES, "first": not before}
+        return site.page(request, visitor, "audit.html", 400 if problem else 200, problem=problem, **parts)
 
     @router.get("/audit.csv")
     def table(request: Request) -> Response:
         visitor = site.visitor(request)
-        asked = read({key: request.query_params.get(key, "").strip() for key in FILTERS}, "")
-        asked.filter(None, site.now)  # refused before the answer begins
+        query_values = read({key: request.query_params.get(key, "").strip() for key in FILTERS}, "")
+        query_values.filter(None, site.now)  # refused before the answer begins
         headers = {**HEADERS, "Content-Disposition": 'attachment; filename="audit.csv"'}
-        return StreamingResponse(_csv(site, visitor.person, asked), media_type="text/csv", headers=headers)
+        return StreamingResponse(_csv(site, visitor.person, query_values), media_type="text/csv", headers=headers)
 
 
-def read(given: dict[str, str], before: str) -> schemas.AuditQuery:
+def read(values: dict[str, str], before: str) -> schemas.AuditQuery:
     """Returns what an address asks for. Raises UserError for a value that its field does not take."""
-    return validated(schemas.AuditQuery, {key: value for key, value in {**given, "cursor": before}.items() if value})
+    return validated(schemas.AuditQuery, {key: value for key, value in {**values, "cursor": before}.items() if value})
 
 
-def _csv(site: Site, person: Person, asked: schemas.AuditQuery) -> Iterator[str]:
+def _csv(site: PageContext, person: Person, query_values: schemas.AuditQuery) -> Iterator[str]:
     """Yields the wanted rows, newest first, as pieces of a CSV file."""
     yield csv_lines([HEAD])
     before = None
-    while found := site.operations.audit_rows(person, asked, before, AT_ONCE):
-        yield csv_lines([(iso(row.at), *(getattr(row, name) for name in HEAD[1:])) for row in found])
-        before = found[-1].id
+    while rows := site.operations.audit_rows(person, query_values, before, AT_ONCE):
+        yield csv_lines([(iso(row.at), *(getattr(row, name) for name in HEAD[1:])) for row in rows])
+        before = rows[-1].id

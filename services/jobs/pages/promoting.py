@@ -11,7 +11,7 @@ from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job, account_of
 from dragoman.services.jobs.pages.jobpage import log_end
-from dragoman.services.jobs.pages.site import Site, validated
+from dragoman.services.jobs.pages.site import PageContext, validated
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.shard_folders import Folder
 from dragoman.services.jobs.service.tracking import Model, Version
@@ -24,14 +24,14 @@ PLAIN = re.compile(r"[\w./+-]+")
 
 
 @dataclass(frozen=True)
-class Asked:
+class AliasJob:
     """A job that was asked to move the alias, and what it said at its end."""
 
     job: Job
     said: str
 
 
-def why_not(site: Site, person: Person, model: Model) -> str:
+def why_not(site: PageContext, person: Person, model: Model) -> str:
     """Returns why a user may not move the alias of `model`; empty if they may, as far as the page knows.
 
     The planner and the job itself check it again.
@@ -48,40 +48,42 @@ def _project(person: Person, owner: str) -> str:
     return next((name for name, _ in person.projects if account_of("", name) == owner), "")
 
 
-def owner_of(site: Site, model: Model) -> str:
+def owner_of(site: PageContext, model: Model) -> str:
     """Returns the owner of a registered model as the ledger or MLflow has it; empty if neither knows."""
     return site.operations.loop.intake.ownership.names.owner(model.name) or model.owner
 
 
-def asked(site: Site, person: Person, model: str) -> list[Asked]:
+def asked(site: PageContext, person: Person, model: str) -> list[AliasJob]:
     """Returns the newest jobs about the alias of a model that the user may see."""
     query = select(Job).where(Job.verb.in_(("promote", "rollback")), Job.model == model, *person.jobs())
     jobs = site.operations.ledger.database.all(query.order_by(Job.seq.desc()).limit(SHOWN))
-    return [Asked(job, _said(site, job)) for job in jobs]
+    return [AliasJob(job, _said(site, job)) for job in jobs]
 
 
-def _said(site: Site, job: Job) -> str:
+def _said(site: PageContext, job: Job) -> str:
     """Returns the last line of an ended job's log, which has the outcome; else the reason of its state."""
     lines = log_end(site, job).text.split("\n") if job.state in ENDED and job.attempt else []
     return next((line.strip()[:1000] for line in reversed(lines) if line.strip()), job.reason)
 
 
-def gates(site: Site, person: Person, version: Version) -> list[Folder]:
+def gates(site: PageContext, person: Person, version: Version) -> list[Folder]:
     """Returns the shards that can be the gate of a version: of its languages, first those that it was trained on."""
     if version.tags.get("bundle_kind") == "vectors":
         return []
     pair, digest = version.tags.get("pair", ""), version.tags.get("manifest_hash", "")
-    found = [
-        one
-        for one in map(site.shards.read, site.shards.all(person)[:READ])
-        if one.summary and "-".join(one.summary.languages) == pair and {"valid", "gate"} & one.summary.records.keys()
+    folders = [
+        folder
+        for folder in map(site.shards.read, site.shards.all(person)[:READ])
+        if folder.summary
+        and "-".join(folder.summary.languages) == pair
+        and {"valid", "gate"} & folder.summary.records.keys()
     ]
-    return sorted(found, key=lambda one: one.summary is None or one.summary.digest != digest)
+    return sorted(folders, key=lambda folder: folder.summary is None or folder.summary.digest != digest)
 
 
-def promote(site: Site, person: Person, model: Model, version: str, shards: str) -> Job:
+def promote(site: PageContext, person: Person, model: Model, version: str, shards: str) -> Job:
     """Submits the promotion of a version, with the gate of the shard folder of that name; empty: the default."""
-    if version not in [one.number for one in model.versions]:
+    if version not in [row.number for row in model.versions]:
         raise UserError(f"{model.name} has no version {version[:80]}")
     words = [f"registry.name={_quoted(model.name)}", f"promote.version={version}"]
     if shards:
@@ -89,7 +91,7 @@ def promote(site: Site, person: Person, model: Model, version: str, shards: str)
     return _submit(site, person, model, "promote", words)
 
 
-def roll_back(site: Site, person: Person, model: Model, reason: str) -> Job:
+def roll_back(site: PageContext, person: Person, model: Model, reason: str) -> Job:
     """Submits a rollback. Raises UserError if the model is another owner's."""
     words = [f"registry.name={_quoted(model.name)}"]
     if reason:
@@ -97,7 +99,7 @@ def roll_back(site: Site, person: Person, model: Model, reason: str) -> Job:
     return _submit(site, person, model, "rollback", words)
 
 
-def _submit(site: Site, person: Person, model: Model, verb: str, words: Sequence[str]) -> Job:
+def _submit(site: PageContext, person: Person, model: Model, verb: str, words: Sequence[str]) -> Job:
     plan, project = {"model": model.name, "verb": verb}, _project(person, owner_of(site, model))
     account = account_of(person.owner, project)
     site.operations.loop.intake.ownership.check(plan, person.owner, person.may("admin"), account)

@@ -27,8 +27,8 @@ from dragoman.services.jobs.pages.shards import add_shards
 from dragoman.services.jobs.pages.site import (
     FOLDER,
     HEADERS,
+    PageContext,
     Refusal,
-    Site,
     Visitor,
     page_route,
     part,
@@ -48,35 +48,35 @@ SCHEDULE_DONE = {
 }
 
 
-def add_schedules(router: APIRouter, site: Site) -> None:
+def add_schedules(router: APIRouter, site: PageContext) -> None:
     """Adds them to the router."""
     kept = site.operations.loop.schedules
 
     def own(person: Person, number: int) -> Schedule:
         """Returns a schedule. Raises HTTPException (404) if there is none, or it is another owner's."""
-        found = kept.get(number)
-        if found is None or not person.sees(found.owner):
+        schedule = kept.get(number)
+        if schedule is None or not person.sees(schedule.owner):
             raise HTTPException(404, f"There is no schedule {number}, or it is not yours.")
-        return found
+        return schedule
 
     @router.get("/schedules")
     def schedules(request: Request) -> Response:
         visitor = site.visitor(request)
-        found = kept.all(site.operations.only(visitor.person, None))
-        states = site.operations.ledger.states([one.job for one in found if one.job])
+        rows = kept.all(site.operations.only(visitor.person, None))
+        states = site.operations.ledger.states([schedule.job for schedule in rows if schedule.job])
         done = SCHEDULE_DONE.get(request.query_params.get("done", ""), "")
-        return site.page(request, visitor, "schedules.html", schedules=found, states=states, done=done)
+        return site.page(request, visitor, "schedules.html", schedules=rows, states=states, done=done)
 
     @router.get("/schedules/{number}/remove")
     def ask(request: Request, number: Number) -> Response:
         visitor = site.visitor(request, "submitter")
-        one = own(visitor.person, number)
+        schedule = own(visitor.person, number)
         more: dict[str, Any] = {
             "question": "Remove this schedule?",
             "button": "Remove it",
             "above": [("/schedules", "Schedules")],
-            "title": " ".join([one.verb, *one.words]),
-            "about": f"at {one.every} (UTC), of {one.owner}",
+            "title": " ".join([schedule.verb, *schedule.words]),
+            "about": f"at {schedule.every} (UTC), of {schedule.owner}",
             "what": "It submits nothing more; the jobs that it has submitted stay.",
         }
         return site.page(request, visitor, "ask.html", action=f"/schedules/{number}/remove", **more)
@@ -87,12 +87,12 @@ def add_schedules(router: APIRouter, site: Site) -> None:
         person = visitor.person
 
         def do() -> None:
-            one = own(person, number)
+            schedule = own(person, number)
             match action:
                 case "pause" | "resume":
-                    kept.set_active(one, action == "resume", person)
+                    kept.set_active(schedule, action == "resume", person)
                 case "remove":
-                    kept.remove(one, person.owner)
+                    kept.remove(schedule, person.owner)
                 case _:
                     raise HTTPException(404, "There is no such page.")
 
@@ -108,7 +108,7 @@ JOB_PARTS = ("head", "attempts", "curves", "usage", "links", "notices", "changes
 Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
-def add_pages(app: FastAPI, site: Site) -> None:
+def add_pages(app: FastAPI, site: PageContext) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
     adding = (people.add_sign_in, people.add_tokens, add_list, add_schedules, add_shards, add_models)
@@ -116,29 +116,29 @@ def add_pages(app: FastAPI, site: Site) -> None:
         add(router, site)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))
-    told = cast("Handler", app.exception_handlers[StarletteHTTPException])
+    handler = cast("Handler", app.exception_handlers[StarletteHTTPException])
 
     @app.exception_handler(StarletteHTTPException)
     async def nothing(request: Request, problem: StarletteHTTPException) -> Response:
         """Shows a page for an unknown address to browsers; programs get JSON."""
         asks = problem.status_code == 404 and "text/html" in request.headers.get("accept", "")
         if not asks or request.url.path.startswith(("/v1/", "/live/", "/static/")):
-            return await told(request, problem)
+            return await handler(request, problem)
         return await run_in_threadpool(problem_page, site, request, Refusal(404, "There is no such page."))
 
 
-def _marked(found: Parts) -> dict[str, dict[str, str]]:
+def _marked(parts: Parts) -> dict[str, dict[str, str]]:
     """Returns the parts of a page in the form that its template takes."""
-    return {name: part(name, text) for name, text in found.items()}
+    return {name: part(name, text) for name, text in parts.items()}
 
 
-def _job_parts(site: Site, visitor: Visitor, name: str, beside: str) -> Parts:
-    found = {**jobpage.overview(site, visitor.person, name, beside), "csrf": visitor.csrf, "person": visitor.person}
-    found["changes"] = jobpage.history(site, visitor.person, name)
-    return {part: site.render(f"_job_{part}.html", **found) for part in JOB_PARTS}
+def _job_parts(site: PageContext, visitor: Visitor, name: str, beside: str) -> Parts:
+    parts = {**jobpage.overview(site, visitor.person, name, beside), "csrf": visitor.csrf, "person": visitor.person}
+    parts["changes"] = jobpage.history(site, visitor.person, name)
+    return {part: site.render(f"_job_{part}.html", **parts) for part in JOB_PARTS}
 
 
-def _job(router: APIRouter, site: Site) -> None:
+def _job(router: APIRouter, site: PageContext) -> None:
     def show(request: Request, name: str, beside: str | None, status: int = 200, problem: str = "") -> Response:
         visitor = site.visitor(request)
         job = site.operations.job(visitor.person, name)
@@ -181,31 +181,29 @@ def _job(router: APIRouter, site: Site) -> None:
         after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
     ) -> Response:
         visitor = site.visitor(request)
-        found = site.operations.job(visitor.person, id)
-        number = attempt or found.attempt
-        return JSONResponse(vars(jobpage.log_piece(site, found, number, before, after)), headers=HEADERS)
+        row = site.operations.job(visitor.person, id)
+        number = attempt or row.attempt
+        return JSONResponse(vars(jobpage.log_piece(site, row, number, before, after)), headers=HEADERS)
 
     @router.get("/jobs/{id}/log.txt")
     def whole_log(request: Request, id: Id, attempt: Annotated[int, Query(ge=0, le=10**6)] = 0) -> Response:
         visitor = site.visitor(request)
-        found = site.operations.job(visitor.person, id)
-        number = attempt or found.attempt
-        headers = {**HEADERS, "Content-Disposition": f'inline; filename="{found.id}-a{number}.log"'}
-        source = jobpage.whole_log(site, found, number)
+        row = site.operations.job(visitor.person, id)
+        number = attempt or row.attempt
+        headers = {**HEADERS, "Content-Disposition": f'inline; filename="{row.id}-a{number}.log"'}
+        source = jobpage.whole_log(site, row, number)
         return StreamingResponse(source, media_type="text/plain; charset=utf-8", headers=headers)
 
     @router.get("/jobs/{id}/report")
     def one_page(request: Request, id: Id) -> Response:
         visitor = site.visitor(request)
-        found = site.operations.job(visitor.person, id)
-        text = report(
-            found, site.operations.ledger.attempts(id), site.operations.changes(visitor.person, id), site.home
-        )
+        row = site.operations.job(visitor.person, id)
+        text = report(row, site.operations.ledger.attempts(id), site.operations.changes(visitor.person, id), site.home)
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
         return HTMLResponse(text, headers={**HEADERS, "Content-Security-Policy": policy})
 
 
-def _actions(router: APIRouter, site: Site) -> None:
+def _actions(router: APIRouter, site: PageContext) -> None:
     asks = {
         "stop": (
             "Stop this job?",
@@ -224,10 +222,10 @@ def _actions(router: APIRouter, site: Site) -> None:
         if action not in asks:
             raise HTTPException(404, "There is no such page.")
         visitor = site.visitor(request, "submitter")
-        found = site.operations.job(visitor.person, id)
+        job = site.operations.job(visitor.person, id)
         question, button, what = asks[action]
-        more: Context = {"title": jobpage.title(found), "question": question, "what": what, "button": button}
-        more |= {"about": f"{found.verb} of {found.owner}, is {found.state}."}
+        more: Context = {"title": jobpage.title(job), "question": question, "what": what, "button": button}
+        more |= {"about": f"{job.verb} of {job.owner}, is {job.state}."}
         more |= {"above": [("/", "Jobs"), (f"/jobs/{id}", id)], "action": f"/jobs/{id}/{action}"}
         return site.page(request, visitor, "ask.html", **more)
 
@@ -258,7 +256,7 @@ def _priority(word: object) -> int:
     raise UserError(f"priority: {word!r} is none of {', '.join(PRIORITIES)}")
 
 
-def _submit(router: APIRouter, site: Site) -> None:
+def _submit(router: APIRouter, site: PageContext) -> None:
     def show(
         request: Request,
         visitor: Any,
@@ -270,16 +268,20 @@ def _submit(router: APIRouter, site: Site) -> None:
         kept: str = "",
     ) -> Response:
         try:
-            asked, filled = submitting.form(site, filled)
+            fields, filled = submitting.form(site, filled)
         except (UserError, ServiceError) as wrong:
-            asked, problem, status = {"groups": [], "general": [], "sections": []}, str(wrong), refusal_of(wrong).status
+            fields, problem, status = (
+                {"groups": [], "general": [], "sections": []},
+                str(wrong),
+                refusal_of(wrong).status,
+            )
         own = site.operations.presets.all(visitor.person.owner)
-        told = {"plan": plan, "problem": problem, "verb": filled.verb, "now": site.now, "words": words}
+        values = {"plan": plan, "problem": problem, "verb": filled.verb, "now": site.now, "words": words}
         if request.headers.get("x-part") == "plan":
-            return HTMLResponse(site.render("_plan.html", **told), status, headers=HEADERS)
-        more: Context = {"asked": asked, "filled": filled, "verbs": VERBS, **told, "presets": own, "kept": kept}
+            return HTMLResponse(site.render("_plan.html", **values), status, headers=HEADERS)
+        more: Context = {"asked": fields, "filled": filled, "verbs": VERBS, **values, "presets": own, "kept": kept}
         more["choices"] = submitting.choices(site, visitor.person)
-        more["projects"] = [one.name for one in site.sharing.all(visitor.person)]
+        more["projects"] = [project.name for project in site.sharing.all(visitor.person)]
         return site.page(request, visitor, "submit.html", status, **more)
 
     @router.get("/submit")
@@ -305,8 +307,8 @@ def _submit(router: APIRouter, site: Site) -> None:
         if what == "fields":  # another command or model has other fields
             return show(request, visitor, filled)
         try:
-            asked, filled = submitting.form(site, filled)
-            words = submitting.overrides(asked, filled)
+            fields, filled = submitting.form(site, filled)
+            words = submitting.overrides(fields, filled)
             if what in ("keep", "forget"):
                 name = str(sent.get("preset", "")).strip()
                 submitting.change_preset(site, visitor.person, what, name, filled, words)
@@ -319,11 +321,11 @@ def _submit(router: APIRouter, site: Site) -> None:
             plan = site.operations.plan(visitor.person, request_only)
             return show(request, visitor, filled, plan, words=body.overrides)
         except (UserError, ServiceError, HTTPException, KeyError) as wrong:
-            found = refusal_of(wrong)
-            return show(request, visitor, filled, problem=found.text, status=found.status)
+            refusal = refusal_of(wrong)
+            return show(request, visitor, filled, problem=refusal.text, status=refusal.status)
 
 
-def _cluster(router: APIRouter, site: Site) -> None:
+def _cluster(router: APIRouter, site: PageContext) -> None:
     def shown(person: Person) -> Parts:
         return {"cluster": site.render("_cluster.html", **cluster.cluster(site, person), person=person)}
 

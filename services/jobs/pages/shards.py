@@ -14,7 +14,7 @@ from dragoman.model.shards.verify import verified_at
 from dragoman.model.untrusted import read_object
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.pages.site import Link, Site
+from dragoman.services.jobs.pages.site import Link, PageContext
 from dragoman.services.jobs.service.shard_folders import MADE, Folder, sharding_run
 from dragoman.services.jobs.service.tracking import Version
 
@@ -31,22 +31,22 @@ def address(folder: Folder) -> str:
     return f"/shards/{quote(folder.name)}"
 
 
-def listing(site: Site, person: Person, text: str, start: int) -> dict[str, Any]:
+def listing(site: PageContext, person: Person, text: str, start: int) -> dict[str, Any]:
     """Returns what the list shows: folders whose name, corpus or languages hold `text`, from number `start` on."""
     every = site.shards.all(person)
-    found = [one for one in map(site.shards.read, every) if text.lower() in _words(one)] if text else every
-    rows = list(map(site.shards.read, found[start : start + ROWS]))
+    folders = [folder for folder in map(site.shards.read, every) if text.lower() in _words(folder)] if text else every
+    rows = list(map(site.shards.read, folders[start : start + ROWS]))
     makers = _makers(site, person, rows)
     more = start + ROWS
     return {
         "rows": rows,
         "makers": makers,
         "text": text,
-        "total": len(found),
+        "total": len(folders),
         "any": bool(every),
         "start": start,
         "address": address,
-        "more": f"/shards?{urlencode({'q': text, 'start': more})}" if more < len(found) else "",
+        "more": f"/shards?{urlencode({'q': text, 'start': more})}" if more < len(folders) else "",
     }
 
 
@@ -57,15 +57,15 @@ def _words(folder: Folder) -> str:
     )
 
 
-def _makers(site: Site, person: Person, folders: list[Folder]) -> dict[str, Job]:
+def _makers(site: PageContext, person: Person, folders: list[Folder]) -> dict[str, Job]:
     """Returns name -> the newest job that wrote the folder, of those that the user may see."""
     names = {f"{MADE}{folder.path}": folder.name for folder in folders}
     newest = select(func.max(Job.seq)).where(Job.verb == "shard", Job.run.in_(names)).group_by(Job.run)
-    found = site.operations.ledger.database.all(select(Job).where(Job.seq.in_(newest)))
-    return {names[job.run]: job for job in found if person.sees_job(job)}
+    jobs = site.operations.ledger.database.all(select(Job).where(Job.seq.in_(newest)))
+    return {names[job.run]: job for job in jobs if person.sees_job(job)}
 
 
-def card(site: Site, person: Person, folder: Folder) -> dict[str, Any]:
+def card(site: PageContext, person: Person, folder: Folder) -> dict[str, Any]:
     """Returns what a folder's page shows. Raises UserError if the manifest cannot be read."""
     manifest = site.shards.manifest(folder)
     models, away = _models(site, folder)
@@ -94,21 +94,21 @@ def _turn(split: str) -> int:
     return SPLITS.index(split) if split in SPLITS else len(SPLITS)
 
 
-def _links(site: Site, person: Person, folder: Folder) -> list[Link]:
+def _links(site: PageContext, person: Person, folder: Folder) -> list[Link]:
     """Returns the job and the MLflow run that made the shards."""
     job = _makers(site, person, [folder]).get(folder.name)
     if job is None:
         return []
-    found = [Link("Made by job", job.id, f"/jobs/{job.id}")]
+    links = [Link("Made by job", job.id, f"/jobs/{job.id}")]
     run = sharding_run(job)
     tracked = read_object(run / paths.TRACKED) if run else {}
     if tracked.get("run_id"):
         page = site.tracking.run_page(str(tracked["run_id"]))
-        found.append(Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), page, outside=True))
-    return found
+        links.append(Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), page, outside=True))
+    return links
 
 
-def _users(site: Site, person: Person, folder: Folder) -> list[Job]:
+def _users(site: PageContext, person: Person, folder: Folder) -> list[Job]:
     """Returns the newest jobs whose plan reads the folder, of the newest LOOKED_AT that the user may see."""
     place = json.dumps(str(folder.path))  # as the plan's JSON has it
     query = select(Job).where(Job.verb.in_(USE), cast(Job.plan, String).contains(place, autoescape=True))
@@ -116,7 +116,7 @@ def _users(site: Site, person: Person, folder: Folder) -> list[Job]:
     return site.operations.ledger.database.all(query.order_by(Job.seq.desc()).limit(USERS))
 
 
-def _models(site: Site, folder: Folder) -> tuple[list[Version], str]:
+def _models(site: PageContext, folder: Folder) -> tuple[list[Version], str]:
     """Returns the registered versions whose jobs read this folder, and why they are not known.
 
     A version of no job of this service counts by the manifest's hash; that is equal for folders of equal content.
@@ -124,24 +124,24 @@ def _models(site: Site, folder: Folder) -> tuple[list[Version], str]:
     if folder.summary is None or not site.tracking.address:
         return [], ""
     try:
-        found = site.tracking.versions_with("manifest_hash", folder.summary.digest, USERS)
+        versions = site.tracking.versions_with("manifest_hash", folder.summary.digest, USERS)
     except ServiceError as problem:
         return [], str(problem)
-    names = [one.tags.get("dragoman.job", "") for one in found]
+    names = [version.tags.get("dragoman.job", "") for version in versions]
     read = {
         job.id: [place["path"] for place in (job.plan or {}).get("places", ()) if place["key"] == "paths.shards"]
         for job in site.operations.ledger.database.all(select(Job).where(Job.id.in_(names)))
     }
     here = [str(folder.path)]
-    return [one for one, name in zip(found, names, strict=True) if here[0] in read.get(name, here)], ""
+    return [version for version, name in zip(versions, names, strict=True) if here[0] in read.get(name, here)], ""
 
 
-def _verified(site: Site, folder: Folder, manifest: Manifest) -> float | None:
+def _verified(site: PageContext, folder: Folder, manifest: Manifest) -> float | None:
     """Returns when a training last compared every byte with the manifest; None if not since they were made."""
     memory = site.home / "verified"
     named = site.home / "shards" / folder.name  # as commands name it, links not followed
-    found = [verified_at(path, manifest, memory) for path in dict.fromkeys((folder.path, named))]
-    return max((one for one in found if one is not None), default=None)
+    times = [verified_at(path, manifest, memory) for path in dict.fromkeys((folder.path, named))]
+    return max((time_ for time_ in times if time_ is not None), default=None)
 
 
 def unfinished(folder: Folder) -> str:
@@ -153,7 +153,7 @@ Number = Annotated[int, Query(ge=0, le=2**53)]
 Text = Annotated[str, Query(max_length=200)]
 
 
-def add_shards(router: APIRouter, site: Site) -> None:
+def add_shards(router: APIRouter, site: PageContext) -> None:
     """Adds them to the router."""
 
     @router.get("/shards")
@@ -165,11 +165,11 @@ def add_shards(router: APIRouter, site: Site) -> None:
     def one(request: Request, name: Annotated[str, Path(max_length=1000)]) -> Response:
         visitor = site.visitor(request)
         folder = site.shards.find(visitor.person, name)
-        shown: dict[str, Any] = {"folder": folder, "manifest": None}
+        values: dict[str, Any] = {"folder": folder, "manifest": None}
         if folder.summary is None:
-            return site.page(request, visitor, "shard.html", problem=unfinished(folder), **shown)
+            return site.page(request, visitor, "shard.html", problem=unfinished(folder), **values)
         try:
             more = card(site, visitor.person, folder)
         except UserError as wrong:
-            return site.page(request, visitor, "shard.html", 400, problem=str(wrong), **shown)
+            return site.page(request, visitor, "shard.html", 400, problem=str(wrong), **values)
         return site.page(request, visitor, "shard.html", **more)

@@ -17,10 +17,10 @@ from fastapi import HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
-from itsdangerous import BadSignature, URLSafeSerializer
+from itsdangerous import BadData, URLSafeSerializer
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, FiniteFloat, ValidationError
 from starlette.datastructures import FormData
 
 from dragoman.model.errors import UserError, reason
@@ -62,6 +62,14 @@ class Visitor:
     cookie: str | None = None  # to set: the browser has none yet
 
 
+class Session(BaseModel, strict=True):
+    """The signed content of a cookie."""
+
+    id: str
+    token: str | None  # its digest; None: nobody is signed in
+    at: FiniteFloat  # seconds since the epoch, when it began
+
+
 class Sessions:
     """Cookies of one service."""
 
@@ -86,11 +94,11 @@ class Sessions:
         self.guard.refuse_foreign(request)
         session, fresh = self._read(request), None
         if session is None:
-            session = {"id": secrets.token_urlsafe(18), "token": None, "at": time.time()}
-            fresh = str(self._signer.dumps(session))
+            session = Session(id=secrets.token_urlsafe(18), token=None, at=time.time())
+            fresh = str(self._signer.dumps(session.model_dump()))
         person = (self.guard.proxied(request) if self.keys else None) or self._person(session)
         self.guard.count(person.owner)
-        return Visitor(person, self._csrf(str(session["id"])), fresh)
+        return Visitor(person, self._csrf(session.id), fresh)
 
     def check_form(self, request: Request, word: object) -> Visitor:
         """Returns the sender of a form."""
@@ -109,35 +117,32 @@ class Sessions:
         self.guard.refuse_foreign(request)
         if self.guard.look_up(request, token) is None:
             return None
-        session = {"id": secrets.token_urlsafe(18), "token": digest_of(token), "at": time.time()}
-        return str(self._signer.dumps(session))
+        session = Session(id=secrets.token_urlsafe(18), token=digest_of(token), at=time.time())
+        return str(self._signer.dumps(session.model_dump()))
 
     def set_cookie(self, request: Request, response: Response, value: str) -> None:
         """Sets SameSite=Lax, so that a link from MLflow or a mail opens signed in; forms have their own secret."""
         lasts, secure = round(LASTS), _is_secure(request)
         response.set_cookie(COOKIE, value, max_age=lasts, httponly=True, samesite="lax", secure=secure, path="/")
 
-    def _person(self, session: dict[str, object]) -> Person:
+    def _person(self, session: Session) -> Person:
         if not self.keys:
             tell_person(_login_name())
             return Person(_login_name(), "admin")
-        digest = session["token"]
         try:
-            found = self.access.holder(str(digest)) if digest else None
+            token = self.access.holder(session.token) if session.token else None
         except TokenExpiredError:
-            found = None
-        if found is None:
+            token = None
+        if token is None:
             raise LoginNeededError
-        return found
+        return token
 
-    def _read(self, request: Request) -> dict[str, object] | None:
+    def _read(self, request: Request) -> Session | None:
         try:
-            found = self._signer.loads(request.cookies.get(COOKIE, ""))
-        except BadSignature:
+            session = Session.model_validate(self._signer.loads(request.cookies.get(COOKIE, "")))
+        except (BadData, ValidationError):
             return None
-        if not isinstance(found, dict) or not {"id", "token", "at"} <= found.keys():
-            return None
-        return found if time.time() - float(found["at"]) < LASTS else None
+        return session if time.time() - session.at < LASTS else None
 
     def _csrf(self, name: str) -> str:
         return hmac.new(self._secret.encode(), f"form {name}".encode(), hashlib.sha256).hexdigest()
@@ -193,7 +198,7 @@ class Refusal(Exception):  # noqa: N818  # a problem shown on a page
 
 
 @dataclass
-class Site:
+class PageContext:
     """The parts that pages are made of."""
 
     operations: Operations
@@ -323,7 +328,7 @@ def refusal_of(problem: Exception) -> Refusal:
     return Refusal(code, reason(problem))
 
 
-def page_route(site: Site) -> type[APIRoute]:
+def page_route(site: PageContext) -> type[APIRoute]:
     """Returns a route class that shows problems as pages; visitors without a session go to the login and back."""
 
     class PageRoute(APIRoute):
@@ -336,9 +341,9 @@ def page_route(site: Site) -> type[APIRoute]:
                 except LoginNeededError:
                     if request.url.path.startswith("/live/"):
                         return Response(status_code=401)
-                    wanted = request.url.path if request.method == "GET" else "/"
+                    next_page = request.url.path if request.method == "GET" else "/"
                     query = f"?{request.url.query}" if request.url.query and request.method == "GET" else ""
-                    return RedirectResponse(f"/login?next={quote(wanted + query, safe='/')}", 303)
+                    return RedirectResponse(f"/login?next={quote(next_page + query, safe='/')}", 303)
                 except KNOWN as problem:
                     return problem_page(site, request, refusal_of(problem))
 
@@ -347,7 +352,7 @@ def page_route(site: Site) -> type[APIRoute]:
     return PageRoute
 
 
-def problem_page(site: Site, request: Request, problem: Refusal) -> Response:
+def problem_page(site: PageContext, request: Request, problem: Refusal) -> Response:
     """Returns a page with the problem and the way back."""
     try:
         visitor = site.sessions.visitor(request)

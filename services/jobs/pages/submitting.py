@@ -19,7 +19,7 @@ from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.filters import Filter
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.options import KEPT, OPTION, is_option
-from dragoman.services.jobs.pages.site import Site, validated
+from dragoman.services.jobs.pages.site import PageContext, validated
 from dragoman.services.jobs.planning.refusals import ELASTIC, MOST_WORDS, VERBS, WORD
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.states import PRIORITY_NAMES, UNENDED, State
@@ -51,37 +51,37 @@ def read_form(sent: FormData | QueryParams) -> Filled:
     """Returns the form that a browser sent; the values are checked later."""
     texts = {key: str(value) for key, value in sent.multi_items() if isinstance(value, str)}
     verb = texts.get("verb", "train")
-    given = {key.removeprefix(SET): value for key, value in texts.items() if key.startswith(SET)}
+    values = {key.removeprefix(SET): value for key, value in texts.items() if key.startswith(SET)}
     queuing = {key: texts.get(key, "").strip() for key in KEPT}
     base = {key.removeprefix(BASE): value for key, value in texts.items() if key.startswith(BASE)}
-    return Filled(verb if verb in VERBS else "train", given, texts.get("more", ""), queuing, base)
+    return Filled(verb if verb in VERBS else "train", values, texts.get("more", ""), queuing, base)
 
 
-def repeat_job(site: Site, job: Job) -> Filled:
+def repeat_job(site: PageContext, job: Job) -> Filled:
     """Returns the form that repeats a job. A training gets a new name, because its own would resume its run."""
     words = [word for word in job.words if job.verb != RESUMES or key_of(word) != "name"]
-    given, more = _in_fields(words)
+    values, more = _in_fields(words)
     if job.verb == RESUMES and job.run:
-        given["name"] = _new_name(site, job)
+        values["name"] = _new_name(site, job)
     queuing = dict.fromkeys(KEPT, "") | {key: " ".join(getattr(job, key)) for key in LISTS}
     queuing["project"] = job.project
     queuing["priority"] = PRIORITY_NAMES.get(job.priority, "normal")
     if job.retries:
         queuing["retries"] = str(job.retries)
-    return Filled(job.verb, given, "\n".join(more), queuing)
+    return Filled(job.verb, values, "\n".join(more), queuing)
 
 
 def _in_fields(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Returns key -> value of the words that may have a field, and the others."""
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     more = []
     for word in words:
         match = WORD.fullmatch(word)
-        if match and not match[1] and match[4] is not None and match[2] not in given and not ELASTIC.fullmatch(word):
-            given[match[2]] = match[4]
+        if match and not match[1] and match[4] is not None and match[2] not in values and not ELASTIC.fullmatch(word):
+            values[match[2]] = match[4]
         else:
             more.append(word)
-    return given, more
+    return values, more
 
 
 def fill_preset(content: Mapping[str, Any]) -> Filled:
@@ -91,11 +91,13 @@ def fill_preset(content: Mapping[str, Any]) -> Filled:
         if match := OPTION.fullmatch(word):
             items = re.split(r"[\s,]+", match[2].strip("[]")) if match[1] in LISTS else [match[2]]
             queuing[match[1]] = " ".join(item.strip("'\"") for item in items)
-    given, more = _in_fields([word for word in content["words"] if not is_option(word)])
-    return Filled(content["verb"], given, "\n".join(more), queuing)
+    values, more = _in_fields([word for word in content["words"] if not is_option(word)])
+    return Filled(content["verb"], values, "\n".join(more), queuing)
 
 
-def change_preset(site: Site, person: Person, what: str, name: str, filled: Filled, words: Sequence[str]) -> None:
+def change_preset(
+    site: PageContext, person: Person, what: str, name: str, filled: Filled, words: Sequence[str]
+) -> None:
     """Keeps the form as a preset, or forgets that preset (`what` is `forget`)."""
     if not schemas.is_saved_name(name):
         raise UserError(f"preset {name!r}: a name has letters, digits and . + - _, at most 64")
@@ -112,26 +114,26 @@ def change_preset(site: Site, person: Person, what: str, name: str, filled: Fill
     )
 
 
-def choices(site: Site, person: Person) -> list[tuple[str, str]]:
+def choices(site: PageContext, person: Person) -> list[tuple[str, str]]:
     """Returns (id, description) of the newest jobs that another may come after."""
-    wanted = Filter(seen=person.jobs(), state=UNENDED | {State.SUCCEEDED})
-    found, _ = site.operations.ledger.rows(("seq", "id", "run", "verb", "state"), wanted, limit=OFFERED)
-    return [(row.id, f"{row.run.partition(' ')[2].rpartition('/')[2] or row.verb}, {row.state}") for row in found]
+    filters = Filter(seen=person.jobs(), state=UNENDED | {State.SUCCEEDED})
+    offered, _ = site.operations.ledger.rows(("seq", "id", "run", "verb", "state"), filters, limit=OFFERED)
+    return [(row.id, f"{row.run.partition(' ')[2].rpartition('/')[2] or row.verb}, {row.state}") for row in offered]
 
 
-def find_jobs(site: Site, person: Person, text: str) -> list[str]:
+def find_jobs(site: PageContext, person: Person, text: str) -> list[str]:
     """Returns the ids of the jobs that a text names, by id or by the name of a run: of several the newest."""
-    found = []
+    jobs = []
     for word in _items("after", text)[:MOST_WORDS]:
         if site.operations.ledger.states([word]) and site.operations.job(person, word):
-            found.append(word)
+            jobs.append(word)
             continue
-        wanted = Filter(seen=person.jobs(), name=word)
-        rows, _ = site.operations.ledger.rows(("seq", "id"), wanted, limit=1)
+        filters = Filter(seen=person.jobs(), name=word)
+        rows, _ = site.operations.ledger.rows(("seq", "id"), filters, limit=1)
         if not rows:
             raise UserError(f"after: there is no job {word!r}: give an id, or the name of a run")
-        found.append(rows[0].id)
-    return found
+        jobs.append(rows[0].id)
+    return jobs
 
 
 def _items(key: str, text: str) -> list[str]:
@@ -139,7 +141,7 @@ def _items(key: str, text: str) -> list[str]:
     return [item for item in re.split(r"\s+" if key == "notify" else r"[\s,]+", text) if item]
 
 
-def _new_name(site: Site, job: Job) -> str:
+def _new_name(site: PageContext, job: Job) -> str:
     """Returns the name of the job's run with the lowest unused number: base-2, base-3, ..."""
     kind, _, name = job.run.partition(" ")
     base = re.sub(r"-\d{1,4}$", "", name)
@@ -147,37 +149,45 @@ def _new_name(site: Site, job: Job) -> str:
     with site.operations.ledger.database.read() as session:
         taken = set(session.scalars(select(Job.run).where(Job.run.startswith(f"{kind} {base}-", autoescape=True))))
     numbers = (f"{base}-{number}" for number in count(2))
-    return next(one for one in numbers if f"{kind} {one}" not in taken and not (runs / one).exists())
+    return next(
+        candidate for candidate in numbers if f"{kind} {candidate}" not in taken and not (runs / candidate).exists()
+    )
 
 
-def form(site: Site, filled: Filled) -> tuple[dict[str, Any], Filled]:
+def form(site: PageContext, filled: Filled) -> tuple[dict[str, Any], Filled]:
     """Returns the command's fields and the form's content; what has no field becomes one of the other overrides."""
     planner = site.operations.loop.intake.planner
     if filled.base.get("verb") in VERBS:
         # a default shown before is no choice of the browser's: another model or experiment has other defaults
-        shown = planner.fields(filled.base["verb"], {key: filled.base[key] for key in GROUPS if filled.base.get(key)})
-        untouched = {row["key"]: row["default"] for row in rows(shown)}
-        given = {key: value for key, value in filled.given.items() if value.strip() not in ("", untouched.get(key))}
-        filled = replace(filled, given=given, base={})
-    asked = planner.fields(filled.verb, filled.chosen(GROUPS))
-    known = {row["key"] for row in rows(asked)}
-    homeless = [f"{key}={value}" for key, value in filled.given.items() if key not in known and value.strip()]
+        base_fields = planner.fields(
+            filled.base["verb"], {key: filled.base[key] for key in GROUPS if filled.base.get(key)}
+        )
+        untouched = {row["key"]: row["default"] for row in rows(base_fields)}
+        values = {key: value for key, value in filled.given.items() if value.strip() not in ("", untouched.get(key))}
+        filled = replace(filled, given=values, base={})
+    fields = planner.fields(filled.verb, filled.chosen(GROUPS))
+    keys = {row["key"] for row in rows(fields)}
+    homeless = [f"{key}={value}" for key, value in filled.given.items() if key not in keys and value.strip()]
     if homeless:
         more = "\n".join([*filter(None, [filled.more.strip()]), *homeless])
-        given = {key: value for key, value in filled.given.items() if key in known}
-        filled = Filled(filled.verb, given, more, filled.queuing)
-    return asked, filled
+        values = {key: value for key, value in filled.given.items() if key in keys}
+        filled = Filled(filled.verb, values, more, filled.queuing)
+    return fields, filled
 
 
-def rows(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+def rows(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns all fields of a form."""
-    return [*asked["groups"], *asked["general"], *(row for section in asked["sections"] for row in section["fields"])]
+    return [
+        *fields["groups"],
+        *fields["general"],
+        *(row for section in fields["sections"] for row in section["fields"]),
+    ]
 
 
-def overrides(asked: Mapping[str, Any], filled: Filled) -> list[str]:
+def overrides(fields: Mapping[str, Any], filled: Filled) -> list[str]:
     """Returns the overrides of a filled form: the values that are not defaults, then the others as typed."""
     words = []
-    for row in rows(asked):
+    for row in rows(fields):
         key, kind = row["key"], row.get("kind")
         value = filled.given.get(key, "").strip()
         if value in ("", row["default"]):
@@ -190,7 +200,7 @@ def overrides(asked: Mapping[str, Any], filled: Filled) -> list[str]:
     return [*words, *(line.strip() for line in filled.more.splitlines() if line.strip())]
 
 
-def submission(site: Site, person: Person, filled: Filled, words: Sequence[str]) -> schemas.Submission:
+def submission(site: PageContext, person: Person, filled: Filled, words: Sequence[str]) -> schemas.Submission:
     """Returns the form as the REST interface takes it."""
     how = filled.queuing
     values: dict[str, Any] = {

@@ -74,29 +74,29 @@ def estimate(plan: Mapping[str, Any], workers: int, measured: Sequence[Measured]
 
     `measured` holds this cluster's measurements, newest first. Four of five jobs end between `low` and `high`.
     """
-    measured = [one for one in measured if one.verb == plan["verb"]][:KEPT]
+    measured = [run for run in measured if run.verb == plan["verb"]][:KEPT]
     shape, steps = str(plan["shape"]), plan.get("steps")
     if steps is None:
         if not measured:
             return None
-        points = tuple(Point((1.0,), "", one.shape, one.training + one.around) for one in measured)
+        points = tuple(Point((1.0,), "", run.shape, run.training + run.around) for run in measured)
         return _sum_parts(
             [(1.0, _fit(WHOLE, points).predict((1.0,), "", shape, lambda _: ((1.0,), 0.0)))],
             _basis(shape, workers, measured),
         )
     left = max(0, int(steps) - done)
-    trained = [one for one in measured if one.steps > 0 and one.training > 0]
+    trained = [run for run in measured if run.steps > 0 and run.training > 0]
     size = (float(plan["flops"]) / max(1, int(steps)), int(plan.get("layers", 0)), int(plan.get("width", 0)))
     kind = str(plan.get("architecture", ""))
     paces = tuple(
         Point(
-            _work(one.flops, one.layers, one.width, one.workers),
-            one.architecture,
-            one.shape,
-            one.training / one.steps,
-            one.workers,
+            _work(run.flops, run.layers, run.width, run.workers),
+            run.architecture,
+            run.shape,
+            run.training / run.steps,
+            run.workers,
         )
-        for one in trained
+        for run in trained
     )
     pace = _fit(PACE[int(plan["gpus"] > 0)], paces).predict(
         _work(*size, workers),
@@ -105,8 +105,8 @@ def estimate(plan: Mapping[str, Any], workers: int, measured: Sequence[Measured]
         lambda others: (_work(*size, others), (SCALING * log2(others / workers)) ** 2),
     )
     arounds = tuple(
-        Point((1.0, one.flops / one.tokens if one.tokens else 0.0), one.architecture, one.shape, one.around)
-        for one in trained
+        Point((1.0, run.flops / run.tokens if run.tokens else 0.0), run.architecture, run.shape, run.around)
+        for run in trained
     )
     tokens = float(plan.get("tokens") or 0)
     place = (1.0, float(plan["flops"]) / tokens if tokens else 0.0)
@@ -143,8 +143,8 @@ def _sum_parts(parts: Sequence[tuple[float, Spread]], basis: str) -> Estimate:
 
 
 def _basis(shape: str, workers: int, measured: Sequence[Measured]) -> str:
-    same = [one for one in measured if one.shape == shape]
-    equal = [one for one in same if one.workers == workers]
+    same = [run for run in measured if run.shape == shape]
+    equal = [run for run in same if run.workers == workers]
     if equal:
         return f"{len(equal)} like it"
     if same:

@@ -37,9 +37,13 @@ def fields(verb: str, chosen: Mapping[str, str]) -> dict[str, Any]:
     said = groups.content(f"experiment/{experiment}") if experiment else {}
     defaults = groups.default_choices() | _overridden(said)
     choices = {name: chosen.get(name) or str(defaults.get(name) or "") for name in defaults}
-    asked = [*dict.fromkeys((*VERBS[verb].sections, *MORE.get(verb, ())))]
-    shown = [name for name in asked if name in defaults and name not in OURS]
-    general = [name for name in dict.fromkeys((*GENERAL, *shown)) if name in defaults and len(groups.choices(name)) > 1]
+    sections = [*dict.fromkeys((*VERBS[verb].sections, *MORE.get(verb, ())))]
+    sections_shown = [name for name in sections if name in defaults and name not in OURS]
+    general = [
+        name
+        for name in dict.fromkeys((*GENERAL, *sections_shown))
+        if name in defaults and len(groups.choices(name)) > 1
+    ]
     for name in general:
         if choices[name] and choices[name] not in groups.choices(name):
             raise unknown(name, choices[name], groups.choices(name))
@@ -47,7 +51,7 @@ def fields(verb: str, chosen: Mapping[str, str]) -> dict[str, Any]:
     return {
         "groups": [_group(name, choices[name], str(defaults.get(name) or "")) for name in general],
         "general": list(_general(hints, said)),
-        "sections": [_section(name, choices[name], hints.get(name), said.get(name) or {}) for name in shown],
+        "sections": [_section(name, choices[name], hints.get(name), said.get(name) or {}) for name in sections_shown],
     }
 
 
@@ -95,7 +99,7 @@ def _rows(values: Mapping[str, Any], hint: Any, where: str, comments: Mapping[st
 
 
 def _field(key: str, value: Any, hint: Any, comment: str) -> Row:
-    found = range_in(hint)
+    bounds = range_in(hint)
     kind, choices = _kind(_bare(hint), value)
     said = CHOICES.match(comment)
     if not choices and said and str(value) in said[0].split(" | "):
@@ -103,17 +107,17 @@ def _field(key: str, value: Any, hint: Any, comment: str) -> Row:
     made = isinstance(value, str) and "${" in value  # made of other keys: in the field until somebody changes it
     default, placeholder = ("", str(value)) if made else (_written(value), "")
     row = {"key": key, "kind": kind, "choices": choices, "default": default, "comment": comment}
-    return row | {"placeholder": placeholder, "range": str(found or "")}
+    return row | {"placeholder": placeholder, "range": str(bounds or "")}
 
 
 def _kind(hint: Any, value: Any) -> tuple[str, list[str]]:
     """Returns (number, whole, yes, choice or text; the choices)."""
     if get_origin(hint) in (Union, types.UnionType):
-        inner = [_bare(one) for one in get_args(hint) if one is not types.NoneType]
+        inner = [_bare(argument) for argument in get_args(hint) if argument is not types.NoneType]
         _, choices = _kind(inner[0], value) if len(inner) == 1 else ("text", [])
         return ("choice", ["null", *choices]) if choices else ("text", [])
     if get_origin(hint) is Literal:
-        return "choice", [str(one) for one in get_args(hint)]
+        return "choice", [str(argument) for argument in get_args(hint)]
     if hint is bool or isinstance(value, bool):
         return "choice", ["true", "false"]
     if isinstance(value, str) and "${" in value:
@@ -133,14 +137,14 @@ def _written(value: Any) -> str:
 
 def _comments(text: str) -> dict[str, str]:
     """Returns dotted key -> the comment on its line."""
-    lines, found = text.splitlines(), {}
+    lines, comments = text.splitlines(), {}
 
     def walk(node: yaml.Node | None, where: str) -> None:
         for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
             match = COMMENT.search(lines[key.start_mark.line])
             if match and value.start_mark.line == key.start_mark.line:
-                found[f"{where}{key.value}"] = match[1].strip()
+                comments[f"{where}{key.value}"] = match[1].strip()
             walk(value, f"{where}{key.value}.")
 
     walk(yaml.compose(text), "")
-    return found
+    return comments

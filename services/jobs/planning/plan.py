@@ -64,11 +64,11 @@ def make_plan(
             raise UserError(f"cluster.workers={least}..{most}: none of them divides loader.lanes={lanes}")
         words = [*(word for word in words if not word.startswith("loader.lanes=")), f"loader.lanes={lanes}"]
     sized = [f"cluster.workers={choices[-1]}"] if most else []
-    rehearse(verb, [*words, *sized, *([UNSEEN] if early else [])])
+    settled = rehearse(verb, [*words, *sized, *([UNSEEN] if early else [])])
     wants_gpu = cluster["device"] == "cuda" or (
         cluster["device"] == "auto" and verb == "train" and gpus >= choices[0] * float(cluster["gpus_per_worker"]) > 0
     )
-    work = training(values, lanes) if verb == "train" else None
+    work = training(values if early else settled, lanes) if verb == "train" else None
     if work is not None and wants_gpu:
         words = [*words, "cluster.device=cuda"]
     plan: dict[str, Any] = {
@@ -101,11 +101,11 @@ def _elastic(verb: str, words: Sequence[str]) -> tuple[int, int, list[str]]:
     least = most = 0
     others = []
     for word in words:
-        found = ELASTIC.fullmatch(word)
-        if found is None:
+        match = ELASTIC.fullmatch(word)
+        if match is None:
             others.append(word)
             continue
-        least, most = int(found[1]), int(found[2])
+        least, most = int(match[1]), int(match[2])
         if verb not in ("train", "shard"):
             raise UserError(f"{word}: {verb} has one number of workers")
         if not 1 <= least <= most:
@@ -150,11 +150,11 @@ def _lanes_of_run(values: Mapping[str, Any]) -> int:
 def _changed(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """Returns the dotted keys whose values are not the defaults; without those that only follow from other keys."""
     defaults, written = _defaults(tuple(sorted(os.environ.items()))), groups.written_defaults()
-    given = {word.partition("=")[0].lstrip("+") for word in words}
+    keys = {word.partition("=")[0].lstrip("+") for word in words}
     return {
         key: value
         for key, value in flat(values)
-        if (key not in defaults or defaults[key] != value) and (key in given or "${" not in str(written.get(key)))
+        if (key not in defaults or defaults[key] != value) and (key in keys or "${" not in str(written.get(key)))
     }
 
 
@@ -175,10 +175,13 @@ def _shape(verb: str, values: Mapping[str, Any], lanes: int, steps: bool) -> str
     same time beside their steps; those without `steps`, the same time in all."""
     train = {key: values["train"].get(key) for key in ("precision", "evaluate_every", "checkpoint_every", "bleu_every")}
     if verb == "shard":
-        told = {key: values[key] for key in SHARDED}
+        sharded = {key: values[key] for key in SHARDED}
     elif steps:
-        told = {key: values[key] for key in TRAINED} | {"loader": {**values["loader"], "lanes": lanes}, "train": train}
+        sharded = {key: values[key] for key in TRAINED} | {
+            "loader": {**values["loader"], "lanes": lanes},
+            "train": train,
+        }
     else:
-        told = {key: values[key] for key in (*READ, verb) if key in values}
+        sharded = {key: values[key] for key in (*READ, verb) if key in values}
     device = {key: values["cluster"][key] for key in ("backend", "device", "cpus_per_worker")}
-    return compose.fingerprint([verb, told, device])[:32]
+    return compose.fingerprint([verb, sharded, device])[:32]

@@ -21,10 +21,10 @@ Stamp = list[int] | None  # a file's time and size; None if it does not exist
 def stamp_of(path: str) -> Stamp:
     """Returns the file's present stamp, as plain values for JSON."""
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except OSError:
         return None
-    return [found.st_mtime_ns, found.st_size]
+    return [status.st_mtime_ns, status.st_size]
 
 
 MODULE = "dragoman.services.jobs.planning.worker"
@@ -68,14 +68,14 @@ class Planner:
         """
         where = {"roots": self.roots, "secrets": self.secrets}
         question = {"verb": verb, "words": list(words), **where, "gpus": gpus, "early": early, "visible": visible}
-        asked = json.dumps(question)
+        request_line = json.dumps(question)
         with self._lock:
-            line = self._recall(asked)
+            line = self._recall(request_line)
         line = line or self._ask(question, owner)
         answer = _read(line, "plan")
         if answer["reads"]:
             with self._lock:
-                self._keep(asked, line, answer["reads"])
+                self._keep(request_line, line, answer["reads"])
         plan: dict[str, Any] = answer["plan"]
         return plan
 

@@ -55,26 +55,26 @@ def check_words(verb: str, words: Sequence[str]) -> None:
     if len(words) > MOST_WORDS:
         raise UserError(f"{len(words)} overrides: a job has at most {MOST_WORDS}")
     for word in words:
-        shown = repr(word[:80])
+        word_shown = repr(word[:80])
         if len(word) > LONGEST:
-            raise UserError(f"{shown}...: an override has at most {LONGEST} characters")
+            raise UserError(f"{word_shown}...: an override has at most {LONGEST} characters")
         if any(ord(letter) < 32 or ord(letter) == 127 for letter in word) or not word.isprintable():
-            raise UserError(f"{shown}: an override has no control characters")
+            raise UserError(f"{word_shown}: an override has no control characters")
         match = WORD.fullmatch(word)
         if match is None:
-            raise UserError(f"{shown}: an override is key=value")
+            raise UserError(f"{word_shown}: an override is key=value")
         if "${" in word.replace("\\", "") or "$\\{" in word:
-            raise UserError(f"{shown}: a job's overrides have no ${{...}}: they would be resolved on the service")
+            raise UserError(f"{word_shown}: a job's overrides have no ${{...}}: they would be resolved on the service")
         if "@" in match[2]:
-            raise UserError(f"{shown}: a job's overrides move no section into another")
+            raise UserError(f"{word_shown}: a job's overrides move no section into another")
         if any(name in word for name in CODE):
-            raise UserError(f"{shown}: a job names no code")
+            raise UserError(f"{word_shown}: a job names no code")
         for name, reason in OURS.items():
             key = match[2].replace("/", ".")
             if key == name or key.startswith(f"{name}."):
-                raise UserError(f"{shown}: {reason}")
+                raise UserError(f"{word_shown}: {reason}")
         if match[4] is None and match[1] != "~":
-            raise UserError(f"{shown}: an override is key=value")
+            raise UserError(f"{word_shown}: an override is key=value")
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Areas:
 
     def keeps(self, path: Path) -> bool:
         """Returns True if `path` is closed, lies in a closed folder, or holds one."""
-        return any(path.is_relative_to(one) or one.is_relative_to(path) for one in self.closed)
+        return any(path.is_relative_to(folder) or folder.is_relative_to(path) for folder in self.closed)
 
     def writes(self, path: Path) -> bool:
         """Returns True if a job may make the folder `path`: below an area, never the area itself."""
@@ -115,19 +115,19 @@ class Areas:
     def is_secret(self, path: Path) -> bool:
         """Returns True if `path` is a hard link to a file of the service."""
         try:
-            found = path.stat()
+            status = path.stat()
         except OSError:
             return False
-        return found.st_nlink > 1 and (found.st_dev, found.st_ino) in set(self._secret_inodes())
+        return status.st_nlink > 1 and (status.st_dev, status.st_ino) in set(self._secret_inodes())
 
     def _secret_inodes(self) -> Iterator[tuple[int, int]]:
         folders = [self.home / name for name in CLOSED[:2]]
         for path in (*itertools.chain.from_iterable(folder.rglob("*") for folder in folders), *self.secrets):
             try:
-                found = path.stat()
+                status = path.stat()
             except OSError:
                 continue
-            yield found.st_dev, found.st_ino
+            yield status.st_dev, status.st_ino
 
 
 def shipped_words(words: Sequence[str]) -> tuple[str, ...]:
@@ -135,21 +135,21 @@ def shipped_words(words: Sequence[str]) -> tuple[str, ...]:
 
     Called before the words are composed, for Hydra would follow a path out of conf/.
     """
-    found = []
+    words_sent = []
     for word in words:
         match = WORD.fullmatch(word)
         key, value = (match[2], match[4] or "") if match else ("", "")
         if "/" in key:
             raise UserError(f"{key}={shorten(value)}: a key has dots between its parts")
         if word.startswith("~model.") and match and match[3] is None:  # other keys that are left out are looked at
-            found.append(word)
+            words_sent.append(word)
         if key not in GROUPS or value.startswith("{"):
             continue
         if value not in ("", "null", *groups.choices(key)):
             raise unknown(key, shorten(value), groups.choices(key))
         if word == f"{key}={value}" and value in groups.choices(key):
-            found.append(word)
-    return tuple(found)
+            words_sent.append(word)
+    return tuple(words_sent)
 
 
 def check_values(
@@ -173,39 +173,39 @@ def check_values(
             said = OURS.get(key) or "only whoever runs the service sets it"
             raise UserError(f"{key}={shorten(value)}: {said}; leave it out")
     named = any(word.lstrip("+").startswith("name=") for word in words)
-    found: dict[tuple[Path, str], dict[str, str]] = {}
+    inputs: dict[tuple[Path, str], dict[str, str]] = {}
     starts: list[Path] = []
     for place in places.find_places(verb, values, named):
         for path, use in _checked(place, areas, _at(shipped, "paths")):
             starts += [path] if use == "start" else []
             if use != "read" or not any(path.is_relative_to(start) for start in starts):
-                found.setdefault((path, use), {"key": place.key, "value": place.value, "path": str(path), "use": use})
+                inputs.setdefault((path, use), {"key": place.key, "value": place.value, "path": str(path), "use": use})
     if str(_at(values, "tracking.uri")).startswith("sqlite:"):  # no server: the job writes the database itself
         mlflow = str(_at(values, "paths.mlflow"))
         path = Path(mlflow).resolve()
-        found[path, "cache"] = {"key": "paths.mlflow", "value": mlflow, "path": str(path), "use": "cache"}
-    return list(found.values())
+        inputs[path, "cache"] = {"key": "paths.mlflow", "value": mlflow, "path": str(path), "use": "cache"}
+    return list(inputs.values())
 
 
 def _checked(place: Any, areas: Areas, shipped: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
     """(real path, use) of what the job opens at a place, links inside of it followed."""
     path, use = place.path, place.use
-    told = f"{place.key}={shorten(place.value)}"
+    display = f"{place.key}={shorten(place.value)}"
     match use:
         case "root":
             if path != areas.home.resolve():
-                raise UserError(f"{told}: jobs work below the service's own; leave it out")
+                raise UserError(f"{display}: jobs work below the service's own; leave it out")
             return
         case "cache":
             if place.value != str(shipped["cache"]) and not path.is_relative_to((areas.home / "cache").resolve()):
-                raise UserError(f"{told}: only whoever runs the service sets it; leave it out")
+                raise UserError(f"{display}: only whoever runs the service sets it; leave it out")
         case "write":
             if not areas.writes(path):
                 below = _named(areas.writable)
-                raise UserError(f"{told}: lies outside of what jobs may write: a folder of its own below {below}")
+                raise UserError(f"{display}: lies outside of what jobs may write: a folder of its own below {below}")
         case "maybe":
             exists = os.path.lexists(path)
-            if any(path.is_relative_to(one) for one in areas.closed) or (exists and not areas.reads(path)):
+            if any(path.is_relative_to(folder) for folder in areas.closed) or (exists and not areas.reads(path)):
                 raise _outside(place, areas)
             if not areas.reads(path):
                 return

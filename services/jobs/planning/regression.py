@@ -111,9 +111,9 @@ class Fit:
     def _shape(self, alike: Sequence[Cell]) -> tuple[float, float, Floats]:
         """Returns (mean residual, its variance, mean slope) of one shape's points."""
         count = sum(cell.count for cell in alike)
-        found = [(cell.count / count, cell.mean, self._mean(cell.x, cell.group)) for cell in alike]
-        residual = sum(share * (measured - mean) for share, measured, (mean, _) in found)
-        slope: Floats = np.sum([share * own for share, _, (_, own) in found], axis=0)
+        points = [(cell.count / count, cell.mean, self._mean(cell.x, cell.group)) for cell in alike]
+        residual = sum(share * (measured - mean) for share, measured, (mean, _) in points)
+        slope: Floats = np.sum([share * own for share, _, (_, own) in points], axis=0)
         return residual, self.prior.shape**2 + self.noise / count, slope
 
     def _mean(self, x: Sequence[float], group: str) -> tuple[float, Floats]:
@@ -135,9 +135,9 @@ def _cells(points: Sequence[Point]) -> dict[str, list[Cell]]:
     for point in points:
         if point.y > 0:
             values.setdefault((point.shape, point.x, point.group, point.workers), []).append(log(point.y))
-    found: dict[str, list[Cell]] = {}
+    cells: dict[str, list[Cell]] = {}
     for (shape, x, group, workers), logs in values.items():
         mean = sum(logs) / len(logs)
         squares = sum((value - mean) ** 2 for value in logs)
-        found.setdefault(shape, []).append(Cell(x, group, workers, len(logs), mean, squares))
-    return found
+        cells.setdefault(shape, []).append(Cell(x, group, workers, len(logs), mean, squares))
+    return cells

@@ -93,14 +93,14 @@ def _trained(network: Network, config: Any, train: Mapping[str, Any]) -> int:
 
     def size(parts: Iterable[str]) -> int:
         prefixes = {prefix: "" for part in parts for prefix in names.get(part, ())}
-        return sum(one.numel() for one in {one for _, one in parameters(network, prefixes)})
+        return sum(parameter.numel() for parameter in {parameter for _, parameter in parameters(network, prefixes)})
 
     if not lora["rank"]:
         return network.parameter_count() - size(train["freeze"])
     whole = {*lora["whole"], *(["output"] if hasattr(config, "head") else [])}
     parts = [part for part in lora["parts"] or ("encoder", "decoder") if part in names and part not in whole]
     layers = products(network, config.architecture, parts, [target for target in lora["targets"] if target in PRODUCTS])
-    return size(whole) + int(lora["rank"]) * sum(one.in_features + one.out_features for _, one in layers)
+    return size(whole) + int(lora["rank"]) * sum(module.in_features + module.out_features for _, module in layers)
 
 
 def _stacks(config: Any) -> dict[str, int]:
@@ -110,9 +110,9 @@ def _stacks(config: Any) -> dict[str, int]:
 
 def _vocabularies(values: Mapping[str, Any]) -> tuple[int, int]:
     """Returns the shards' vocabulary sizes if they are visible, else the tokenizer's setting."""
-    wanted = int(values["tokenizer"].get("vocabulary") or 8000)
+    vocabulary = int(values["tokenizer"].get("vocabulary") or 8000)
     try:
         sizes = read_manifest(Path(values["paths"]["shards"])).vocabularies()
     except UserError:
-        return wanted, wanted
+        return vocabulary, vocabulary
     return sizes[0], sizes[-1]

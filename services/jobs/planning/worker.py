@@ -30,8 +30,8 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     try:
         if visible:
             words = [*own_words(verb, words, roots[0], lambda folder: str(folder) in visible), *words]
-        asked = (verb, words, roots, question["gpus"], question["early"])
-        return {"plan": make_plan(*asked, reads, secrets, places), "reads": reads}
+        arguments = (verb, words, roots, question["gpus"], question["early"])
+        return {"plan": make_plan(*arguments, reads, secrets, places), "reads": reads}
     except UserError as problem:
         return {"refused": str(problem), "places": places}
 

@@ -94,11 +94,13 @@ class Allowances:
         left = [bound - taken for bound, taken in zip(bounds, used, strict=True)]
         at = until
         if _fits(left, job.needs)[0] < least:
-            for moment, one in leaving():
+            for moment, entry in leaving():
                 if _fits(left, job.needs)[0] >= least:
                     break
-                if one.account == job.account:
-                    left = [free + amount for free, amount in zip(left, _total(one.needs, one.workers), strict=True)]
+                if entry.account == job.account:
+                    left = [
+                        free + amount for free, amount in zip(left, _total(entry.needs, entry.workers), strict=True)
+                    ]
                     at = moment
         _take(left, job.needs, least)
         self.kept[job.account] = Kept(job.id, float("-inf") if strict else at, left)
@@ -108,7 +110,7 @@ class Allowances:
         if quota is None:
             return None
         unbound = float("inf")
-        cpus, gpus, jobs = (unbound if one is None else one for one in (quota.cpus, quota.gpus, quota.jobs))
+        cpus, gpus, jobs = (unbound if bound is None else bound for bound in (quota.cpus, quota.gpus, quota.jobs))
         return cpus, gpus, jobs
 
 
@@ -124,9 +126,9 @@ def _take(amounts: list[float], needs: Needs, workers: int) -> None:
 
 def _fits(left: list[float], needs: Needs) -> tuple[int, int]:
     """Returns for how many workers `left` is enough, and the limiting resource."""
-    found = [
+    counts = [
         int((free + TINY) / each) if each > 0 and free < float("inf") else ALL
         for free, each in zip(left, (needs.cpus, needs.gpus), strict=False)
     ]
-    found.append(ALL if left[2] >= 1 else 0)
-    return max(0, min(found)), found.index(min(found))
+    counts.append(ALL if left[2] >= 1 else 0)
+    return max(0, min(counts)), counts.index(min(counts))

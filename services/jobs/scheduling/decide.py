@@ -34,7 +34,7 @@ from dragoman.services.jobs.scheduling.entries import (
 )
 from dragoman.services.jobs.scheduling.preempt import Placed, choose_victims
 from dragoman.services.jobs.scheduling.queue import Queue, turn
-from dragoman.services.jobs.scheduling.room import Needs, Room
+from dragoman.services.jobs.scheduling.room import FreeResources, Needs
 from dragoman.services.jobs.scheduling.rules import Rules, Shares
 from dragoman.services.jobs.states import State
 
@@ -65,45 +65,45 @@ def decide_queue(
     capacity: Capacity,
     now: float,
     rules: Rules = NO_RULES,
-    asked: Entry | None = None,
+    waits_for: Entry | None = None,
     every: bool = False,
 ) -> Outcome:
-    """Decides the same without visiting every job. Gives reasons to wait for some jobs, and surely for `asked`.
+    """Decides the same without visiting every job. Gives reasons to wait for some jobs, and surely for `waits_for`.
 
     With `every` all are visited and get a reason.
     """
-    one = _Pass(queue, quotas, capacity, now, rules)
-    walk = queue.walk(one.shares.of, one.allowances.open)
-    first = one.overdue_wait()
+    pass_ = _Pass(queue, quotas, capacity, now, rules)
+    walk = queue.walk(pass_.shares.of, pass_.allowances.open)
+    first = pass_.overdue_wait()
     if first is not None:
-        one.give_turn(first)
-        asked = None if asked is not None and asked.id == first.id else asked
+        pass_.give_turn(first)
+        waits_for = None if waits_for is not None and waits_for.id == first.id else waits_for
     while (job := walk.next()) is not None:
         if first is not None and job.id == first.id:
             continue
-        if asked is not None and turn(job, one.shares.of) >= turn(asked, one.shares.of):
-            told, asked = asked, None
-            if job.id != told.id:  # it was skipped
-                one.give_turn(told)
-        wait = one.give_turn(job)
+        if waits_for is not None and turn(job, pass_.shares.of) >= turn(waits_for, pass_.shares.of):
+            reserved, waits_for = waits_for, None
+            if job.id != reserved.id:  # it was skipped
+                pass_.give_turn(reserved)
+        wait = pass_.give_turn(job)
         if every or wait is None or wait.kind == "run":
             continue
         if wait.kind == "drivers":
             break
         group = (job.account, job.needs)
         if wait.kind == "held":
-            walk.keep_short(group, now, one.allowances.kept[job.account].at)
-        elif wait.kind == "reserved" and one.reservation is not None:
-            walk.keep_short(job.needs, now, one.reservation.at)
+            walk.keep_short(group, now, pass_.allowances.kept[job.account].at)
+        elif wait.kind == "reserved" and pass_.reservation is not None:
+            walk.keep_short(job.needs, now, pass_.reservation.at)
         else:
             if wait.kind in ("quota", "never"):
                 walk.close(group)
             if wait.kind != "quota":
                 walk.close(job.needs)
     blocked = [job for job in queue.jobs.values() if job.blocked and job.state == State.WAITING] if every else []
-    for job in [*blocked, *([asked] if asked is not None else [])]:
-        one.give_turn(job)
-    return one.outcome()
+    for job in [*blocked, *([waits_for] if waits_for is not None else [])]:
+        pass_.give_turn(job)
+    return pass_.outcome()
 
 
 class _Pass:
@@ -118,7 +118,7 @@ class _Pass:
         self.decisions: list[Start | Yield] = []
         self.waits: dict[str, Wait] = {}
         self.reservation: Reservation | None = None
-        self.empty, self.room = Room(capacity.nodes), Room(capacity.nodes)
+        self.empty, self.room = FreeResources(capacity.nodes), FreeResources(capacity.nodes)
         self.later = self.room  # what the head leaves free at its start
         self.first = ""  # the job that has waited too long
         self.placed: dict[str, Placed] = {}
@@ -146,7 +146,7 @@ class _Pass:
                 continue
             if self._possible(job.needs) < job.needs.choices[0]:
                 continue
-            if any(one.since <= job.since and one.started - one.since >= patience for one in self.active):
+            if any(entry.since <= job.since and entry.started - entry.since >= patience for entry in self.active):
                 return None
             self.first = job.id
             return job
@@ -167,8 +167,8 @@ class _Pass:
             return Wait("run", behind=self.runs[job.run])
         needs = job.needs
         if self._possible(needs) < needs.choices[0]:
-            resource, wanted = _main_resource(needs, needs.choices[0])
-            return Wait("never", resource, wanted, _of(resource, self.empty))
+            resource, amount = _main_resource(needs, needs.choices[0])
+            return Wait("never", resource, amount, _of(resource, self.empty))
         if len(self.placed) >= self.capacity.drivers:
             return Wait("drivers", needed=1, free=0)
         wait = self._try(job)
@@ -205,9 +205,9 @@ class _Pass:
     def _fill(self, job: Entry, workers: int) -> Wait | None:
         """Starts a job behind the head only if it delays no reservation."""
         assert self.reservation is not None
-        known = self.refused.get((job.needs, "fill" if self.now + job.high > self.reservation.at else "short"))
-        if known is not None:
-            return known
+        refusal = self.refused.get((job.needs, "fill" if self.now + job.high > self.reservation.at else "short"))
+        if refusal is not None:
+            return refusal
         if not workers:
             wait = self._lacks(job.needs, self.reservation.job)
             self.refused[(job.needs, "fill")] = self.refused[(job.needs, "short")] = wait
@@ -221,8 +221,8 @@ class _Pass:
             self.later.take(job.needs, workers)
             self._start(job, workers)
             return None
-        resource, wanted = _main_resource(job.needs, job.needs.choices[0])
-        wait = Wait("reserved", resource, wanted, _of(resource, self.room), self.reservation.job)
+        resource, amount = _main_resource(job.needs, job.needs.choices[0])
+        wait = Wait("reserved", resource, amount, _of(resource, self.room), self.reservation.job)
         self.refused[(job.needs, "fill")] = wait
         return wait
 
@@ -235,35 +235,35 @@ class _Pass:
                 if victim.state != State.YIELDING:
                     self.decisions.append(Yield(victim.id, f"makes room for {job.id}, of higher priority"))
         room, at = self.room.copy(), self.now
-        for moment, one in self._leaving({victim.id: victims.at for victim in victims.jobs}):
+        for moment, entry in self._leaving({victim.id: victims.at for victim in victims.jobs}):
             if room.holds(needs.cpus, needs.gpus, smallest) >= smallest:
                 break
-            room.give(self.placed[one.id])
+            room.give(self.placed[entry.id])
             at = moment
         room.take(needs, smallest)
         strict = job.id == self.first
         self.reservation, self.later = Reservation(job.id, at, strict), room
         if victims.jobs:
-            resource, wanted = _main_resource(needs, smallest)
+            resource, amount = _main_resource(needs, smallest)
             kind: Kind = "preempting" if victims.at <= self.now else "ripening"
             names = ", ".join(sorted(victim.id for victim in victims.jobs))
-            return Wait(kind, resource, wanted, _of(resource, self.room), names)
+            return Wait(kind, resource, amount, _of(resource, self.room), names)
         return self._lacks(needs, "")
 
-    def _leaving(self, asked: Mapping[str, float] | None = None) -> list[tuple[float, Entry]]:
+    def _leaving(self, times: Mapping[str, float] | None = None) -> list[tuple[float, Entry]]:
         """Returns when each running job will have ended, in that order.
 
         Jobs that are asked to yield at a given time are gone soon after it."""
 
-        def leaves(one: Entry) -> float:
-            end = one.ends(self.now, one.high)
-            if one.state in (State.YIELDING, State.STOPPING):
+        def leaves(entry: Entry) -> float:
+            end = entry.ends(self.now, entry.high)
+            if entry.state in (State.YIELDING, State.STOPPING):
                 return min(self.now + YIELD_SECONDS, end)
-            at = (asked or {}).get(one.id)
+            at = (times or {}).get(entry.id)
             return end if at is None else min(at + YIELD_SECONDS, end)
 
-        found = ((leaves(one), one) for one in (*self.active, *self.begun))
-        return sorted(found, key=lambda pair: (pair[0], pair[1].id))
+        leaving = ((leaves(entry), entry) for entry in (*self.active, *self.begun))
+        return sorted(leaving, key=lambda pair: (pair[0], pair[1].id))
 
     def _start(self, job: Entry, workers: int) -> None:
         cpus, gpus = job.needs.total(workers)
@@ -290,11 +290,11 @@ class _Pass:
     def _lacks(self, needs: Needs, behind: str) -> Wait:
         """Returns the resource that is short."""
         for resource, each in (("GPU", needs.gpus), ("CPU", needs.cpus)):
-            wanted = each * needs.choices[0]
-            if each and _of(resource, self.room) + 1e-9 < wanted:
-                return Wait("room", resource, wanted, _of(resource, self.room), behind)
-        resource, wanted = _main_resource(needs, needs.choices[0])  # enough in total, but not on any one node
-        return Wait("room", resource, wanted, _of(resource, self.room), behind)
+            amount = each * needs.choices[0]
+            if each and _of(resource, self.room) + 1e-9 < amount:
+                return Wait("room", resource, amount, _of(resource, self.room), behind)
+        resource, amount = _main_resource(needs, needs.choices[0])  # enough in total, but not on any one node
+        return Wait("room", resource, amount, _of(resource, self.room), behind)
 
 
 def _largest(choices: tuple[int, ...], most: int) -> int:
@@ -307,5 +307,5 @@ def _main_resource(needs: Needs, workers: int) -> tuple[str, float]:
     return ("GPU", gpus) if gpus else ("CPU", cpus)
 
 
-def _of(resource: str, room: Room) -> float:
+def _of(resource: str, room: FreeResources) -> float:
     return room.gpus if resource == "GPU" else room.cpus

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dragoman.services.jobs.scheduling.entries import Entry
-from dragoman.services.jobs.scheduling.room import Room
+from dragoman.services.jobs.scheduling.room import FreeResources
 from dragoman.services.jobs.states import State
 
 Placed = list[tuple[int, float, float]]
@@ -19,7 +19,12 @@ class Victims:
 
 
 def choose_victims(
-    job: Entry, active: Sequence[Entry], room: Room, placed: Mapping[str, Placed], now: float, preempt_after: float
+    job: Entry,
+    active: Sequence[Entry],
+    room: FreeResources,
+    placed: Mapping[str, Placed],
+    now: float,
+    preempt_after: float,
 ) -> Victims:
     """Returns as few jobs as possible that make room for `job`.
 
@@ -31,25 +36,27 @@ def choose_victims(
     lower = [
         entry for entry in active if entry.priority < job.priority and entry.yields and entry.state == State.RUNNING
     ]
-    ripe = [one for one in lower if one.ripe(preempt_after) <= now]
+    ripe = [entry for entry in lower if entry.ripe(preempt_after) <= now]
     chosen = _fewest(job, [*going, *_in_order(ripe, now)], room, placed)
     if not chosen and len(ripe) < len(lower):
-        fresh = sorted((one for one in lower if one not in ripe), key=lambda one: (one.ripe(preempt_after), one.id))
+        fresh = sorted(
+            (entry for entry in lower if entry not in ripe), key=lambda entry: (entry.ripe(preempt_after), entry.id)
+        )
         chosen = _fewest(job, [*going, *_in_order(ripe, now), *fresh], room, placed)
-    asked = tuple(one for one in chosen if one.state != State.STOPPING)
-    wait = [one.ripe(preempt_after) for one in asked if one.state == State.RUNNING]
-    return Victims(asked, max([now, *wait]))
+    running = tuple(entry for entry in chosen if entry.state != State.STOPPING)
+    wait = [entry.ripe(preempt_after) for entry in running if entry.state == State.RUNNING]
+    return Victims(running, max([now, *wait]))
 
 
 def _in_order(jobs: Sequence[Entry], now: float) -> list[Entry]:
     return sorted(jobs, key=lambda job: (job.priority, job.loss(now), -job.started, job.id))
 
 
-def _fewest(job: Entry, candidates: Sequence[Entry], room: Room, placed: Mapping[str, Placed]) -> list[Entry]:
+def _fewest(job: Entry, candidates: Sequence[Entry], room: FreeResources, placed: Mapping[str, Placed]) -> list[Entry]:
     """Returns the first candidates that make enough room, without those that turn out to be unnecessary."""
     needs, smallest = job.needs, job.needs.choices[0]
 
-    def enough(free: Room) -> bool:
+    def enough(free: FreeResources) -> bool:
         return free.holds(needs.cpus, needs.gpus, smallest) >= smallest
 
     free, chosen = room.copy(), list[Entry]()
@@ -60,11 +67,11 @@ def _fewest(job: Entry, candidates: Sequence[Entry], room: Room, placed: Mapping
         chosen.append(candidate)
     if not enough(free):
         return []
-    for one in reversed(list(chosen)):  # spare those that lose most first
+    for entry in reversed(list(chosen)):  # spare those that lose most first
         without = room.copy()
         for other in chosen:
-            if other is not one:
+            if other is not entry:
                 without.give(placed[other.id])
         if enough(without):
-            chosen.remove(one)
+            chosen.remove(entry)
     return chosen

@@ -73,14 +73,14 @@ class Queue:
 
     def before(self, job: Entry, share: Share) -> list[Entry]:
         """Returns the jobs whose turn is before a job's while nothing more starts."""
-        found, own = list[Entry](), share(job.account)
+        entries, own = list[Entry](), share(job.account)
         for (owner, _), places in self._groups.items():
             # one owner's places are in the order of turns; another owner's come first or last within a priority
             first = share(owner)
             age = job.age if first == own else float("-inf") if first > own else float("inf")
             end = bisect_left(places, (-job.priority, age, job.id))
-            found += [self.jobs[name] for _, _, name in places[:end]]
-        return found
+            entries += [self.jobs[name] for _, _, name in places[:end]]
+        return entries
 
     def waiting(self, least: int) -> list[Entry]:
         """Returns the waiting jobs of this priority or a higher one."""

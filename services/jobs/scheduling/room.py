@@ -28,14 +28,14 @@ class Needs:
         return workers * self.cpus, workers * self.gpus
 
 
-class Room:
+class FreeResources:
     """The free resources of some nodes. Workers go where they leave least behind; deterministic."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.free = [[node.cpus, node.gpus] for node in nodes]
 
-    def copy(self) -> "Room":
-        other = Room(())
+    def copy(self) -> "FreeResources":
+        other = FreeResources(())
         other.free = [list(free) for free in self.free]
         return other
 

@@ -30,9 +30,9 @@ class Usage:
         """Adds an attempt that held so much from `started` to `ended`."""
         before = self._held.get(owner)
         at = ended if before is None else max(ended, before[2])
-        found = self.held(owner, at)
+        amount = self.held(owner, at)
         part = self._left(at - ended) - self._left(at - min(started, ended))
-        self._held[owner] = (found[0] + cpus * part, found[1] + gpus * part, at)
+        self._held[owner] = (amount[0] + cpus * part, amount[1] + gpus * part, at)
 
     def held(self, owner: str, now: float) -> tuple[float, float]:
         """Returns the CPUs and GPUs that an owner's ended attempts have held recently."""

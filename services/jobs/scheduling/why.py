@@ -57,51 +57,50 @@ def explain(
     before = queue.before(job, Shares(rules, capacity, queue.active.values(), now).of)
     if outcome.first == name:
         before = []
-    elif outcome.first and all(one.id != outcome.first for one in before):
+    elif outcome.first and all(entry.id != outcome.first for entry in before):
         before.append(queue.jobs[outcome.first])
     ahead = len(before)
     wait = outcome.waits.get(name)
     if wait is None:
         return Why("next", "it starts in the next pass of the scheduler", "", 0, 0, ahead, (), now, now)
     concerned = {**queue.active, **{other: queue.jobs[other] for other in (wait.behind,) if other in queue.jobs}}
-    holders = tuple(_holder(one, wait, now) for one in concerned.values() if _holds(one, job, wait))
+    holders = tuple(_holder(entry, wait, now) for entry in concerned.values() if _holds(entry, job, wait))
     earliest = latest = None
     if forecasts and ahead <= FAR and wait.kind not in ("never", "after"):
-        earliest = forecast(queue, quotas, capacity, now, name, lambda one: one.low, rules=rules)
+        earliest = forecast(queue, quotas, capacity, now, name, lambda entry: entry.low, rules=rules)
         # a start that is too far away in the best case is so in the worst
         others = before if rules.usage is None else queue.waiting(job.priority)  # shares change while it waits
-        if earliest is not None and all(
-            one.high < UNKNOWN for one in (*others, *queue.active.values()) if one is not job
-        ):
-            latest = forecast(queue, quotas, capacity, now, name, lambda one: one.high, rules=rules)
+        bounded = [entry.high < UNKNOWN for entry in (*others, *queue.active.values()) if entry is not job]
+        if earliest is not None and all(bounded):
+            latest = forecast(queue, quotas, capacity, now, name, lambda entry: entry.high, rules=rules)
     text = sentence(job, wait, ahead)
     return Why(wait.kind, text, wait.resource, wait.needed, wait.free, ahead, holders, earliest, latest)
 
 
-def _holds(one: Entry, job: Entry, wait: Wait) -> bool:
+def _holds(entry: Entry, job: Entry, wait: Wait) -> bool:
     match wait.kind:
         case "after" | "run":
-            return one.id == wait.behind
+            return entry.id == wait.behind
         case "quota" | "held":
-            return one.active and one.account == job.account
+            return entry.active and entry.account == job.account
         case "room" | "reserved" | "preempting" | "ripening":
-            return one.active and _amount(one, wait.resource) > 0
+            return entry.active and _amount(entry, wait.resource) > 0
         case "drivers":
-            return one.active
+            return entry.active
         case _:
             return False
 
 
-def _holder(one: Entry, wait: Wait, now: float) -> Holder:
-    going = one.state in (State.YIELDING, State.STOPPING)
-    if not one.active:
-        return Holder(one.id, one.owner, 0, now + one.low, None)
-    latest = None if one.high >= UNKNOWN and not going else one.ends(now, one.high)
-    return Holder(one.id, one.owner, _amount(one, wait.resource), one.ends(now, one.low), latest)
+def _holder(entry: Entry, wait: Wait, now: float) -> Holder:
+    going = entry.state in (State.YIELDING, State.STOPPING)
+    if not entry.active:
+        return Holder(entry.id, entry.owner, 0, now + entry.low, None)
+    latest = None if entry.high >= UNKNOWN and not going else entry.ends(now, entry.high)
+    return Holder(entry.id, entry.owner, _amount(entry, wait.resource), entry.ends(now, entry.low), latest)
 
 
-def _amount(one: Entry, resource: str) -> float:
-    cpus, gpus = one.needs.total(one.workers)
+def _amount(entry: Entry, resource: str) -> float:
+    cpus, gpus = entry.needs.total(entry.workers)
     return {"CPU": cpus, "GPU": gpus, "job": 1.0}.get(resource, 0.0)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
-from sqlalchemy import insert, update
+from sqlalchemy import update
 
 from dragoman.conf.endings import UNAVAILABLE
 from dragoman.model.durations import duration
@@ -81,8 +81,8 @@ class Accounts:
         promised = plan.get("seconds", {}).get(str(last.workers)) or {}
         steps_planned = max(1, int(plan.get("steps") or 1))
         with self.ledger.database.write(lasting=False) as session:
-            session.execute(
-                insert(Measurement).values(
+            session.add(
+                Measurement(
                     at=self.ledger.now(),
                     job=job.id,
                     cluster=self.intake.cluster,
@@ -106,17 +106,17 @@ class Accounts:
 
     def footprints(self, names: Sequence[str]) -> dict[str, Footprint]:
         """Returns what running trainings would lose."""
-        found, now = {}, self.ledger.now()
+        footprints, now = {}, self.ledger.now()
         for name in names:
             try:
                 job = self.ledger.job(name)
             except UnknownJobError:  # removed in the meantime
                 continue
             *before, last = self.ledger.attempts(name)
-            times = sum(one.cause == PREEMPTION for one in before)
+            times = sum(attempt.cause == PREEMPTION for attempt in before)
             run_dir = (job.plan or {}).get("run_dir")
-            found[name] = footprint(run_dir, last.decided, _kept_seconds(before), now, times)
-        return found
+            footprints[name] = footprint(run_dir, last.decided, _kept_seconds(before), now, times)
+        return footprints
 
     def _startup(self, run_dir: str | None, run: Progress, before: Sequence[Attempt], last: Attempt) -> float:
         """Returns the seconds of an ending attempt until its first step; all of them if it had none."""
@@ -136,9 +136,9 @@ def _same_steps(run: Progress, before: Sequence[Attempt]) -> bool:
     """Returns True if the run has no new step since the attempt before ended: earlier losses count for that one."""
     if not before:
         return False
-    one = before[-1]
-    return run.seconds <= one.kept_seconds or (
-        run.kept == one.kept_step and abs(run.seconds - one.kept_seconds - one.lost_seconds) < 1e-6
+    last = before[-1]
+    return run.seconds <= last.kept_seconds or (
+        run.kept == last.kept_step and abs(run.seconds - last.kept_seconds - last.lost_seconds) < 1e-6
     )
 
 
@@ -234,7 +234,8 @@ class Attempts:
         """Starts an attempt; one that was started before stays as it is. The owners of files and models are checked
         again: others may have made some, been given the name, or revoked the job's token, since the job was planned.
         After trouble it waits a while, in which it keeps its place."""
-        if wait := self._pause(job):
+        attempts = self.ledger.attempts(job.id)
+        if wait := self._pause(attempts):
             self.pending[f"{job.id}-a{job.attempt}"] = wait
             return
         plan, admin = job.plan or {}, self.intake.rights.is_admin(job)
@@ -248,7 +249,7 @@ class Attempts:
                 self._end(job, Verdict(State.FAILED, "failed", "mistake", str(problem)))
             return
         incarnation = self.executor.incarnation()
-        if self._incarnation(job) != incarnation:
+        if attempts[-1].incarnation != incarnation:
             with self.ledger.database.write(lasting=False) as session:
                 where = (Attempt.job == job.id, Attempt.number == job.attempt)
                 session.execute(update(Attempt).where(*where).values(incarnation=incarnation))
@@ -258,25 +259,19 @@ class Attempts:
         usage = str(Order(path, bool(job.gpus), self.config.idle.share))
         self.executor.submit(replace(describe_attempt(job), model_owner=owner, grant=grant, usage=usage))
 
-    def _pause(self, job: Job) -> str:
-        """Returns why an attempt does not begin yet; empty if it may."""
-        *before, _ = self.ledger.attempts(job.id)
-        times = len(list(takewhile(lambda one: one.cause in (TROUBLE, CLUSTER), reversed(before))))
+    def _pause(self, attempts: Sequence[Attempt]) -> str:
+        """Returns why the last attempt does not begin yet; empty if it may."""
+        *before, _ = attempts
+        times = len(list(takewhile(lambda attempt: attempt.cause in (TROUBLE, CLUSTER), reversed(before))))
         if not times:
             return ""
         left = (before[-1].ended or 0.0) + PAUSES[min(times, len(PAUSES)) - 1] - self.ledger.now()
         met = f"attempt {before[-1].number} met a full disk, or a server or cluster that did not answer: see its log"
         return f"{met}; it is tried again in {duration(left)}" if left > 0 else ""
 
-    def _incarnation(self, job: Job) -> str | None:
-        """Returns the life of the cluster that the running attempt belongs to."""
-        return next(
-            (attempt.incarnation for attempt in self.ledger.attempts(job.id) if attempt.number == job.attempt), None
-        )
-
     def _same_cluster(self, job: Job) -> bool:
-        """Returns True if the attempt's cluster still lives; called only where that matters."""
-        before = self._incarnation(job)
+        """Returns True if the cluster that the running attempt began on still lives; called only where that matters."""
+        before = self.ledger.attempts(job.id)[-1].incarnation
         try:
             return before is None or self.executor.incarnation() == before
         except ServiceError:

@@ -48,7 +48,7 @@ def read_curves(run: Path | None) -> dict[str, list[Point]]:
     Empty if the run cannot be seen from here or has not begun. Of a step that was repeated after a resume the last
     value counts.
     """
-    found: dict[str, dict[int, float]] = {}
+    curves: dict[str, dict[int, float]] = {}
     before = (0.0, 0)  # seconds and tokens at the previous step
     tokens = 0
     for line in JournalReader(run / paths.STEPS).lines() if run else ():
@@ -57,17 +57,17 @@ def read_curves(run: Path | None) -> dict[str, list[Point]]:
             number = finite(value)
             if number is None or name in NOT_CURVES or not NAME.fullmatch(name):
                 continue
-            if name in found or len(found) < MOST:
-                found.setdefault(name, {})[step] = number
+            if name in curves or len(curves) < MOST:
+                curves.setdefault(name, {})[step] = number
         if "tokens" in line:
             tokens += line["tokens"]
             seconds = float(line.get("seconds", 0.0))
             if seconds >= before[0] + 1.0:
-                found.setdefault("tokens_per_second", {})[step] = (tokens - before[1]) / (seconds - before[0])
+                curves.setdefault("tokens_per_second", {})[step] = (tokens - before[1]) / (seconds - before[0])
                 before = (seconds, tokens)
             elif seconds < before[0]:  # resumed from a checkpoint
                 before = (seconds, tokens)
-    return {name: thinned(sorted(points.items())) for name, points in found.items()}
+    return {name: thinned(sorted(points.items())) for name, points in curves.items()}
 
 
 def thinned(points: Sequence[T], most: int = POINTS) -> list[T]:

@@ -72,11 +72,11 @@ class Forecaster:
     def _make(self, version: int, done: threading.Event) -> None:
         began = time.monotonic()
         try:
-            found = self._forecasts()
+            forecasts = self._forecasts()
         except Exception:  # a page without forecasts is better than none
             logger.exception("the forecast failed")
-            found = {}
-        view = View(time.monotonic(), version, time.monotonic() - began, found)
+            forecasts = {}
+        view = View(time.monotonic(), version, time.monotonic() - began, forecasts)
         with self._lock:
             self._view, self._working = view, None
         done.set()
@@ -92,22 +92,24 @@ class Forecaster:
         queue = sorted(order(entries, capacity, now, rules), key=lambda job: job.id != outcome.first)
         active = list(jobs.active.values())
         first = queue[:FIRST]
-        low = _starts([*active, *first], quotas, capacity, now, rules, lambda one: one.low)
-        high = _starts([*active, *first], quotas, capacity, now, rules, lambda one: one.high)
-        certain = all(one.high < UNKNOWN for one in active)
-        found = {}
+        low = _starts([*active, *first], quotas, capacity, now, rules, lambda entry: entry.low)
+        high = _starts([*active, *first], quotas, capacity, now, rules, lambda entry: entry.high)
+        certain = all(entry.high < UNKNOWN for entry in active)
+        by_job = {}
         for ahead, job in enumerate(queue):
-            known, certain = certain, certain and job.high < UNKNOWN  # True if the ends of all jobs before it are known
+            was_certain, certain = (
+                certain,
+                certain and job.high < UNKNOWN,
+            )  # True if the ends of all jobs before it are known
             wait = outcome.waits.get(job.id)
             if wait is None:
-                found[job.id] = Forecast("it starts in the next pass of the scheduler", ahead, now, now)
+                by_job[job.id] = Forecast("it starts in the next pass of the scheduler", ahead, now, now)
                 continue
-            told = wait.kind not in NEVER
-            latest = high.get(job.id) if told and known else None
-            found[job.id] = Forecast(
-                sentence(job, wait, ahead), ahead if told else 0, low.get(job.id) if told else None, latest
-            )
-        return found
+            is_known = wait.kind not in NEVER
+            latest = high.get(job.id) if is_known and was_certain else None
+            place, earliest = (ahead, low.get(job.id)) if is_known else (0, None)
+            by_job[job.id] = Forecast(sentence(job, wait, ahead), place, earliest, latest)
+        return by_job
 
 
 def _starts(
@@ -115,10 +117,10 @@ def _starts(
 ) -> dict[str, float]:
     """Returns each job's first start if every job runs for `seconds`, as far as the time limit allows."""
     simulation, until = Simulation(jobs, quotas, capacity, now, seconds, rules), time.monotonic() + BUDGET
-    wanted = {job.id for job in jobs if job.state == State.WAITING}
+    waiting = {job.id for job in jobs if job.state == State.WAITING}
     while time.monotonic() < until:
         simulation.step()
-        if wanted <= simulation.first.keys():
+        if waiting <= simulation.first.keys():
             break
         at = simulation.next_event()
         if at is None:

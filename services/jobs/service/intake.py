@@ -27,7 +27,7 @@ from dragoman.services.jobs.planning.estimate import Estimate, estimate
 from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
 from dragoman.services.jobs.planning.refusals import as_jobs
 from dragoman.services.jobs.scheduling.entries import Capacity
-from dragoman.services.jobs.scheduling.room import Room
+from dragoman.services.jobs.scheduling.room import FreeResources
 from dragoman.services.jobs.service.ownership import Ownership
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.states import State
@@ -76,8 +76,8 @@ class Intake:
                 self._making[job.id] = job.owner
             made.append(self._pool.submit(self._take_one, job, capacity))
         done, _ = wait(made, BESIDE)
-        for one in done:
-            one.result()
+        for answer in done:
+            answer.result()
         return len(done)
 
     def _take_one(self, job: Job, capacity: Capacity | None) -> None:
@@ -145,14 +145,19 @@ class Intake:
         self.ownership.check(plan, owner, admin, account)
         measured = self.measured()
         if capacity is not None and capacity.nodes:  # a range may exceed what the cluster ever holds
-            most = Room(capacity.nodes).holds(plan["cpus"], plan["gpus"], MOST)
+            most = FreeResources(capacity.nodes).holds(plan["cpus"], plan["gpus"], MOST)
             plan["choices"] = [workers for workers in plan["choices"] if workers <= most] or plan["choices"][:1]
             plan["traffic"] = {str(n): plan["traffic"][str(n)] for n in plan["choices"]} if plan.get("traffic") else {}
         times = {workers: estimate(plan, workers, measured) for workers in plan["choices"]}
         plan["seconds"] = {
-            str(workers): {"low": one.low, "expected": one.expected, "high": one.high, "basis": one.basis}
-            for workers, one in times.items()
-            if one is not None
+            str(workers): {
+                "low": estimate.low,
+                "expected": estimate.expected,
+                "high": estimate.high,
+                "basis": estimate.basis,
+            }
+            for workers, estimate in times.items()
+            if estimate is not None
         }
         if deadline is not None:
             plan["choices"] = self._in_time(plan, deadline - self.ledger.now())
@@ -160,14 +165,14 @@ class Intake:
 
     def measured(self) -> list[Measurement]:
         """Returns this cluster's measurements, newest first."""
-        last, known = self._measured
+        last, runs = self._measured
         with self.ledger.database.read() as session:
             newest = session.scalar(NEWEST_MEASUREMENT, {"cluster": self.cluster}) or 0
             if newest != last:  # they are read for every plan, and the end of a job adds one
                 ours = select(Measurement).where(Measurement.cluster == self.cluster)
-                known = list(session.scalars(ours.order_by(Measurement.id.desc()).limit(NEWEST)))
-                self._measured = newest, known
-        return known
+                runs = list(session.scalars(ours.order_by(Measurement.id.desc()).limit(NEWEST)))
+                self._measured = newest, runs
+        return runs
 
     def left(self, job: Job, done: int) -> dict[str, float | None]:
         """Returns the columns of the time that a planned job still needs."""
@@ -188,10 +193,14 @@ class Intake:
             except UserError as problem:
                 self.ledger.change(job, State.FAILED, "planner", str(problem))
                 return
-            found = plan["seconds"].get(str(plan["choices"][0]))
+            seconds = plan["seconds"].get(str(plan["choices"][0]))
             planned = {"plan": plan, "choices": plan["choices"], "cpus": plan["cpus"], "gpus": plan["gpus"]}
-            planned |= {"run": plan["claims"], "model": plan.get("model", ""), "seconds_low": found and found["low"]}
-            planned |= {"seconds_high": found and found["high"]}
+            planned |= {
+                "run": plan["claims"],
+                "model": plan.get("model", ""),
+                "seconds_low": seconds and seconds["low"],
+            }
+            planned |= {"seconds_high": seconds and seconds["high"]}
         with self.ledger.database.write(lasting=False) as session:
             if planned:
                 reason = f"planned: {planned['plan']['fingerprint'][:12]}"
@@ -204,19 +213,19 @@ class Intake:
         """Returns the numbers of workers with which it ends in `left` seconds."""
         choices: list[int] = plan["choices"]
         times = {workers: plan["seconds"].get(str(workers)) for workers in choices}
-        good = [workers for workers, found in times.items() if found is not None and found["high"] <= left]
+        good = [workers for workers, estimate in times.items() if estimate is not None and estimate["high"] <= left]
         if not good:
-            told = ", ".join(
-                f"{plural(workers, 'worker')} {found['low'] / 60:.0f} to {found['high'] / 60:.0f} min"
-                if found
+            times_told = ", ".join(
+                f"{plural(workers, 'worker')} {estimate['low'] / 60:.0f} to {estimate['high'] / 60:.0f} min"
+                if estimate
                 else f"{plural(workers, 'worker')}: nobody knows"
-                for workers, found in times.items()
+                for workers, estimate in times.items()
             )
-            raise UserError(f"jobs.by: {max(0.0, left) / 60:.0f} min are left; it would take: {told}")
+            raise UserError(f"jobs.by: {max(0.0, left) / 60:.0f} min are left; it would take: {times_told}")
         return good
 
     def _check_room(self, plan: dict[str, Any], capacity: Capacity) -> None:
-        room, least = Room(capacity.nodes), plan["choices"][0]
+        room, least = FreeResources(capacity.nodes), plan["choices"][0]
         if room.holds(plan["cpus"], plan["gpus"], least) < least:
             gpus = f" and {least * plan['gpus']:g} GPUs" if plan["gpus"] else ""
             raise UserError(
@@ -282,11 +291,11 @@ def _range_of(plan: dict[str, Any], capacity: Capacity) -> list[str]:
     """Returns words for every number of workers that the cluster holds.
 
     For a training only those that divide its lanes, which are fixed, so that it trains the same with each."""
-    most = Room(capacity.nodes).holds(plan["cpus"], plan["gpus"], MOST)
+    most = FreeResources(capacity.nodes).holds(plan["cpus"], plan["gpus"], MOST)
     if plan["verb"] != "train":
         return [f"cluster.workers=1..{max(1, most)}"]
     return [f"cluster.workers=1..{max(1, min(most, plan['lanes']))}", f"loader.lanes={plan['lanes']}"]
 
 
-def _seconds(found: Estimate | None) -> dict[str, float | None]:
-    return {"seconds_low": found.low if found else None, "seconds_high": found.high if found else None}
+def _seconds(expected: Estimate | None) -> dict[str, float | None]:
+    return {"seconds_low": expected.low if expected else None, "seconds_high": expected.high if expected else None}

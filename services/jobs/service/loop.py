@@ -5,6 +5,7 @@ it can be killed between any two steps.
 """
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,7 +28,7 @@ from dragoman.services.jobs.service.scheduler import Scheduler, rules
 from dragoman.services.jobs.service.schedules import Schedules
 from dragoman.services.jobs.service.verdict import SHUTDOWN
 from dragoman.services.jobs.settings import ServiceConfig
-from dragoman.services.jobs.states import ACTIVE, ENDED, State
+from dragoman.services.jobs.states import ACTIVE, ENDED, UNENDED, State
 
 CAPACITY_KEPT = 5.0  # seconds
 UNBOUNDED = Capacity((Node("queue", 1e12, 1e12),), 1_000_000)  # if another system queues, every job passes here
@@ -50,6 +51,9 @@ class Loop:
         self.capacity: Capacity | None = None
         self.trouble: str | None = None  # the last look's failure
         self.admits = True  # False: nothing new is started
+        self.rest: Callable[[bool], None] | None = None  # ends the cluster, or starts it again; None: it always runs
+        self.rests = False
+        self._worked = time.monotonic()  # when there was work last
         self._faults: dict[str, str] = {}  # job -> the failure of the last look at it
         self._looked = float("-inf")
         self._look = Repeating("loop", config.tick, self.look, 0.0, LEISURE)
@@ -76,11 +80,11 @@ class Loop:
         nodes = self.capacity.nodes
         return {"cpu": sum(node.cpus for node in nodes), "gpu": sum(node.gpus for node in nodes)}
 
-    def quiesce(self, timeout: float) -> bool:
-        """Asks all jobs to yield and starts nothing new; returns True if all ended in order in time."""
+    def quiesce(self, timeout: float, hurry: threading.Event) -> bool:
+        """Asks all jobs to yield and starts nothing new; returns True if all ended in order in time, before `hurry`."""
         self.admits = False
         deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not hurry.wait(0.2):
             active = self.ledger.jobs(ACTIVE)
             for job in active:
                 if job.state in (State.STARTING, State.RUNNING):
@@ -91,7 +95,6 @@ class Loop:
             if not active:
                 return True
             self.wake()
-            time.sleep(0.2)
         return False
 
     def stop(self) -> None:
@@ -100,16 +103,19 @@ class Loop:
         self._planning.stop(30.0)
         self._look.stop(30.0)
 
-    def _take(self) -> None:
+    def _take(self) -> bool:
+        """Returns False if no plan is to be tried again: what ends one or asks for one calls this too."""
         while self.intake.take(self.capacity) and not self._planning.ending.is_set():
             self._look.wake()
+        return bool(self.intake.waits)
 
-    def look(self) -> None:
-        """Looks at everything once: ends, starts, and requests."""
-        reachable = self._look_at_cluster()
+    def look(self) -> bool:
+        """Looks at everything once: ends, starts, and requests. Returns False if no job is unended."""
         self.ledger.look()
         if self.admits:
             self.schedules.look()
+        working = bool(self.ledger.jobs(UNENDED, limit=1))
+        reachable = not self._let_rest(working) and self._look_at_cluster()
         active = self.ledger.jobs(ACTIVE, plans=True)
         self._settle(active, reachable)
         self._end_followers()
@@ -122,6 +128,17 @@ class Loop:
             ]
             for job in fresh:
                 self._guarded(job, partial(self.attempts.hand_over, job))
+        return working
+
+    def _let_rest(self, working: bool) -> bool:
+        """Returns True if the cluster rests, as there has been no work for a while; what it has stays known."""
+        if working or self.capacity is None:
+            self._worked = time.monotonic()
+        rests = self.rest is not None and 0 < self.config.rest < time.monotonic() - self._worked
+        if self.rest is not None and rests != self.rests:
+            self.rest(rests)
+            self.rests, self._looked = rests, float("-inf")
+        return rests
 
     def _look_at_cluster(self) -> bool:
         """Returns True if the cluster answers; reads its capacity every few seconds."""
@@ -170,12 +187,12 @@ class Loop:
 
     def notes(self, job: Job) -> list[str]:
         """Returns the faults of what a job has left, and of the last look at it; phrases for its page."""
-        found: list[str] = []
+        notes: list[str] = []
         if job.attempt:
-            attempt_of(self.home, job.id, job.attempt).record(found)
+            attempt_of(self.home, job.id, job.attempt).record(notes)
         if job.id in self._faults:
-            found.append(f"the service could not see to this job: {self._faults[job.id]}")
-        return found
+            notes.append(f"the service could not see to this job: {self._faults[job.id]}")
+        return notes
 
     def _end_followers(self) -> None:
         """Ends jobs that come after one that has not succeeded: they will never start."""
@@ -183,9 +200,9 @@ class Loop:
         states = self.ledger.states(sorted({other for job in following for other in job.after}))
         for job in following:
             for other in job.after:
-                found = states.get(other)
-                if found is None or (found in ENDED and found != State.SUCCEEDED):
-                    reason = f"it comes after job {other}, which {'was removed' if found is None else f'is {found}'}"
+                state = states.get(other)
+                if state is None or (state in ENDED and state != State.SUCCEEDED):
+                    reason = f"it comes after job {other}, which {'was removed' if state is None else f'is {state}'}"
                     try:
                         self.ledger.change(job, State.FAILED, "scheduler", reason)
                     except ConflictError:
@@ -194,4 +211,4 @@ class Loop:
 
 
 def _versions(jobs: Sequence[Job], job: Job) -> set[int]:
-    return {one.version for one in jobs if one.id == job.id}
+    return {row.version for row in jobs if row.id == job.id}

@@ -51,8 +51,8 @@ class Metrics:
         again = "From an attempt's end until the next one of its job runs"
         self.recovery = histogram("dragoman_recovery_seconds", again, ["cause"], buckets=RECOVERIES)
         self.lost = counter("dragoman_lost_tokens_total", "Trained and not kept", ["cause"])
-        told = "Time taken in parts of the forecast"
-        self.ratios = histogram("dragoman_forecast_error_ratio", told, buckets=RATIOS)
+        help_ = "Time taken in parts of the forecast"
+        self.ratios = histogram("dragoman_forecast_error_ratio", help_, buckets=RATIOS)
         self.forecasts = counter("dragoman_forecasts_total", "Forecasts, by whether they held", ["inside"])
         self.refused = counter("dragoman_connections_refused_total", "Connections that were refused", ["status"])
         self.deleted_jobs = counter("dragoman_deleted_jobs_total", "Ended jobs that service.keep deleted")
@@ -98,10 +98,10 @@ class _State(Collector):
     def collect(self) -> Iterable[Metric]:
         yield self._jobs()
         yield from self._quotas()
-        found = self.cluster()
-        yield GaugeMetricFamily("dragoman_cluster_up", "Whether the cluster answered", value=float(found is not None))
+        size = self.cluster()
+        yield GaugeMetricFamily("dragoman_cluster_up", "Whether the cluster answered", value=float(size is not None))
         capacity = GaugeMetricFamily("dragoman_cluster_capacity", "What jobs may use", labels=["resource"])
-        for resource, amount in (found or {}).items():
+        for resource, amount in (size or {}).items():
             capacity.add_metric([resource], amount)
         yield capacity
         yield from disks({"home": self.home})
@@ -145,7 +145,7 @@ class _State(Collector):
         yield lazy
 
 
-TICK = 2.0  # seconds between two looks; /metrics looks too
+TICK = 10.0  # seconds between two looks; /metrics looks too
 OVERLAP = 200  # rows read again before the newest: PostgreSQL may commit a lower number later
 AT_ONCE = 1000  # rows per query
 GOOD = frozenset({"succeeded", "yielded", "stopped"})
@@ -170,14 +170,14 @@ class Observer:
     def look(self) -> None:
         """Counts new events."""
         with self._lock:
-            while found := self._unseen():
-                for change in found:
+            while changes := self._unseen():
+                for change in changes:
                     self._tell(change)
 
     def _unseen(self) -> list[Change]:
         after = max(self._first, self._newest - OVERLAP)
-        found = self.ledger.changes(after, limit=AT_ONCE + OVERLAP)
-        new = [change for change in found if change.id not in self._seen]
+        changes = self.ledger.changes(after, limit=AT_ONCE + OVERLAP)
+        new = [change for change in changes if change.id not in self._seen]
         for change in new:
             self._seen[change.id] = None
             self._newest = max(self._newest, change.id)

@@ -51,7 +51,7 @@ class Notifier:
         """`idle` returns the spell in which a job's GPUs idle."""
         self.ledger, self.config, self.pages, self.idle = ledger, config, pages.rstrip("/"), idle
         self._next_check = 0.0
-        self.repeating = Repeating("notifier", TICK, self.look)
+        self.repeating = Repeating("notifier", TICK, lambda: bool(self.look()))
 
     def stop(self) -> None:
         """Ends the thread; the next service sends the rest."""
@@ -110,18 +110,18 @@ class Notifier:
         """Returns running jobs with targets whose GPUs idle."""
         query = self._asked().where(Job.state == State.RUNNING, Job.gpus > 0)
         with self.ledger.database.read() as session:
-            found = [(job, self.idle(job)) for job in session.scalars(query)]
-        return [(job, spell) for job, spell in found if spell is not None]
+            idle_jobs = [(job, self.idle(job)) for job in session.scalars(query)]
+        return [(job, spell) for job, spell in idle_jobs if spell is not None]
 
     def _asked(self) -> Select[Job]:
         """Returns the query for jobs with targets."""
-        asked = or_(cast(Job.notify, String) != "[]", Job.owner.in_(self.config.owners))
-        return select(Job).options(*SHORT).where(asked).limit(BATCH)
+        is_wanted = or_(cast(Job.notify, String) != "[]", Job.owner.in_(self.config.owners))
+        return select(Job).options(*SHORT).where(is_wanted).limit(BATCH)
 
     def _untold(self, event: Event) -> Select[Job]:
         """Returns the query for jobs with targets, and without a notice of this event."""
-        told = exists().where(Notice.job == Job.id, Notice.attempt == Job.attempt, Notice.event == event)
-        return self._asked().where(~told)
+        is_told = exists().where(Notice.job == Job.id, Notice.attempt == Job.attempt, Notice.event == event)
+        return self._asked().where(~is_told)
 
     def _add(self, session: Session, job: Job, event: Event, attempt: int, text: str, spell: float = 0.0) -> None:
         if event not in self.config.events:
@@ -132,8 +132,8 @@ class Notifier:
             if session.scalars(select(Notice.id).filter_by(**key)).first() is None:
                 name = job.run.partition(" ")[2].rpartition("/")[2]
                 what = f"{job.owner}'s {job.verb} {name}".rstrip()
-                told = {"owner": job.owner, "verb": job.verb, "run": job.run, "text": f"{what} ({job.id}) {text}"}
-                session.add(Notice(id=f"msg_{secrets.token_hex(12)}", **key, **told, created=now, due=now, tries=0))
+                values = {"owner": job.owner, "verb": job.verb, "run": job.run, "text": f"{what} ({job.id}) {text}"}
+                session.add(Notice(id=f"msg_{secrets.token_hex(12)}", **key, **values, created=now, due=now, tries=0))
         session.flush()
 
     def _claim(self) -> list[Notice]:
@@ -141,48 +141,48 @@ class Notifier:
         now, claimed = self.ledger.now(), []
         query = select(Notice).where(Notice.due <= now).order_by(Notice.due).limit(4 * AT_ONCE)
         with self.ledger.database.write() as session:
-            for one in session.scalars(query.with_for_update(skip_locked=True)):
-                one.tries += 1
-                one.due = now + PAUSES[one.tries - 1] if one.tries <= len(PAUSES) else None
-                claimed.append(one)
+            for notice in session.scalars(query.with_for_update(skip_locked=True)):
+                notice.tries += 1
+                notice.due = now + PAUSES[notice.tries - 1] if notice.tries <= len(PAUSES) else None
+                claimed.append(notice)
         return claimed
 
-    def _deliver(self, one: Notice) -> bool:
+    def _deliver(self, notice: Notice) -> bool:
         try:
-            send(one.target, self._message(one), self.config)
+            send(notice.target, self._message(notice), self.config)
         except (RefusedError, ServiceError) as problem:
             values = {"error": reason(problem)[:300]}
-            last = isinstance(problem, RefusedError) or one.due is None
-            logger.warning(
-                "job %s: %s was not told that it is %s: %s%s",
-                one.job,
-                shown(one.target),
-                one.event,
-                values["error"],
-                "; given up" if last else "",
-            )
-            self._set(one, **values, **({"due": None} if last else {}))
+            last = isinstance(problem, RefusedError) or notice.due is None
+            text, end = "job %s: %s was not told that it is %s: %s%s", "; given up" if last else ""
+            logger.warning(text, notice.job, shown(notice.target), notice.event, values["error"], end)
+            self._set(notice, **values, **({"due": None} if last else {}))
             return False
-        self._set(one, sent=self.ledger.now(), due=None, error="")
+        self._set(notice, sent=self.ledger.now(), due=None, error="")
         return True
 
-    def _set(self, one: Notice, **values: object) -> None:
+    def _set(self, notice: Notice, **values: object) -> None:
         with self.ledger.database.write() as session:
-            session.execute(update(Notice).where(Notice.id == one.id).values(**values))
+            session.execute(update(Notice).where(Notice.id == notice.id).values(**values))
 
-    def _message(self, one: Notice) -> Message:
-        link = f"{self.pages}/jobs/{one.job}"
-        when = datetime.fromtimestamp(one.created, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        data = {"job": one.job, "attempt": one.attempt, "owner": one.owner, "verb": one.verb, "run": one.run}
-        event = {"type": f"job.{one.event}", "timestamp": when, "data": {**data, "text": one.text, "url": link}}
-        name = one.run.partition(" ")[2].rpartition("/")[2] or one.verb
-        outcome = ", ".join(filter(None, (one.event, self._score(one) if one.event == "succeeded" else "")))
-        return Message(one.id, f"{name}: {outcome} ({one.job})", one.text, link, event)
+    def _message(self, notice: Notice) -> Message:
+        link = f"{self.pages}/jobs/{notice.job}"
+        when = datetime.fromtimestamp(notice.created, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        data = {
+            "job": notice.job,
+            "attempt": notice.attempt,
+            "owner": notice.owner,
+            "verb": notice.verb,
+            "run": notice.run,
+        }
+        event = {"type": f"job.{notice.event}", "timestamp": when, "data": {**data, "text": notice.text, "url": link}}
+        name = notice.run.partition(" ")[2].rpartition("/")[2] or notice.verb
+        outcome = ", ".join(filter(None, (notice.event, self._score(notice) if notice.event == "succeeded" else "")))
+        return Message(notice.id, f"{name}: {outcome} ({notice.job})", notice.text, link, event)
 
-    def _score(self, one: Notice) -> str:
+    def _score(self, notice: Notice) -> str:
         """Returns the score of a training that has released a model; empty if there is none."""
         try:
-            run = run_of(self.ledger.job(one.job))
+            run = run_of(self.ledger.job(notice.job))
         except UnknownJobError:
             return ""
         return score_text(*score_in(read_object(run / RELEASE))) if run else ""

@@ -19,7 +19,7 @@ from dragoman.services.jobs.ledger.filters import Filter
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
 from dragoman.services.jobs.ledger.ledger import Options as Columns
 from dragoman.services.jobs.ledger.presets import Presets
-from dragoman.services.jobs.ledger.tables import Attempt, AuditRow, Job, Saved
+from dragoman.services.jobs.ledger.tables import Attempt, AuditRow, Job, SavedPreset
 from dragoman.services.jobs.options import KEPT, OPTION, is_option, merge_words
 from dragoman.services.jobs.planning.refusals import as_jobs, check_words
 from dragoman.services.jobs.records import attempt_of
@@ -70,16 +70,16 @@ class Operations:
             raise HTTPException(403, f"job {name} is {job.owner}'s: they and a maintainer of {job.project} may do it")
         return job
 
-    def page(self, person: Person, asked: schemas.ListQuery) -> schemas.JobPage:
+    def page(self, person: Person, query: schemas.ListQuery) -> schemas.JobPage:
         """Returns the wanted jobs, and the number of jobs in each state. Raises UserError for an impossible moment."""
-        wanted = asked.filter(asked.owner, self.ledger.now(), person.jobs())
+        filters = query.filter(query.owner, self.ledger.now(), person.jobs())
         newest = self.ledger.newest  # before the jobs are read, so that no change is missed
-        found, following = self.ledger.rows(("seq", *views.COLUMNS), wanted, asked.cursor, asked.limit)
-        jobs = [views.job_view(row) for row in found]
+        rows, following = self.ledger.rows(("seq", *views.COLUMNS), filters, query.cursor, query.limit)
+        jobs = [views.job_view(row) for row in rows]
         waits = self.waits_for(jobs)
         for job in jobs:
             job["why"] = waits.get(job["id"], "")
-        return schemas.JobPage(jobs=jobs, next=following, counts=self.ledger.counts(wanted), newest=newest)
+        return schemas.JobPage(jobs=jobs, next=following, counts=self.ledger.counts(filters), newest=newest)
 
     def waits_for(self, jobs: Sequence[views.Job]) -> dict[str, str]:
         """Returns id -> what a waiting job of `jobs` waits for, in the pages' words, if it is known."""
@@ -161,7 +161,7 @@ class Operations:
             for number, line in enumerate(lines)
         ]
 
-    def keep(self, person: Person, name: str, body: schemas.PresetRequest) -> Saved:
+    def keep(self, person: Person, name: str, body: schemas.PresetRequest) -> SavedPreset:
         """Keeps a submission as a preset. Raises UserError if a word is refused, or the owner has too many."""
         check_words(body.verb, [word for word in body.words if not is_option(word)])
         for word in body.words:
@@ -194,13 +194,13 @@ class Operations:
 
     def _change(self, person: Person, name: str, state: Any, words: str, **values: Any) -> Job:
         def change(job: Job) -> Job:
-            wanted = state(job)
-            if job.state == wanted and wanted in ACTIVE:
+            new_state = state(job)
+            if job.state == new_state and new_state in ACTIVE:
                 return job  # it was asked before
             shared = (job.project, "maintainer") in person.projects
             other = f"{person.owner}, a maintainer of {job.project}" if shared else "an admin"
             who = person.owner if person.owner == job.owner else other  # the owner reads the reason
-            return self.ledger.change(job, wanted, person.owner, f"{words} {who}", **values)
+            return self.ledger.change(job, new_state, person.owner, f"{words} {who}", **values)
 
         return self._repeat(person, name, change)
 
@@ -323,11 +323,11 @@ class Operations:
             raise HTTPException(503, str(problem)) from None
 
     def audit_rows(
-        self, person: Person, asked: schemas.AuditQuery, before: int | None, limit: int
+        self, person: Person, query: schemas.AuditQuery, before: int | None, limit: int
     ) -> Sequence[AuditRow]:
         """Returns rows of the audit, newest first; who is no admin gets their own. Raises UserError as `filter`."""
-        wanted = asked.filter(self.only(person, asked.person), self.ledger.now())
-        return self.audit.rows(wanted, before, limit)
+        filters = query.filter(self.only(person, query.person), self.ledger.now())
+        return self.audit.rows(filters, before, limit)
 
     def bill(self, person: Person, owner: str | None) -> list[schemas.BillRow]:
         """Returns the losses, the largest first."""
@@ -348,8 +348,8 @@ class Operations:
             query = query.where(Job.owner == owner)
         with self.ledger.database.read() as session:
             names = ("owner", "job", "cause", "attempts", "seconds", "tokens", "startup", "away")
-            found = [dict(zip(names, row, strict=True)) for row in session.execute(query)]
-        return [schemas.BillRow.model_validate(row) for row in found]
+            rows = [dict(zip(names, row, strict=True)) for row in session.execute(query)]
+        return [schemas.BillRow.model_validate(row) for row in rows]
 
 
 def _covering(lines: Sequence[Sequence[str]]) -> Iterator[list[str]]:

@@ -50,8 +50,8 @@ class Outbox:
         """Sends unsent records if the server answers; returns how many runs are left."""
         newest = self.ledger.newest
         if newest != self._looked:
-            found = self.ledger.jobs(ENDED, limit=NEWEST, plans=True)
-            self._left = {job.id: run for job in found if (run := _told(job)) is not None}
+            jobs = self.ledger.jobs(ENDED, limit=NEWEST, plans=True)
+            self._left = {job.id: run for job in jobs if (run := _told(job)) is not None}
             self._looked = newest
         now = time.monotonic()
         self._left = {job: run for job, run in self._left.items() if pending(run)}

@@ -30,18 +30,18 @@ class Ownership:
 
     def owner(self, name: str) -> str | None:
         """Returns the owner of a registered model, `NOBODY`, or None if there is no such model yet."""
-        known = self.names.owner(name)
-        if known is not None or not self.tracking.address:
-            return known
+        claimed = self.names.owner(name)
+        if claimed is not None or not self.tracking.address:
+            return claimed
         model = self.tracking.model(name)
         if model is None:
             return None
-        found = model.owner or self._first_owner(model)
-        if not found:
+        account = model.owner or self._first_owner(model)
+        if not account:
             return NOBODY
         if not model.owner:
-            self.tracking.set_model_tag(name, OWNER_TAG, found)
-        return self.names.claim(name, found)
+            self.tracking.set_model_tag(name, OWNER_TAG, account)
+        return self.names.claim(name, account)
 
     def check(self, plan: dict[str, Any], owner: str, admin: bool, account: str = "") -> str:
         """Returns the owner of the model that a plan registers or promotes; empty if none or unknown.
@@ -56,17 +56,17 @@ class Ownership:
         if not name:
             return NOBODY
         try:
-            found = self.owner(name)
+            owner_account = self.owner(name)
         except ServiceError as problem:  # the job's own process asks MLflow again before it writes
             logger.info("model %s: %s", name, problem)
             return account
-        if found is None:
+        if owner_account is None:
             return account
-        if found not in (owner, account) and not admin:
-            whose = self._whose(name, found, owner)
+        if owner_account not in (owner, account) and not admin:
+            whose = self._whose(name, owner_account, owner)
             instead = "; choose another registry.name=, or registry.register=false" if plan["verb"] == "train" else ""
             raise UserError(f"registry.name={name}: the model {whose}{instead}")
-        return found
+        return owner_account
 
     def allows(self, plan: dict[str, Any], owner: str, admin: bool, account: str) -> bool:
         """Returns True if the plan may write its model; see `check`."""
@@ -79,23 +79,23 @@ class Ownership:
     def claim(self, plan: dict[str, Any], owner: str, admin: bool, account: str = "") -> str:
         """Checks the same, and claims a free name for the account, or the owner, if the plan registers a version."""
         account = account or owner
-        found, name = self.check(plan, owner, admin, account), plan.get("model")
-        if name and plan["verb"] == "train" and found == account:
+        owner_account, name = self.check(plan, owner, admin, account), plan.get("model")
+        if name and plan["verb"] == "train" and owner_account == account:
             try:
                 if self.owner(name) is None:
                     return self.names.claim(name, account, owner)
             except ServiceError:
                 pass
-        return found
+        return owner_account
 
-    def _whose(self, name: str, found: str, owner: str) -> str:
+    def _whose(self, name: str, account: str, owner: str) -> str:
         """Returns why the model is not `owner`'s; a member of its project reads how it would be."""
-        if not found:
+        if not account:
             return f"has no owner; {GIVE.format(name=name)}"
-        project = found.removeprefix(PROJECT)
+        project = account.removeprefix(PROJECT)
         with self.ledger.database.read() as session:
-            member = found != project and session.get(Member, (project, owner)) is not None
-        return f"belongs to {found}: add jobs.project={project}" if member else "belongs to another owner"
+            member = account != project and session.get(Member, (project, owner)) is not None
+        return f"belongs to {account}: add jobs.project={project}" if member else "belongs to another owner"
 
     def give(self, name: str, owner: str, actor: str) -> None:
         """Gives a name to another owner, in MLflow's registry and in the ledger."""
@@ -107,5 +107,5 @@ class Ownership:
         """Returns the owner of the job that made the oldest version; empty if unknown."""
         job = model.versions[-1].tags.get("dragoman.job", "") if model.versions else ""
         with self.ledger.database.read() as session:
-            found = session.execute(select(Job.owner, Job.project).where(Job.id == job)).first()
-        return account_of(found.owner, found.project) if found else NOBODY
+            row = session.execute(select(Job.owner, Job.project).where(Job.id == job)).first()
+        return account_of(row.owner, row.project) if row else NOBODY

@@ -21,6 +21,7 @@ class SteadyClock:
 
 
 FAILED = 1.0  # seconds of pause after a failure
+IDLE = 5  # times as long is the pause after a call that found nothing to do
 logger = logging.getLogger(__name__)
 
 
@@ -28,7 +29,7 @@ class Repeating:
     """Calls `task` every `seconds`, the first time after `first`. A failure does not end it: the next call tries again.
 
     `ending` is set when it is to stop; a long task looks at it. `wake` calls it at once, but a call that took long is
-    followed by a pause of `leisure` times its duration.
+    followed by a pause of `leisure` times its duration. One that returns False had nothing to do: the next comes later.
     """
 
     def __init__(
@@ -61,9 +62,9 @@ class Repeating:
         self._wake.wait(self.first)
         while not self.ending.is_set():
             self._wake.clear()
-            began = time.monotonic()
+            began, outcome = time.monotonic(), None
             try:
-                self.task()
+                outcome = self.task()
             except (ServiceError, SQLAlchemyError, OSError) as problem:
                 self.failed(str(problem).splitlines()[0][:300])
                 self.ending.wait(FAILED)
@@ -72,4 +73,4 @@ class Repeating:
                 self.ending.wait(FAILED)
             # what changes in one moment shares a call
             self.ending.wait(min(self.seconds, self.leisure * (time.monotonic() - began)))
-            self._wake.wait(self.seconds)
+            self._wake.wait(self.seconds * (IDLE if outcome is False else 1))

@@ -57,27 +57,27 @@ def _facts(job: Job, plan: dict[str, Any]) -> Rows:
     if plan.get("steps"):
         yield "work", f"{plan['steps']:,} steps, {plan['tokens']:,} tokens, {plan['flops']:.3g} operations"
         yield "network", f"{plan['parameters']:,} parameters, about {plan['memory'] / 2**20:,.0f} MiB a worker"
-    for workers, found in (plan.get("seconds") or {}).items():
-        span = f"{duration(found['low'])} to {duration(found['high'])}, from {found['basis']}"
-        yield f"on {plural(int(workers), 'worker')}", f"{duration(found['expected'])} expected ({span})"
+    for workers, estimate in (plan.get("seconds") or {}).items():
+        span = f"{duration(estimate['low'])} to {duration(estimate['high'])}, from {estimate['basis']}"
+        yield f"on {plural(int(workers), 'worker')}", f"{duration(estimate['expected'])} expected ({span})"
 
 
-def _attempt(one: Attempt) -> Sequence[Any]:
-    took = duration(one.ended - (one.started or one.decided)) if one.ended else "-"
-    lost = f"{one.lost_tokens:,} tokens, {duration(one.lost_seconds)}" if one.lost_tokens else ""
-    if one.startup and one.outcome not in (None, "succeeded"):
-        lost = "; ".join([*([lost] if lost else []), f"start-up of {duration(one.startup)}"])
-    message = reason_beyond(one.outcome or "", one.message)
-    why = f"{one.cause or ''}: {message}" if message else ""
-    return one.number, one.workers, clock(one.started), took, one.outcome or "runs", why, lost
+def _attempt(attempt: Attempt) -> Sequence[Any]:
+    took = duration(attempt.ended - (attempt.started or attempt.decided)) if attempt.ended else "-"
+    lost = f"{attempt.lost_tokens:,} tokens, {duration(attempt.lost_seconds)}" if attempt.lost_tokens else ""
+    if attempt.startup and attempt.outcome not in (None, "succeeded"):
+        lost = "; ".join([*([lost] if lost else []), f"start-up of {duration(attempt.startup)}"])
+    message = reason_beyond(attempt.outcome or "", attempt.message)
+    why = f"{attempt.cause or ''}: {message}" if message else ""
+    return attempt.number, attempt.workers, clock(attempt.started), took, attempt.outcome or "runs", why, lost
 
 
-def _change(one: ChangeView) -> Sequence[Any]:
+def _change(change: ChangeView) -> Sequence[Any]:
     return (
-        clock(one.at),
-        one.actor,
-        one.after if one.action == "state" else f"{one.action} {one.after or ''}",
-        reason_beyond(one.after or one.action, one.reason),
+        clock(change.at),
+        change.actor,
+        change.after if change.action == "state" else f"{change.action} {change.after or ''}",
+        reason_beyond(change.after or change.action, change.reason),
     )
 
 
@@ -85,14 +85,14 @@ def _lineage(run_dir: Path | None, plan: dict[str, Any]) -> Rows:
     yield "submission", f"sha256 {plan.get('fingerprint', '-')}"
     begun, released = (read_object(run_dir / name) if run_dir else {} for name in (RECORD, RELEASE))
     version = released.get("version")
-    told = {
+    facts = {
         "shards": begun.get("shards") and f"manifest {begun['shards']}",
         "seed": begun.get("seed"),
         "MLflow run": released.get("run_id"),
         "model version": version and f"{released.get('model')} {version}",
         "score": released.get("bleu") or released.get("scores"),
     }
-    yield from ((name, value) for name, value in told.items() if value is not None)
+    yield from ((name, value) for name, value in facts.items() if value is not None)
 
 
 def _log(job: Job, home: Path) -> str | None:
@@ -108,9 +108,9 @@ def _log(job: Job, home: Path) -> str | None:
 
 def _curves(run_dir: Path | None) -> Iterator[dict[str, object]]:
     """Yields what the template draws of each curve."""
-    found = read_curves(run_dir)
+    curves = read_curves(run_dir)
     for key, title in CURVES.items():
-        points = found.get(key, ())
+        points = curves.get(key, ())
         if len(points) < 2:
             continue
         steps, values = zip(*points, strict=True)

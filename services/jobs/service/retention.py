@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Due:
+class DueJob:
     """A job that is to be deleted, the folders that go with it, and why; or why it stays."""
 
     job: Job
@@ -58,26 +58,26 @@ class Retention:
         self.ledger, self.config, self.home, self.metrics = ledger, config, home, metrics
         self.repeating = Repeating("retention", TICK, self.delete, first=PAUSE)
 
-    def due(self, config: KeepConfig | None = None) -> Iterator[Due]:
+    def due(self, config: KeepConfig | None = None) -> Iterator[DueJob]:
         """Yields the jobs to which the rules apply, oldest first; those with `stays` are not deleted."""
         rules = config or self.config
         waited_for, used = self._needed()
         last = 0
-        while found := self._expired(rules, last):
-            for job, place, siblings in found:
+        while expired := self._expired(rules, last):
+            for job, place, siblings in expired:
                 yield self._judge(rules, job, place, siblings, waited_for, used)
-            last = found[-1][0].seq
+            last = expired[-1][0].seq
 
     def look(self) -> int:
         """Deletes up to `STEP` jobs and the folders of jobs that were removed; returns the number of jobs."""
         done, freed = 0, 0
-        for one in self.due():
+        for due in self.due():
             if done == STEP or self.repeating.ending.is_set():
                 break
-            if one.stays:
+            if due.stays:
                 continue
-            freed += one.bytes
-            self._delete(one)
+            freed += due.bytes
+            self._delete(due)
             done += 1
             self.repeating.ending.wait(PAUSE)
         for folder in self._strays():
@@ -118,14 +118,14 @@ class Retention:
         if not ages:
             return []
         query = select(Job).join(ranked, ranked.c.seq == Job.seq).where(or_(*ages), Job.seq > after)
-        found = []
+        due = []
         with self.ledger.database.read() as session:
             for job in session.scalars(query.order_by(Job.seq).limit(PAGE)):
                 run = (job.plan or {}).get("run_dir", "")
                 owner = session.scalar(select(Place.owner).where(Place.path == run)) if run else None
                 others = select(func.count()).where(Job.run == job.run, Job.seq != job.seq) if job.run else None
-                found.append((job, owner, 0 if others is None else session.scalar(others) or 0))
-        return found
+                due.append((job, owner, 0 if others is None else session.scalar(others) or 0))
+        return due
 
     def _needed(self) -> tuple[set[str], list[PurePosixPath]]:
         """Returns the jobs that unfinished ones and schedules name, and the places that unfinished ones use."""
@@ -145,7 +145,7 @@ class Retention:
         siblings: int,
         waited_for: set[str],
         used: Sequence[PurePosixPath],
-    ) -> Due:
+    ) -> DueJob:
         days = (self.ledger.now() - job.changed) / DAY
         reason = f"{job.state} {days:.0f} days ago"
         folders = [self.home / "jobs" / job.id]
@@ -156,7 +156,7 @@ class Retention:
         elif run is not None and run.is_dir():
             if read_object(run / paths.RELEASE).get("version") is not None:
                 stays = "its model is registered"
-            elif any(one.is_relative_to(run) or (one == run) for one in map(Path, used)):
+            elif any(path.is_relative_to(run) or (path == run) for path in map(Path, used)):
                 stays = "an unfinished job uses its run"
             elif lock.is_held(run) or spool.Spool(run).writer_alive():
                 stays = "a process works on its run"
@@ -164,23 +164,23 @@ class Retention:
                 stays = "MLflow has not all of its run's records"
             elif rules.runs and not siblings and self._ours(run) and place in (None, job.owner, job.account):
                 folders.append(run)
-        return Due(job, [folder for folder in folders if folder.is_dir()], reason, stays)
+        return DueJob(job, [folder for folder in folders if folder.is_dir()], reason, stays)
 
     def _ours(self, run: Path) -> bool:
         """Returns True if a folder is a run in this home, and no link."""
         home = self.home.resolve()
         return run.resolve() == run and run.is_relative_to(home) and run != home and paths.is_run(run)
 
-    def _delete(self, one: Due) -> None:
-        for folder in one.folders:
+    def _delete(self, due: DueJob) -> None:
+        for folder in due.folders:
             shutil.rmtree(folder)
         with self.ledger.database.write() as session:
-            for folder in one.folders:
+            for folder in due.folders:
                 session.execute(delete(Place).where(Place.path == str(folder)))
         try:
-            self.ledger.remove(one.job, "service", f"service.keep: {one.reason}")
+            self.ledger.remove(due.job, "service", f"service.keep: {due.reason}")
         except ConflictError:  # it was queued again in the meantime: it starts anew
-            logger.info("job %s has changed in the meantime", one.job.id)
+            logger.info("job %s has changed in the meantime", due.job.id)
 
     def _strays(self) -> list[Path]:
         """Returns old folders of jobs that were removed by hand."""
@@ -191,13 +191,13 @@ class Retention:
             for path in (self.home / "jobs").glob(f"{self.ledger.database.prefix}-*")
             if pattern.fullmatch(path.name) and not path.is_symlink() and path.stat().st_mtime < limit
         }
-        known = self.ledger.states(sorted(old))
-        return [path for name, path in sorted(old.items()) if name not in known][:STEP]
+        states = self.ledger.states(sorted(old))
+        return [path for name, path in sorted(old.items()) if name not in states][:STEP]
 
 
-def summary(found: Sequence[Due]) -> dict[str, int]:
+def summary(expired: Sequence[DueJob]) -> dict[str, int]:
     """Returns reason -> number of the jobs that stay in spite of the rules."""
-    return dict(Counter(due.stays for due in found if due.stays))
+    return dict(Counter(due.stays for due in expired if due.stays))
 
 
 def bytes_in(folder: Path) -> int:

@@ -50,9 +50,9 @@ def entry(job: Job, states: Mapping[str, str]) -> Entry:
     )
 
 
-def quotas(found: Mapping[str, Bounds]) -> dict[str, Quota]:
+def quotas(bounds_of: Mapping[str, Bounds]) -> dict[str, Quota]:
     """Returns the ledger's quotas for the scheduler."""
-    return {account: Quota(*bounds) for account, bounds in found.items()}
+    return {account: Quota(*bounds) for account, bounds in bounds_of.items()}
 
 
 def rules(config: ServiceConfig) -> Rules:
@@ -169,10 +169,12 @@ class Scheduler:
         if highest is None:
             return
         active = self._queue.active.values()
-        lower = [one for one in active if one.yields and one.state == State.RUNNING and one.priority < highest]
-        found = self.footprints([job.id for job in lower]) if lower else {}
+        lower = [
+            entry for entry in active if entry.yields and entry.state == State.RUNNING and entry.priority < highest
+        ]
+        footprints = self.footprints([job.id for job in lower]) if lower else {}
         for job in lower:
-            seen = found.get(job.id)
+            seen = footprints.get(job.id)
             if seen is not None:
                 self._queue.put(replace(job, stepped=seen.stepped, kept=seen.kept, preempted=seen.preempted))
 
@@ -203,8 +205,8 @@ class Scheduler:
         return [seq for seq, version in live.values() if self._version(seq) != version]
 
     def _version(self, seq: int) -> int:
-        known = self._known.get(seq)
-        return known.version if known is not None else 0
+        cached = self._known.get(seq)
+        return cached.version if cached is not None else 0
 
     def _leave(self, seq: int) -> None:
         gone = self._known.pop(seq)
@@ -217,10 +219,10 @@ class Scheduler:
         for job in jobs:
             self._known[job.seq], self._seqs[job.id] = job, job.seq
             self._after.pop(job.id, None)
-            one = entry(job, states)
-            if one.blocked:
+            entered = entry(job, states)
+            if entered.blocked:
                 self._after[job.id] = job
-            self._queue.put(one)
+            self._queue.put(entered)
 
     def _write(self, decisions: Sequence[Start | Yield | Stop], jobs: Sequence[Job], number: str) -> bool:
         try:

@@ -78,14 +78,14 @@ class Schedules:
     def add(self, person: Person, every: str, verb: str, words: list[str], options: dict[str, Any]) -> Schedule:
         """Enters a schedule that was checked. Raises UserError if the owner has too many."""
         now, owner, options = self.ledger.now(), person.owner, options | {"token": self.rights.lender(person)}
-        one = Schedule(owner=owner, every=every, verb=verb, words=words, options=options, created=now, trouble="")
-        one.due = next_time(every, now)
+        schedule = Schedule(owner=owner, every=every, verb=verb, words=words, options=options, created=now, trouble="")
+        schedule.due = next_time(every, now)
         with self.ledger.database.write() as session:
             if (session.scalar(select(func.count()).where(Schedule.owner == owner)) or 0) >= MOST:
                 raise UserError(f"{owner} has {MOST} schedules: remove one with dragoman schedules rm ID")
-            session.add(one)
-        self.ledger.note(owner, "schedule", f"schedule {one.id}: {verb} at {every}", owner)
-        return one
+            session.add(schedule)
+        self.ledger.note(owner, "schedule", f"schedule {schedule.id}: {verb} at {every}", owner)
+        return schedule
 
     def all(self, owner: str | None = None) -> list[Schedule]:
         """Returns the schedules, of one owner or of all, oldest first."""
@@ -96,22 +96,28 @@ class Schedules:
         """Returns a schedule; None if there is none."""
         return self.ledger.database.get(Schedule, number)
 
-    def set_active(self, one: Schedule, active: bool, person: Person) -> None:
+    def set_active(self, schedule: Schedule, active: bool, person: Person) -> None:
         """Pauses a schedule, or lets it go on from its next time, with the token of who resumes it."""
         values: dict[str, Any] = {"due": None}
         if active:
-            options = one.options | {"token": self.rights.lender(person)}
-            values = {"due": one.due or next_time(one.every, self.ledger.now()), "options": options, "trouble": ""}
+            options = schedule.options | {"token": self.rights.lender(person)}
+            values = {
+                "due": schedule.due or next_time(schedule.every, self.ledger.now()),
+                "options": options,
+                "trouble": "",
+            }
         with self.ledger.database.write() as session:
-            session.execute(update(Schedule).where(Schedule.id == one.id).values(**values))
-        self.ledger.note(person.owner, "schedule", f"schedule {one.id}: {'resumed' if active else 'paused'}", one.owner)
+            session.execute(update(Schedule).where(Schedule.id == schedule.id).values(**values))
+        self.ledger.note(
+            person.owner, "schedule", f"schedule {schedule.id}: {'resumed' if active else 'paused'}", schedule.owner
+        )
 
-    def remove(self, one: Schedule, actor: str) -> None:
+    def remove(self, schedule: Schedule, actor: str) -> None:
         """Removes a schedule; its jobs stay."""
         with self.ledger.database.write() as session:
-            if (found := session.get(Schedule, one.id)) is not None:
-                session.delete(found)
-        self.ledger.note(actor, "schedule", f"schedule {one.id}: removed", one.owner)
+            if (stored := session.get(Schedule, schedule.id)) is not None:
+                session.delete(stored)
+        self.ledger.note(actor, "schedule", f"schedule {schedule.id}: removed", schedule.owner)
 
     def look(self) -> None:
         """Submits the jobs that are due."""
@@ -120,37 +126,39 @@ class Schedules:
             self._set_back(now)
         self._looked = now
         query = select(Schedule).where(Schedule.due <= now).order_by(Schedule.due).limit(AT_ONCE)
-        found = self.ledger.database.all(query)
-        for one in found:
-            values: dict[str, Any] = {"due": next_time(one.every, now), "trouble": ""}
+        schedules = self.ledger.database.all(query)
+        for schedule in schedules:
+            values: dict[str, Any] = {"due": next_time(schedule.every, now), "trouble": ""}
             try:
-                if self.rights.lasts(one.options.get("token", ""), one.owner):
-                    values["job"] = self._submit(one, one.due or now)
+                if self.rights.lasts(schedule.options.get("token", ""), schedule.owner):
+                    values["job"] = self._submit(schedule, schedule.due or now)
                 else:
                     values = {"due": None, "trouble": ENDED_TOKEN}
             except (UserError, TooManyError) as problem:
                 values["trouble"] = str(problem) or f"{self.config.waiting} of its owner's jobs have not ended"
-                logger.warning("schedule %s brought no job: %s", one.id, values["trouble"])
-            with self.ledger.database.write() as session:
-                # paused or noted by another service in the meantime: that stands
-                session.execute(update(Schedule).where(Schedule.id == one.id, Schedule.due == one.due).values(**values))
+                logger.warning("schedule %s brought no job: %s", schedule.id, values["trouble"])
+            self._note(schedule, **values)
 
     def _set_back(self, now: float) -> None:
         """Makes schedules due at their next time: a clock that went ahead and back again has made it a later one."""
-        for one in self.ledger.database.all(select(Schedule).where(Schedule.due > now)):
-            if (due := next_time(one.every, now)) < (one.due or now):
-                with self.ledger.database.write() as session:
-                    session.execute(
-                        update(Schedule).where(Schedule.id == one.id, Schedule.due == one.due).values(due=due)
-                    )
+        for schedule in self.ledger.database.all(select(Schedule).where(Schedule.due > now)):
+            if (due := next_time(schedule.every, now)) < (schedule.due or now):
+                self._note(schedule, due=due)
 
-    def _submit(self, one: Schedule, at: float) -> str:
+    def _note(self, one: Schedule, **values: Any) -> None:
+        """Sets columns, unless it was paused or noted by another service in the meantime: that stands."""
+        with self.ledger.database.write() as session:
+            session.execute(update(Schedule).where(Schedule.id == one.id, Schedule.due == one.due).values(**values))
+
+    def _submit(self, schedule: Schedule, at: float) -> str:
         """Returns the job of this time. Raises UserError if the last one has not ended."""
-        key = f"schedule-{one.id}-{at:.0f}"
-        if one.job and self.ledger.states([one.job]).get(one.job, "succeeded") not in ENDED:
-            raise UserError(f"its last job {one.job} had not ended")
-        options = schemas.Options.model_validate({key: one.options[key] for key in one.options.keys() - {"token"}})
+        key = f"schedule-{schedule.id}-{at:.0f}"
+        if schedule.job and self.ledger.states([schedule.job]).get(schedule.job, "succeeded") not in ENDED:
+            raise UserError(f"its last job {schedule.job} had not ended")
+        options = schemas.Options.model_validate(
+            {key: schedule.options[key] for key in schedule.options.keys() - {"token"}}
+        )
         if options.project:
-            Projects(self.ledger).check_member(options.project, one.owner, admin=False)
-        words, most = fill(one.words, at), self.config.waiting
-        return self.ledger.submit(one.owner, one.verb, words, key=key, most=most, **options.columns()).id
+            Projects(self.ledger).check_member(options.project, schedule.owner, admin=False)
+        words, most = fill(schedule.words, at), self.config.waiting
+        return self.ledger.submit(schedule.owner, schedule.verb, words, key=key, most=most, **options.columns()).id

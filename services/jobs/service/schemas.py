@@ -13,11 +13,11 @@ from dragoman.services.jobs.ledger.audit import STATUS, AuditFilter
 from dragoman.services.jobs.ledger.filters import NEWEST_FIRST, SORT, Filter, moment_of
 from dragoman.services.jobs.ledger.ledger import Options as Columns
 from dragoman.services.jobs.ledger.projects import Rank
-from dragoman.services.jobs.ledger.tables import Change, Notice, Saved, Schedule
+from dragoman.services.jobs.ledger.tables import Change, Notice, SavedPreset, Schedule
 from dragoman.services.jobs.options import MOST_RUNS
 from dragoman.services.jobs.planning.refusals import LONGEST, MOST_WORDS
 from dragoman.services.jobs.scheduling.room import Node
-from dragoman.services.jobs.service.retention import Due
+from dragoman.services.jobs.service.retention import DueJob
 from dragoman.services.jobs.service.targets import shown
 from dragoman.services.jobs.service.usage import Use
 from dragoman.services.jobs.settings import KeepConfig
@@ -273,11 +273,11 @@ class UsageView(BaseModel):
     machines: list[MachineUse]
 
     @classmethod
-    def of(cls, attempt: int, found: Mapping[str, Use]) -> "UsageView":
+    def of(cls, attempt: int, uses: Mapping[str, Use]) -> "UsageView":
         shared = MachineUse.model_fields.keys() - {"machine", "last"}
         machines = [
             MachineUse(machine=name, last=use.last, **{key: getattr(use, key) for key in shared})
-            for name, use in found.items()
+            for name, use in uses.items()
         ]
         return cls(attempt=attempt, machines=machines)
 
@@ -315,8 +315,8 @@ class PresetView(BaseModel):
     changed: float
 
     @classmethod
-    def of(cls, one: Saved) -> "PresetView":
-        return cls(name=one.name, changed=one.changed, **one.content)
+    def of(cls, preset: SavedPreset) -> "PresetView":
+        return cls(name=preset.name, changed=preset.changed, **preset.content)
 
 
 class QuotaRequest(Strict):
@@ -517,8 +517,8 @@ class PlaceRequest(ModelRequest):
 class StatusView(BaseModel):
     """The service's health. `trouble` is the failure of the last look at the cluster.
 
-    `children` are the processes beside the service: `starting`, `ready` or `trouble`, and where no token is needed the
-    last line of its log.
+    `children` are the processes beside the service: `starting`, `ready`, `resting` or `trouble`, and where no token is
+    needed the last line of its log.
     """
 
     status: Literal["ok", "degraded"]
@@ -580,9 +580,9 @@ class Expired(BaseModel):
     folders: int
 
     @classmethod
-    def of(cls, one: Due) -> "Expired":
-        own = {name: getattr(one.job, name) for name in ("id", "owner", "state", "run", "changed")}
-        return cls(**own, bytes=one.bytes, folders=len(one.folders))
+    def of(cls, due: DueJob) -> "Expired":
+        own = {name: getattr(due.job, name) for name in ("id", "owner", "state", "run", "changed")}
+        return cls(**own, bytes=due.bytes, folders=len(due.folders))
 
 
 class RetentionView(BaseModel):

@@ -77,8 +77,8 @@ class ShardFolders:
         root = self.root
         paths = dict.fromkeys([*_with_manifest(root), *self._written_by_jobs(root)])
         hidden = self.places.hidden(person, list(map(str, paths)))
-        found = [_folder(root, path) for path in paths if str(path) not in hidden]
-        return sorted(filter(None, found), key=lambda one: -one.made)
+        folders = [_folder(root, path) for path in paths if str(path) not in hidden]
+        return sorted(filter(None, folders), key=lambda folder: -folder.made)
 
     def read(self, folder: Folder) -> Folder:
         """Returns a folder with the facts of its manifest, or why there are none; reads a changed manifest again."""
@@ -86,15 +86,15 @@ class ShardFolders:
             at = (folder.path / MANIFEST).lstat()
         except OSError:
             return folder
-        found = self._summary(folder.path, (at.st_mtime_ns, at.st_size, at.st_ino))
-        return replace(folder, problem=found) if isinstance(found, str) else replace(folder, summary=found)
+        summary = self._summary(folder.path, (at.st_mtime_ns, at.st_size, at.st_ino))
+        return replace(folder, problem=summary) if isinstance(summary, str) else replace(folder, summary=summary)
 
     def find(self, person: Person, name: str) -> Folder:
         """Returns a folder by its name. Raises HTTPException (404) if there is none, or it is another owner's."""
-        found = self.at(person, name)
-        if found is None:
+        folder = self.at(person, name)
+        if folder is None:
             raise HTTPException(404, f"There are no shards {name}, or they are not yours.")
-        return self.read(found)
+        return self.read(folder)
 
     def at(self, person: Person, place: str) -> Folder | None:
         """Returns the folder of a name or path; None if it is none below the root, or another owner's."""
@@ -118,19 +118,19 @@ class ShardFolders:
 
     def _summary(self, path: Path, stamp: Stamp) -> Summary | str:
         with self._lock:
-            known = self._known.get(path)
-        if known is not None and known[0] == stamp:
-            return known[1]
-        found: Summary | str
+            cached = self._known.get(path)
+        if cached is not None and cached[0] == stamp:
+            return cached[1]
+        summary: Summary | str
         try:
-            found = _summary_of(path, self.manifest(Folder("", path, 0.0)))
+            summary = _summary_of(path, self.manifest(Folder("", path, 0.0)))
         except UserError as problem:
-            found = str(problem)
+            summary = str(problem)
         with self._lock:
-            self._known[path] = stamp, found
+            self._known[path] = stamp, summary
             while len(self._known) > KEPT:
                 self._known.popitem(last=False)
-        return found
+        return summary
 
     def _written_by_jobs(self, root: Path) -> Iterator[Path]:
         """Yields the folders that shard jobs write, also before they have a manifest."""
@@ -156,13 +156,13 @@ def _folder(root: Path, path: Path) -> Folder | None:
 def check_own(path: Path, most: int) -> None:
     """Raises UserError unless `path` is a regular file of at most `most` bytes, and no link."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         raise UserError(f"{path}: there is no such file") from None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise UserError(f"{path}: is a link or no regular file")
-    if found.st_size > most:
-        raise UserError(f"{path}: has {found.st_size:,} bytes; at most {most:,} are read for a page")
+    if status.st_size > most:
+        raise UserError(f"{path}: has {status.st_size:,} bytes; at most {most:,} are read for a page")
 
 
 def _with_manifest(root: Path) -> Iterator[Path]:
@@ -181,11 +181,13 @@ def _with_manifest(root: Path) -> Iterator[Path]:
 
 def _folders(path: Path) -> list[Path]:
     try:
-        with os.scandir(path) as found:
-            inside = [one for one in found if one.is_dir(follow_symlinks=False) and not one.name.startswith(".")]
+        with os.scandir(path) as entries:
+            inside = [
+                entry for entry in entries if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
+            ]
     except OSError:
         return []
-    return [Path(one.path) for one in inside[:MOST]]
+    return [Path(entry.path) for entry in inside[:MOST]]
 
 
 def _summary_of(path: Path, manifest: Manifest) -> Summary:

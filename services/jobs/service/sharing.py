@@ -23,31 +23,31 @@ class Sharing:
         Raises:
             HTTPException: 404, there is none, or the person is no member; 403, with `manage` they are no maintainer.
         """
-        found = self.projects.get(name)
+        project = self.projects.get(name)
         rank = "maintainer" if person.sees_all else dict(person.projects).get(name)
-        if found is None or rank is None:
+        if project is None or rank is None:
             raise HTTPException(404, f"project {name} is not known")
         if manage and rank != "maintainer":
             raise HTTPException(403, f"a maintainer of project {name} or an admin may do it; you are a {rank}")
-        return found
+        return project
 
     def all(self, person: Person) -> list[schemas.ProjectView]:
         """Returns the projects that a person is a member of; all for an admin."""
         ranks = dict(person.projects)
-        return [self.view(one) for one in self.projects.all() if person.sees_all or one.name in ranks]
+        return [self.view(project) for project in self.projects.all() if person.sees_all or project.name in ranks]
 
     def view(self, project: Project) -> schemas.ProjectView:
         """Returns a project with its members, its quota and its use."""
         account = account_of("", project.name)
         active, queued = Job.state.in_(sorted(ACTIVE)), Job.state.in_(sorted(QUEUED))
         sums = (func.sum(case((active, Job.workers * each), else_=0.0)) for each in (Job.cpus, Job.gpus))
-        counts = (func.sum(case((one, 1), else_=0)) for one in (active, queued))
+        counts = (func.sum(case((condition, 1), else_=0)) for condition in (active, queued))
         with self.ledger.database.read() as session:
             row = session.execute(select(*sums, *counts).where(Job.project == project.name, active | queued)).one()
             models = session.scalars(select(Model.name).where(Model.owner == account).order_by(Model.name)).all()
         members = [schemas.MemberView.model_validate(member) for member in self.projects.members(project.name)]
         quota = dict(zip(("cpus", "gpus", "jobs"), self.access.quotas().get(account, (None,) * 3), strict=True))
-        held = dict(zip(("held_cpus", "held_gpus", "running", "waiting"), (one or 0 for one in row), strict=True))
+        held = dict(zip(("held_cpus", "held_gpus", "running", "waiting"), (amount or 0 for amount in row), strict=True))
         about = {"name": project.name, "group": project.issuer_group, "created": project.created}
         return schemas.ProjectView.model_validate(
             {**about, **quota, **held, "members": members, "models": list(models)}

@@ -40,9 +40,9 @@ class Proxy:
         if len(names) > 1:
             raise HTTPException(403, f"{self.config.header} came {len(names)} times; the proxy sets it once")
         owner = self._owner(names[0])
-        told = ",".join(request.headers.getlist(self.config.groups_header)).split(",")
-        groups = frozenset(filter(None, map(str.strip, told)))
-        role = next((one for one in reversed(ROLES) if self._has(one, groups)), None)
+        header_values = ",".join(request.headers.getlist(self.config.groups_header)).split(",")
+        groups = frozenset(filter(None, map(str.strip, header_values)))
+        role = next((role_name for role_name in reversed(ROLES) if self._has(role_name, groups)), None)
         self._record(owner, role, groups)
         if role is None:
             raise HTTPException(
@@ -67,14 +67,14 @@ class Proxy:
         return owner
 
     def _has(self, role: Role, groups: frozenset[str]) -> bool:
-        wanted = self.config.roles.get(role, [])
-        return ANYBODY in wanted or not groups.isdisjoint(wanted)
+        groups_of_role = self.config.roles.get(role, [])
+        return ANYBODY in groups_of_role or not groups.isdisjoint(groups_of_role)
 
     def _record(self, owner: str, role: Role | None, groups: frozenset[str]) -> None:
         """Enters the person into the projects of their groups, and ends their tokens with a greater role."""
         now = self.access.ledger.now()
-        known = self._recorded.get(owner)
-        if known is not None and known[:2] == (role, groups) and now - known[2] < RECORDED:
+        recorded = self._recorded.get(owner)
+        if recorded is not None and recorded[:2] == (role, groups) and now - recorded[2] < RECORDED:
             return
         greater = ROLES[ROLES.index(role) + 1 :] if role else ROLES
         theirs = Token.owner == owner, Token.made_with == ISSUER, Token.revoked.is_(None), Token.role.in_(greater)
@@ -94,7 +94,7 @@ GUESSES = 10  # wrong codes of one owner within WAITS
 
 
 @dataclass
-class Asked:
+class WaitingLogin:
     """A command line that waits."""
 
     code: str  # that its owner types
@@ -111,7 +111,7 @@ class Devices:
         """`lasts`: seconds of the tokens that are given."""
         self.own, self._lasts = own, lasts
         self._lock = threading.Lock()
-        self._waiting: dict[str, Asked] = {}  # by the hash of the command line's own secret
+        self._waiting: dict[str, WaitingLogin] = {}  # by the hash of the command line's own secret
         self._guesses: dict[str, list[float]] = {}  # times of an owner's wrong codes
 
     def _now(self) -> float:
@@ -128,23 +128,23 @@ class Devices:
             self._forget_old()
             if len(self._waiting) >= MOST:
                 raise UserError("too many sign-ins wait; try again in some minutes")
-            self._waiting[digest_of(secret)] = Asked(f"{code[:4]}-{code[4:]}", address, self._now() + WAITS)
+            self._waiting[digest_of(secret)] = WaitingLogin(f"{code[:4]}-{code[4:]}", address, self._now() + WAITS)
         return secret, f"{code[:4]}-{code[4:]}"
 
     def decide(self, person: Person, code: str, allowed: bool) -> str:
         """Lets the command line with this code in as `person`, or keeps it out; returns its address."""
-        wanted = "".join(letter for letter in code.upper() if letter in LETTERS)
+        letters = "".join(letter for letter in code.upper() if letter in LETTERS)
         with self._lock:
             self._forget_old()
             guesses = self._guesses.setdefault(person.owner, [])
             if len(guesses) >= GUESSES:
                 raise UserError("too many wrong codes; try again in some minutes")
-            for one in self._waiting.values():
-                if one.code.replace("-", "") == wanted and one.token is None and not one.refused:
+            for login in self._waiting.values():
+                if login.code.replace("-", "") == letters and login.token is None and not login.refused:
                     if allowed:
-                        one.token = self.own.lend(person, LOGIN, self._lasts)
-                    one.refused = not allowed
-                    return one.address
+                        login.token = self.own.lend(person, LOGIN, self._lasts)
+                    login.refused = not allowed
+                    return login.address
             guesses.append(self._now())
         raise UserError("no command line waits with this code: it is wrong, or older than 10 minutes")
 
@@ -153,16 +153,16 @@ class Devices:
         key = digest_of(secret)
         with self._lock:
             self._forget_old()
-            found = self._waiting.get(key)
-            if found is not None and found.token is None and not found.refused:
+            login = self._waiting.get(key)
+            if login is not None and login.token is None and not login.refused:
                 return None
             self._waiting.pop(key, None)
-        if found is None or found.token is None:
+        if login is None or login.token is None:
             raise UserError("this sign-in was refused, or is older than 10 minutes; run dragoman login again")
-        return found.token
+        return login.token
 
     def _forget_old(self) -> None:
         now = self._now()
-        self._waiting = {key: one for key, one in self._waiting.items() if one.until > now}
+        self._waiting = {key: login for key, login in self._waiting.items() if login.until > now}
         recent = {owner: [at for at in times if now - at < WAITS] for owner, times in self._guesses.items()}
         self._guesses = {owner: times for owner, times in recent.items() if times}

@@ -177,12 +177,12 @@ def _checked_address(place: httpx.URL, config: NotifyConfig) -> str:
     """Returns an address of the host. Raises UserError if one of them must not be reached."""
     port = place.port or {"http": 80, "https": 443}[place.scheme]
     try:
-        found = socket.getaddrinfo(place.host, port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(place.host, port, type=socket.SOCK_STREAM)
     except OSError as problem:
         raise ServiceError(f"{place.host}: {problem}") from None
-    for *_, address in found:
+    for *_, address in addresses:
         check_host(str(address[0]), public=place.host not in config.hosts)
-    return str(found[0][4][0])
+    return str(addresses[0][4][0])
 
 
 def _send_mail(to: str, message: Message, config: NotifyConfig) -> None:

@@ -105,8 +105,8 @@ class Tracking:
 
     def models(self) -> list[Model]:
         """Returns all registered models, without their versions."""
-        found = self._get("registered-models/search", max_results=MOST).get("registered_models", [])
-        return [_model(row, [_version(version) for version in row.get("latest_versions", [])]) for row in found]
+        models = self._get("registered-models/search", max_results=MOST).get("registered_models", [])
+        return [_model(row, [_version(version) for version in row.get("latest_versions", [])]) for row in models]
 
     def model(self, name: str) -> Model | None:
         """Returns a model with its versions; None if there is none of that name."""
@@ -114,19 +114,21 @@ class Tracking:
         if row is None:
             return None
         query = "name='" + name.replace("'", "''") + "'"
-        found = self._get("model-versions/search", filter=query, max_results=MOST).get("model_versions", [])
+        rows = self._get("model-versions/search", filter=query, max_results=MOST).get("model_versions", [])
         aliases = _aliases(row)
         versions = [
-            _version(version, tuple(key for key, to in aliases.items() if to == version["version"]))
-            for version in found
+            _version(version, tuple(key for key, to in aliases.items() if to == version["version"])) for version in rows
         ]
         return _model(row, sorted(versions, key=lambda version: -int(version.number)))
 
     def versions_with(self, tag: str, value: str, most: int) -> list[Version]:
         """Returns the newest versions of all models whose tag has this value. Raises ServiceError as `models` does."""
         query = f"tags.`{tag}` = '" + value.replace("'", "''") + "'"
-        asked = {"filter": query, "max_results": most, "order_by": "creation_timestamp DESC"}
-        return [_version(version) for version in self._get("model-versions/search", **asked).get("model_versions", [])]
+        query_values = {"filter": query, "max_results": most, "order_by": "creation_timestamp DESC"}
+        return [
+            _version(version)
+            for version in self._get("model-versions/search", **query_values).get("model_versions", [])
+        ]
 
     @property
     def home(self) -> str:
@@ -137,20 +139,20 @@ class Tracking:
         """Returns the address of a run's page, or of a part such as `artifacts`; empty without MLflow."""
         if not self.pages or not run_id:
             return ""
-        known = self._experiment_of(run_id)
-        return f"{self.pages}/{mlflow_pages.run_page(known, run_id, part)}" if known else ""
+        experiment = self._experiment_of(run_id)
+        return f"{self.pages}/{mlflow_pages.run_page(experiment, run_id, part)}" if experiment else ""
 
     def _experiment_of(self, run_id: str) -> str:
         """Returns the experiment of a run; MLflow is asked once, or again after a while."""
-        known, until = self._runs.get(run_id, ("", 0.0))
-        if not known and time.monotonic() > until:
+        experiment, until = self._runs.get(run_id, ("", 0.0))
+        if not experiment and time.monotonic() > until:
             try:
                 run = self._get("runs/get", run_id=run_id).get("run") or {}
             except ServiceError:
                 run = {}
-            known = str((run.get("info") or {}).get("experiment_id") or "")
-            self._runs[run_id] = known, time.monotonic() + AGAIN
-        return known
+            experiment = str((run.get("info") or {}).get("experiment_id") or "")
+            self._runs[run_id] = experiment, time.monotonic() + AGAIN
+        return experiment
 
     def version_page(self, name: str, number: str) -> str:
         """Returns the address of a version's page."""
@@ -158,8 +160,8 @@ class Tracking:
 
     def artifacts(self, run_id: str, folder: str = "") -> set[str]:
         """Returns the paths of a run's artifacts in a folder. Raises ServiceError as `models` does."""
-        asked = {"run_id": run_id, **({"path": folder} if folder else {})}
-        return {str(file.get("path")) for file in self._get("artifacts/list", **asked).get("files", [])}
+        query_values = {"run_id": run_id, **({"path": folder} if folder else {})}
+        return {str(file.get("path")) for file in self._get("artifacts/list", **query_values).get("files", [])}
 
     def artifact(self, run_id: str, path: str, most: int) -> bytes | None:
         """Returns the content of a run's artifact; None if there is none, or it has more than `most` bytes."""
@@ -182,8 +184,8 @@ class Tracking:
         """Sets a tag of a registered model."""
         self._ask("POST", "registered-models/set-tag", json={"name": name, "key": key, "value": value})
 
-    def _get(self, path: str, /, **asked: Any) -> dict[str, Any]:
-        return self._ask("GET", path, params=asked)
+    def _get(self, path: str, /, **params: Any) -> dict[str, Any]:
+        return self._ask("GET", path, params=params)
 
     def _ask(self, method: str, path: str, **more: Any) -> dict[str, Any]:
         """Returns MLflow's answer; empty if the object does not exist."""
@@ -192,16 +194,16 @@ class Tracking:
         try:
             where = f"{self.address}/api/2.0/mlflow/{path}"
             answer = httpx.request(method, where, **self._login(), **more)
-            found = answer.json() if answer.content else {}
+            content = answer.json() if answer.content else {}
         except (httpx.HTTPError, ValueError) as problem:
             raise ServiceError(f"MLflow at {mask_address(self.address)} does not answer ({problem})") from None
-        if answer.status_code == 404 or found.get("error_code") == "RESOURCE_DOES_NOT_EXIST":
+        if answer.status_code == 404 or content.get("error_code") == "RESOURCE_DOES_NOT_EXIST":
             return {}
         if answer.is_error:
             raise ServiceError(
-                f"MLflow at {mask_address(self.address)}: {answer.status_code} {found.get('message', '')}"
+                f"MLflow at {mask_address(self.address)}: {answer.status_code} {content.get('message', '')}"
             )
-        return dict(found)
+        return dict(content)
 
     def _login(self) -> dict[str, Any]:
         """Returns how every request is made: the patience, and the service's login."""
@@ -231,8 +233,8 @@ def _model(row: dict[str, Any], versions: list[Version]) -> Model:
 
 def _move(text: str) -> Move | None:
     try:
-        found = json.loads(text)
-        return Move(*(str(found.get(key) or "") for key in ("action", "to", "before", "reason", "by", "time")))
+        values = json.loads(text)
+        return Move(*(str(values.get(key) or "") for key in ("action", "to", "before", "reason", "by", "time")))
     except (ValueError, AttributeError):
         return None
 
@@ -252,7 +254,7 @@ def _version(row: dict[str, Any], aliases: tuple[str, ...] = ()) -> Version:
 
 
 def _scores(tags: dict[str, str]) -> list[Score]:
-    found = []
+    scores = []
     for key, value in tags.items():
         split, _, name = key.partition("_")
         label = SCORES.get(name) or (key if key.startswith(("similarity/", "analogies/")) else None)
@@ -262,5 +264,5 @@ def _scores(tags: dict[str, str]) -> list[Score]:
             continue
         if label:
             signature = tags.get(f"{split}_signature", "") if name == "bleu" else ""
-            found.append(Score(split if name in SCORES else "", label, number, signature))
-    return found
+            scores.append(Score(split if name in SCORES else "", label, number, signature))
+    return scores

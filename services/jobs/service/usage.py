@@ -43,7 +43,7 @@ class Use:
 def read_use(home: Path, job: str, attempt: int) -> dict[str, Use]:
     """Returns machine -> what the attempt used there; empty if it has not begun, or nobody sampled it."""
     stem = attempt_of(home, job, attempt).usage
-    found = {}
+    uses = {}
     for path in sorted(stem.parent.glob(f"{stem.name}-*"))[:MACHINES]:
         try:
             status = path.stat()
@@ -51,8 +51,8 @@ def read_use(home: Path, job: str, attempt: int) -> dict[str, Use]:
             continue
         use = _read(path, status.st_ino, status.st_size, status.st_mtime_ns)
         if use.curves:
-            found[path.name.removeprefix(f"{stem.name}-")] = use
-    return found
+            uses[path.name.removeprefix(f"{stem.name}-")] = use
+    return uses
 
 
 def read_machines(home: Path, ledger: Ledger) -> dict[str, Use]:
@@ -93,12 +93,12 @@ def _read(path: Path, *_: int) -> Use:
 
 def _curve(points: Sequence[Point], name: str) -> Iterable[tuple[float, float]]:
     """Yields the values; of what is counted, the amount a second since the point before."""
-    known = [point for point in points if name in point]
+    measured = [point for point in points if name in point]
     if name not in COUNTED:
-        yield from ((point["at"], point[name]) for point in known)
+        yield from ((point["at"], point[name]) for point in measured)
         return
-    for before, one in pairwise(known):
-        yield one["at"], max(0.0, one[name] - before[name]) / (one["at"] - before["at"])
+    for before, after in pairwise(measured):
+        yield after["at"], max(0.0, after[name] - before[name]) / (after["at"] - before["at"])
 
 
 SILENT = 60.0  # seconds without a sample after which nothing is known

@@ -6,10 +6,10 @@ from dragoman.services.http.documentation import add_documentation
 from dragoman.services.http.wrapper import Rules, Wrapper
 from dragoman.services.jobs.http import jobs, people, status
 from dragoman.services.jobs.http.audit import Auditing
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.http.problems import add_handlers, refuse
 from dragoman.services.jobs.pages.routes import add_pages
-from dragoman.services.jobs.pages.site import Sessions, Site
+from dragoman.services.jobs.pages.site import PageContext, Sessions
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.telemetry.telemetry import UNMEASURED
 from dragoman.services.version import version
@@ -17,7 +17,7 @@ from dragoman.services.version import version
 PATIENCE = 15.0  # seconds for a request's body to arrive
 
 
-def create_app(parts: Parts) -> Auditing:
+def create_app(parts: ServiceParts) -> Auditing:
     """Returns the application. It starts and stops nothing; its caller runs the loop's threads."""
     app = FastAPI(
         title="Dragoman jobs",
@@ -38,6 +38,6 @@ def create_app(parts: Parts) -> Auditing:
     tracking = Tracking(parts.tracking, parts.tracking_pages)
     sessions = Sessions(parts.guard, parts.home)
     around = (tracking, parts.endpoint, parts.home, parts.devices)
-    add_pages(app, Site(parts.operations, sessions, parts.forecaster, *around))
+    add_pages(app, PageContext(parts.operations, sessions, parts.forecaster, *around))
     rules = Rules(limit=parts.config.body, patience=PATIENCE, refuse=refuse)
     return Auditing(Wrapper(app, rules, parts.metrics.telemetry), parts.operations.audit)

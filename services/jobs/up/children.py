@@ -48,7 +48,8 @@ class Child:
     starts: int = 0
     since: float = field(default=0.0)
     ended: bool = False  # its end was noticed, and its own children are ended
-    replaced: bool = False  # by another command, which starts when the old process has ended
+    rests: bool = False  # it is ended, and not started again
+    anew: bool = False  # it is ended, and started again at once
     logged: int = 0  # bytes of its log before this start
     last: str = ""  # last line of its log when it ended
 
@@ -84,13 +85,19 @@ class Children:
     def replace(self, child: Child) -> None:
         """Lets the child of this name run another command: ends the process and starts it anew."""
         with self._lock:
-            one = next(one for one in self.running if one.name == child.name)
-            one.command, one.environment, one.replaced = child.command, child.environment, True
-            if one.process is not None:
-                one.process.terminate()
+            old_child = next(one for one in self.running if one.name == child.name)
+            old_child.command, old_child.environment, old_child.anew = child.command, child.environment, True
+        self._watching.wake()
+
+    def rest(self, name: str, rests: bool) -> None:
+        """Ends the child of this name, or starts it again."""
+        child = next(child for child in self.running if child.name == name)
+        logger.info("%s %s", name, "ends: there is no work for it" if rests else "is started again: there is work")
+        child.rests, child.anew = rests, not rests
+        self._watching.wake()
 
     def states(self, ports: Mapping[str, int]) -> dict[str, str]:
-        """Returns each child's state by its name in `ports`: `starting`, `ready`, or `trouble` with its last line."""
+        """Returns the state of each child of `ports`: starting, ready, resting, or trouble with its last line."""
         return {child.name.lower(): _state(child, ports[child.name.lower()]) for child in self.running}
 
     def stop(self) -> None:
@@ -124,7 +131,7 @@ class Children:
                     start_new_session=True,
                 )
             child.starts += 1
-            child.since, child.ended, child.replaced = time.monotonic(), False, False
+            child.since, child.ended, child.anew = time.monotonic(), False, False
 
     def _look_at_all(self) -> None:
         for child in list(self.running):
@@ -134,29 +141,30 @@ class Children:
                 logger.warning("%s could not be started again: %s", child.name, problem)
 
     def _look_at(self, child: Child) -> None:
-        if child.replaced:  # a process that does not end in order is killed
+        wished = child.rests or child.anew
+        if wished and not child.ended:  # a process that does not end in order is killed
             end_marked(f"{self.mark}/{child.name}")
         code = child.process.poll() if child.process is not None else None
         if code is None:
             return
         if not child.ended:  # a killed process leaves its own children, and they hold its port
             end_marked(f"{self.mark}/{child.name}")
-            child.ended = True
-            if not child.replaced:
-                child.last = last_line(child)
+            child.ended, child.last = True, "" if wished else last_line(child)
+        if child.rests:
+            return
         if time.monotonic() - child.since > STABLE:
             child.starts = 1
-        if child.replaced:
-            logger.info("%s is started again with other settings", child.name)
-        elif time.monotonic() - child.since < AGAIN[min(child.starts, len(AGAIN)) - 1]:
+        if not child.anew and time.monotonic() - child.since < AGAIN[min(child.starts, len(AGAIN)) - 1]:
             return
-        else:
+        if not child.anew:
             text = "%s ended with code %s and is started again; its log, %s, ends with: %s"
             logger.warning(text, child.name, code, child.log, child.last)
         self._start(child)
 
 
 def _state(child: Child, port: int) -> str:
+    if child.rests:
+        return "resting"
     running = child.process is not None and child.process.poll() is None
     if running and _is_stopped(child):
         return "trouble: its process is stopped"
@@ -193,8 +201,8 @@ def last_line(child: Child) -> str:
 def end_left_behind(record: Path) -> int:
     """Ends what a killed `up` has left running and removes its folder; returns the number of processes."""
     try:
-        found = json.loads(record.read_text(encoding="utf-8"))
-        mark, folder = str(found["mark"]), Path(found["folder"])
+        stored = json.loads(record.read_text(encoding="utf-8"))
+        mark, folder = str(stored["mark"]), Path(stored["folder"])
     except (OSError, ValueError, KeyError, TypeError):
         return 0
     ended = end_marked(mark)

@@ -22,28 +22,28 @@ logger = logging.getLogger(__name__)
 
 def end_marked(mark: str) -> int:
     """Sends SIGTERM to all processes with this mark and their descendants, then SIGKILL; returns their number."""
-    told: set[psutil.Process] = set()
+    warned: set[psutil.Process] = set()
     began = time.monotonic()
     while left := marked(mark):
         waited = time.monotonic() - began
         if waited > PATIENCE + 5:
-            logger.warning("%d processes do not end: %s", len(left), ", ".join(str(one.pid) for one in left))
+            logger.warning("%d processes do not end: %s", len(left), ", ".join(str(process.pid) for process in left))
             break
-        for one in left:
+        for process in left:
             with contextlib.suppress(psutil.NoSuchProcess):
                 if waited > PATIENCE:
-                    one.kill()
-                elif one not in told:
-                    one.terminate()
-        told.update(left)
+                    process.kill()
+                elif process not in warned:
+                    process.terminate()
+        warned.update(left)
         psutil.wait_procs(left, timeout=LOOK)
-    return len(told)
+    return len(warned)
 
 
 def marked(mark: str) -> list[psutil.Process]:
     """Returns this user's processes that have this mark, and their descendants."""
     user = os.getuid()
-    found: dict[int, psutil.Process] = {}
+    by_pid: dict[int, psutil.Process] = {}
     parents: dict[psutil.Process, int] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -51,10 +51,12 @@ def marked(mark: str) -> list[psutil.Process]:
                 continue
             parents[process] = process.ppid()
             if process.environ().get(MARK, "").startswith(mark):
-                found[process.pid] = process
-    while more := {one.pid: one for one, parent in parents.items() if parent in found and one.pid not in found}:
-        found |= more
-    return list(found.values())
+                by_pid[process.pid] = process
+    while more := {
+        process.pid: process for process, parent in parents.items() if parent in by_pid and process.pid not in by_pid
+    }:
+        by_pid |= more
+    return list(by_pid.values())
 
 
 def main(argv: Sequence[str]) -> int:

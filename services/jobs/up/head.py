@@ -5,14 +5,13 @@
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 
 import psutil
 
-LOOK = 1.0  # seconds between two looks
 ADOPT = 36  # prctl's PR_SET_CHILD_SUBREAPER: what `ray start` leaves becomes a child of this process
 
 
@@ -21,17 +20,13 @@ def main(argv: Sequence[str]) -> int:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(ADOPT, 1, 0, 0, 0)
     code = subprocess.run([sys.executable, "-m", "ray.scripts.scripts", "start", *argv], check=False).returncode
-    parts = psutil.Process().children()
-    while not code and all(part.is_running() and part.status() != psutil.STATUS_ZOMBIE for part in parts):
-        time.sleep(LOOK)
-        while any(other.status() == psutil.STATUS_ZOMBIE for other in _others(parts)):
-            os.waitpid(-1, os.WNOHANG)
+    parts = {part.pid for part in psutil.Process().children()}
+    while not code:
+        if not parts:  # only Linux has them adopted
+            signal.pause()
+        elif os.wait()[0] in parts:  # others are workers whose raylet has gone
+            break
     return code or 1
-
-
-def _others(parts: Sequence[psutil.Process]) -> list[psutil.Process]:
-    """Returns the children that came later: workers whose raylet has gone."""
-    return [child for child in psutil.Process().children() if child not in parts]
 
 
 if __name__ == "__main__":

@@ -62,10 +62,10 @@ def logins(folder: Path) -> tuple[Login, Login]:
 
 def read_login(path: Path) -> Login:
     """Returns the login in a file."""
-    found = configparser.ConfigParser(interpolation=None)
+    parser = configparser.ConfigParser(interpolation=None)
     try:
-        found.read_string(path.read_text(encoding="utf-8"))
-        return Login(found["mlflow"]["mlflow_tracking_username"], found["mlflow"]["mlflow_tracking_password"])
+        parser.read_string(path.read_text(encoding="utf-8"))
+        return Login(parser["mlflow"]["mlflow_tracking_username"], parser["mlflow"]["mlflow_tracking_password"])
     except (OSError, UnicodeDecodeError, KeyError, configparser.Error) as problem:
         raise ServiceError(f"{path}: holds no login of MLflow ({type(problem).__name__})") from None
 
@@ -106,12 +106,12 @@ def admit_jobs(address: str, admin: Login, jobs: Login) -> bool:
     try:
         with httpx.Client(base_url=f"{address}/api", auth=who, timeout=30.0) as client:
             for user, password in ((jobs.user, jobs.password), (READERS, secrets.token_urlsafe(32))):
-                known = client.get("/2.0/mlflow/users/get", params={"username": user})
-                if known.status_code == 404:
+                user_answer = client.get("/2.0/mlflow/users/get", params={"username": user})
+                if user_answer.status_code == 404:
                     made = {"username": user, "password": password}
                     client.post("/2.0/mlflow/users/create", json=made).raise_for_status()
                 else:
-                    known.raise_for_status()
+                    user_answer.raise_for_status()
             for kind, permission in GRANTED.items():
                 grant = {**named, "resource_type": kind, "resource_id": "*", "permission": permission}
                 client.post("/3.0/mlflow/users/permissions/grant", json=grant).raise_for_status()
@@ -167,10 +167,10 @@ def authenticate() -> Any:
     from werkzeug.datastructures import Authorization
 
     login = request.authorization
-    told = {name: request.headers[name] for name in os.environ[WHO_HEADERS].split(",") if name in request.headers}
+    headers = {name: request.headers[name] for name in os.environ[WHO_HEADERS].split(",") if name in request.headers}
     if login is not None and login.username not in FILES:
-        told = {"Authorization": f"Bearer {login.password}"}
-    user = _user(tuple(sorted(told.items())), int(time.monotonic() / REMEMBERED)) if told else ""
+        headers = {"Authorization": f"Bearer {login.password}"}
+    user = _user(tuple(sorted(headers.items())), int(time.monotonic() / REMEMBERED)) if headers else ""
     reads = request.method in ("GET", "HEAD") or request.path.rpartition("/")[2].startswith(READING)
     if user == READERS and not reads:
         return Response("a viewer reads, and changes nothing", 403)
@@ -178,10 +178,10 @@ def authenticate() -> Any:
 
 
 @lru_cache(maxsize=1000)
-def _user(told: tuple[tuple[str, str], ...], _minute: int) -> str:
+def _user(headers: tuple[tuple[str, str], ...], _minute: int) -> str:
     """Returns MLflow's user for what a request says of its person; empty if the service does not know them."""
     try:
-        answer = httpx.get(os.environ[WHO], headers=dict(told), timeout=30.0)
+        answer = httpx.get(os.environ[WHO], headers=dict(headers), timeout=30.0)
         return USERS.get(answer.json()["role"], "") if answer.is_success else ""
     except (httpx.HTTPError, ValueError, KeyError):
         return ""

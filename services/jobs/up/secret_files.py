@@ -28,9 +28,9 @@ def close_to_others(home: Path) -> None:
 
 def _close(path: Path) -> None:
     with contextlib.suppress(OSError):  # it is gone, or the file system has no permissions
-        found = path.lstat()
-        if found.st_uid == os.getuid() and not stat.S_ISLNK(found.st_mode) and found.st_mode & OTHERS:
-            path.chmod(stat.S_IMODE(found.st_mode) & ~OTHERS)
+        status = path.lstat()
+        if status.st_uid == os.getuid() and not stat.S_ISLNK(status.st_mode) and status.st_mode & OTHERS:
+            path.chmod(stat.S_IMODE(status.st_mode) & ~OTHERS)
 
 
 def enter_tokens(access: Access, files: dict[str, str]) -> None:
@@ -44,7 +44,7 @@ def enter_tokens(access: Access, files: dict[str, str]) -> None:
 def secrets_of(root: UpRoot) -> list[Path]:
     """Returns the service's and the endpoint's files outside their own folders, which no job may open."""
     service = root.service
-    found = [
+    secrets = [
         service.ledger_password,
         *service.tokens.values(),
         service.token_file,
@@ -58,7 +58,7 @@ def secrets_of(root: UpRoot) -> list[Path]:
         *_database_files(service.ledger),
         *_database_files(root.serve["database"]),
     ]
-    return [Path(path).expanduser().absolute() for path in found if path]
+    return [Path(path).expanduser().absolute() for path in secrets if path]
 
 
 def _database_files(url: str | None) -> list[str]:

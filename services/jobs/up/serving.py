@@ -26,7 +26,7 @@ from dragoman.services.jobs.executors.kueue import KueueExecutor
 from dragoman.services.jobs.executors.ray import Head, RayExecutor
 from dragoman.services.jobs.http.guard import is_loopback
 from dragoman.services.jobs.http.listening import serving
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.database import SETTING, Database, check_whole
 from dragoman.services.jobs.ledger.ledger import Ledger
@@ -118,14 +118,16 @@ def _serve(
     neighbours = _neighbours(config, where)
     tracking = Tracking(neighbours["tracking"], neighbours["tracking_pages"])
     loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here", tracking), config, home)
+    if "ray" in expected:
+        loop.rest = partial(children.rest, "Ray")
     telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
     url = config.url or address
     who = {"url": url, "proxy": _proxy(config, access), "children": partial(children.states, expected)}
-    parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **neighbours, **who)  # type: ignore[arg-type]
+    parts = ServiceParts(ledger, access, loop, config, home, keys, Metrics(telemetry), **neighbours, **who)  # type: ignore[arg-type]
     _run(parts, listening, where, signalled)
 
 
-def _run(parts: Parts, listening: socket.socket, where: dict[str, str], signalled: threading.Event) -> None:
+def _run(parts: ServiceParts, listening: socket.socket, where: dict[str, str], signalled: threading.Event) -> None:
     """Answers requests, and starts jobs, until a signal comes; then lets the jobs make room."""
     config, loop, record = parts.config, parts.loop, parts.home / "service" / "address.json"
     with contextlib.ExitStack() as stack:
@@ -161,7 +163,10 @@ def _run(parts: Parts, listening: socket.socket, where: dict[str, str], signalle
         active = sum(parts.ledger.counts().get(state, 0) for state in ("starting", "running", "yielding", "stopping"))
         if active:
             logger.info("%d jobs make room first, each with a checkpoint; Ctrl-C again ends them as they are", active)
-        _quiesce(loop, config.stop_timeout, signalled)
+        try:
+            loop.quiesce(config.stop_timeout, signalled)
+        except ServiceError as problem:
+            logger.warning("%s", problem)
 
 
 def _open_ledger(config: ServiceConfig, keys: bool, stack: contextlib.ExitStack) -> Access:
@@ -204,24 +209,21 @@ def _start_children(
 ) -> dict[str, int]:
     """Starts the processes and returns name -> port."""
     config = root.service
-    wanted: dict[str, tuple[bool, int, Callable[[], Child]]] = {
-        "ray": (
-            config.address is None and config.executor == "ray",
-            places.ray,
-            lambda: subprocesses.ray_head(places, config, variables),
-        ),
-        "mlflow": (config.tracking, places.tracking, make_tracking),
-        "endpoint": (config.endpoint, places.endpoint, lambda: subprocesses.endpoint(places, words, variables)),
-    }
-    started = {name: (port, make) for name, (asked, port, make) in wanted.items() if asked}
-    for name, (port, _) in started.items():
+    makers: dict[str, tuple[int, Callable[[], Child]]] = {}
+    if config.address is None and config.executor == "ray":
+        makers["ray"] = places.ray, partial(subprocesses.ray_head, places, config, variables)
+    if config.tracking:
+        makers["mlflow"] = places.tracking, make_tracking
+    if config.endpoint:
+        makers["endpoint"] = places.endpoint, partial(subprocesses.endpoint, places, words, variables)
+    for name, (port, _) in makers.items():
         if answers(port):
             raise UserError(
                 f"service.ports={config.ports}: {port}, for {name}, is in use; service.ports=0 takes free ones"
             )
-    for _, make in started.values():
+    for _, make in makers.values():
         children.start(make())
-    return {name: port for name, (port, _) in started.items()}
+    return {name: port for name, (port, _) in makers.items()}
 
 
 def _tracking(
@@ -274,14 +276,3 @@ def _tell(where: dict[str, str], states: Callable[[], dict[str, str]], signalled
         signalled.wait(0.2)
     if not waiting:
         print("ready", flush=True)
-
-
-def _quiesce(loop: Loop, patience: float, signalled: threading.Event) -> None:
-    deadline = time.monotonic() + patience
-    while not signalled.is_set() and time.monotonic() < deadline:
-        try:
-            if loop.quiesce(1.0):
-                return
-        except ServiceError as problem:
-            logger.warning("%s", problem)
-            return

@@ -62,13 +62,15 @@ def choose_places(home: Path, config: ServiceConfig, sockets: Path) -> Places:
 
 def environment(places: Places, config: ServiceConfig, tracking: bool) -> dict[str, str]:
     """Returns the variables of every subprocess, and so of every job: the token, its file, the tracking server."""
-    found = {key: value for key, value in os.environ.items() if not key.startswith("RAY_") and key not in OF_DATABASES}
-    found |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(places.token), "RAY_USAGE_STATS_ENABLED": "0"}
-    found |= {"RAY_JOB_STOP_WAIT_TIME_S": str(round(config.stop_timeout)), "DRAGOMAN_HOME": str(places.home)}
-    found |= ON_LOOPBACK
+    variables = {
+        key: value for key, value in os.environ.items() if not key.startswith("RAY_") and key not in OF_DATABASES
+    }
+    variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(places.token), "RAY_USAGE_STATS_ENABLED": "0"}
+    variables |= {"RAY_JOB_STOP_WAIT_TIME_S": str(round(config.stop_timeout)), "DRAGOMAN_HOME": str(places.home)}
+    variables |= ON_LOOPBACK
     if tracking:
-        found |= {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{places.tracking}", "MLFLOW_DISABLE_TELEMETRY": "true"}
-    return found
+        variables |= {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{places.tracking}", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    return variables
 
 
 def write_token(places: Places) -> None:

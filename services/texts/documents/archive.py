@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
+from dragoman.model.inputs.archive import files_in
 from dragoman.services.texts.documents.document import DocumentError
 
 MOST_MEMBERS = 5_000
@@ -38,6 +39,10 @@ class Archive:
             raise DocumentError("encrypted: save it without a password")
         if len({member.filename for member in members}) < len(members):
             raise DocumentError("a member of the zip archive is there twice")
+        if {member.filename for member in members if not member.is_dir()} != {
+            one.filename for one in files_in(self.zip)
+        }:
+            raise DocumentError("a member of the zip archive is a link or a device")
 
     @property
     def names(self) -> list[str]:
@@ -60,15 +65,15 @@ class Archive:
         out = io.BytesIO()
         with damages(), zipfile.ZipFile(out, "w") as target:
             target.comment = self.zip.comment
-            for one in self.zip.infolist():
-                member = zipfile.ZipInfo(one.filename, one.date_time)
-                member.compress_type, member.external_attr = one.compress_type, one.external_attr
-                member.create_system, member.comment = one.create_system, one.comment
-                if one.filename in changed:
-                    target.writestr(member, changed[one.filename])
+            for info in self.zip.infolist():
+                member = zipfile.ZipInfo(info.filename, info.date_time)
+                member.compress_type, member.external_attr = info.compress_type, info.external_attr
+                member.create_system, member.comment = info.create_system, info.comment
+                if info.filename in changed:
+                    target.writestr(member, changed[info.filename])
                     continue
-                member.file_size = one.file_size
-                with self.zip.open(one) as source, target.open(member, "w") as copy:
+                member.file_size = info.file_size
+                with self.zip.open(info) as source, target.open(member, "w") as copy:
                     while block := source.read(BLOCK):
                         copy.write(block)
         return out.getvalue()

@@ -24,8 +24,8 @@ def read_epub(content: bytes) -> Document:
     archive = Archive(content)
     if "META-INF/encryption.xml" in archive.names and b"EncryptedData" in archive.read("META-INF/encryption.xml"):
         raise DocumentError("a protected book cannot be translated")
-    found = read_xml(archive.read(CONTAINER), CONTAINER).find(f".//{ROOTFILE}")
-    package = "" if found is None else str(found.get("full-path", ""))
+    root_file = read_xml(archive.read(CONTAINER), CONTAINER).find(f".//{ROOTFILE}")
+    package = "" if root_file is None else str(root_file.get("full-path", ""))
     trees: dict[str, Node] = {package: read_xml(archive.read(package), package)}
     titles = list(trees[package].iter(*TITLES))
     pages: list[tuple[str, str]] = []  # a page's name and its byte order mark

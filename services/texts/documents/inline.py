@@ -41,15 +41,15 @@ Inline: TypeAlias = str | Thing | Group
 
 def make_passage(items: Sequence[Inline]) -> tuple[Passage, dict[int, Thing | Group]]:
     """Returns a paragraph as a text, and what its tags stand for by number."""
-    known: dict[int, Thing | Group] = {}
+    items_by_number: dict[int, Thing | Group] = {}
 
     def write(some: Sequence[Inline]) -> Iterator[str]:
         for inline in some:
             if isinstance(inline, str):
                 yield escape(inline, quote=False)
                 continue
-            number = len(known) + 1
-            known[number] = inline
+            number = len(items_by_number) + 1
+            items_by_number[number] = inline
             if isinstance(inline, Group):
                 yield f"<g-{number}>"
                 yield from write(inline.inside)
@@ -57,10 +57,10 @@ def make_passage(items: Sequence[Inline]) -> tuple[Passage, dict[int, Thing | Gr
             else:
                 yield f'<br class="x-{number}"/>' if inline.border else f"<x-{number}/>"
 
-    return Passage("".join(write(items)), HTML), known
+    return Passage("".join(write(items)), HTML), items_by_number
 
 
-def rebuild(text: str, known: dict[int, Thing | Group]) -> list[Inline] | None:
+def rebuild(text: str, items_by_number: dict[int, Thing | Group]) -> list[Inline] | None:
     """Returns the paragraph that a translation stands for; None if its tags are not those of the source.
 
     Things that are missing are put at the end, so that no picture is lost.
@@ -72,24 +72,24 @@ def rebuild(text: str, known: dict[int, Thing | Group]) -> list[Inline] | None:
     seen: set[int] = set()
 
     def read(element: Any) -> list[Inline]:
-        found: list[Inline] = [element.text] if element.text else []
+        content: list[Inline] = [element.text] if element.text else []
         for child in element:
             name = child.get("class", "") if child.tag == "br" else str(child.tag)
             number = int(name[2:]) if name[:2] in ("g-", "x-") and name[2:].isdigit() else 0
-            one = known.get(number)
-            if one is None or number in seen:
+            item = items_by_number.get(number)
+            if item is None or number in seen:
                 raise KeyError(name)
             seen.add(number)
-            found.append(Group(one.what, read(child)) if isinstance(one, Group) else one)
+            content.append(Group(item.what, read(child)) if isinstance(item, Group) else item)
             if child.tail:
-                found.append(child.tail)
-        return found
+                content.append(child.tail)
+        return content
 
     try:
         items = read(root)
     except KeyError:
         return None
-    return items + [one for number, one in known.items() if number not in seen and isinstance(one, Thing)]
+    return items + [item for number, item in items_by_number.items() if number not in seen and isinstance(item, Thing)]
 
 
 def holds_text(items: Sequence[Inline]) -> bool:
@@ -117,17 +117,17 @@ class Paragraphs:
     def add(self, items: Sequence[Inline], fill: Callable[[list[Inline]], None]) -> None:
         """Adds a paragraph, if there is something to translate in it; `fill` puts other items in their place."""
         if holds_text(items):
-            passage, known = make_passage(items)
+            passage, items_by_number = make_passage(items)
             self.passages.append(passage)
-            self.ways_back.append((known, fill))
+            self.ways_back.append((items_by_number, fill))
 
     def document(self) -> Document:
         """Returns them as a document."""
         return Document(self.passages, self._write)
 
     def _write(self, texts: Sequence[str], _language: str) -> bytes:
-        for passage, (known, fill), text in zip(self.passages, self.ways_back, texts, strict=True):
-            items = None if text == passage.text else rebuild(text, known)
+        for passage, (items_by_number, fill), text in zip(self.passages, self.ways_back, texts, strict=True):
+            items = None if text == passage.text else rebuild(text, items_by_number)
             if items is not None:
                 fill(items)
         return self.archive.write({name: write_xml(tree) for name, tree in self.trees.items()})

@@ -35,17 +35,17 @@ def read_odt(content: bytes) -> Document:
 
 
 def _items(parent: Node) -> list[Inline]:
-    found: list[Inline] = [_collapsed(parent.text)] if parent.text else []
+    content: list[Inline] = [_collapsed(parent.text)] if parent.text else []
     for child in parent:
         if child.tag in AROUND:
-            found.append(Group(child, _items(child)))
+            content.append(Group(child, _items(child)))
         elif child.tag == BLANKS:
-            found.append(" " * min(MOST_BLANKS, int(child.get(COUNT, "1") or 1)))
+            content.append(" " * min(MOST_BLANKS, int(child.get(COUNT, "1") or 1)))
         else:
-            found.append(Thing(child, child.tag in BORDERS))
+            content.append(Thing(child, child.tag in BORDERS))
         if child.tail:
-            found.append(_collapsed(child.tail))
-    return found
+            content.append(_collapsed(child.tail))
+    return content
 
 
 def _collapsed(text: str) -> str:

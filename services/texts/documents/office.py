@@ -75,45 +75,45 @@ class _Reader:
 
     def items(self, parent: Node) -> list[Inline]:
         """Returns what is in a paragraph or in an element around runs; a formatting is a group around its text."""
-        found: list[Inline] = []
+        content: list[Inline] = []
         for child in list(children_of(parent)):
             if child.tag in self.names.first or child.tag in self.names.last or child.tag in self.names.dropped:
                 continue
             if child.tag == self.names.run:
-                self._run(child, found)
+                self._run(child, content)
             elif child.tag in self.names.around:
-                found.append(Group(child, self.items(child)))
+                content.append(Group(child, self.items(child)))
             else:
-                found.append(Thing(child, child.tag in self.names.borders))
-        return self._fields(found)
+                content.append(Thing(child, child.tag in self.names.borders))
+        return self._fields(content)
 
-    def _run(self, run: Node, found: list[Inline]) -> None:
+    def _run(self, run: Node, content: list[Inline]) -> None:
         style = self._format(run.find(self.names.properties))
         for child in list(children_of(run)):
             if child.tag == self.names.properties or child.tag in self.names.dropped:
                 continue
             if child.tag not in (self.names.text, self.names.hyphen):
-                found.append(Thing(RunPart(style, child), child.tag in self.names.borders))
+                content.append(Thing(RunPart(style, child), child.tag in self.names.borders))
                 continue
             text = child.text or "" if child.tag == self.names.text else HYPHEN
             for piece in re.split(r"(\t)" if self.names.preserve else r"([\t\n])", text):
                 if piece in ("\t", "\n"):
-                    found.append(Thing(RunPart(style, piece), border=True))
+                    content.append(Thing(RunPart(style, piece), border=True))
                 if not piece.strip("\t\n"):
                     continue
-                last = found[-1] if found else None
+                last = content[-1] if content else None
                 if isinstance(last, Group) and last.what is style:
                     last.inside.append(piece)
                 else:
-                    found.append(Group(style, [piece]))
+                    content.append(Group(style, [piece]))
 
     def _format(self, properties: Node) -> Format:
         if properties is None:
             return self.formats.setdefault("", Format("", None))
         seen = _copy(properties)
-        for one in list(seen):
-            if one.tag in self.names.unseen:
-                seen.remove(one)
+        for child in list(seen):
+            if child.tag in self.names.unseen:
+                seen.remove(child)
         for name in self.names.unseen & set(seen.attrib):
             del seen.attrib[name]
         key = etree.tostring(seen, method="c14n").decode() if len(seen) or seen.attrib else ""
@@ -123,7 +123,7 @@ class _Reader:
         """Makes each field one item: a hyperlink a group around its text, another one a thing."""
         if not self.names.field_mark:
             return items
-        found: list[Inline] = []
+        content: list[Inline] = []
         waiting: list[Inline] = []
         depth = 0
         for item in items:
@@ -134,13 +134,13 @@ class _Reader:
             if depth or kind:
                 waiting.append(item)
             else:
-                found.append(item)
+                content.append(item)
             if kind == "end" and not depth:
-                found.append(self._field(waiting))
+                content.append(self._field(waiting))
                 waiting = []
         if depth:
             raise ValueError("a field that goes on")
-        return found
+        return content
 
     def _field(self, items: list[Inline]) -> Inline:
         kinds = [self._field_kind(item) for item in items]
@@ -163,9 +163,9 @@ def _text_of(item: Inline) -> str:
 
 
 def _copy(element: Node) -> Node:
-    found = copy.deepcopy(element)
-    found.tail = None
-    return found
+    copied = copy.deepcopy(element)
+    copied.tail = None
+    return copied
 
 
 def main_format(items: Sequence[Inline]) -> Format | None:
@@ -173,7 +173,7 @@ def main_format(items: Sequence[Inline]) -> Format | None:
     letters: Counter[Format] = Counter()
     for item in items:
         if isinstance(item, Group) and isinstance(item.what, Format):
-            letters[item.what] += sum(len(one) for one in item.inside if isinstance(one, str))
+            letters[item.what] += sum(len(text) for text in item.inside if isinstance(text, str))
     return max(letters, key=lambda letter: letters[letter], default=None)
 
 
@@ -184,17 +184,17 @@ def without(items: Sequence[Inline], bases: dict[int, Format | None], depth: int
     """
     base = main_format(items)
     bases[depth] = base
-    found: list[Inline] = []
+    rest: list[Inline] = []
     for item in items:
         if not isinstance(item, Group):
-            found.append(item)
+            rest.append(item)
         elif not isinstance(item.what, Format):
-            found.append(Group(item.what, without(item.inside, bases, id(item.what))))
+            rest.append(Group(item.what, without(item.inside, bases, id(item.what))))
         elif item.what is base:
-            found += item.inside
+            rest += item.inside
         else:
-            found.append(item)
-    return found
+            rest.append(item)
+    return rest
 
 
 class _Writer:
@@ -204,30 +204,30 @@ class _Writer:
 
     def write(self, items: Sequence[Inline], style: Format | None = None) -> list[Node]:
         """Returns the elements of items."""
-        found: list[Node] = []
+        nodes: list[Node] = []
         for item in items:
             if isinstance(item, str):
-                found.append(self._run(item, style))
+                nodes.append(self._run(item, style))
             elif isinstance(item, Group) and isinstance(item.what, Format):
-                found += self.write(item.inside, item.what)
+                nodes += self.write(item.inside, item.what)
             elif isinstance(item, Group):
                 inside = self.write(item.inside, self.bases.get(id(item.what)) or style)
                 if isinstance(item.what, FieldEnds):
-                    found += [*self.write(item.what.before), *inside, *self.write(item.what.after)]
+                    nodes += [*self.write(item.what.before), *inside, *self.write(item.what.after)]
                 else:
                     around = copy_empty(item.what)
-                    around.extend([one for one in item.what if one.tag in self.names.first])
+                    around.extend([node for node in item.what if node.tag in self.names.first])
                     around.extend(inside)
-                    found.append(around)
+                    nodes.append(around)
             elif isinstance(item.what, RunPart) and isinstance(item.what.what, str):
-                found.append(self._run(item.what.what, item.what.style))
+                nodes.append(self._run(item.what.what, item.what.style))
             elif isinstance(item.what, RunPart):
-                found.append(self._wrap([item.what.what], item.what.style))
+                nodes.append(self._wrap([item.what.what], item.what.style))
             elif isinstance(item.what, tuple):
-                found += self.write(item.what)
+                nodes += self.write(item.what)
             else:
-                found.append(item.what)
-        return found
+                nodes.append(item.what)
+        return nodes
 
     def _run(self, text: str, style: Format | None) -> Node:
         elements: list[Node] = []

@@ -41,7 +41,7 @@ def read_po(content: bytes) -> Document:
         catalogue = polib.pofile(_Content(text), wrapwidth=_width(text), encoding="utf-8")
     except (OSError, ValueError, IndexError, AttributeError) as problem:
         raise DocumentError(f"gettext: {problem}") from None
-    entries = [one for one in catalogue if not one.obsolete and not one.translated() and not one.fuzzy]
+    entries = [entry for entry in catalogue if not entry.obsolete and not entry.translated() and not entry.fuzzy]
     entries = [entry for entry in entries if has_letter(entry.msgid)]
     passages = []
     for entry in entries:
@@ -57,12 +57,12 @@ def _width(text: str) -> int:
 def _write(
     catalogue: polib.POFile, entries: Sequence[polib.POEntry], mark: str, texts: Sequence[str], language: str
 ) -> bytes:
-    given = iter(texts)
+    texts_left = iter(texts)
     singular = _singular_forms(catalogue.metadata.get("Plural-Forms", ""))
     for entry in entries:
-        first = _as_source(entry.msgid, next(given))
+        first = _as_source(entry.msgid, next(texts_left))
         if entry.msgid_plural:
-            more = _as_source(entry.msgid_plural, next(given))
+            more = _as_source(entry.msgid_plural, next(texts_left))
             counted = _codes(entry.msgid) == _codes(entry.msgid_plural)  # it has the number too
             entry.msgstr_plural = {
                 form: first if only or (at_one and counted and len(singular) > 1) else more
@@ -80,10 +80,10 @@ def _write(
 
 def _singular_forms(header: str) -> list[tuple[int, bool, bool]]:
     """Returns a language's forms: its number, whether it is that of 1, whether it is that of 1 alone."""
-    found = re.fullmatch(r"\s*nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;]{1,500});?\s*", header)
-    if found is None:
+    match = re.fullmatch(r"\s*nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;]{1,500});?\s*", header)
+    if match is None:
         return [(0, True, True), (1, False, False)]
-    count = int(found[1])
+    count = int(match[1])
     probe = polib.POFile()
     probe.metadata = {"Content-Type": "text/plain; charset=UTF-8", "Plural-Forms": header}
     numbers = {form: str(form) for form in range(count)}

@@ -52,12 +52,12 @@ def _end_of_text(lines: Sequence[str], begin: int, end: int, web: bool) -> int:
 
 
 def _write(mark: str, pieces: Sequence[str | list[str]], web: bool, texts: Sequence[str], _language: str) -> bytes:
-    given, out = iter(texts), [mark]
+    texts_left, out = iter(texts), [mark]
     for piece in pieces:
         if isinstance(piece, str):
             out.append(piece)
             continue
-        whole, text = "".join(piece), next(given)
+        whole, text = "".join(piece), next(texts_left)
         stop = "\r\n" if "\r\n" in whole else "\n"
         rows = [row for row in text.split("\n") if row.strip() or not web]  # a blank line would end the subtitle
         out.append(stop.join(rows).replace("-->", "->") + whole[len(whole.rstrip("\r\n")) :])

@@ -49,25 +49,25 @@ def read_json(content: bytes) -> Document:
         json.loads(text)
     except (ValueError, RecursionError) as problem:
         raise DocumentError(f"JSON: {problem}") from None
-    found = list(_values(text))
-    return Document([Passage(value) for _, _, value in found], partial(_write_values, mark, text, found))
+    values = list(_values(text))
+    return Document([Passage(value) for _, _, value in values], partial(_write_values, mark, text, values))
 
 
 def _values(text: str) -> Iterator[Value]:
     """Yields place and text of each value to translate."""
-    for one in STRING.finditer(text):
-        if KEY.match(text, one.end()):
+    for match in STRING.finditer(text):
+        if KEY.match(text, match.end()):
             continue
-        value = json.loads(one.group())
+        value = json.loads(match.group())
         if has_letter(value) and not any("\ud800" <= sign <= "\udfff" for sign in value):
-            yield one.start(), one.end(), value
+            yield match.start(), match.end(), value
 
 
 def _write_values(
-    mark: str, text: str, found: Sequence[tuple[int, int, str]], texts: Sequence[str], _language: str
+    mark: str, text: str, spans: Sequence[tuple[int, int, str]], texts: Sequence[str], _language: str
 ) -> bytes:
     out, place = [mark], 0
-    for (start, end, source), new in zip(found, texts, strict=True):
+    for (start, end, source), new in zip(spans, texts, strict=True):
         raw = text[start:end]
         escaped = raw.isascii() and not source.isascii()  # \u escapes stay \u escapes
         out += [text[place:start], raw if new == source else json.dumps(new, ensure_ascii=escaped)]

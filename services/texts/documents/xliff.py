@@ -33,14 +33,14 @@ def read_xliff(content: bytes) -> Document:
 
 
 def _segments(tree: Node, space: str) -> Iterator[Node]:
-    for one in tree.iter(f"{space}trans-unit", f"{space}segment"):
-        said = (above.get("translate") for above in (one, *one.iterancestors()))
-        if one.find(f"{space}source") is None or next(filter(None, said), "yes") == "no":
+    for unit in tree.iter(f"{space}trans-unit", f"{space}segment"):
+        said = (above.get("translate") for above in (unit, *unit.iterancestors()))
+        if unit.find(f"{space}source") is None or next(filter(None, said), "yes") == "no":
             continue
-        target = one.find(f"{space}target")
-        state = one.get("state") if target is None else target.get("state", one.get("state"))
+        target = unit.find(f"{space}target")
+        state = unit.get("state") if target is None else target.get("state", unit.get("state"))
         if target is None or not "".join(target.itertext()).strip() or state in UNDONE:
-            yield one
+            yield unit
 
 
 def _source_of(segment: Node, space: str) -> Node:
@@ -81,9 +81,9 @@ def _write(tree: Node, space: str, segments: Sequence[Node], texts: Sequence[str
         new.tail = old.tail
         segment.replace(old, new)
     if language:
-        for one in tree.iter(f"{space}file"):
-            if "source-language" in one.attrib and "target-language" not in one.attrib:
-                one.set("target-language", language)
+        for file in tree.iter(f"{space}file"):
+            if "source-language" in file.attrib and "target-language" not in file.attrib:
+                file.set("target-language", language)
         root = tree.getroot()
         if "srcLang" in root.attrib and "trgLang" not in root.attrib:
             root.set("trgLang", language)

@@ -16,6 +16,7 @@ from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.networks.prefixlm import PrefixTranslation
 from dragoman.model.text.tokenizer import EOS, UNK, TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import train_pair
+from dragoman.services.models.loaded_model import add_attention
 
 LINES = ["the dog sees the man .", "a house is old .", "der hund sieht den mann .", "ja , gut !"]
 NETWORKS = ["rnnsearch", "rnnsearch feeding", "transformer", "prefixlm"]
@@ -159,7 +160,7 @@ def test_a_bundles_translations_are_aligned_whatever_engine_made_them(
     bundle = load_bundle(tmp_path / "b")
     lines = [LINES[0], "", LINES[1]]
     translations = open_translator(bundle, engine).translate(lines)  # type: ignore[arg-type]  # one of its literals
-    first, empty, last = open_aligner(bundle).add_attention(lines, translations)
+    first, empty, last = add_attention(open_aligner(bundle), lines, translations)
     assert empty == Translation("", 0.0)
     assert (first.text, first.attention[0].head) == (translations[0].text, "l2h0")
     assert first.attention[0].source_tokens == (*LINES[0].split(), END)

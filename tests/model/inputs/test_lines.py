@@ -4,6 +4,7 @@ import gzip
 import json
 import lzma
 import re
+import stat
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,9 @@ import pytest
 from dragoman.model.errors import UserError
 from dragoman.model.inputs.kinds import kind_of
 from dragoman.model.inputs.lines import View, is_in_place, line_blocks, open_lines, parts_of, text_lines
+from dragoman.model.word_vectors.readers import read_vectors
+from dragoman.services.texts.documents.archive import Archive
+from dragoman.services.texts.documents.document import DocumentError
 
 PAIR = View(("en", "de"))
 TMX = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">
@@ -256,6 +260,21 @@ def test_an_archive_gives_its_rows_or_languages_whatever_notes_stand_beside_them
     assert text_of(path, View(("fr",))) == "chien\n"
     with pytest.raises(UserError, match=r"2 found.*corpus=moses corpus.train.source=.*x\.zip\)"):
         text_of(path, View())
+
+
+def test_members_that_are_links_or_devices_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, kind in enumerate((stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFBLK)):
+            member = zipfile.ZipInfo(f"{number}.txt")
+            member.external_attr = (kind | 0o644) << 16
+            archive.writestr(member, "/etc/passwd")
+        archive.writestr("rows.txt", "dog 1 0\nHund 0 1\n")
+    assert [part.name for part in parts_of(path, View())] == ["rows.txt"]
+    assert text_of(path, View()) == "dog 1 0\nHund 0 1\n"
+    assert read_vectors(path).words == ["dog", "Hund"]
+    with pytest.raises(DocumentError, match="a link or a device"):
+        Archive(path.read_bytes())
 
 
 def test_an_encrypted_member_says_what_to_do(tmp_path: Path) -> None:

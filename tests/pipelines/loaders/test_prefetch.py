@@ -10,7 +10,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.pipelines.loaders.pairs import LaneLoader
-from dragoman.pipelines.loaders.prefetch import Opened
+from dragoman.pipelines.loaders.prefetch import OpenWindow
 from dragoman.pipelines.settings import LoaderConfig
 from tests.random_shards import MakeShards, random_records
 
@@ -41,7 +41,7 @@ def test_what_was_made_before_a_failure_is_given_first(directory: Path, monkeypa
     loader = LaneLoader(ShardReader(directory, "train"), config(lanes=1), seed=1)
     whole, good = loader.open, 0
 
-    def breaks(lane: int, epoch: int, number: int, first: bool) -> Opened[TranslationBatch]:
+    def breaks(lane: int, epoch: int, number: int, first: bool) -> OpenWindow[TranslationBatch]:
         nonlocal good
         if number == 2:
             raise UserError("the third window is broken")

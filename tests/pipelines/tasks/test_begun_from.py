@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.conf import compose
 from dragoman.model.bundles.directory import read_facts
-from dragoman.pipelines.tasks.begun_from import as_known
+from dragoman.pipelines.tasks.begun_from import FACTS
 from dragoman.services.cli import main
 from tests import huggingface_folders as folders
 
@@ -28,7 +28,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def model(home: Path, *words: str) -> dict[str, Any]:
-    found: dict[str, Any] = compose.values([f"paths.root={home}", *words], as_known)["model"]
+    found: dict[str, Any] = compose.values([f"paths.root={home}", *words], FACTS["compare"])["model"]
     return found
 
 

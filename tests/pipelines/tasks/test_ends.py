@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dragoman.pipelines.cluster.bridge import Bridge, Courier, Mailbox
+from dragoman.pipelines.cluster.bridge import Bridge, BridgeActor, WorkerLink
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.settings import ClusterConfig
 from dragoman.pipelines.tasks.ends import ends_of
@@ -30,9 +30,9 @@ class Sides:
     """The bridge of a group of workers and its first rank's side, both here."""
 
     def __init__(self, config: Config, size: int, sizes: tuple[int, ...] = (1, 2), room: int = 0) -> None:
-        self.ends, mailbox = ends_of(config), Local(Mailbox())
+        self.ends, mailbox = ends_of(config), Local(BridgeActor())
         self.bridge = Bridge(self.ends, sizes, size, mailbox, lambda more: more <= room, resize_every=0.0)
-        self.courier = Courier(self.ends, mailbox)
+        self.courier = WorkerLink(self.ends, mailbox)
 
     def carry(self) -> None:
         """Both look, the rank first."""

@@ -1,5 +1,6 @@
 """A real MLflow server, killed in the middle of a run and started again."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -8,11 +9,17 @@ import time
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import requests
+from mlflow.exceptions import MlflowException
 
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.pipelines.tracking.registry import Registry, RegistryConfig
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig, connect
+from tests.pipelines.tracking.test_promotion import Stage, unasked
 
 
 class Server:
@@ -83,3 +90,52 @@ def test_a_server_killed_and_back_has_every_record_once(
         assert Path(note).read_text() == "written while the server was away"
     finally:
         server.kill()
+
+
+@pytest.mark.long
+def test_a_server_killed_before_any_write_of_a_promotion_keeps_the_champion(
+    tracking: TrackingConfig, tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The note of a move, and the move: the same command again does both."""
+    server, left, send = Server(tracking.uri, tmp_path / "served", free_port), [10**6], requests.Session.send
+
+    def count(session: requests.Session, request: requests.PreparedRequest, **more: Any) -> requests.Response:
+        if request.method != "GET":
+            left[0] -= 1
+            if left[0] < 0 and server.process.poll() is None:
+                server.kill()
+        return send(session, request, **more)
+
+    monkeypatch.setattr(requests.Session, "send", count)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    server.start()
+    try:
+        server.wait()
+        here = Stage(two_versions(replace(tracking, uri=server.uri, artifacts=None)), tmp_path / "lock")
+        assert here.promote("1", unasked).accepted
+        for writes in itertools.count():
+            left[0] = writes
+            try:
+                accepted = here.promote("2").accepted
+            except Exception as problem:
+                assert isinstance(problem, ServiceError | UserError | MlflowException), type(problem)
+                left[0] = 10**6
+                server.start()
+                server.wait()
+                assert here.champion() == "1"
+            else:
+                break
+        left[0] = 10**6
+        assert accepted and writes == 2 and here.champion() == "2"
+        assert here.rollback().champion == "1" == here.champion()
+    finally:
+        server.kill()
+
+
+def two_versions(tracking: TrackingConfig) -> Registry:
+    registry = Registry(tracking, RegistryConfig(name="demo-en-de"))
+    registry.client.create_registered_model("demo-en-de")
+    run = registry.client.create_run(registry.client.create_experiment("demo"))
+    for _ in range(2):
+        registry.client.create_model_version("demo-en-de", f"{run.info.artifact_uri}/model", run.info.run_id)
+    return registry

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from dragoman.model.errors import UserError
 from dragoman.model.runs import checkpoints
@@ -177,3 +178,20 @@ def test_a_run_that_was_stopped_at_its_last_step_ends_with_those_weights(shards:
     keep_last(run, 3)
     weights, steps = final_weights(run, config)
     assert steps == [3] and all(torch.equal(weights[name], value) for name, value in network(run, 3).items())
+
+
+def test_a_share_of_the_first_weights_enters_the_final_ones_whatever_they_are(shards: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    scored(shards, run, WATCHED, iter(SCORES))
+    first = {name: torch.zeros_like(value) for name, value in network(run, 14).items()}
+    unshared = first.popitem()[0]  # such as a new head: the first model had none
+    save_file(first, run / "init.safetensors")
+    for final in ("average", "last"):
+        config = replace(WATCHED, final_weights=final, init_from="broad")
+        ended, _ = final_weights(run, config)
+        mixed, steps = final_weights(run, replace(config, average_first=0.25))
+        for name, value in ended.items():
+            torch.testing.assert_close(mixed[name], value if name == unshared else 0.75 * value)
+        assert weights_facts(run, replace(config, average_first=0.25), steps) != weights_facts(run, config, steps)
+    with pytest.raises(UserError, match=r"train\.average_first=0\.25: is a share of .* train\.init_from names"):
+        replace(WATCHED, average_first=0.25).check()

@@ -39,7 +39,7 @@ def test_a_log_is_not_told_again_of_a_step_while_the_workers_wait(
 ) -> None:
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     caplog.set_level(logging.INFO)
-    follower = progress._Follower(tmp_path / "steps.jsonl", 1000, "target tokens")
+    follower = progress._Follower(tmp_path / "steps.jsonl", 1000, "target tokens", "")
     write_steps(tmp_path, 1, 20)
     for _ in range(3):
         follower._read()
@@ -51,6 +51,18 @@ def test_a_log_gets_the_precision_that_the_workers_settled_on(tmp_path: Path, ca
     with progress.show_progress(tmp_path, 1000):
         (tmp_path / "precision.json").write_text('{"precision": "fp32", "because": "slow here"}')
     assert [record.message for record in caplog.records] == ["trains in fp32: slow here"]
+
+
+def test_the_plan_is_said_once_with_its_time_when_the_rate_is_known(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    follower = progress._Follower(tmp_path / "steps.jsonl", 1200, "target tokens", "10,000 pairs: 1,200 steps of 2,048")
+    for first, last in ((1, 5), (6, 20), (21, 30)):
+        write_steps(tmp_path, first, last)
+        follower._read()
+        told = [record.message for record in caplog.records if "pairs" in record.message]
+        assert told == ([] if last == 5 else ["10,000 pairs: 1,200 steps of 2,048, about 9 min 50 s"])
 
 
 def test_what_an_earlier_start_wrote_is_not_said_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -105,7 +117,7 @@ def test_a_line_has_the_mean_since_the_last_and_a_settled_rate(
     """The first steps take minutes here: while only they are known no time is promised, and afterwards they are out."""
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     caplog.set_level(logging.INFO)
-    follower = progress._Follower(tmp_path / "steps.jsonl", 1000, "target tokens")
+    follower = progress._Follower(tmp_path / "steps.jsonl", 1000, "target tokens", "")
     seconds = [100.0, 200.0, 300.0, *(300.0 + step / 2 for step in range(1, 18))]
 
     def write(first: int, last: int) -> None:

@@ -162,7 +162,7 @@ def stage() -> Iterator[Stage]:
     batcher = Batcher(LoadedModel.translate, limit=64, capacity=8)
     batcher.start()
     queue = InferenceQueue(
-        "model", "Cannot translate text", lambda: current[0], batcher, lambda: trouble[0], timeout=10
+        "model", "Cannot translate text", lambda: current[0], batcher, lambda: trouble[0], timeout=60
     )
     limits = Limits(characters=200, texts=4, alternatives=2, body=1000)
     endpoint = Endpoint(queue, limits=limits, detector=DETECTOR, models=only_model(queue))

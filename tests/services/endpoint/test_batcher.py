@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
@@ -67,6 +68,18 @@ def test_what_queues_while_the_engine_works_becomes_one_batch_of_at_most_the_lim
     gate.open.set()
     assert [future.result(10) for future in futures] == [[f"a:{n}0", f"a:{n}1"] for n in range(3)]
     assert [len(lines) for _, lines, _ in gate.batches] == [1, 4, 2]
+
+
+def test_more_requests_than_before_that_come_together_share_a_batch(
+    batcher: Batcher[str, str, str], gate: Gate
+) -> None:
+    gate.open.set()
+    batcher._short.expected, batcher._short.seconds = 2, 100.0  # a second without a request ends the wait
+    futures = [submit(batcher, "a", ["one"]), submit(batcher, "a", ["two"])]
+    time.sleep(0.05)
+    futures.append(submit(batcher, "a", ["three"]))
+    assert [future.result(10) for future in futures] == [["a:one"], ["a:two"], ["a:three"]]
+    assert [len(lines) for _, lines, _ in gate.batches] == [3]
 
 
 def test_a_request_longer_than_a_batch_is_answered_whole_and_in_order(

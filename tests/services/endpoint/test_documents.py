@@ -15,7 +15,8 @@ from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.documents.jobs import KEPT, Handle
 from dragoman.services.endpoint.documents.patient_queue import pieces
-from dragoman.services.endpoint.documents.translating import GROUP, groups
+from dragoman.services.endpoint.documents.reading import Reading
+from dragoman.services.endpoint.documents.reading_worker import GROUP, groups
 from dragoman.services.endpoint.key_store import KeyStore
 from dragoman.services.endpoint.keys import Key
 from dragoman.services.endpoint.memory import Memory
@@ -147,6 +148,7 @@ def test_a_job_that_was_running_begins_again_after_a_restart(stage: Any, documen
     documents.stop()
     assert documents.state(*handle).status == "translating"
     stage.translator.open.set()
+    stage.endpoint.reading = Reading()
     again = Documents(stage.endpoint, documents.folder, documents.now)
     assert again.work()
     assert again.result(*handle).content == TEXT.upper()
@@ -173,6 +175,18 @@ def test_what_fails_says_why_and_is_not_paid(documents: Documents, monkeypatch: 
     assert state.status == "error" and "cannot" in state.error and back == [20]
     with pytest.raises(HTTPException, match="cannot"):
         documents.result(*handle)
+
+
+def test_a_clock_that_jumps_deletes_no_document(stage: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.endpoint.check_language = False
+    documents = Documents(stage.endpoint, tmp_path / "documents")
+    handle = documents.submit("a.txt", TEXT, QUESTION)
+    now = time.time()
+    for jump in (30 * 86400, -30 * 86400):
+        monkeypatch.setattr(time, "time", lambda jump=jump: now + jump)
+        documents.jobs.clean()
+        assert documents.state(*handle).status == "queued"
+    documents.stop()
 
 
 def test_jobs_are_deleted_after_an_hour_and_bounded(documents: Documents, stage: Any, clock: Clock) -> None:

@@ -1,5 +1,6 @@
 """Translation memory: what people translated answers for the model, and says so."""
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -124,6 +125,17 @@ def test_a_suggestion_answers_from_then_on(stage: Stage, store: MemoryStore) -> 
     page = client.post("/", data={"q": HELLO.text, "source": "en", "target": "de"}, headers={"X-Part": "answer"}).text
     assert "suggestion, 100 % alike" in page
     assert client.post("/suggest", json={**body, "s": "x" * 201}).status_code == 400
+
+
+def test_a_suggestion_answers_where_the_clock_went_back(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = known(store), known(store)
+    for number in range(3):
+        monkeypatch.setattr(time, "time", lambda number=number: 1e9 - 86400 * number)
+        first.suggest(HELLO._replace(translation=str(number)))
+        second.refresh()
+        for memory in (first, second):
+            match = memory.exact("en", "de", HELLO.text)
+            assert match is not None and match.translation == str(number)
 
 
 def test_what_a_key_suggests_answers_that_key_alone(stage: Stage, store: MemoryStore, keys: KeyStore) -> None:

@@ -91,7 +91,7 @@ def test_a_request_of_a_trace_is_followed_into_the_model(asked: Asked) -> None:
     assert request.context and f"{request.context.trace_id:032x}" == PARENT.split("-")[1]
     assert request.parent and f"{request.parent.span_id:016x}" == PARENT.split("-")[2]
     assert inference.parent and inference.parent.span_id == request.context.span_id
-    assert inference.attributes and inference.attributes["lines"] == 1
+    assert inference.attributes and inference.attributes["texts"] == 1
     told = "".join(one.to_json() for one in found)
     assert "zebra" not in told and "the dog" not in told
 

@@ -85,7 +85,7 @@ def endpoint() -> Iterator[Endpoint]:
     models.fit()
     batcher = Batcher(LoadedModel.translate)
     batcher.start()
-    queue = InferenceQueue("model", "Cannot translate text", models.current, batcher, models.trouble, timeout=10)
+    queue = InferenceQueue("model", "Cannot translate text", models.current, batcher, models.trouble, timeout=60)
     yield Endpoint(queue, models=models, hook=b"secret")
     batcher.stop(10)
 

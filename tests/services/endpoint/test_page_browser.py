@@ -1,6 +1,5 @@
 """The page at `/` in the system's chromium: three widths, dark and light, words pointed at, one request a pause."""
 
-import dataclasses
 import os
 import shutil
 import threading
@@ -14,7 +13,6 @@ import pytest
 import uvicorn
 
 from dragoman.model.alignment.attention_map import AttentionMap
-from dragoman.model.inference.translator import Translation
 from dragoman.model.settings import DecodeConfig
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.glossaries import Dictionary, Glossaries
@@ -33,11 +31,8 @@ class Mirrored:
 
     bytes = 0  # of a network
 
-    def add_attention(self, lines: Sequence[str], answers: Sequence[Translation]) -> list[Translation]:
-        return [
-            dataclasses.replace(answer, attention=(self.one(line.split(), answer.text.split()),))
-            for line, answer in zip(lines, answers, strict=True)
-        ]
+    def maps(self, lines: Sequence[str], _targets: Sequence[Sequence[int]]) -> list[AttentionMap]:
+        return [self.one(line.split(), line.upper().split()) for line in lines]
 
     def one(self, source: list[str], target: list[str]) -> AttentionMap:
         weights = 0.75 * np.eye(len(target) + 1, len(source) + 1, dtype=np.float32)

@@ -76,7 +76,7 @@ def answer(model: LoadedModel, text: str) -> tuple[Answer, list[list[str]]]:
         return model.translate(lines, nbest)
 
     translator = RouteTranslator(ask, Metrics(), 400)
-    return asyncio.run(translator.translate(Route((model,)), [text], [TextOptions()]))[0], asked
+    return asyncio.run(translator.translate(Route((model,)), [text], TextOptions()))[0], asked
 
 
 @pytest.mark.parametrize("text", PLAIN)

@@ -1,5 +1,7 @@
 """Documents are read in child processes: one that takes any time and memory costs its sender an answer."""
 
+import asyncio
+import gc
 import json
 import os
 import signal
@@ -7,19 +9,23 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.exceptions import HTTPException
 
+from dragoman.model.inference.translator import Translation
+from dragoman.services.endpoint import route_translator, spoken
 from dragoman.services.endpoint.documents import jobs, reading_worker, worker
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.documents.reading import Reading
+from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.translation import Question
 from dragoman.services.subprocesses.pool import Pool, PoolClosedError, TooLongError
 from dragoman.services.subprocesses.worker import answer_or_refuse
@@ -36,6 +42,9 @@ for line in sys.stdin:
     do = json.loads(line)["do"]
     while do in ("compute", "translate"):
         pass
+    if do == "ask":
+        print(json.dumps({"asks": {}}), flush=True)
+        do = "stopped" if "stop" in json.loads(sys.stdin.readline()) else do
     if do == "die":
         sys.exit(1)
     print(json.dumps({do: 7}), flush=True)
@@ -50,17 +59,23 @@ def pool() -> Iterator[Pool]:
     pool.close()
 
 
+def reading(stage: Stage, pool: Pool) -> Endpoint:
+    """Returns the endpoint, whose texts this pool reads."""
+    stage.endpoint.reading = Reading(pool)
+    return stage.endpoint
+
+
 def test_a_document_beyond_its_time_is_refused_and_the_next_one_is_read(pool: Pool) -> None:
-    reading = Reading(pool)
+    mine = Reading(pool)
     with pytest.raises(TooLongError, match=r"0\.2 s of a processor"):
         pool.ask({"do": "compute"})
-    assert reading.count("a.txt", b"", 10, "anna") == 7
+    assert mine.count("a.txt", b"", 10, "anna") == 7
     assert json.loads(pool.ask({"do": "die"}) or "{}") == {}
-    assert reading.count("a.txt", b"", 10, "anna") == 7
+    assert mine.count("a.txt", b"", 10, "anna") == 7
 
 
 def test_a_server_that_stops_waits_for_no_document(stage: Stage, tmp_path: Path, pool: Pool) -> None:
-    documents = Documents(stage.endpoint, tmp_path / "documents", reading=Reading(pool))
+    documents = Documents(reading(stage, pool), tmp_path / "documents")
     handle = documents.submit("a.txt", b"x", QUESTION)
     pool.computing = 1e9
     documents.start()
@@ -76,7 +91,7 @@ def test_a_server_that_stops_waits_for_no_document(stage: Stage, tmp_path: Path,
 
 
 def test_a_document_whose_process_ends_is_begun_again_three_times(stage: Stage, tmp_path: Path, pool: Pool) -> None:
-    documents = Documents(stage.endpoint, tmp_path / "documents", reading=Reading(pool))
+    documents = Documents(reading(stage, pool), tmp_path / "documents")
     handle = documents.submit("mine.txt", b"x", QUESTION)
     pool.command = [
         sys.executable,
@@ -98,7 +113,7 @@ def test_a_document_that_cannot_be_stored_is_not_paid_and_leaves_nothing(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    documents = Documents(stage.endpoint, tmp_path / "documents", reading=Reading(pool))
+    documents = Documents(reading(stage, pool), tmp_path / "documents")
     back: list[int] = []
     monkeypatch.setattr(documents.endpoint.keys, "give_back", lambda _key, characters: back.append(characters))
     monkeypatch.setattr(jobs, "atomic_write", full)
@@ -115,7 +130,7 @@ def test_a_signal_to_the_whole_group_ends_no_process_in_the_middle(tmp_path: Pat
 
 
 def test_a_document_that_ends_the_server_again_and_again_is_given_up(stage: Stage, tmp_path: Path, pool: Pool) -> None:
-    documents = Documents(stage.endpoint, tmp_path / "documents", reading=Reading(pool))
+    documents = Documents(reading(stage, pool), tmp_path / "documents")
     handle = documents.submit("mine.txt", b"x", QUESTION)
     job = documents.jobs.load(handle.id)
     assert job is not None
@@ -135,7 +150,7 @@ def test_a_document_that_needs_too_much_memory_is_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr(reading_worker, "read_document", fail)
     found = answer_or_refuse(
         lambda question: reading_worker.answer(question, None),  # type: ignore[arg-type]  # it asks nothing
-        {"name": "a", "content": ""},
+        {"do": "count", "name": "a", "content": ""},
         "reading it",
         1 << 30,
     )
@@ -155,6 +170,67 @@ def test_an_uploaded_document_goes_through_a_real_child(stage: Stage, tmp_path: 
             documents.submit("mine.po", str(secret).encode(), QUESTION)
     finally:
         documents.stop()
+
+
+def test_texts_that_cost_much_are_prepared_in_a_process_as_the_server_would(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["The <b>dog</b> has 7 cats. " * 3, "<b>a</b>" * 14]
+    asked = {"q": texts, "format": "html", "report": True, "terms": {"dog": "Hund"}, "alternatives": 1}
+    try:
+        there = stage.ask(**asked)
+        with monkeypatch.context() as patch:
+            for module in (route_translator, spoken):
+                patch.setattr(module, "HERE", 10**6)
+            assert stage.ask(**asked).json() == there.json()
+        with monkeypatch.context() as patch:
+            patch.setattr(route_translator, "translate", None)  # nothing is prepared by the server
+            assert there.status_code == 200 and stage.ask(**asked).json() == there.json()
+            refused = stage.ask(q="<b>a" + "<i>a</i>" * 24, format="xml")
+            assert (refused.status_code, refused.json()["error"][:32]) == (400, "Invalid request: XML: mismatched")
+        monkeypatch.setattr(stage.translator, "one", lambda line, nbest: Translation(line, 0.0, loops=True))
+        plain = ["The dog sees the man and the cat."] * 4
+        with monkeypatch.context() as patch:
+            patch.setattr(route_translator, "HERE", 0)  # many sentences, which the model was asked at first
+            assert stage.ask(q=plain).json()["translatedText"] == plain
+    finally:
+        stage.endpoint.reading.pool.close()
+    assert stage.ask(**asked).status_code == 503
+
+
+def test_a_request_that_nobody_waits_for_leaves_its_process_to_others(
+    stage: Stage, pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that computes is ended; one that waits for a model goes on with the next question."""
+    mine, began = Reading(pool), threading.Event()
+    pool.most, pool.computing = 2, 1e9
+
+    async def reply(_: dict[str, Any]) -> dict[str, Any]:
+        began.set()
+        await asyncio.sleep(1e9)
+        return {}
+
+    async def leave(do: str, until: Callable[[], bool]) -> None:
+        task = asyncio.ensure_future(mine._ask(do, {}, "anna", reply))
+        while not until():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async def all_of_it() -> None:
+        await leave("ask", began.is_set)
+        while not pool._free:
+            await asyncio.sleep(0.01)
+        (process,) = pool._all
+        assert await mine._ask("count", {}, "anna") == 7 and pool._all == {process}
+        await leave("compute", lambda: bool(pool._all) and not pool._free)
+        waiting = asyncio.ensure_future(mine._ask("count", {}, "anna"))  # for the turn of the one that is ended
+        assert await waiting == 7 and process not in pool._all and not pool._held.total()
+
+    asyncio.run(asyncio.wait_for(all_of_it(), 60))
+    gc.collect()
+    assert not caplog.records, "an exception that nobody looked at"
 
 
 def false_size(method: int, packed: bytes, declared: int) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dragoman.services.http.listening import bind
 from dragoman.services.jobs.http.listening import serving
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.up.app import create_app
 from tests.services.jobs.processes import PROCESSES
@@ -16,7 +16,7 @@ from tests.services.jobs.processes import PROCESSES
 def at_work(loop: Loop) -> Iterator[int]:
     """The port of a server over the loop, which runs."""
     listening = bind("127.0.0.1", 0, "service")
-    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
+    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
     try:
         with serving(create_app(parts), listening):
             loop.start()

@@ -11,7 +11,7 @@ from dragoman.model.errors import UserError
 from dragoman.services.jobs.client.admin import bill, quota, token
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.client.settings import JobsConfig
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Job
@@ -67,7 +67,7 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
 def client(loop: Loop, keys: bool = False) -> httpx.Client:
     from fastapi.testclient import TestClient
 
-    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, keys)
+    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, keys)
     return TestClient(create_app(parts), base_url=LOCAL, headers={"X-Dragoman-Owner": "root"})
 
 

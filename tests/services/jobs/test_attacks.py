@@ -20,7 +20,7 @@ from dragoman.model.networks.architectures import ARCHITECTURES
 from dragoman.pipelines.config import Config, SynthesizeRoot
 from dragoman.pipelines.places import KINDS
 from dragoman.pipelines.unpack import UnpackRoot
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.planning.plan import make_plan
 from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.up.app import create_app
@@ -380,7 +380,7 @@ def test_the_service_answers_an_attack_with_400_and_starts_nothing(scene: dict[s
     loop = make_loop(f"sqlite:///{home.parent}/ledger.db", home)
     loop.capacity = loop.executor.capacity()
     loop.intake.planner = Planner([home, data], [data / "jobs_token"])
-    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, home, False)
+    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, home, False)
     try:
         with TestClient(create_app(parts), base_url="http://127.0.0.1") as http:
             for verb, row in ATTACKS[::7]:

@@ -19,7 +19,7 @@ from dragoman.model.errors import UserError
 from dragoman.services.jobs.client.admin import audit
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.http import audit as middleware
-from dragoman.services.jobs.ledger.asked import ASKED, Asked
+from dragoman.services.jobs.ledger.asked import ASKED, RequestFacts
 from dragoman.services.jobs.ledger.audit import Audit, AuditFilter
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
@@ -319,7 +319,7 @@ def test_a_request_waits_for_the_disk_once_for_the_change_and_its_row(tmp_path: 
             synced.append(level == 2)  # FULL
 
     event.listen(database.engine, "commit", committed)
-    token = ASKED.set(Asked())
+    token = ASKED.set(RequestFacts())
     try:
         ledger.submit("anna", "doctor", [])
         assert synced == [False]

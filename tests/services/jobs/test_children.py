@@ -8,12 +8,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from dragoman.model.ports import free_ports
-from dragoman.services.jobs.up import children
+from dragoman.services.jobs.up import children, head
 from dragoman.services.jobs.up.children import Child, Children, end_left_behind
 from dragoman.services.jobs.up.guard import marked
 from dragoman.services.jobs.up.secret_files import close_to_others
@@ -87,6 +88,38 @@ def test_a_program_gets_another_command_also_where_the_one_before_does_not_end_i
         assert log.read_text().split() == ["1", "2"] and len(marked(children.mark)) == 1
     finally:
         children.stop()
+
+
+def test_a_program_without_work_ends_with_what_it_started_and_comes_back_when_there_is_some(tmp_path: Path) -> None:
+    children = Children(tmp_path / "children.json")
+    try:
+        children.start(Child("one", [sys.executable, "-c", PROGRAM], dict(os.environ), tmp_path, tmp_path / "log"))
+        before = wait_for(children.mark, 2)
+        children.rest("one", True)
+        wait_for(children.mark, 0)
+        assert children.states({"one": 1}) == {"one": "resting"}
+        children.rest("one", False)
+        assert not {*before} & {*wait_for(children.mark, 2)}
+        assert children.states({"one": 1}) == {"one": "starting"}
+    finally:
+        children.stop()
+
+
+def test_the_watcher_of_a_head_ends_with_a_head_that_does_not_start_and_with_a_part_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    codes, ends, part = [3, 0], [(7, 0), (5, 9)], SimpleNamespace(pid=5)
+    processes = SimpleNamespace(Process=lambda: SimpleNamespace(children=lambda: [part]))
+    starts = SimpleNamespace(run=lambda *_, check: SimpleNamespace(returncode=codes.pop(0)))
+    monkeypatch.setattr(head, "sys", SimpleNamespace(platform="other", executable="python"))
+    monkeypatch.setattr(head, "psutil", processes)
+    monkeypatch.setattr(head, "subprocess", starts)
+    monkeypatch.setattr(head.os, "wait", lambda: ends.pop(0))
+    assert head.main([]) == 3 and len(ends) == 2
+    assert head.main([]) == 1 and not ends
+    monkeypatch.setattr(head, "psutil", SimpleNamespace(Process=lambda: SimpleNamespace(children=list)))
+    codes.append(3)
+    assert head.main([]) == 3
 
 
 def test_a_program_that_cannot_be_started_again_at_once_is_started_later(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from dragoman.model.untrusted import read_object
 from dragoman.services.commands.contents import read_run
 from dragoman.services.commands.run_folders import run_folders
 from dragoman.services.jobs.executors.base import Start
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.loop import Loop
@@ -143,7 +143,7 @@ def browser(loop: Loop) -> Iterator[httpx.Client]:
     from fastapi.testclient import TestClient
 
     config = dataclasses.replace(loop.config, rate=1e6)  # a fast machine asks more often than one person may
-    parts = Parts(loop.ledger, loop.scheduler.access, loop, config, loop.home, False)
+    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, config, loop.home, False)
     with TestClient(create_app(parts), base_url="http://127.0.0.1:8300", headers={"X-Dragoman-Owner": "anna"}) as http:
         yield http
 

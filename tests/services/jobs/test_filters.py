@@ -13,7 +13,7 @@ from dragoman.conf import showing
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.client import entries, selecting, verbs
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.filters import SORT_KEYS, Filter, moment_of
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.service.loop import Loop
@@ -104,7 +104,7 @@ def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
 
     loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
     loop.capacity = loop.executor.capacity()
-    app = create_app(Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False))
+    app = create_app(ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False))
 
     class Client(JobClient):
         def __init__(self, address: str, *more: Any, **settings: Any) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -23,6 +24,7 @@ from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.operations import Operations
+from dragoman.services.jobs.service.repeating import IDLE, Repeating
 from dragoman.services.jobs.service.verdict import judge_exit, judge_vanishing
 from dragoman.services.jobs.states import ENDED, State
 from tests.services.jobs.processes import PROCESSES, REPOSITORY, ProcessExecutor, make_loop, words
@@ -209,6 +211,38 @@ def test_time_that_is_over_ends_a_job_and_a_clock_that_jumps_does_not(
     assert state(loop, day) == State.SUCCEEDED
 
 
+def test_a_cluster_without_work_rests_until_the_next_job_and_what_it_has_stays_known(loop: Loop, home: Path) -> None:
+    told: list[bool] = []
+    loop.rest = told.append
+    assert loop.look() is False and told == []
+    loop._worked -= loop.config.rest + 1
+    assert loop.look() is False and loop.look() is False and told == [True]
+    assert loop.capacity is not None and loop.resources() is not None
+    job = submit(loop, home, "run", steps=2)
+    assert loop.look() is True and told == [True, False]
+    turn(loop, lambda: ended(loop))
+    assert state(loop, job) == State.SUCCEEDED and told == [True, False]
+
+
+def test_a_call_that_found_nothing_to_do_is_followed_by_a_longer_pause() -> None:
+    outcomes, pauses = [True, None, False], list[float]()
+
+    class Wake(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout or 0.0)
+            return True
+
+    def task() -> bool | None:
+        if len(outcomes) == 1:
+            repeating.ending.set()
+        return outcomes.pop(0)
+
+    repeating = Repeating("task", 2.0, task, first=0.5)
+    repeating._wake = Wake()
+    repeating._run()
+    assert pauses == [0.5, 2.0, 2.0, 2.0 * IDLE]
+
+
 def test_two_services_on_one_ledger_start_no_job_twice(loop: Loop, home: Path) -> None:
     other = make_loop(f"sqlite:///{home}/ledger.db", home)
     try:
@@ -232,7 +266,7 @@ def test_a_stopped_service_leaves_everything_to_the_next(loop: Loop, home: Path)
     job = submit(loop, home, "run", steps=200)
     turn(loop, lambda: (home / "run" / "steps.jsonl").exists())
     loop.start()
-    assert loop.quiesce(60)
+    assert loop.quiesce(60, threading.Event())
     loop.stop()
     assert state(loop, job) == State.WAITING
     assert [one.cause for one in loop.ledger.attempts(job.id)] == ["shutdown"]  # the bill blames no other job

@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client.parser import text_string_to_metric_families
 
 from dragoman.services.jobs.executors.base import Start
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Attempt
 from dragoman.services.jobs.service.attempts import describe_attempt
@@ -37,7 +37,7 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
 def client(loop: Loop, metrics: Metrics | None = None, keys: bool = False, token: str = "") -> httpx.Client:
     from fastapi.testclient import TestClient
 
-    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, keys, metrics or Metrics())
+    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, keys, metrics or Metrics())
     headers = {"X-Dragoman-Owner": "anna"} | ({"Authorization": f"Bearer {token}"} if token else {})
     return TestClient(create_app(parts), base_url="http://127.0.0.1:8300", headers=headers)
 

@@ -17,7 +17,7 @@ from dragoman.services.jobs.client.admin import tokens
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.http.listening import serving
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.up.app import create_app
 from tests.markup import HOSTILE, check_nothing_runs
@@ -51,7 +51,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
     loop.capacity = loop.executor.capacity()
     listening = bind("127.0.0.1", 0, "service")
-    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
+    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
     with serving(create_app(parts), listening):
         one = Served(loop, f"http://127.0.0.1:{listening.getsockname()[1]}")
         with one.opened:
@@ -191,7 +191,7 @@ def test_each_owner_has_their_own_names_and_an_admin_may_end_them(served: Served
 def test_without_tokens_there_are_none_of_ones_own(tmp_path: Path) -> None:
     loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
     listening = bind("127.0.0.1", 0, "service")
-    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
+    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
     with serving(create_app(parts), listening):
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         with JobClient(address, owner="anna") as anna, pytest.raises(UserError, match="dragoman token issue"):

@@ -13,7 +13,7 @@ from dragoman.services.jobs.client.admin import owner as owner_verb
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.executors.kueue import rayjob
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages.models import shown
 from dragoman.services.jobs.planning.plan import make_plan
@@ -73,7 +73,7 @@ def people(loop: Loop) -> Iterator[dict[str, httpx.Client]]:
     """Anna and Ben, who hand in jobs, and the admin Zelda."""
     from fastapi.testclient import TestClient
 
-    app = create_app(Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, True))
+    app = create_app(ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, True))
     issue = loop.scheduler.access.issue
     roles = {"zelda": "admin", "anna": "submitter", "ben": "submitter"}
     tokens = {name: issue(name, name, role, "zelda") for name, role in roles.items()}

@@ -19,7 +19,7 @@ from dragoman.services.jobs.client.admin import projects
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.http.listening import serving
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.planning.plan import make_plan
 from dragoman.services.jobs.planning.planner import RefusedPlanError
@@ -48,7 +48,7 @@ class Team:
         stack.callback(self.ledger.database.close)
         listening = bind("127.0.0.1", 0, "service")
         self.address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        parts = Parts(self.ledger, self.access, self.loop, self.loop.config, home, True)
+        parts = ServiceParts(self.ledger, self.access, self.loop, self.loop.config, home, True)
         stack.enter_context(serving(create_app(parts), listening))
         roles = {"root": "admin", "anna": "submitter", "ben": "submitter", "carl": "submitter", "dora": "submitter"}
         self.tokens = {name: self.access.issue(name, name, role, "root") for name, role in roles.items()}

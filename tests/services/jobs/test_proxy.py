@@ -8,7 +8,7 @@ import pytest
 from fastapi import Request
 
 from dragoman.model.errors import UserError
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.sign_in import Proxy
@@ -37,7 +37,7 @@ def client(loop: Loop, config: ProxyConfig = CONFIG) -> httpx.Client:
     from fastapi.testclient import TestClient
 
     access = loop.scheduler.access
-    parts = Parts(loop.ledger, access, loop, loop.config, loop.home, True, proxy=Proxy(config, SECRET, access))
+    parts = ServiceParts(loop.ledger, access, loop, loop.config, loop.home, True, proxy=Proxy(config, SECRET, access))
     return TestClient(create_app(parts), base_url="http://jobs.example", follow_redirects=False)
 
 

@@ -1,6 +1,8 @@
 """The executor for Ray: what a head refuses, and one round against a real head with token authentication."""
 
 import contextlib
+import dataclasses
+import json
 import os
 import re
 import secrets
@@ -16,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
+from dragoman.model import landlock
 from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.ports import free_ports
@@ -190,6 +193,50 @@ def test_a_job_runs_on_a_real_head_with_token_authentication(
     found = here.observe([START])[START.id]
     assert found.code in (0, 1), found  # what the doctor finds is this machine's
     assert b"cores" in here.logs(START, 0, 100_000)
+
+
+LOOK = """
+import sys
+todo = {paths}
+
+def look(event, values):
+    if event == "open" and "services/__pycache__/cli." in str(values[0]):  # the verb begins
+        while todo:
+            path = todo.pop(0)
+            try:
+                print("LOOK", open(path).read())
+            except OSError as problem:
+                print("LOOK", type(problem).__name__)
+
+sys.addaudithook(look)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not landlock.version(), reason="this kernel has no Landlock")
+def test_a_job_on_a_real_head_opens_no_file_of_another_owner(head: Head, tmp_path: Path) -> None:
+    """Neither by its words, nor by code of its own in its process."""
+    home = tmp_path / "home"
+    theirs, mine = (home / "runs" / name for name in ("theirs", "mine"))
+    for run in (theirs, mine):
+        run.mkdir(parents=True)
+        (run / "config.yaml").write_text(f"of {run.name}")
+    paths = [str(run / "config.yaml") for run in (mine, theirs)] + [head.token_file]
+    (tmp_path / "sitecustomize.py").write_text(LOOK.format(paths=paths))
+    grant = json.dumps({"roots": [str(home)], "secrets": [head.token_file], "read": [], "write": [str(mine)]})
+    path = f"{tmp_path}:{REPOSITORY}"
+    here = RayExecutor(head, home, 20, sys.executable, {"PYTHONPATH": path, "DRAGOMAN_HOME": str(home)})
+    doctor = dataclasses.replace(START, job="looks", grant=grant)
+    named = dataclasses.replace(
+        doctor, job="named", verb="shard", words=("corpus=tsv", f"corpus.train.file={paths[1]}")
+    )
+    for start in (doctor, named):
+        wait(lambda start=start: here.submit(start) is None)  # type: ignore[misc]
+        wait(lambda start=start: here.observe([start])[start.id].state == "ended")  # type: ignore[misc]
+    looked = re.findall("LOOK (.*)", here.logs(doctor, 0, 100_000).decode())
+    assert looked == ["of mine", "PermissionError", "PermissionError"]
+    assert here.observe([named])[named.id].code == 2
+    assert b"leads elsewhere than when the job was planned" in here.logs(named, 0, 100_000)
 
 
 def wait(until: Callable[[], object]) -> None:

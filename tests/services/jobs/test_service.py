@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 
 from dragoman.services.http.rates import Rate
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import State
@@ -37,7 +37,7 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
 def client(loop: Loop, keys: bool = False, owner: str = "anna", token: str = "") -> httpx.Client:
     from fastapi.testclient import TestClient
 
-    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, keys)
+    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, keys)
     headers = {"X-Dragoman-Owner": owner} | ({"Authorization": f"Bearer {token}"} if token else {})
     return TestClient(create_app(parts), base_url=LOCAL, headers=headers)
 
@@ -240,7 +240,7 @@ def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_whatever_our_openapi_allows_is_never_answered_with_a_fault_of_ours(loop: Loop, part: int) -> None:
     loop.config.rate, loop.config.burst = 1e6, 10**6
-    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
+    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
     app = create_app(parts)
     schema = schemathesis.openapi.from_asgi("/openapi.json", app)
     answered: list[int] = []

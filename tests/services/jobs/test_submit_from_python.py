@@ -10,7 +10,7 @@ import pytest
 import dragoman
 from dragoman.services.jobs.client import verbs
 from dragoman.services.jobs.client.client import Detail, JobClient
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop, words
 
@@ -25,7 +25,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
     loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
     loop.capacity = loop.executor.capacity()
-    app = create_app(Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False))
+    app = create_app(ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False))
 
     class Client(JobClient):
         def __init__(self, address: str, *more: Any, **settings: Any) -> None:

@@ -1,14 +1,20 @@
 """A ledger as the release before left it, in today's service: jobs, tokens and the audit trail are there."""
 
 import contextlib
+import itertools
+import os
+import signal
 import sqlite3
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sqlalchemy import create_engine
+import pytest
+from sqlalchemy import Engine, create_engine, event
 
 from dragoman.model.ranges import check_ranges
 from dragoman.services.backup.making import make
 from dragoman.services.backup.restoring import restore
+from dragoman.services.endpoint.key_store import KeyStore
 from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
@@ -17,6 +23,7 @@ from dragoman.services.jobs.service.notifier import Notifier
 from dragoman.services.jobs.service.schedules import Schedules
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import State
+from dragoman.services.store.database import Database as Store
 from tests.services.backup.home import config_of
 from tests.services.jobs.conftest import postgres, url
 
@@ -115,3 +122,35 @@ def test_what_a_ledger_between_two_versions_lacks_is_made(tmp_path: Path) -> Non
         made = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         assert {"audit", "audit_refuse_update", "ix_audit_at"} <= made and "ix_jobs_state_seq" not in made
         assert "spell" in [row[2] for row in connection.execute("PRAGMA index_info(uq_notices_job)")]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("room", "opened"), [("jobs", Database), ("endpoint", lambda url: KeyStore(url).open())])
+def test_an_upgrade_that_is_killed_before_any_statement_is_begun_again(
+    room: str, opened: Callable[[str], Store], tmp_path: Path
+) -> None:
+    script = (TABLES.parents[1] / room / "tables" / "0.2.0-sqlite.sql").read_text(encoding="utf-8").partition("\n\n")[2]
+    results: set[str] = set()
+    for statements in itertools.count():
+        path = tmp_path / f"{statements}.db"
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.executescript(script)
+        if (child := os.fork()) == 0:
+            numbers = itertools.count()
+
+            def kill(*_: object, numbers: Iterator[int] = numbers, last: int = statements) -> None:
+                if next(numbers) == last:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            event.listen(Engine, "before_cursor_execute", kill)
+            event.listen(Engine, "commit", kill)
+            opened(f"sqlite:///{path}")
+            os._exit(0)
+        killed = os.waitpid(child, 0)[1] == signal.SIGKILL
+        opened(f"sqlite:///{path}").close()  # the next start
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            results.add("\n".join(sorted(connection.iterdump())))
+        path.unlink()
+        if not killed:
+            break
+    assert statements > 10 and len(results) == 1

@@ -1,5 +1,6 @@
 """A model of several target languages: each of its pairs is offered, and told the network by its tag."""
 
+import contextlib
 import threading
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.bundles.translation import load_bundle, save_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import open_translator
@@ -15,6 +17,7 @@ from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.text.tokenizer import EOS, TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.services.commands.translate import into
+from dragoman.services.models.aligning import AlignerApart, aligning_pool
 from dragoman.services.models.catalogue import Catalogue, NotServedError
 from dragoman.services.models.loaded_model import LoadedModel, load_model
 from dragoman.services.models.served import Served
@@ -96,6 +99,25 @@ def test_attention_is_over_the_words_and_not_the_tag(bundle: Path) -> None:
     assert list(found.source_tokens[:3]) == ["the", "dog", "sees"]
     assert not any("<2de>" in word for word in found.source_tokens)
     assert np.allclose(found.weights.sum(-1), 1.0, atol=1e-4)
+
+
+def test_a_process_of_its_own_shows_the_same_attention(bundle: Path) -> None:
+    with contextlib.closing(aligning_pool()) as apart:
+        served, lines = load_model(bundle, apart=apart).into("en", "de").aligning, ["the dog sees", "", "the man"]
+        shown = served.translate(lines, 1)
+        (process,) = apart._all
+        process.kill()  # as the system does where memory is short
+        again = served.translate(lines, 1)
+        assert process not in apart._all
+    for first, second, own in zip(
+        shown, again, load_model(bundle).into("en", "de").aligning.translate(lines, 1), strict=True
+    ):
+        assert [vars(one).keys() for one in first.attention] == [vars(one).keys() for one in own.attention]
+        for here, there, anew in zip(own.attention, first.attention, second.attention, strict=True):
+            assert (here.source_tokens, here.target_tokens) == (there.source_tokens, there.target_tokens)
+            assert np.allclose(here.weights, there.weights) and np.array_equal(there.weights, anew.weights)
+    with pytest.raises(UserError, match="l9"), contextlib.closing(aligning_pool()) as apart:
+        AlignerApart(apart, bundle, AlignmentConfig("l9"))
 
 
 def test_translate_to_chooses_the_target(bundle: Path) -> None:

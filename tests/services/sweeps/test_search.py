@@ -10,7 +10,7 @@ from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.up.app import create_app
 from dragoman.services.sweeps.pictures import comparable, draw
@@ -60,7 +60,7 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
 def client(loop: Loop) -> Iterator[JobClient]:
     from fastapi.testclient import TestClient
 
-    app = create_app(Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False))
+    app = create_app(ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False))
     with JobClient(LOCAL) as found, TestClient(app, base_url=LOCAL, headers={"X-Dragoman-Owner": "anna"}) as http:
         found._http = http
         yield found

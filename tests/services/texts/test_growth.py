@@ -11,6 +11,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -160,6 +161,11 @@ def test_what_was_slow_once_is_read_at_thirty_times_the_length(form: str, name: 
     assert seconds(name, make(form, 30_000)) < 10
 
 
+def test_a_long_word_is_looked_for_loops_once() -> None:
+    """It was read again from each letter behind a mark: 0.6 s for 16,000 characters, four times as much for 32,000."""
+    assert grows("repeats", "\t\0<![CDATA[x>\0\\", 16_000) < MOST
+
+
 def modules(package: ModuleType) -> Iterator[ModuleType]:
     for one in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if ".migrations" not in one.name:
@@ -223,6 +229,26 @@ def test_no_pattern_repeats_what_ends_in_a_repeat() -> None:
     assert not nested_repeats(r"(?:\.\w+)*") and not nested_repeats(r"(?:a+)++b") and not nested_repeats(r"[(a+)+]*")
     found = {place: nested for place, pattern in patterns().items() if (nested := nested_repeats(pattern))}
     assert not found
+
+
+def test_every_file_of_the_room_is_reached_by_a_reader() -> None:
+    """A new file of services/texts needs a row of READERS, or its text comes by one that is there."""
+    reached: set[str] = set()
+    sys.setprofile(lambda frame, *_: reached.add(frame.f_code.co_filename))
+    try:
+        for name in READERS:
+            read(name, 'The <b>dog</b>, {a, plural, other {# dogs}}, "sees" 7 cats.\n\n# A *head* of 字\n')
+    finally:
+        sys.setprofile(None)
+    reached = {str(Path(file).resolve()) for file in reached}
+    room = {str(Path(module.__file__ or "").resolve()) for module in modules(dragoman.services.texts)}
+    assert {Path(file).name for file in room - reached} == {"__init__.py", "options.py"}
+
+
+@pytest.mark.parametrize("name", [name for name in READERS if not name.startswith(("bare", "entries"))])
+def test_no_row_of_the_readers_refuses_a_sentence(name: str) -> None:
+    """Else nothing of its kind would be read by these tests."""
+    READERS[name]("The dog sees 7 cats.")
 
 
 @pytest.mark.long

@@ -28,7 +28,7 @@ from dragoman.model.inference.translator import Alternative, Translation
 from dragoman.services.texts.documents.document import DocumentError
 from dragoman.services.texts.documents.kinds import read_document
 from dragoman.services.texts.documents.xliff import OPTIONS as XLIFF
-from dragoman.services.texts.known import Known, Match, comparable
+from dragoman.services.texts.known import KnownTranslations, Match, comparable
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.prepare import Rebuilt, pending, prepare
 from dragoman.services.texts.stand_ins import NAMES, StandIns
@@ -412,7 +412,7 @@ def test_every_passage_is_whole_or_said_not_to_be(kind: str) -> None:
 def test_a_known_translation_is_checked_too(kind: str, text: str, translation: str, lost: list[str]) -> None:
     known = text.split("\n\n")[-1].strip()
     units = {comparable(known): Match(known, translation, 100.0, "a.tmx")}
-    rebuilt = translate(text, TextOptions(format=kind, known=Known(units)))  # type: ignore[arg-type]
+    rebuilt = translate(text, TextOptions(format=kind, known=KnownTranslations(units)))  # type: ignore[arg-type]
     assert translation in rebuilt.text
     assert (rebuilt.report["complete"], rebuilt.report.get("lost", [])) == (not lost, lost)
     assert sum(rebuilt.lost.values()) == len(lost)

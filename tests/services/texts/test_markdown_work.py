@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman.model.errors import UserError
+from dragoman.model.inference.translator import Translation
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.prepare import prepare
 
@@ -68,3 +69,10 @@ def test_a_table_that_fills_itself_up_is_refused() -> None:
 def test_links_inside_of_emphasis_are_still_links() -> None:
     (state,) = prepare("- > ***[the **dog**](a) ![the cat](b)***", MARKDOWN, "en", 400).states[:1]
     assert [tag.opening for tag in state.run.tags] == ["*", "**", "[", "**"]
+
+
+def test_a_message_of_icu_in_markdown_is_translated_in_its_branches() -> None:
+    prepared = prepare("The *cat* {n, plural, one {# **dog**} other {# dogs}} sees.", MARKDOWN, "en", 400, "de")
+    while prepared.lines:
+        prepared.take([Translation(line.upper(), 0.0) for line in prepared.lines])
+    assert prepared.rebuild().text == "THE *CAT* {n, plural, one {# **DOG**} other {# DOGS}} SEES."

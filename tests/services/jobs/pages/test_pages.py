@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import re
 import time
 from pathlib import Path
@@ -9,12 +10,14 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from itsdangerous import URLSafeSerializer
 from sqlalchemy import insert, update
 
 from dragoman.conf import compose
 from dragoman.services.jobs.client import table
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages.curves import Journal, charts, time_chart
+from dragoman.services.jobs.pages.site import COOKIE
 from dragoman.services.jobs.pages.words import between, span
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.logs import clean, cut
@@ -76,6 +79,20 @@ def test_whatever_a_job_is_called_its_pages_are_strict_html(world: World, browse
         f"/?{odd}",
     ):
         check_nothing_runs(browser.get(path).text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [7, [], {"id": 7, "token": None, "at": 1e10}, {"id": "a", "token": [], "at": 1e10}, {"id": "a", "token": None}]
+    + [{"id": "a", "token": None, "at": at} for at in ("now", None, True, [], 10**400, math.inf, math.nan)],
+)
+def test_a_session_of_wrong_types_is_none(world: World, value: object) -> None:
+    signer = URLSafeSerializer((world.home / "service" / "session_key").read_text(), salt="session")
+    forged = [str(signer.dumps(value)), signer.make_signer("session").sign(b"no JSON").decode()]
+    for cookie in forged:
+        with httpx.Client(base_url=world.address, cookies={COOKIE: cookie}) as browser:
+            answer = browser.get("/")
+            assert answer.status_code == 200 and COOKIE in answer.cookies
 
 
 def test_a_form_of_another_site_or_session_does_nothing(world: World, browser: httpx.Client) -> None:

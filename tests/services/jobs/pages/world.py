@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 from dragoman.model.usage.points import PointsFile
 from dragoman.services.http.listening import bind
 from dragoman.services.jobs.http.listening import serving
-from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.records import attempt_of
@@ -84,7 +84,7 @@ class World:
 
     def start(self, keys: bool = False) -> None:
         other = f"http://127.0.0.1:{self.others.server_address[1]}"
-        parts = Parts(
+        parts = ServiceParts(
             *(self.ledger, self.loop.scheduler.access, self.loop, self.loop.config, self.home, keys),
             **{"tracking": other, "tracking_pages": other, "endpoint": other},
         )

@@ -1,0 +1,121 @@
+"""Settings that nobody chose fit the number of pairs; what the user, an experiment or a begun run has stays."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.conf import compose
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.sizes import as_fitting, fitting
+from dragoman.pipelines.shard import shard
+from dragoman.pipelines.tasks.begun_from import FACTS
+
+OF_DATA = ("loader.batch_tokens", "train.max_steps", "train.optimizer.warmup_steps")
+
+
+def test_values_lie_between_the_rows_and_are_those_of_the_last_row_beyond_it() -> None:
+    rows = [fitting(pairs) for pairs in (50, 200, 1_000, 10_000, 30_000, 100_000, 1_000_000, 10**8)]
+    assert rows[0] == rows[1]
+    assert rows[-1] == rows[-2]
+    for key in ("tokenizer.vocabulary", "loader.batch_tokens", "train.max_steps", "train.optimizer.warmup_steps"):
+        values = [row[key] for row in rows]
+        assert values == sorted(values), key
+        assert all(type(value) is int for value in values)
+    defaults = compose.values([])
+    for key, value in rows[-1].items():  # more pairs than anybody has tried: the settings as they are written
+        if key != "model.dropout":
+            assert at(defaults, key) == value, key
+
+
+def at(values: Any, key: str) -> Any:
+    for name in key.split("."):
+        values = values[name]
+    return values
+
+
+def write_pairs(path: Path, number: int) -> Path:
+    words = [a + b for a in "abcdefghij" for b in "abcdefghij"]
+    lines = (f"{words[row % 97]} {words[row % 89]} {row}\t{words[row % 83]} {row}\n" for row in range(number))
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+def sharded(tmp_path: Path, *words: str, number: int = 400) -> list[str]:
+    file = write_pairs(tmp_path / "pairs.tsv", number)
+    given = ["corpus=tsv", f"corpus.train.file={file}", f"paths.root={tmp_path}", "cluster.backend=local",
+             "tracking.offline=true", "corpus.check=off", *words]  # fmt: skip
+    shard(compose.typed(Config, compose.values(given, FACTS["shard"])))
+    return given
+
+
+def training(words: Sequence[str]) -> dict[str, Any]:
+    return compose.values(words, FACTS["train"])
+
+
+def test_a_training_takes_what_fits_its_pairs_unless_somebody_chose(tmp_path: Path) -> None:
+    words = sharded(tmp_path)
+    manifest = read_manifest(Path(training(words)["paths"]["shards"]))
+    fit = fitting(manifest.splits["train"].records)
+    assert manifest.config["tokenizer"]["vocabulary"] == fitting(400)["tokenizer.vocabulary"]
+    values = training(words)
+    assert {key: at(values, key) for key in fit if key != "tokenizer.vocabulary"} == {
+        key: value for key, value in fit.items() if key != "tokenizer.vocabulary"
+    }
+    own = training([*words, "train.max_steps=7", "model.dropout=0.05"])
+    assert (own["train"]["max_steps"], own["model"]["dropout"]) == (7, 0.05)
+    assert own["loader"]["batch_tokens"] == fit["loader.batch_tokens"]
+    defaults = compose.values([])
+    for other in (["model=transformer_base"], ["train.init_from=broad"]):  # rate and dropout were not chosen for those
+        values = training([*words, *other])
+        assert all(at(values, key) == fit[key] for key in OF_DATA)
+        assert values["train"]["optimizer"]["lr"] == defaults["train"]["optimizer"]["lr"]
+    assert as_fitting(compose.values([*words, "experiment=demo"]), [*words, "experiment=demo"]) == {}
+    for other in (["model=gpt_tiny", "loader.side=source"], ["loader.denoise=infilling"]):
+        assert training([*words, *other])["train"] == defaults["train"], other
+        short = training([*words, *other, "train.max_steps=500"])
+        assert short["train"]["optimizer"]["warmup_steps"] == 50  # of every network a tenth at most
+
+
+def test_a_run_keeps_what_it_began_with(tmp_path: Path) -> None:
+    """A later version may have another table, and an earlier one had none."""
+    words = sharded(tmp_path)
+    run = tmp_path / "runs" / training(words)["name"]
+    run.mkdir(parents=True)
+    record = {
+        "loader": {"batch_tokens": 333},
+        "train": {"optimizer": {"lr": 0.1, "warmup_steps": 3, "schedule": "linear"}},
+        "model": {"dropout": 0.7},
+        "plans": [{"from_step": 0, "max_steps": 44, "schedule_steps": 44}],
+    }
+    (run / "run.json").write_text(json.dumps(record))
+    values = training(words)
+    assert (values["loader"]["batch_tokens"], values["model"]["dropout"]) == (333, 0.7)
+    assert (values["train"]["max_steps"], values["train"]["optimizer"]["lr"]) == (44, 0.1)
+    assert training([*words, "train.max_steps=50"])["train"]["max_steps"] == 50
+
+
+@pytest.mark.parametrize("chosen", ["tokenizer.vocabulary=700", "tokenizer=characters"])
+def test_a_chosen_vocabulary_stays(tmp_path: Path, chosen: str) -> None:
+    values = compose.values(["corpus=tsv", chosen], FACTS["shard"])
+    assert values["tokenizer"] == compose.values([chosen])["tokenizer"]
+
+
+def test_a_writing_of_many_characters_has_pieces_left_for_words(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    lines = (f"{chr(0x4E00 + row)} 你\t{chr(0x5000 + row)} 好\n" for row in range(900))
+    file.write_text("".join(lines), encoding="utf-8")
+    sharded_words = ["corpus=tsv", f"corpus.train.file={file}", f"paths.root={tmp_path}", "cluster.backend=local",
+                     "tracking.offline=true", "corpus.check=off", "pair=zh-ja"]  # fmt: skip
+    shard(compose.typed(Config, compose.values(sharded_words, FACTS["shard"])))
+    assert read_manifest(Path(training(sharded_words)["paths"]["shards"])).config["tokenizer"]["vocabulary"] > 2_700
+
+
+def test_shards_of_an_earlier_version_are_found_again(tmp_path: Path) -> None:
+    """They have the vocabulary that was the default then."""
+    words = sharded(tmp_path, "tokenizer.vocabulary=900")
+    again = compose.typed(Config, compose.values(words[:-1], FACTS["shard"]))
+    assert shard(again).found
