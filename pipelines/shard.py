@@ -168,9 +168,7 @@ def find_input(config: Config) -> Input:
         sources = sources_of_parts(parts, paths.cache, Patience(paths.patience))
     else:
         sources = sources_of(corpus, config.pair)
-    learned = config.tokenizer.type in ("bpe", "unigram") and not config.tokenizer.same_as  # others take what is there
-    pieces = config.tokenizer.vocabulary if learned else 0
-    doubts = [] if built_in else look(corpus, sources, config.pair, pieces)
+    doubts = [] if built_in else look(corpus, sources, config.pair)
     for doubt in doubts:
         logger.warning(doubt)
     scorers = find_scorers(corpus.clean.scores, [part.pair for part in parts] or [config.pair], config.bundle_dir)

@@ -5,7 +5,7 @@
 | the sides are exchanged, or a side is in another language than `pair` says | refused |
 | a column of labels stands where the texts are expected | refused |
 | nearly every pair has two equal sides, or one that is empty | refused |
-| some pairs have, a label has a single text, the corpus is small for its vocabulary | said |
+| some pairs have, a label has a single text | said |
 
 The sample is the first lines of each file, so it takes as long for any size. `corpus.check=off` leaves it out.
 """
@@ -28,7 +28,6 @@ FILES = 8  # of a corpus
 TELLING = 20  # letters of a text whose language can be told
 VOTES, ASKED = 40, 150  # texts of a side: the fewest that tell its language, and the most that are looked at
 CLEAR, SOME = 0.8, 0.3  # shares of the sample
-WORDS_A_PIECE = 10  # of the training text, both sides; with fewer a vocabulary is large for its corpus
 NO_LANGUAGE = "zxx"  # a label of py3langid's: no text
 OFF = "corpus.check=off goes on without looking"
 # Languages that py3langid confuses: one of these found for another is no sign of a mistake.
@@ -45,32 +44,22 @@ ALIKE = (
 )
 
 
-def look(config: CorpusConfig, sources: Sequence[Source], pair: str, vocabulary: int) -> list[str]:
+def look(config: CorpusConfig, sources: Sequence[Source], pair: str) -> list[str]:
     """Returns what is doubtful about the training files, a line each; empty with `corpus.check=off`.
-
-    Args:
-        vocabulary: pieces that the tokenizer is to learn.
 
     Raises UserError: a clear mistake; names the file, what was seen, and the setting that mends it.
     """
     doubts: list[str] = []
     if config.check == "off":
         return doubts
-    training, pairs, words = [source for source in sources if source.split == "train"], 0, 0
-    for source in training[:FILES]:
+    for source in [source for source in sources if source.split == "train"][:FILES]:
         rows = sample(source)
-        pairs, words = pairs + len(rows), words + sum(len(text.split()) for row in rows for text in row)
         if not rows:
             continue
         if config.format == "labelled":
             doubts += _look_at_labels(config, source, rows)
         else:
             doubts += _look_at_sides(source, rows, languages_of(pair), config.clean.copies)
-    if pairs < SAMPLE and words < WORDS_A_PIECE * vocabulary:  # the sample is the whole corpus
-        doubts.append(
-            f"{pairs:,} records of {words:,} words are little for tokenizer.vocabulary={vocabulary}: most pieces would "
-            f"be seen a few times; {max(100, words // WORDS_A_PIECE // 100 * 100)} fits"
-        )
     return doubts
 
 
