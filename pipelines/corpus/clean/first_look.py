@@ -45,11 +45,11 @@ ALIKE = (
 )
 
 
-def look(config: CorpusConfig, sources: Sequence[Source], pair: str, vocabulary: int) -> list[str]:
+def look(config: CorpusConfig, sources: Sequence[Source], pair: str, vocabulary: int = 0) -> list[str]:
     """Returns what is doubtful about the training files, a line each; empty with `corpus.check=off`.
 
     Args:
-        vocabulary: pieces that the tokenizer is to learn.
+        vocabulary: pieces that the tokenizer is to learn; 0: as many as fit.
 
     Raises UserError: a clear mistake; names the file, what was seen, and the setting that mends it.
     """

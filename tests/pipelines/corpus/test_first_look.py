@@ -67,6 +67,15 @@ def test_what_is_doubtful_is_said(tmp_path: Path) -> None:
     assert "200 of the first 400 pairs have two equal sides; cleaning drops them" in doubt
 
 
+def test_a_vocabulary_that_the_corpus_cannot_fill_is_said(tmp_path: Path) -> None:
+    assert sample(tmp_path, PAIRS) == []
+    config = CorpusConfig(format="tsv", train=SplitFiles(file=str(tmp_path / "pairs.tsv")))
+    sources = sources_of(config, "en-de")
+    assert look(config, sources, "en-de", 100) == []
+    (doubt,) = look(config, sources, "en-de", 8000)
+    assert "tokenizer.vocabulary=8000" in doubt and "fits" in doubt
+
+
 def test_few_or_short_texts_and_unknown_languages_tell_nothing(tmp_path: Path) -> None:
     swapped = [(german, english) for english, german in PAIRS]
     assert sample(tmp_path, swapped[:20]) == []
