@@ -143,9 +143,13 @@ WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code,
     ("translate hello world", 2, "no model has been trained here yet"),
     ("translate pyproject.toml", 2, "pyproject.toml: is a file; translate.input=pyproject.toml reads it"),
     ("translate hello translate.input=x", 2, "translate.input=x: give a file or a text, not both"),
-    ("evaluate evaluate.bundle=nosuch", 2, "evaluate.bundle: 'nosuch' is neither a bundle's directory nor a run"),
+    (
+        "evaluate corpus=phrasebook evaluate.bundle=nosuch",
+        2,
+        "evaluate.bundle: 'nosuch' is neither a bundle's directory nor a run",
+    ),
     ("inspect nosuch", 2, "nosuch: no such file or directory"),
-    ("unpack", 2, "no shards here (`dragoman shard` makes them)"),
+    ("unpack", 2, "no shards in HOME/shards; make some: dragoman shard"),
     ("jobs", 2, "no job service runs here. Start one with `dragoman up`"),
 ]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.conf import compose
+from dragoman.conf.groups import sections
 from dragoman.conf.options import combinations
 from dragoman.model.errors import UserError, unknown
 from dragoman.services.jobs.client import selecting, sign_in, special, verbs
@@ -72,7 +73,8 @@ def main(argv: Sequence[str]) -> int:
     def check(_: Root) -> int:
         return _check_submission(rest) if verb == "submit" else compose.OK
 
-    return compose.run(ask, Root, [*settings, *options], verb, check)
+    shown = sections() if verb == "submit" else None
+    return compose.run(ask, Root, [*settings, *options], verb, check, shown=shown)
 
 
 def _submit_from(name: str, words: Sequence[str]) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import logging
 import os
 import signal
 import socket
@@ -230,7 +231,8 @@ def test_a_request_that_nobody_waits_for_leaves_its_process_to_others(
 
     asyncio.run(asyncio.wait_for(all_of_it(), 60))
     gc.collect()
-    assert not caplog.records, "an exception that nobody looked at"
+    unseen = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert not unseen, "an exception that nobody looked at"
 
 
 def false_size(method: int, packed: bytes, declared: int) -> bytes:
