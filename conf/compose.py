@@ -83,7 +83,11 @@ def run(
     def once(words: Sequence[str], options: Options | None = None) -> int:
         homes: list[str] = []
         try:
-            composed = values(words, facts, options)
+            try:
+                composed = values(words, facts, options)
+            except (AttributeError, KeyError, TypeError):  # the facts read values whose types are checked only now
+                typed(root, values(words, (), options))
+                raise
             homes.extend(home_of(composed))
             if is_rehearsal():
                 _rehearsed.get().update(composed)

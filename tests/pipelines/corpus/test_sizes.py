@@ -11,6 +11,7 @@ from dragoman.conf import compose
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sizes import as_fitting, fitting
+from dragoman.pipelines.entries import main
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks.begun_from import FACTS
 
@@ -78,6 +79,23 @@ def test_a_training_takes_what_fits_its_pairs_unless_somebody_chose(tmp_path: Pa
         assert training([*words, *other])["train"] == defaults["train"], other
         short = training([*words, *other, "train.max_steps=500"])
         assert short["train"]["optimizer"]["warmup_steps"] == 50  # of every network a tenth at most
+
+
+@pytest.mark.parametrize(
+    ("word", "answer"),
+    [
+        ("name=null", "name: expected text, got None"),
+        ("train.max_steps=abc", "train.max_steps: expected a whole number, got 'abc'"),
+        ("train.optimizer.warmup_steps=[1]", "train.optimizer.warmup_steps: "),
+        ("pair=null", "pair: expected text, got None"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_named_although_the_facts_read_it_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str, answer: str
+) -> None:
+    words = sharded(tmp_path)
+    assert main(["train", *words, word]) == 2
+    assert answer in capsys.readouterr().err
 
 
 def test_a_run_keeps_what_it_began_with(tmp_path: Path) -> None:
