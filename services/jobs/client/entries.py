@@ -73,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
     def check(_: Root) -> int:
         return _check_submission(rest) if verb == "submit" else compose.OK
 
-    shown = sections() if verb == "submit" else None
+    shown = sorted(sections()) if verb == "submit" else None
     return compose.run(ask, Root, [*settings, *options], verb, check, shown=shown)
 
 
