@@ -183,8 +183,8 @@ def values(overrides: Sequence[str], facts: Facts = (), options: Options | None 
     words = current_words(overrides)
     with _in_our_words(words):
         tree, resolve = _compose(words, options)
-        for known in facts:  # what is made of a corrected key is computed again
-            for key, value in known(resolve(tree), words).items():
+        for fact in facts:  # what is made of a corrected key is computed again
+            for key, value in fact(resolve(tree), words).items():
                 usual.put(tree, key, value)
         resolved = resolve(tree)
     resolved.pop("experiment", None)

@@ -133,8 +133,8 @@ def handled_by(handler: Callable[[int, FrameType | None], object], *numbers: sig
     try:
         yield
     finally:
-        for number, one in before.items():
-            signal.signal(number, one)
+        for number, handler_before in before.items():
+            signal.signal(number, handler_before)
 
 
 @contextlib.contextmanager
@@ -146,8 +146,8 @@ def _replaced(handler: object, current: Mapping[signal.Signals, object]) -> Iter
             signal.signal(number, handler)  # type: ignore[arg-type]
         yield
     finally:
-        for number, one in heard.items():
-            signal.signal(number, one)  # type: ignore[arg-type]
+        for number, handler_there in heard.items():
+            signal.signal(number, handler_there)  # type: ignore[arg-type]
 
 
 def _must_end(frame: FrameType | None) -> bool:

@@ -50,8 +50,8 @@ def read_options(argv: Sequence[str], meant: Callable[[str, str], str]) -> Optio
         if word.startswith("-"):
             option, equals, value = word.partition("=")
             after = [*rest[place + 1 :], ""][0]
-            given = value if equals or after.startswith("-") or "=" in after else after
-            raise UserError(meant(option, given))
+            value_given = value if equals or after.startswith("-") or "=" in after else after
+            raise UserError(meant(option, value_given))
     options = Options(overrides=rest, **vars(parsed))
     if options.cfg is None and (options.resolve or options.package is not None):
         option = "--resolve" if options.resolve else "--package"

@@ -122,11 +122,11 @@ def make_report(config: Config, compared: Compared) -> Report:
     )
 
 
-def by_line(config: Config, found: Compared) -> lines.Lines | None:
+def by_line(config: Config, comparison: Compared) -> lines.Lines | None:
     """Returns the lines that the networks translate otherwise; None for one network."""
-    texts = {label: measure.hypotheses for label, measure in found.measures.items()}
-    references = [(line,) for line in found.references]
-    compared = lines.Compared(config.evaluate.split, found.sources, references, (), texts)
+    texts = {label: measure.hypotheses for label, measure in comparison.measures.items()}
+    references = [(line,) for line in comparison.references]
+    compared = lines.Compared(config.evaluate.split, comparison.sources, references, (), texts)
     return lines.lines_of([compared], config.languages) if len(texts) > 1 else None
 
 

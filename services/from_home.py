@@ -71,13 +71,13 @@ def own_words(
         return []
     if verb == "shard":
         raise UserError(f"name a corpus: {SHARD}; {BUILT_IN}")
-    found = _models(verb, home) if verb in OF_MODELS else _shardings(verb, words, home, visible)
-    if len(found) > 1:
+    home_words = _models(verb, home) if verb in OF_MODELS else _shardings(verb, words, home, visible)
+    if len(home_words) > 1:
         first = len(texts := _texts(words))
-        lines = [f"  dragoman {verb} {shlex.join([*texts, *own, *words[first:]])}" for own in found[:MOST]]
-        what = "models" if verb in OF_MODELS else "shardings" if found[0][-1][:5] != "name=" else "runs"
-        raise UserError("\n".join([f"the home has {len(found)} {what}; say which:", *lines]))
-    return found[0] if found else []
+        lines = [f"  dragoman {verb} {shlex.join([*texts, *own, *words[first:]])}" for own in home_words[:MOST]]
+        what = "models" if verb in OF_MODELS else "shardings" if home_words[0][-1][:5] != "name=" else "runs"
+        raise UserError("\n".join([f"the home has {len(home_words)} {what}; say which:", *lines]))
+    return home_words[0] if home_words else []
 
 
 def is_open(verb: str, words: Sequence[str]) -> bool:

@@ -79,8 +79,8 @@ class Head:
     def select(self, weights: Weights) -> Weights:
         """Returns this head's weights (T, S), selected from those of every head (L, H, T, S)."""
         layers = weights if self.layer is None else weights[self.layer, None]  # (1 or L, H, T, S)
-        found: Weights = layers.mean((0, 1)) if self.head is None else layers[0, self.head]
-        return found
+        chosen: Weights = layers.mean((0, 1)) if self.head is None else layers[0, self.head]
+        return chosen
 
 
 @dataclass(frozen=True, eq=False)

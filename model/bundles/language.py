@@ -126,7 +126,7 @@ def load_text_bundle(directory: Path, kind: TextKind | None = None) -> TextBundl
 def text_kind(name: str) -> TextKind:
     """Returns the kind of bundle that holds this architecture's networks."""
     kind = architecture(name).kind
-    for found in get_args(TextKind):
-        if kind == found:
-            return found  # type: ignore[no-any-return]  # one of the literals
+    for known_kind in get_args(TextKind):
+        if kind == known_kind:
+            return known_kind  # type: ignore[no-any-return]  # one of the literals
     raise wrong_kind(name, "language")

@@ -83,8 +83,8 @@ def _ending(name: str) -> str:
 
 def files_in(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
     """Returns the members that are files: a link has a path for its content."""
-    modes = ((one, stat.S_IFMT(one.external_attr >> 16)) for one in archive.infolist())
-    return [one for one, mode in modes if mode in (0, stat.S_IFREG) and not one.is_dir()]
+    modes = ((info, stat.S_IFMT(info.external_attr >> 16)) for info in archive.infolist())
+    return [info for info, mode in modes if mode in (0, stat.S_IFREG) and not info.is_dir()]
 
 
 def _list_members(path: Path) -> list[zipfile.ZipInfo]:

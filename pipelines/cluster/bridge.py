@@ -178,8 +178,8 @@ class WorkerLink:
 
     def _notice(self) -> None:
         while True:
-            found = train.get_preemption_info()
-            self._leaving = 0 if found is None else len(found.preempted_ranks)
+            notice = train.get_preemption_info()
+            self._leaving = 0 if notice is None else len(notice.preempted_ranks)
             time.sleep(NOTICED)
 
     def _carry(self, done: threading.Event) -> None:
@@ -194,10 +194,10 @@ class WorkerLink:
             pieces = self.ends.tell(self._have)
             for name, piece in pieces.items():
                 self._have[name] = (piece.file, piece.start + len(piece.content))
-            asked, paused = ray.get(self.mailbox.exchange.remote(pieces, self._leaving))
-            if obey and asked is not None and asked != self._asked:
-                self.ends.ask(asked)
-                self._asked = asked
+            reason, paused = ray.get(self.mailbox.exchange.remote(pieces, self._leaving))
+            if obey and reason is not None and reason != self._asked:
+                self.ends.ask(reason)
+                self._asked = reason
             if obey and paused:
                 self.ends.pause()
             if not any(len(piece.content) >= BLOCK // 2 for piece in pieces.values()):

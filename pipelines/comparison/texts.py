@@ -31,14 +31,14 @@ def lead(config: Config, every: Sequence[Shown], measured: str, same: str) -> st
 
 def limits(config: Config) -> str:
     """Returns `, each for at most 8 million target tokens and 30 minutes`; "" without limits."""
-    sentences = []
+    bounds = []
     if config.compare.max_tokens:
         tokens = config.compare.max_tokens
-        sentences.append(f"{f'{tokens / 1e6:g} million' if tokens >= 1e6 else f'{tokens:,}'} target tokens")
+        bounds.append(f"{f'{tokens / 1e6:g} million' if tokens >= 1e6 else f'{tokens:,}'} target tokens")
     if config.compare.max_minutes:
         minutes = config.compare.max_minutes
-        sentences.append(f"{minutes:g} minutes" if minutes >= 1 else f"{60 * minutes:g} seconds")
-    return f", each for at most {' and '.join(sentences)}" if sentences else ""
+        bounds.append(f"{minutes:g} minutes" if minutes >= 1 else f"{60 * minutes:g} seconds")
+    return f", each for at most {' and '.join(bounds)}" if bounds else ""
 
 
 def origin(config: Config, every: Sequence[Shown]) -> list[str]:

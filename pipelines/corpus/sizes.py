@@ -75,9 +75,9 @@ def vocabulary_of(sources: Sequence[Source], directory: Path) -> int:
         lines += block.count(b"\n")
         if lines >= _table()["pairs"][-1]:
             break
-    found = max(int(fitting(lines)[VOCABULARY]), PIECES_A_CHARACTER * len(letters))
-    logger.info(f"{VOCABULARY}={found} fits {lines:,} pairs")
-    return found
+    vocabulary = max(int(fitting(lines)[VOCABULARY]), PIECES_A_CHARACTER * len(letters))
+    logger.info(f"{VOCABULARY}={vocabulary} fits {lines:,} pairs")
+    return vocabulary
 
 
 def _blocks(source: Source) -> Iterator[bytes]:

@@ -104,9 +104,9 @@ def their_part(config: Config, part: str, facts: Mapping[str, Any], word: str) -
     ours, theirs = config.model["architecture"], facts["architecture"]
     have = PARTS.get(theirs, {})
     stacks = [name for name in STACKS if name in have]
-    given = stacks[0] if part in STACKS and part not in have and stacks else part
+    own_part = stacks[0] if part in STACKS and part not in have and stacks else part
     fits = part not in STACKS or LAYERS.get(theirs) == LAYERS[ours]
-    if given not in have or not fits:
+    if own_part not in have or not fits:
         choices = [name for name in PARTS if part not in STACKS or LAYERS[name] == LAYERS[ours]]
         raise UserError(
             f"{word}: is a bundle of {theirs}, which has no {part} for {ours}. Choices: bundles of {', '.join(choices)}"
@@ -117,7 +117,7 @@ def their_part(config: Config, part: str, facts: Mapping[str, Any], word: str) -
             raise UserError(
                 f"{word}: was trained with model.{key}={trained_with}, this network has {config.model[key]}"
             )
-    return have[given]
+    return have[own_part]
 
 
 def named(tensors: Mapping[str, Tensor], ours: Mapping[str, str]) -> dict[str, Tensor]:

@@ -191,8 +191,8 @@ def plan(config: Config) -> Plan:
     warm_start.keep(config, load_pair(config.shard_dir, manifest.tokenizer))
     teachers.keep(config)
     tokens = config.loader.lanes * config.loader.batch_tokens
-    told = f"{manifest.split('train').records:,} pairs: {steps:,} steps of {tokens:,} tokens"
-    return Plan(steps, "target tokens", config.cluster, told)
+    plan_line = f"{manifest.split('train').records:,} pairs: {steps:,} steps of {tokens:,} tokens"
+    return Plan(steps, "target tokens", config.cluster, plan_line)
 
 
 TRANSLATION = Task(

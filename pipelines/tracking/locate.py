@@ -27,8 +27,8 @@ def locate_bundle(
         return directory.absolute()
     reference = place.removeprefix("models:/")
     for separator in ("@", "/"):
-        name, found, version = reference.partition(separator)
-        if found and name and version and (separator == "@" or version.isdigit()):
+        name, at_sign, version = reference.partition(separator)
+        if at_sign and name and version and (separator == "@" or version.isdigit()):
             check_name(key, name)
             alias = version if separator == "@" else "champion"
             store = Registry(tracking, replace(registry, name=name, alias=alias))

@@ -82,7 +82,7 @@ def follow(run: Path, name: str) -> tuple[set[str], int]:
     return set(digests), since
 
 
-def _check_heads(run: Path, known: Mapping[str, set[str]], since: int) -> None:
+def _check_heads(run: Path, heads_of: Mapping[str, set[str]], since: int) -> None:
     """Raises DifferenceError if something lacks its head though there is a chain, or has an unknown one."""
     whole = since < 2  # otherwise a later start began it, and older lines have none
     for what, heads in named_heads(run):
@@ -90,11 +90,11 @@ def _check_heads(run: Path, known: Mapping[str, set[str]], since: int) -> None:
             raise DifferenceError(f"{what}: names no head of the run's records")
         if not heads:
             continue
-        if heads["journal"] not in known[paths.STEPS]:
+        if heads["journal"] not in heads_of[paths.STEPS]:
             raise DifferenceError(f"{what}: was made from other records than {paths.STEPS} holds")
-        if heads["starts"] not in known[paths.STARTS]:
+        if heads["starts"] not in heads_of[paths.STARTS]:
             raise DifferenceError(f"{what}: was made from other records than {paths.STARTS} holds")
-        if heads.get("saved", journal.first_link(run)) not in known[paths.SAVED]:
+        if heads.get("saved", journal.first_link(run)) not in heads_of[paths.SAVED]:
             raise DifferenceError(f"{what}: was made from other records than {paths.SAVED} holds")
     for step, path in checkpoints.every(run).items():
         heads = checkpoints.state(path).get("records")

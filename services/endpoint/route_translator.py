@@ -184,7 +184,7 @@ def models_of(route: Route) -> list[Model]:
 
 
 def _answer_of(result: Result, route: Route) -> Answer:
-    losses = reduce(merge_losses, [one.record() for one in result.losses])
+    losses = reduce(merge_losses, [losses_of_model.record() for losses_of_model in result.losses])
     return Answer(
         text=result.text,
         source=route.source,

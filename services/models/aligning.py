@@ -39,8 +39,8 @@ class AlignerApart:
         self.bytes = self._ask()["bytes"]
 
     def maps(self, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> list[AttentionMap]:
-        found = self._ask(lines=lines, targets=targets)["maps"] if lines else []
-        return [AttentionMap.of_values(values) for values in found]
+        maps = self._ask(lines=lines, targets=targets)["maps"] if lines else []
+        return [AttentionMap.of_values(values) for values in maps]
 
     def _ask(self, **values: Any) -> dict[str, Any]:
         network = {"directory": str(self.directory), "device": self.device, "prefix": self.prefix}

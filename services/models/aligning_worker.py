@@ -27,7 +27,7 @@ def answer(question: dict[str, Any], _: object) -> dict[str, Any]:
     aligner = _tagged(question["directory"], config, question["device"], question["prefix"])
     if "lines" not in question:
         return {"bytes": aligner.bytes}
-    return {"maps": [one.values() for one in aligner.maps(question["lines"], question["targets"])]}
+    return {"maps": [sentence_map.values() for sentence_map in aligner.maps(question["lines"], question["targets"])]}
 
 
 @lru_cache(MOST)

@@ -226,11 +226,11 @@ def add_attention(
     aligner: "Aligner | AlignerApart", lines: Sequence[str], translations: Sequence[Translation]
 ) -> list[Translation]:
     """Returns the translations of these lines with their attention; those without text get none."""
-    rows = [row for row, one in enumerate(translations) if one.nbest and not one.error]
+    rows = [row for row, translation in enumerate(translations) if translation.nbest and not translation.error]
     maps = aligner.maps([lines[row] for row in rows], [translations[row].nbest[0].ids for row in rows])
     answers = list(translations)
-    for row, found in zip(rows, maps, strict=True):
-        answers[row] = dataclasses.replace(answers[row], attention=(found,))
+    for row, answer in zip(rows, maps, strict=True):
+        answers[row] = dataclasses.replace(answers[row], attention=(answer,))
     return answers
 
 

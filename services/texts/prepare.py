@@ -51,9 +51,9 @@ class PartsRequest:
     parts: Sequence[tuple[RunState, Part]]
     short: bool = False  # texts of a few words, for which several answers are asked
 
-    def nbest(self, wanted: int) -> int:
+    def nbest(self, count: int) -> int:
         """Returns how many answers to ask for, of which the client wants so many."""
-        return max(wanted, NBEST) if self.short else wanted
+        return max(count, NBEST) if self.short else count
 
     @property
     def lines(self) -> list[str]:

@@ -101,12 +101,12 @@ def translate(task: Task) -> Asking[list[Result]]:
         most = task.most if number == len(task.models) - 1 else 0
         yield from ask(prepared, number, most + 1, task.aligned)
         before: Sequence[Result | None] = done or [None] * len(texts)
-        done = [rebuild(text, most, task.aligned, one) for text, one in zip(prepared, before, strict=True)]
-        texts = [one.text for one in done]
+        done = [rebuild(text, most, task.aligned, earlier) for text, earlier in zip(prepared, before, strict=True)]
+        texts = [result.text for result in done]
         # a second model leaves the terms that the first one wrote
         options = [
-            dataclasses.replace(each, glossary=each.glossary and Glossary(terms_of([one.report])))
-            for each, one in zip(options, done, strict=True)
+            dataclasses.replace(each, glossary=each.glossary and Glossary(terms_of([result.report])))
+            for each, result in zip(options, done, strict=True)
         ]
     return done
 
@@ -118,8 +118,8 @@ def ask(texts: Sequence[Prepared], model: int = 0, nbest: int = 1, aligned: bool
             stand_ins = yield Question(model)
             for text in texts:
                 text.stand_ins = stand_ins  # type: ignore[assignment]  # the answer to a question without lines
-        for asked in pending(texts):
-            asked.take((yield Question(model, asked.lines, asked.nbest(nbest), aligned or asked.aligned)))  # type: ignore[arg-type]
+        for question in pending(texts):
+            question.take((yield Question(model, question.lines, question.nbest(nbest), aligned or question.aligned)))  # type: ignore[arg-type]
 
 
 def run(work: Asking[Done], answer: Callable[[Question], Answer]) -> Done:

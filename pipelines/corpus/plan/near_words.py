@@ -75,17 +75,17 @@ class Hashes:
                 yield (joined * power + rest) % _PRIME
 
 
-def within_one_word(one: Words, other: Words) -> bool:
+def within_one_word(words: Words, other: Words) -> bool:
     """Returns True if two sentences are equal or one word apart; for strings, one letter apart."""
-    if abs(len(one) - len(other)) > 1:
+    if abs(len(words) - len(other)) > 1:
         return False
     first = 0
-    while first < min(len(one), len(other)) and one[first] == other[first]:
+    while first < min(len(words), len(other)) and words[first] == other[first]:
         first += 1
     end = 0
-    while end < min(len(one), len(other)) - first and one[-1 - end] == other[-1 - end]:
+    while end < min(len(words), len(other)) - first and words[-1 - end] == other[-1 - end]:
         end += 1
-    left, right = sorted((list(one[first : len(one) - end]), list(other[first : len(other) - end])), key=len)
+    left, right = sorted((list(words[first : len(words) - end]), list(other[first : len(other) - end])), key=len)
     if len(right) < 2:  # equal, a word added, or a word replaced
         return True
     if len(right) > 2 or not left:

@@ -27,20 +27,22 @@ def plain_translation(translation: Translation) -> dict[str, Any]:
     """Returns a translation without the tokens of its alternatives, which nobody needs any more."""
     return {
         **vars(translation),
-        "nbest": [(one.text, one.score, one.log_probability) for one in translation.nbest],
-        "attention": [one.values() for one in translation.attention],
+        "nbest": [
+            (alternative.text, alternative.score, alternative.log_probability) for alternative in translation.nbest
+        ],
+        "attention": [attention.values() for attention in translation.attention],
     }
 
 
 def read_translation(values: Mapping[str, Any]) -> Translation:
     attention = tuple(map(AttentionMap.of_values, values["attention"]))
-    nbest = [Alternative(*one) for one in values["nbest"]]
+    nbest = [Alternative(*alternative) for alternative in values["nbest"]]
     return Translation(**{**values, "nbest": nbest, "attention": attention, "missing": tuple(values["missing"])})
 
 
-def plain_answer(found: Answer) -> dict[str, Any]:
+def plain_answer(answer: Answer) -> dict[str, Any]:
     """Returns what a model answers to a question: translations, or its stand-ins."""
-    return vars(found) if isinstance(found, StandIns) else {"translations": list(map(plain_translation, found))}
+    return vars(answer) if isinstance(answer, StandIns) else {"translations": list(map(plain_translation, answer))}
 
 
 def read_answer(values: Mapping[str, Any]) -> Answer:
@@ -50,13 +52,13 @@ def read_answer(values: Mapping[str, Any]) -> Answer:
 
 
 def plain_result(result: Result) -> dict[str, Any]:
-    return {**vars(result), "losses": [vars(one) for one in result.losses]}
+    return {**vars(result), "losses": [vars(loss) for loss in result.losses]}
 
 
 def read_result(values: Mapping[str, Any]) -> Result:
-    losses = [Losses(**{**one, "missing": Counter(one["missing"])}) for one in values["losses"]]
+    losses = [Losses(**{**loss, "missing": Counter(loss["missing"])}) for loss in values["losses"]]
     return Result(**{**values, "lost": Counter(values["lost"]), "losses": losses})
 
 
-def _pairs(found: Iterable[tuple[str, Sequence[str]]]) -> tuple[Pair, ...]:
-    return tuple((word, tuple(forms)) for word, forms in found)
+def _pairs(pairs: Iterable[tuple[str, Sequence[str]]]) -> tuple[Pair, ...]:
+    return tuple((word, tuple(forms)) for word, forms in pairs)

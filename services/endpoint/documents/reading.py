@@ -84,8 +84,8 @@ class Reading:
     async def spoken(self, texts: Sequence[str], options: TextOptions, most: int, owner: str) -> list[str]:
         """Returns the first `most` characters of what is in a language in each text. Raises as `count`."""
         question = {"texts": texts, "options": plain_options(options), "most": most}
-        found: list[str] = await self._ask("spoken", question, owner)
-        return found
+        beginnings: list[str] = await self._ask("spoken", question, owner)
+        return beginnings
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:

@@ -43,8 +43,8 @@ class AskedKnown(KnownTranslations):
 
     def _match(self, how: str, text: str) -> Match | None:
         assert self.parent is not None
-        found = self.parent.ask({how: text})["match"]
-        return None if found is None else Match(*found)
+        match = self.parent.ask({how: text})["match"]
+        return None if match is None else Match(*match)
 
 
 def answer(question: dict[str, Any], parent: Parent) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def answer(question: dict[str, Any], parent: Parent) -> dict[str, Any]:
     if do == "results":
         read = {
             "options": [read_options(question["options"])] * len(question["texts"]),
-            "models": [Model(**one) for one in question["models"]],
+            "models": [Model(**model) for model in question["models"]],
             "first": list(map(read_translation, question["first"])),
         }
         return {do: list(map(plain_result, _translated(Task(**{**question, **read}), parent)))}
@@ -82,14 +82,14 @@ def translate_document(
     route = parent.ask({"sample": sample(passages)})
     models = [Model(**facts) for facts in route["models"]]
     glossary = Glossary(terms) if terms else None
-    known = AskedKnown(parent=parent) if route["known"] else None
+    memory = AskedKnown(parent=parent) if route["known"] else None
     texts: list[str] = []
     broken = 0
     for group in groups(passages):
-        options = [dataclasses.replace(passage.options, glossary=glossary, known=known) for passage in group]
+        options = [dataclasses.replace(passage.options, glossary=glossary, known=memory) for passage in group]
         results = _translated(Task([passage.text for passage in group], options, models, route["longest"]), parent)
-        texts += [one.text for one in results]
-        broken += sum(not one.report.get("complete", True) for one in results)
+        texts += [result.text for result in results]
+        broken += sum(not result.report.get("complete", True) for result in results)
         parent.ask({"share": len(texts) / len(passages), **_losses(results)})
     lost = [f"passages that lost something, or stay as they were: {broken} of {len(texts)}"] if broken else []
     return {
@@ -102,9 +102,9 @@ def translate_document(
 def _losses(results: Iterable[Result]) -> dict[str, Any]:
     """Returns the numbers of what texts have lost, of sentences and of what must not change."""
     losses, lost = Counter(dict.fromkeys(KINDS, 0)), Counter[str]()
-    for one in results:
-        lost.update(one.lost)
-        for each in one.losses:
+    for result in results:
+        lost.update(result.lost)
+        for each in result.losses:
             losses.update(each.counts())
     return {"losses": losses, "lost": lost}
 

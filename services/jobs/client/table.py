@@ -155,26 +155,25 @@ def _mean(curve: Sequence[tuple[float, float]]) -> float:
     return sum(span * value for span, (_, value) in zip(spans[::-1], curve[::-1], strict=False)) / sum(spans)
 
 
-def plan(found: Mapping[str, Any]) -> str:
+def plan(planned: Mapping[str, Any]) -> str:
     """Returns a plan as text."""
-    rows = [("run", found["run"])]
-    workers = " or ".join(map(str, found["choices"]))
-    gpus = f", {found['gpus']:g} GPUs" if found["gpus"] else ""
-    rows.append(("workers", f"{workers}, each {found['cpus']:g} CPUs{gpus}"))
-    if found.get("steps"):
-        rows.append(("steps", f"{found['steps']:,}, at most {found['tokens']:,} tokens"))
-        rows.append(("work", f"{found['flops']:.3g} operations, {found['parameters']:,} parameters"))
-        rows.append(("memory", f"about {found['memory'] / 2**20:,.0f} MiB a worker"))
-    for workers in map(str, found["choices"]):
-        sent = found.get("traffic", {}).get(workers)
+    rows = [("run", planned["run"])]
+    workers = " or ".join(map(str, planned["choices"]))
+    gpus = f", {planned['gpus']:g} GPUs" if planned["gpus"] else ""
+    rows.append(("workers", f"{workers}, each {planned['cpus']:g} CPUs{gpus}"))
+    if planned.get("steps"):
+        rows.append(("steps", f"{planned['steps']:,}, at most {planned['tokens']:,} tokens"))
+        rows.append(("work", f"{planned['flops']:.3g} operations, {planned['parameters']:,} parameters"))
+        rows.append(("memory", f"about {planned['memory'] / 2**20:,.0f} MiB a worker"))
+    for workers in map(str, planned["choices"]):
+        sent = planned.get("traffic", {}).get(workers)
         if sent:
             rows.append((f"sent by {workers}", f"{sent / 1e9:,.1f} GB between ranks"))
-    for workers, one in found.get("seconds", {}).items():
-        text = (
-            f"{duration(one['expected'])}, between {duration(one['low'])} and {duration(one['high'])} ({one['basis']})"
-        )
+    for workers, estimate in planned.get("seconds", {}).items():
+        expected, low, high = (duration(estimate[key]) for key in ("expected", "low", "high"))
+        text = f"{expected}, between {low} and {high} ({estimate['basis']})"
         rows.append((f"time on {workers}", text))
-    changed = ", ".join(f"{key}={value}" for key, value in sorted(found["changed"].items()))
+    changed = ", ".join(f"{key}={value}" for key, value in sorted(planned["changed"].items()))
     return table([*rows, ("changed", changed or "nothing")])
 
 

@@ -250,9 +250,9 @@ class PageContext:
         Raises:
             LoginNeededError, HTTPException: the visitor is unknown or may not see this.
         """
-        found = self.sessions.visitor(request)
-        self._check_role(found, role)
-        return found
+        visitor_of_session = self.sessions.visitor(request)
+        self._check_role(visitor_of_session, role)
+        return visitor_of_session
 
     async def form(self, request: Request, role: Role = "submitter") -> tuple[Visitor, FormData]:
         """Returns the sender of a form and its values.
@@ -261,9 +261,9 @@ class PageContext:
             LoginNeededError, HTTPException: the sender is unknown or may not do this, or the form is foreign.
         """
         sent = await request.form(max_files=0, max_fields=1000)
-        found = self.sessions.check_form(request, sent.get("csrf", ""))
-        self._check_role(found, role)
-        return found, sent
+        visitor_of_session = self.sessions.check_form(request, sent.get("csrf", ""))
+        self._check_role(visitor_of_session, role)
+        return visitor_of_session, sent
 
     def render(self, template: str, **context: Any) -> str:
         """Returns a template or a part of a page as HTML."""

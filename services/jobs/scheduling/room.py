@@ -41,17 +41,17 @@ class FreeResources:
 
     def holds(self, cpus: float, gpus: float, most: int) -> int:
         """Returns how many workers of this size fit, counted up to `most`."""
-        found = 0
+        count = 0
         for free_cpus, free_gpus in self.free:
             fits = most
             if cpus > 0:
                 fits = min(fits, int((free_cpus + TINY) / cpus))
             if gpus > 0:
                 fits = min(fits, int((free_gpus + TINY) / gpus))
-            found += max(0, fits)
-            if found >= most:
+            count += max(0, fits)
+            if count >= most:
                 return most
-        return found
+        return count
 
     def take(self, needs: Needs, workers: int) -> list[tuple[int, float, float]]:
         """Places as many of the workers as fit; returns (node, CPUs, GPUs) of each, for `give`."""

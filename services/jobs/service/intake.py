@@ -177,8 +177,8 @@ class Intake:
     def left(self, job: Job, done: int) -> dict[str, float | None]:
         """Returns the columns of the time that a planned job still needs."""
         plan = job.plan or {}
-        found = estimate(plan, job.choices[0], self.measured(), done) if plan and job.choices else None
-        return _seconds(found)
+        expected = estimate(plan, job.choices[0], self.measured(), done) if plan and job.choices else None
+        return _seconds(expected)
 
     def _plan(self, job: Job, capacity: Capacity | None) -> None:
         planned: dict[str, Any] = {}

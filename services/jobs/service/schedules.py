@@ -145,10 +145,12 @@ class Schedules:
             if (due := next_time(schedule.every, now)) < (schedule.due or now):
                 self._note(schedule, due=due)
 
-    def _note(self, one: Schedule, **values: Any) -> None:
+    def _note(self, schedule: Schedule, **values: Any) -> None:
         """Sets columns, unless it was paused or noted by another service in the meantime: that stands."""
         with self.ledger.database.write() as session:
-            session.execute(update(Schedule).where(Schedule.id == one.id, Schedule.due == one.due).values(**values))
+            session.execute(
+                update(Schedule).where(Schedule.id == schedule.id, Schedule.due == schedule.due).values(**values)
+            )
 
     def _submit(self, schedule: Schedule, at: float) -> str:
         """Returns the job of this time. Raises UserError if the last one has not ended."""

@@ -85,7 +85,7 @@ class Children:
     def replace(self, child: Child) -> None:
         """Lets the child of this name run another command: ends the process and starts it anew."""
         with self._lock:
-            old_child = next(one for one in self.running if one.name == child.name)
+            old_child = next(running_child for running_child in self.running if running_child.name == child.name)
             old_child.command, old_child.environment, old_child.anew = child.command, child.environment, True
         self._watching.wake()
 

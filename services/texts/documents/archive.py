@@ -40,7 +40,7 @@ class Archive:
         if len({member.filename for member in members}) < len(members):
             raise DocumentError("a member of the zip archive is there twice")
         if {member.filename for member in members if not member.is_dir()} != {
-            one.filename for one in files_in(self.zip)
+            info.filename for info in files_in(self.zip)
         }:
             raise DocumentError("a member of the zip archive is a link or a device")
 
