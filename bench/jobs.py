@@ -244,6 +244,7 @@ def clients(port: int, home: str, seconds: float) -> dict[str, list[float]]:
         headers = {"X-Dragoman-Owner": f"o{number}"}
         connection = HTTPConnection("127.0.0.1", port, timeout=60)  # kept alive
         newest = ask_once(connection, "GET", "/v1/jobs?limit=1", headers)["jobs"][0]["id"]
+        connection.close()  # it would time out while others begin
         gate.wait()
         end = time.monotonic() + seconds
         time.sleep(number / CLIENTS)

@@ -1,11 +1,14 @@
 """Children of the job service killed, stopped and slowed at random: does each job end as its own command did?
 
-    python -m bench patience [--quick]
+    python -m bench patience [--quick] [ray]
 
 The service's loop, its ledger, its planners and its watch over children are real; a head of this file takes the place
 of Ray's, and the jobs are commands that wait for some seconds and end with 0, 1 or 2. For ten minutes (30 s with
 `--quick`) the head, whole or in part, and the planners are hit every few seconds. A command that misses its head ends
 with 1 or 2, as Ray's drivers do. The figure is the number of jobs in a state that their command did not earn.
+
+With `ray` the head is a real one, started as `dragoman up` does. It takes a while to start, so it is hit less often,
+and jobs that have not ended some minutes after the last hit are told and not judged.
 """
 
 import argparse
@@ -13,6 +16,7 @@ import contextlib
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,7 +24,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -29,9 +33,11 @@ import httpx
 import psutil
 
 from bench.result import Result
+from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError
 from dragoman.model.ports import free_ports
-from dragoman.services.jobs.executors.base import Observation, Start
+from dragoman.services.jobs.executors.base import Executor, Observation, Start
+from dragoman.services.jobs.executors.ray import Head, RayExecutor
 from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
@@ -42,14 +48,17 @@ from dragoman.services.jobs.scheduling.room import Node
 from dragoman.services.jobs.service.intake import Intake
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.settings import ServiceConfig
-from dragoman.services.jobs.states import ENDED
+from dragoman.services.jobs.states import ENDED, UNENDED
+from dragoman.services.jobs.up import subprocesses
 from dragoman.services.jobs.up.children import Child, Children
 from dragoman.services.jobs.up.guard import MARK
 
 CPUS = 12.0
 CODES = [0] * 7 + [1, 2, 2]
 EARNED = {0: "succeeded", 1: "failed", 2: "failed"}
-AFTERWARDS = 600.0  # seconds in which the jobs end that are left when nothing is hit any more
+AFTERWARDS = 600.0, 240.0  # seconds in which the jobs end that are left when nothing is hit any more; with Ray
+PAUSES = (2, 10), (15, 60)  # seconds between two hits; with Ray
+PARTS = ("gcs_server", "raylet", "dashboard")  # in the command lines of Ray's processes
 RUNNER = (
     "import sys, dragoman.services.jobs.runner as runner\n"
     "real = runner._run\n"
@@ -82,39 +91,60 @@ sys.exit(int(code))
 def run(quick: bool, args: Sequence[str]) -> Result:
     """The number of jobs in a state that their command did not earn."""
     jobs, seconds = (20, 30.0) if quick else (200, 600.0)
-    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+    real = "ray" in args
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, contextlib.ExitStack() as stack:
         home = Path(name)
         (home / "service").mkdir()
         os.environ["DRAGOMAN_HOME"] = name
-        (port,) = free_ports(1)
         children = Children(home / "service" / "children.json")
         stack.callback(children.stop)
-        variables = {**os.environ, "HEAD": str(port), "EARNED": str(home / "earned")}
-        command = [sys.executable, "-m", "bench.patience", str(port)]
-        children.start(Child("Head", command, variables, Path.cwd(), home / "service" / "head.log"))
+        config = ServiceConfig(tick=0.5, waiting=10_000, cpus=3 if real else 0)
+        executor = start_ray(home, children, config) if real else start_head(home, children)
         ledger = Ledger(Database(f"sqlite:///{home}/ledger.db"))
         stack.callback(ledger.database.close)
         planner = Planner([home])
         stack.callback(planner.close)
-        config = ServiceConfig(tick=0.5, waiting=10_000)
-        loop = Loop(ledger, Access(ledger), HeadExecutor(home, port), Intake(ledger, planner, "here"), config, home)
+        loop = Loop(ledger, Access(ledger), executor, Intake(ledger, planner, "here"), config, home)
         rng = random.Random(1)
         for number in range(jobs):
             place = f"{home}/shards/j{number}-{rng.randrange(5, 30)}-{rng.choice(CODES)}"
             ledger.submit(f"o{number % 5}", "shard", ["corpus=phrasebook", f"paths.shards={place}"])
         loop.start()
         stack.callback(loop.stop)
-        hits = strike(seconds, children, rng)
-        deadline = time.monotonic() + AFTERWARDS
+        hits = strike(seconds, children, rng, PAUSES[real])
+        deadline = time.monotonic() + AFTERWARDS[real]
         while time.monotonic() < deadline and any(job.state not in ENDED for job in ledger.jobs()):
             time.sleep(1)
-        wrong = judge(ledger, home)
+        wrong = judge(ledger, home, UNENDED if real else set())
     print(f"load {os.getloadavg()[0]:.1f}; {', '.join(f'{count} {what}' for what, count in sorted(hits.items()))}")
     return Result("patience_wrong", len(wrong), 0.0, "jobs in a state that their command did not earn", "baseline")
 
 
-def judge(ledger: Ledger, home: Path) -> list[str]:
-    """Prints what became of the jobs, and returns those in another state than their command earned."""
+def start_head(home: Path, children: Children) -> Executor:
+    """Starts the head of this file."""
+    (port,) = free_ports(1)
+    variables = {**os.environ, "HEAD": str(port), "EARNED": str(home / "earned")}
+    command = [sys.executable, "-m", "bench.patience", str(port)]
+    children.start(Child("Head", command, variables, Path.cwd(), home / "service" / "head.log"))
+    return HeadExecutor(home, port)
+
+
+def start_ray(home: Path, children: Children, config: ServiceConfig) -> Executor:
+    """Starts a Ray head as `dragoman up` does; the interpreter of its jobs runs COMMAND in the place of theirs."""
+    places = subprocesses.choose_places(home, config, children.folder)
+    subprocesses.write_token(places)
+    children.start(subprocesses.ray_head(places, config, subprocesses.environment(places, config, tracking=False)))
+    python = home / "python"
+    words = shlex.join([sys.executable, "-c", RUNNER, COMMAND])
+    python.write_text(f'#!/bin/sh\nshift 2\nexec {words} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    head = Head(f"http://127.0.0.1:{places.ray}", token_file=str(places.token))
+    variables = {"HEAD": str(places.ray), "EARNED": str(home / "earned"), RAY_FOLDER: str(places.ray_folder)}
+    return RayExecutor(head, home, config.drivers, str(python), variables)
+
+
+def judge(ledger: Ledger, home: Path, pardoned: Collection[str]) -> list[str]:
+    """Prints what became of the jobs, and returns those in another state than their command earned, but `pardoned`."""
     earned: dict[str, list[str]] = {}
     for line in (home / "earned").read_text(encoding="utf-8").splitlines() if (home / "earned").exists() else ():
         name, code = line.split()
@@ -124,6 +154,8 @@ def judge(ledger: Ledger, home: Path) -> list[str]:
         name = next(word for word in job.words if word.startswith("paths.shards=")).rpartition("/")[2]
         states[job.state] += 1
         causes.update(str(one.cause) for one in ledger.attempts(job.id))
+        if job.state in pardoned:
+            continue
         if name not in earned or EARNED[int(name.rpartition("-")[2])] != job.state:
             wrong.append(job.id)
             print(f"wrong: {name} {job.state}: {job.reason}")
@@ -132,11 +164,11 @@ def judge(ledger: Ledger, home: Path) -> list[str]:
     return wrong
 
 
-def strike(seconds: float, children: Children, rng: random.Random) -> Counter[str]:
+def strike(seconds: float, children: Children, rng: random.Random, pauses: tuple[int, int]) -> Counter[str]:
     """Hits the children at random for so long; returns how often each was hit, and how."""
     hits, until = Counter[str](), time.monotonic() + seconds
     while time.monotonic() < until:
-        time.sleep(rng.uniform(2, 10))
+        time.sleep(rng.uniform(*pauses))
         victims = targets(children)
         kinds = [kind for kind, found in victims.items() if found]
         if not kinds:  # all of them are being started again
@@ -144,20 +176,21 @@ def strike(seconds: float, children: Children, rng: random.Random) -> Counter[st
         kind = rng.choice(kinds)
         way = rng.choice(list(WAYS))
         hits[f"{kind} {way}"] += 1
-        WAYS[way](victims[kind] if kind != "planner" else [rng.choice(victims[kind])], rng)
+        WAYS[way]([rng.choice(victims[kind])] if kind in ("planner", "part") else victims[kind], rng)
     return hits
 
 
 def targets(children: Children) -> Mapping[str, list[psutil.Process]]:
-    """The processes to hit: the head alone, the head with its jobs, planners."""
+    """The processes to hit: the head alone, the head with its jobs, a part of Ray's head, planners."""
     head = children.running[0].process
     with contextlib.suppress(psutil.Error):
         mine = psutil.Process().children()
         planners = [one for one in mine if "dragoman.services.jobs.planning.worker" in one.cmdline()]
         top = [one for one in mine if head is not None and one.pid == head.pid]
         whole = [one for process in top for one in [process, *process.children(recursive=True)]]
-        return {"head": top, "node": whole, "planner": planners}
-    return {"head": [], "node": [], "planner": []}
+        parts = [one for one in whole[1:] if any(part in " ".join(one.cmdline()[:3]) for part in PARTS)]
+        return {"head": top, "node": whole, "part": parts, "planner": planners}
+    return {}
 
 
 def send(processes: Sequence[psutil.Process], number: signal.Signals) -> None:

@@ -9,10 +9,12 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import ColumnElement, delete, or_, select
 
 from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.statements import AUDITED
 from dragoman.services.jobs.ledger.tables import AuditRow
 
 STATUS = r"^[1-5](\d\d|xx)$"
@@ -53,26 +55,26 @@ class Audit:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self._guard = threading.Lock()
-        self._coming: list[tuple[AuditRow, Future[None]]] = []  # rows that the next transaction writes
+        self._coming: list[tuple[dict[str, Any], Future[None]]] = []  # rows that the next transaction writes
 
     def add(self, status: int, **values: str) -> None:
         """Enters a row; long texts are cut, and what cannot be shown becomes `?`. Rows of one moment share a write."""
         texts = {key: _shown(values.get(key, ""))[:most] for key, most in LONGEST.items()}
         written: Future[None] = Future()
         with self._guard:
-            self._coming.append((AuditRow(at=self.ledger.now(), status=status, **texts), written))
+            self._coming.append(({"at": self.ledger.now(), "status": status, **texts}, written))
             first = len(self._coming) == 1
         if first:
             self._write()
         written.result()
 
     def _write(self) -> None:
-        rows: list[tuple[AuditRow, Future[None]]] = []
+        rows: list[tuple[dict[str, Any], Future[None]]] = []
         try:
             with self.ledger.database.write(lasting=True) as session:
                 with self._guard:
                     rows, self._coming = self._coming, []
-                session.add_all(row for row, _ in rows)
+                session.execute(AUDITED, [row for row, _ in rows])
         except Exception as problem:
             with self._guard:
                 if not rows:  # there was no transaction

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import Row, delete, func, or_, select, update
+from sqlalchemy import Row, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, defer, make_transient_to_detached
 from sqlalchemy.sql.base import ExecutableOption
@@ -17,7 +17,19 @@ from dragoman.conf.again import key_of
 from dragoman.services.jobs.ledger.asked import tell_change
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.filters import Filter
-from dragoman.services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, oldest, select_jobs, unended
+from dragoman.services.jobs.ledger.statements import (
+    BEGIN,
+    ENTER,
+    JOBS,
+    NEWEST,
+    NOTE,
+    NUMBER,
+    SET,
+    SET_ATTEMPT,
+    UNFINISHED,
+    oldest,
+    select_jobs,
+)
 from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Notice
 from dragoman.services.jobs.states import ENDED, MOVES, State
 
@@ -112,14 +124,14 @@ class Ledger:
             with self.database.write() as session:
                 if key is not None and (earlier := _with_key(session, owner, key)) is not None:
                     return earlier
-                if most is not None and (session.scalar(unended(owner)) or 0) >= most:
+                if most is not None and (session.scalar(UNFINISHED, {"whose": owner}) or 0) >= most:
                     raise TooManyError
                 for other in after:
                     _get(session, other, SHORT)
                 entered: Any = session.execute(ENTER, values)
                 seq = int(entered.inserted_primary_key[0])
                 own = {"id": f"{self.database.prefix}-{seq}", "queued": seq}
-                session.execute(update(JOBS).where(JOBS.c.seq == seq).values(**own))
+                session.execute(NUMBER, {"entered": seq, **own})
                 job = Job(**{**entered.last_inserted_params(), **own, "seq": seq})
                 _note(session, now, owner, job, None, State.SUBMITTED, "submitted")
         except IntegrityError:  # another request entered the same key at this moment
@@ -165,7 +177,7 @@ class Ledger:
         """Gives a waiting job its next attempt: its number is taken from now on, whatever happens to this process."""
         number, now = job.attempt + 1, self.now()
         moved = self.move(session, job, State.STARTING, actor, reason, attempt=number, workers=workers, started=now)
-        session.add(Attempt(job=job.id, number=number, workers=workers, decided=now, message=""))
+        session.execute(BEGIN, {"job": job.id, "number": number, "workers": workers, "decided": now})
         return moved
 
     def end(
@@ -180,11 +192,8 @@ class Ledger:
         lost = {name: values.pop(name) for name in OF_ATTEMPT if name in values}
         with self.database.write(lasting=False) as session:
             took = max(0.0, now - (job.started or now))
-            session.execute(
-                update(Attempt)
-                .where(Attempt.job == job.id, Attempt.number == job.attempt)
-                .values(ended=now, outcome=outcome, cause=cause, code=code, message=reason, **lost)
-            )
+            ended = {"ended": now, "outcome": outcome, "cause": cause, "code": code, "message": reason}
+            set_attempt(session, job, **ended, **lost)
             moved = self.move(
                 session, job, state, "service", reason, started=None, workers=0, spent=job.spent + took, **values
             )
@@ -199,9 +208,7 @@ class Ledger:
         """
         with self.database.write(lasting=False) as session:
             now = self.now()
-            session.execute(
-                update(Attempt).where(Attempt.job == job.id, Attempt.number == job.attempt).values(started=now)
-            )
+            set_attempt(session, job, started=now)
             moved = self.move(session, job, State.RUNNING, "service", f"attempt {job.attempt} runs", started=now)
         self.committed(session)
         return moved
@@ -341,6 +348,11 @@ class Ledger:
         with self.database.write() as session:
             _add(session, row, reason)
         self.committed(session)
+
+
+def set_attempt(session: Session, job: Job, **values: Any) -> None:
+    """Sets columns of a job's newest attempt."""
+    session.execute(SET_ATTEMPT, {"of_job": job.id, "of_number": job.attempt, **values})
 
 
 def _with_key(session: Session, owner: str, key: str) -> Job | None:

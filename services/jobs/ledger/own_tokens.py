@@ -13,6 +13,7 @@ from dragoman.model.names import check_name
 from dragoman.services.jobs.ledger.access import ISSUED, Access, Person, Role, digest_of
 from dragoman.services.jobs.ledger.filters import moment_of
 from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.statements import ANY_TOKEN
 from dragoman.services.jobs.ledger.tables import Job, Token
 
 OWN = "own"
@@ -169,4 +170,4 @@ class Rights:
     def _ever(self) -> bool:
         """Returns True if there was a token, even if it has ended."""
         with self.ledger.database.read() as session:
-            return session.scalar(select(Token.digest).limit(1)) is not None
+            return session.scalar(ANY_TOKEN) is not None

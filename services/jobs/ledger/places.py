@@ -2,19 +2,25 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import Any
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import Select, and_, bindparam, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from dragoman.model.errors import UserError
 from dragoman.model.names import check_name
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.tables import PROJECT, Job, Member, Model, Place, Token, account_of
+from dragoman.services.jobs.ledger.statements import ANY_TOKEN
+from dragoman.services.jobs.ledger.tables import PROJECT, Base, Job, Member, Model, Place, account_of
 from dragoman.services.jobs.states import UNENDED
 
 AT_ONCE = 200  # paths per query
+PLACES = Base.metadata.tables[Place.__tablename__]
+SET_PLACE = update(PLACES).where(PLACES.c.path == bindparam("at"))
+PROJECTS_OF = select(Member.project).where(Member.owner == bindparam("whose"))
 
 
 class TakenError(UserError):
@@ -47,8 +53,8 @@ class Places:
         """
         with self.ledger.database.read() as session:
             related = _related(session, [place["path"] for place in places])
-            closed = session.scalar(select(Token.digest).limit(1)) is not None
-            shared = session.scalars(select(Member.project).where(Member.owner == owner)).all()
+            closed = session.scalar(ANY_TOKEN) is not None
+            shared = session.scalars(PROJECTS_OF, {"whose": owner}).all()
         admin = admin and closed  # where everybody is an admin, names alone keep owners apart
         names = {owner, account}
         readable = names | {account_of("", project) for project in shared}
@@ -82,7 +88,7 @@ class Places:
         """Records what the job is going to write as its owner's, in the transaction that plans it."""
         for place in places:
             if place["use"] == "write":
-                session.merge(Place(path=place["path"], owner=job.account, job=job.id))
+                _enter(session, place["path"], job)
 
     def owner(self, path: str) -> str | None:
         """Returns the owner of a folder; None if it has none."""
@@ -115,7 +121,13 @@ class Places:
         """Records a folder that a job has made as its owner's, unless it has an owner."""
         with self.ledger.database.write() as session:
             if not _related(session, [str(path)]):
-                session.merge(Place(path=str(path), owner=job.account, job=job.id))
+                _enter(session, str(path), job)
+
+
+def _enter(session: Session, path: str, job: Job) -> None:
+    values = {"owner": job.account, "job": job.id}
+    if session.execute(SET_PLACE, {"at": path, **values}).rowcount == 0:  # type: ignore[attr-defined]  # of an UPDATE
+        session.execute(insert(PLACES), {"path": path, **values})
 
 
 def _records(folder: str) -> list[str]:
@@ -134,13 +146,20 @@ def _related(session: Session, paths: Sequence[str]) -> list[Place]:
     by_path: dict[str, Place] = {}
     for start in range(0, len(paths), AT_ONCE):
         some = paths[start : start + AT_ONCE]
-        above = {str(folder) for path in some for folder in (PurePosixPath(path), *PurePosixPath(path).parents)}
-        below = [and_(Place.path > f"{path}/", Place.path < f"{path}0") for path in some]  # 0 follows / in ASCII
-        query = select(Place).where(or_(Place.path.in_(sorted(above)), *below))
-        by_path |= {place.path: place for place in session.scalars(query)}
+        bounds: dict[str, Any] = {f"from{number}": f"{path}/" for number, path in enumerate(some)}
+        bounds |= {f"to{number}": f"{path}0" for number, path in enumerate(some)}  # 0 follows / in ASCII
+        bounds["above"] = sorted({str(folder) for path in some for folder in (path, *PurePosixPath(path).parents)})
+        by_path |= {place.path: place for place in session.scalars(_touching(len(some)), bounds)}
     gone = [place.job for place in by_path.values() if not os.path.lexists(place.path)]
     unended = set(session.scalars(select(Job.id).where(Job.id.in_(gone), Job.state.in_(UNENDED)))) if gone else set()
     return [place for place in by_path.values() if os.path.lexists(place.path) or place.job in unended]
+
+
+@cache
+def _touching(count: int) -> Select[tuple[Place]]:
+    """Returns the query for `_related` of so many paths; building it takes longer than running it."""
+    below = (and_(Place.path > bindparam(f"from{at}"), Place.path < bindparam(f"to{at}")) for at in range(count))
+    return select(Place).where(or_(Place.path.in_(bindparam("above", expanding=True)), *below))
 
 
 def _touch(path: str, other: str) -> bool:

@@ -5,12 +5,17 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Select, bindparam, func, insert, select, update
 
-from dragoman.services.jobs.ledger.tables import Base, Change, Job
+from dragoman.services.jobs.ledger.tables import Attempt, AuditRow, Base, Change, Job, Measurement, Token
 from dragoman.services.jobs.states import UNENDED
 
-JOBS, CHANGES = (Base.metadata.tables[table.__tablename__] for table in (Job, Change))
+JOBS, CHANGES, ATTEMPTS, AUDIT, MEASUREMENTS = (
+    Base.metadata.tables[table.__tablename__] for table in (Job, Change, Attempt, AuditRow, Measurement)
+)
+ANY_TOKEN = select(Token.digest).limit(1)
 NEWEST = select(func.max(CHANGES.c.id))
-NOTE, ENTER = insert(CHANGES), insert(JOBS)
+NOTE, ENTER, BEGIN, AUDITED, MEASURED = map(insert, (CHANGES, JOBS, ATTEMPTS, AUDIT, MEASUREMENTS))
+NUMBER = update(JOBS).where(JOBS.c.seq == bindparam("entered"))  # gives a job that is entered its id
+SET_ATTEMPT = update(ATTEMPTS).where(ATTEMPTS.c.job == bindparam("of_job"), ATTEMPTS.c.number == bindparam("of_number"))
 SET = (  # updates a job of the version that was read; sets the columns of its parameters
     update(JOBS)
     .where(
@@ -41,6 +46,5 @@ def oldest(states: Collection[str], each: int) -> Select[Any]:
     return select(numbers.c.seq).where(numbers.c.place <= each)
 
 
-def unended(owner: str) -> Select[Any]:
-    """Returns the query for the number of an owner's unfinished jobs."""
-    return select(func.count()).where(JOBS.c.owner == owner, JOBS.c.state.in_(sorted(UNENDED)))
+# the number of an owner's unfinished jobs
+UNFINISHED = select(func.count()).where(JOBS.c.owner == bindparam("whose"), JOBS.c.state.in_(sorted(UNENDED)))

@@ -9,16 +9,15 @@ from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
-from sqlalchemy import update
-
 from dragoman.conf.endings import UNAVAILABLE
 from dragoman.model.durations import duration
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.usage.recorder import Order
 from dragoman.services.jobs.executors.base import Executor, Observation
 from dragoman.services.jobs.executors.base import Start as Handed
-from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError
-from dragoman.services.jobs.ledger.tables import Attempt, Job, Measurement
+from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError, set_attempt
+from dragoman.services.jobs.ledger.statements import MEASURED
+from dragoman.services.jobs.ledger.tables import Attempt, Job
 from dragoman.services.jobs.records import YIELDED, Request, attempt_of
 from dragoman.services.jobs.service.curves import released, run_of, score_in
 from dragoman.services.jobs.service.intake import Intake
@@ -81,26 +80,25 @@ class Accounts:
         promised = plan.get("seconds", {}).get(str(last.workers)) or {}
         steps_planned = max(1, int(plan.get("steps") or 1))
         with self.ledger.database.write(lasting=False) as session:
-            session.add(
-                Measurement(
-                    at=self.ledger.now(),
-                    job=job.id,
-                    cluster=self.intake.cluster,
-                    verb=job.verb,
-                    shape=plan.get("shape", ""),
-                    steps=steps,
-                    workers=last.workers,
-                    training=training,
-                    **{key: float(plan.get(key) or 0.0) / steps_planned for key in ("flops", "tokens")},
-                    width=int(plan.get("width", 0)),
-                    layers=int(plan.get("layers", 0)),
-                    architecture=str(plan.get("architecture", "")),
-                    around=max(0.0, ran - training),
-                    predicted=promised.get("expected"),
-                    low=promised.get("low"),
-                    high=promised.get("high"),
-                )
-            )
+            row = {
+                "at": self.ledger.now(),
+                "job": job.id,
+                "cluster": self.intake.cluster,
+                "verb": job.verb,
+                "shape": plan.get("shape", ""),
+                "steps": steps,
+                "workers": last.workers,
+                "training": training,
+                "width": int(plan.get("width", 0)),
+                "layers": int(plan.get("layers", 0)),
+                "architecture": str(plan.get("architecture", "")),
+                "around": max(0.0, ran - training),
+                "predicted": promised.get("expected"),
+                "low": promised.get("low"),
+                "high": promised.get("high"),
+            }
+            row |= {key: float(plan.get(key) or 0.0) / steps_planned for key in ("flops", "tokens")}
+            session.execute(MEASURED, row)
         if promised and not before:  # a forecast is for the whole job
             self.judged(ran / max(promised["expected"], 1e-3), promised["low"] <= ran <= promised["high"])
 
@@ -172,7 +170,7 @@ class Attempts:
         record = attempt.record(notes)  # after the lock: the record is written before the lock is freed
         if "code" in record:
             if record["code"] in CERTAIN or self._settled(job):
-                self._end(job, judge_exit(job, int(record["code"]), self._same_cluster(job)), record["code"])
+                self._exited(job, int(record["code"]))
         elif held:
             self._alive(job)
         elif held is False and self._settled(job):
@@ -180,6 +178,9 @@ class Attempts:
             self._end(job, judge_vanishing(job, why, self.config.losses, self._same_cluster(job)))
         elif held is None and seen is not None:
             self._by_executor(job, seen)
+
+    def _exited(self, job: Job, code: int) -> None:
+        self._end(job, judge_exit(job, code, code == 0 or self._same_cluster(job)), code)
 
     def _settled(self, job: Job) -> bool:
         """Returns True if a failed attempt can be judged; a stop's reason is known, a cluster's end shows late."""
@@ -194,7 +195,7 @@ class Attempts:
         if seen.state == "ended" and seen.code not in CERTAIN and not self._settled(job):
             return
         if seen.state == "ended" and seen.code is not None and seen.code >= 0:
-            self._end(job, judge_exit(job, seen.code, self._same_cluster(job)), seen.code)
+            self._exited(job, seen.code)
         elif seen.state == "ended" or (seen.state == "absent" and job.state != State.STARTING):
             why = seen.message.splitlines()[0][:200] if seen.message else "the cluster knows nothing of it"
             if job.state in (State.YIELDING, State.STOPPING) or seen.state == "ended" or late:
@@ -234,8 +235,7 @@ class Attempts:
         """Starts an attempt; one that was started before stays as it is. The owners of files and models are checked
         again: others may have made some, been given the name, or revoked the job's token, since the job was planned.
         After trouble it waits a while, in which it keeps its place."""
-        attempts = self.ledger.attempts(job.id)
-        if wait := self._pause(attempts):
+        if job.attempt > 1 and (wait := self._pause(self.ledger.attempts(job.id))):
             self.pending[f"{job.id}-a{job.attempt}"] = wait
             return
         plan, admin = job.plan or {}, self.intake.rights.is_admin(job)
@@ -249,10 +249,8 @@ class Attempts:
                 self._end(job, Verdict(State.FAILED, "failed", "mistake", str(problem)))
             return
         incarnation = self.executor.incarnation()
-        if attempts[-1].incarnation != incarnation:
-            with self.ledger.database.write(lasting=False) as session:
-                where = (Attempt.job == job.id, Attempt.number == job.attempt)
-                session.execute(update(Attempt).where(*where).values(incarnation=incarnation))
+        with self.ledger.database.write(lasting=False) as session:
+            set_attempt(session, job, incarnation=incarnation)
         planner = self.intake.planner
         grant = json.dumps({"roots": planner.roots, "secrets": planner.secrets, **granted})
         path = str(attempt_of(self.home, job.id, job.attempt).usage.absolute())
@@ -284,7 +282,7 @@ class Attempts:
         if self.executor.queues:  # otherwise it would make another attempt of its own
             self.executor.kill(describe_attempt(job))
         if verdict.state == State.SUCCEEDED:
-            self.accounts.measure(self.ledger.job(job.id), run)
+            self.accounts.measure(job, run)
 
 
 def describe_attempt(job: Job) -> Handed:
