@@ -260,8 +260,8 @@ class Operations:
         """Removes a job. Raises ConflictError if it has not ended."""
         self.ledger.remove(self.own_job(person, name), person.owner)
 
-    def why(self, person: Person, name: str, forecasts: bool = True) -> Why:
-        """Returns why a job waits, or what it does instead; see `explain`."""
+    def why(self, person: Person, name: str) -> Why:
+        """Returns why a job waits, with the forecast of its start, or what it does instead; see `explain`."""
         job = self.job(person, name)
         pending = self.loop.attempts.pending.get(f"{job.id}-a{job.attempt}")
         if job.state == State.STARTING and pending:
@@ -277,9 +277,11 @@ class Operations:
             return Why(kind="cluster", text=f"the cluster does not answer: {trouble}")
         queue, quotas, rules = self.loop.scheduler.snapshot()
         if name not in queue.jobs or queue.jobs[name].active:
-            return self.why(person, name, forecasts)  # it has started in the meantime
-        why = explain(name, queue, quotas, self.loop.capacity, self.ledger.now(), forecasts, rules)
+            return self.why(person, name)  # it has started in the meantime
+        why = explain(name, queue, quotas, self.loop.capacity, self.ledger.now(), rules)
         holders = tuple(replace(holder, owner=person.name_of(holder.owner)) for holder in why.holders)
+        if why.earliest is None and (forecast := self.forecaster.view(LIST_PATIENCE, name).forecasts.get(name)):
+            return replace(why, holders=holders, earliest=forecast.earliest, latest=forecast.latest)
         return replace(why, holders=holders)
 
     def error(self, job: Job) -> str:
