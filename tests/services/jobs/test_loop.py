@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+from sqlalchemy import event
 
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job
@@ -68,6 +69,16 @@ def ended(loop: Loop) -> bool:
 def submit(loop: Loop, home: Path, name: str, owner: str = "anna", **values: Any) -> Job:
     settings = {key: values.pop(key) for key in ("steps", "pause", "code", "workers") if key in values}
     return loop.ledger.submit(owner, "train", words(home, name, **{"steps": 20, **settings}), **values)
+
+
+def test_a_job_that_succeeds_at_once_has_its_attempts_read_at_its_end_alone(home: Path, loop: Loop) -> None:
+    reads: list[str] = []
+    engine = loop.ledger.database.engine
+    event.listen(engine, "before_cursor_execute", lambda _connection, _cursor, statement, *_: reads.append(statement))
+    submit(loop, home, "a", steps=1)
+    turn(loop, lambda: ended(loop))
+    assert loop.ledger.jobs()[0].state == State.SUCCEEDED
+    assert sum(read.startswith("SELECT") and "WHERE attempts.job = ?" in read for read in reads) == 2
 
 
 def steps(home: Path, name: str) -> list[int]:
