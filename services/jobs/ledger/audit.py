@@ -8,12 +8,7 @@ import re
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-<<<<<<< HEAD
-from dataclasses import dataclass
-from typing import Any
-=======
-from typing import Annotated
->>>>>>> main
+from typing import Annotated, Any
 
 from pydantic import Field
 from sqlalchemy import ColumnElement, delete, or_, select
