@@ -112,8 +112,13 @@ class LoadedModel:
     @property
     def held_bytes(self) -> int:
         """Returns the bytes of all its weights in memory: the engine's, and the network's that shows the attention."""
-        aligning = self._kept.get("aligning")
-        return self.bytes + (aligning.aligner.bytes if aligning and aligning.aligner else 0)
+        return self.bytes + self._attention_bytes
+
+    @property
+    def _attention_bytes(self) -> int:
+        if self.aligner is not None:
+            return self.aligner.bytes
+        return max((model._attention_bytes for model in tuple(self._kept.values())), default=0)  # its pairs share one
 
     @cached_property
     def marks_capitals(self) -> bool:

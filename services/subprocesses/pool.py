@@ -234,10 +234,7 @@ class Process:
             TooLongError: it computed too long and is ended.
         """
         assert self._process.stdin is not None and self._process.stdout is not None
-        if not self._ready:
-            if self._wait(LOADING):
-                return ""
-            self._ready = bool(self._process.stdout.readline())
+        self.load()
         try:
             self._process.stdin.write(question + "\n")
             self._process.stdin.flush()
@@ -250,6 +247,14 @@ class Process:
         if not line:  # it is going, even if it has not gone yet
             self.end()
         return line
+
+    def load(self) -> None:
+        """Waits until it is ready for questions, or has gone."""
+        assert self._process.stdout is not None
+        if not self._ready and self._wait(LOADING):
+            self.end()
+        elif not self._ready:
+            self._ready = bool(self._process.stdout.readline())
 
     def _wait(self, computing: float) -> str:
         """Waits for a line, or the process's end; returns the exceeded limit, if any."""

@@ -131,6 +131,7 @@ class _Talk:
         """Returns the line of the answer. Raises as `reply`."""
         problem: BaseException | None = None
         with self.pool.lent(self.owner) as process:
+            process.load()  # even if nobody waits any more: the next one would wait as long
             with self._lock:
                 self._process = None if self._stopped else process
             line = self._process.ask(orjson.dumps(question).decode(), self.pool.computing) if self._process else ""
