@@ -46,8 +46,7 @@ class AlignerApart:
         return [AttentionMap.of_values(values) for values in maps]
 
     def _ask(self, **values: Any) -> dict[str, Any]:
-        living = [aligner for aligner in (reference() for reference in tuple(_LIVING)) if aligner]
-        kept = list({str(aligner.directory) for aligner in (self, *living)})
+        kept = [str(aligner.directory) for aligner in (self, *(living() for living in tuple(_LIVING))) if aligner]
         network = {"directory": str(self.directory), "device": self.device, "prefix": self.prefix, "kept": kept}
         question = orjson.dumps({**network, "config": asdict(self.config), **values}).decode()
         for _ in range(ATTEMPTS):

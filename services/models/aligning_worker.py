@@ -29,9 +29,8 @@ def answer(question: dict[str, Any], _: object) -> dict[str, Any]:
         config = AlignmentConfig(**question["config"])
         _ALIGNERS[*key, ""] = open_aligner(load_bundle(Path(question["directory"])), config, question["device"])
     tagged = *key, question["prefix"]
-    if tagged not in _ALIGNERS:
-        _ALIGNERS[tagged] = dataclasses.replace(_ALIGNERS[*key, ""], prefix=question["prefix"])
-    aligner = _ALIGNERS[tagged]
+    aligner = _ALIGNERS.get(tagged) or dataclasses.replace(_ALIGNERS[*key, ""], prefix=question["prefix"])
+    _ALIGNERS[tagged] = aligner
     if "lines" not in question:
         return {"bytes": aligner.bytes}
     return {"maps": [sentence_map.values() for sentence_map in aligner.maps(question["lines"], question["targets"])]}

@@ -112,13 +112,8 @@ class LoadedModel:
     @property
     def held_bytes(self) -> int:
         """Returns the bytes of all its weights in memory: the engine's, and the network's that shows the attention."""
-        return self.bytes + self._attention_bytes
-
-    @property
-    def _attention_bytes(self) -> int:
-        if self.aligner is not None:
-            return self.aligner.bytes
-        return max((model._attention_bytes for model in tuple(self._kept.values())), default=0)  # its pairs share one
+        aligning = [model._kept.get("aligning") for model in (self, *tuple(self._kept.values()))]  # pairs share one
+        return self.bytes + max((model.aligner.bytes for model in aligning if model and model.aligner), default=0)
 
     @cached_property
     def marks_capitals(self) -> bool:

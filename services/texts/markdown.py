@@ -221,8 +221,7 @@ def _noting(rule: Rule) -> Rule:
             state.tokens[-1].meta.setdefault("raw", state.src[start : state.pos])
         elif not silent and rule is link:
             end = state.md.helpers.parseLinkLabel(state, start, True)
-            closing = _closing(state.src[end : state.pos], state.src[start + 1 : end])
-            state.tokens[-1].meta["raw"] = closing
+            state.tokens[-1].meta["raw"] = _closing(state.src[end : state.pos], state.src[start + 1 : end])
         return True
 
     return noting

@@ -84,8 +84,7 @@ class Reading:
     async def spoken(self, texts: Sequence[str], options: TextOptions, most: int, owner: str) -> list[str]:
         """Returns the first `most` characters of what is in a language in each text. Raises as `count`."""
         question = {"texts": texts, "options": plain_options(options), "most": most}
-        beginnings: list[str] = await self._ask("spoken", question, owner)
-        return beginnings
+        return list(await self._ask("spoken", question, owner))
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:

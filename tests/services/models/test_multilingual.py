@@ -38,7 +38,7 @@ COUNT = """
 import json, sys
 print("ready")
 for line in sys.stdin:
-    print(json.dumps({"bytes": len(json.loads(line)["kept"])}))
+    print(json.dumps({"bytes": len(set(json.loads(line)["kept"]))}))
 """
 
 
