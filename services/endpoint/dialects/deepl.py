@@ -113,7 +113,6 @@ def options_of(request: TranslationRequest, glossary: Glossary | None) -> TextOp
 
 
 def translation_record(request: TranslationRequest, text: str, answer: Answer) -> dict[str, Any]:
-    """Returns one text's answer."""
     record: dict[str, Any] = {"detected_source_language": base_language(answer.source).upper(), "text": answer.text}
     if is_on(request.show_billed_characters):
         record["billed_characters"] = len(text)

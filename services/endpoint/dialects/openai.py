@@ -169,7 +169,6 @@ def check_model(endpoint: Endpoint, name: str, names: Mapping[str, float]) -> st
 
 
 def model_record(name: str, loaded: float) -> dict[str, Any]:
-    """Returns a model as it is listed."""
     return {"id": name, "object": "model", "created": int(loaded), "owned_by": "dragoman"}
 
 
