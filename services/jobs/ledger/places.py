@@ -91,7 +91,6 @@ class Places:
                 _enter(session, place["path"], job)
 
     def owner(self, path: str) -> str | None:
-        """Returns the owner of a folder; None if it has none."""
         with self.ledger.database.read() as session:
             return next((place.owner for place in _related(session, [path]) if path.startswith(place.path)), None)
 
@@ -193,7 +192,6 @@ class Models:
         self.ledger = ledger
 
     def owner(self, name: str) -> str | None:
-        """Returns the owner of a name; None if it has none."""
         return self.ledger.database.first(select(Model.owner).where(Model.name == name))
 
     def all(self) -> list[Model]:
