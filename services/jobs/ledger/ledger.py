@@ -14,22 +14,11 @@ from sqlalchemy.orm import Session, defer, make_transient_to_detached
 from sqlalchemy.sql.base import ExecutableOption
 
 from dragoman.conf.again import key_of
+from dragoman.services.jobs.ledger import statements
 from dragoman.services.jobs.ledger.asked import tell_change
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.filters import JobQuery
-from dragoman.services.jobs.ledger.statements import (
-    BEGIN,
-    ENTER,
-    JOBS,
-    NEWEST,
-    NOTE,
-    NUMBER,
-    SET,
-    SET_ATTEMPT,
-    UNFINISHED,
-    oldest,
-    select_jobs,
-)
+from dragoman.services.jobs.ledger.statements import JOBS, NEWEST, oldest, select_jobs
 from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Notice
 from dragoman.services.jobs.states import ENDED, MOVES, State
 
@@ -124,14 +113,14 @@ class Ledger:
             with self.database.write() as session:
                 if key is not None and (earlier := _with_key(session, owner, key)) is not None:
                     return earlier
-                if most is not None and (session.scalar(UNFINISHED, {"whose": owner}) or 0) >= most:
+                if most is not None and (session.scalar(statements.UNFINISHED, {"whose": owner}) or 0) >= most:
                     raise TooManyError
                 for other in after:
                     _get(session, other, SHORT)
-                entered: Any = session.execute(ENTER, values)
+                entered: Any = session.execute(statements.ENTER, values)
                 seq = int(entered.inserted_primary_key[0])
                 own = {"id": f"{self.database.prefix}-{seq}", "queued": seq}
-                session.execute(NUMBER, {"entered": seq, **own})
+                session.execute(statements.NUMBER, {"entered": seq, **own})
                 job = Job(**{**entered.last_inserted_params(), **own, "seq": seq})
                 _note(session, now, owner, job, None, State.SUBMITTED, "submitted")
         except IntegrityError:  # another request entered the same key at this moment
@@ -168,7 +157,7 @@ class Ledger:
     def _set(self, session: Session, job: Job, **values: Any) -> Job:
         """Sets these columns and returns the new job, provided that its version is unchanged."""
         read = {"read_seq": job.seq, "read_state": job.state, "read_version": job.version}
-        done: Any = session.execute(SET, {**read, **values})
+        done: Any = session.execute(statements.SET, {**read, **values})
         if done.rowcount != 1:
             raise ConflictError(f"job {job.id} has changed in the meantime")
         return _with(job, version=job.version + 1, **values)
@@ -177,7 +166,7 @@ class Ledger:
         """Gives a waiting job its next attempt: its number is taken from now on, whatever happens to this process."""
         number, now = job.attempt + 1, self.now()
         moved = self.move(session, job, State.STARTING, actor, reason, attempt=number, workers=workers, started=now)
-        session.execute(BEGIN, {"job": job.id, "number": number, "workers": workers, "decided": now})
+        session.execute(statements.BEGIN, {"job": job.id, "number": number, "workers": workers, "decided": now})
         return moved
 
     def end(
@@ -360,7 +349,7 @@ class Ledger:
 
 def set_attempt(session: Session, job: Job, **values: Any) -> None:
     """Sets columns of a job's newest attempt."""
-    session.execute(SET_ATTEMPT, {"of_job": job.id, "of_number": job.attempt, **values})
+    session.execute(statements.SET_ATTEMPT, {"of": job.id, "nth": job.attempt, **values})
 
 
 def _with_key(session: Session, owner: str, key: str) -> Job | None:
@@ -401,6 +390,6 @@ def _text(job: Job, before: object, after: object, reason: str, action: str) -> 
 
 def _add(session: Session, row: Mapping[str, Any], text: str) -> None:
     """Adds a row at once, so that its number gives its order; `text` is for the audit of a request."""
-    added: Any = session.execute(NOTE, row)
+    added: Any = session.execute(statements.NOTE, row)
     session.info[NOTED] = int(added.inserted_primary_key[0])
     session.info.setdefault(TOLD, []).append(text)

@@ -15,16 +15,10 @@ ANY_TOKEN = select(Token.digest).limit(1)
 NEWEST = select(func.max(CHANGES.c.id))
 NOTE, ENTER, BEGIN, AUDITED, MEASURED = map(insert, (CHANGES, JOBS, ATTEMPTS, AUDIT, MEASUREMENTS))
 NUMBER = update(JOBS).where(JOBS.c.seq == bindparam("entered"))  # gives a job that is entered its id
-SET_ATTEMPT = update(ATTEMPTS).where(ATTEMPTS.c.job == bindparam("of_job"), ATTEMPTS.c.number == bindparam("of_number"))
-SET = (  # updates a job of the version that was read; sets the columns of its parameters
-    update(JOBS)
-    .where(
-        JOBS.c.seq == bindparam("read_seq"),
-        JOBS.c.state == bindparam("read_state"),
-        JOBS.c.version == bindparam("read_version"),
-    )
-    .values(version=JOBS.c.version + 1)
-)
+SET_ATTEMPT = update(ATTEMPTS).where(ATTEMPTS.c.job == bindparam("of"), ATTEMPTS.c.number == bindparam("nth"))
+# updates a job of the version that was read; sets the columns of its parameters
+SET = update(JOBS).where(*(JOBS.c[name] == bindparam(f"read_{name}") for name in ("seq", "state", "version")))
+SET = SET.values(version=JOBS.c.version + 1)
 Chosen = TypeVar("Chosen", bound=Select[Any])
 
 

@@ -80,24 +80,12 @@ class Accounts:
         promised = plan.get("seconds", {}).get(str(last.workers)) or {}
         steps_planned = max(1, int(plan.get("steps") or 1))
         with self.ledger.database.write(lasting=False) as session:
-            row = {
-                "at": self.ledger.now(),
-                "job": job.id,
-                "cluster": self.intake.cluster,
-                "verb": job.verb,
-                "shape": plan.get("shape", ""),
-                "steps": steps,
-                "workers": last.workers,
-                "training": training,
-                "width": int(plan.get("width", 0)),
-                "layers": int(plan.get("layers", 0)),
-                "architecture": str(plan.get("architecture", "")),
-                "around": max(0.0, ran - training),
-                "predicted": promised.get("expected"),
-                "low": promised.get("low"),
-                "high": promised.get("high"),
-            }
+            row = {"at": self.ledger.now(), "job": job.id, "cluster": self.intake.cluster, "verb": job.verb}
+            row |= {"shape": plan.get("shape", ""), "architecture": str(plan.get("architecture", ""))}
+            row |= {"steps": steps, "workers": last.workers, "training": training, "around": max(0.0, ran - training)}
+            row |= {key: int(plan.get(key, 0)) for key in ("width", "layers")}
             row |= {key: float(plan.get(key) or 0.0) / steps_planned for key in ("flops", "tokens")}
+            row |= {"predicted": promised.get("expected"), "low": promised.get("low"), "high": promised.get("high")}
             session.execute(MEASURED, row)
         if promised and not before:  # a forecast is for the whole job
             self.judged(ran / max(promised["expected"], 1e-3), promised["low"] <= ran <= promised["high"])
