@@ -155,7 +155,7 @@ def _related(session: Session, paths: Sequence[str]) -> list[Place]:
 
 
 @cache
-def _touching(count: int) -> Select[tuple[Place]]:
+def _touching(count: int) -> Select[Place]:
     """Returns the query for `_related` of so many paths; building it takes longer than running it."""
     below = (and_(Place.path > bindparam(f"from{at}"), Place.path < bindparam(f"to{at}")) for at in range(count))
     return select(Place).where(or_(Place.path.in_(bindparam("above", expanding=True)), *below))
