@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.word_vectors.comparison import METRICS, method_table, significance
 from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets, halves, read_sets
 from dragoman.pipelines.evaluation.word_vectors.plots import methods
-from dragoman.pipelines.tasks.base import Measured
+from dragoman.pipelines.tasks.base import Measured, compared
 from dragoman.pipelines.tasks.vectors_release import Details, draw
 from dragoman.pipelines.tracking.gate import set_name
 from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
@@ -103,13 +104,8 @@ def judge(
         reported = "nothing that both know"
     sizes = dict(part.split(":") for part in paired.signature.split("|"))
     items = int(sizes["pairs"]) + int(sizes["questions"])
-    return Comparison(
-        paired.metric,
-        paired.candidate,
-        paired.baseline,
-        paired.p_value,
-        items,
-        "pairs and questions",
+    return compared(
+        replace(paired, items=items, unit="pairs and questions"),
         gate=set_name(selection.items()),
         of="the half that is the gate",
         floor="random vectors" if champion is None else "",

@@ -28,7 +28,6 @@ from dragoman.model.errors import UserError
 from dragoman.model.layers.losses import CHUNK_ROWS
 from dragoman.model.networks.network import Network
 from dragoman.model.plural import plural
-from dragoman.model.runs.record import write_evaluation
 from dragoman.model.shards.manifest import manifest_hash
 from dragoman.model.text.excerpt import excerpt
 from dragoman.model.text.text_batch import TextBatch
@@ -327,8 +326,3 @@ def report(evaluation: TextEvaluation) -> str:
         if evaluation.kind == "masked":
             lines += [f"  guessed  {excerpt(sample.text)}", f"  truth    {excerpt(sample.truth)}"]
     return "\n".join(lines)
-
-
-def write_text_evaluation(evaluation: TextEvaluation, directory: Path) -> Path:
-    """Writes the record as `evaluation.SPLIT.json`; returns its path."""
-    return write_evaluation(directory, evaluation.split, evaluation.record())
