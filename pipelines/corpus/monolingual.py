@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import Manifest, ShardsConfig
-from dragoman.model.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair
+from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import check_config, draw_lines, train
 from dragoman.model.text.words import count_units, most_frequent, rules_of
 from dragoman.pipelines.cluster.map import all_of, here, workers
@@ -81,11 +81,6 @@ def count_blocks(task: CountingTask) -> Path:
             counts.update(count_units(task.tokenizer, texts, task.language))
         write_run(task.run, sorted(counts.items()))
     return task.run
-
-
-def counted_tokenizer(config: TokenizerConfig, runs: Sequence[Path], folder: Path, language: str = "") -> Tokenizer:
-    """Returns the tokenizer of the most frequent units of all runs. Holds `config.vocabulary` entries in memory."""
-    return most_frequent(config, read_run(merged_files(sorted(runs), folder / "all.run")), language)
 
 
 logger = logging.getLogger(__name__)
@@ -189,7 +184,8 @@ def _tokenizer(
     if settings.type in ("words", "characters") and not settings.train_lines:
         tasks = counting_tasks(plan, clean, settings, scratch / "counts", language)
         runs = all_of(f"counting {settings.type}", count_blocks, tasks, cluster)
-        tokenizer = counted_tokenizer(settings, runs, scratch / "counts", language)
+        counts = read_run(merged_files(sorted(runs), scratch / "counts" / "all.run"))
+        tokenizer = most_frequent(settings, counts, language)  # holds settings.vocabulary entries in memory
     else:
         lines = _drawn_lines(config, clean, scratch, plan)
         logger.info(f"training the tokenizer ({settings.name}) on {len(lines):,} of {plan.records('train'):,} records")

@@ -31,8 +31,8 @@ from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import shard_command
-from dragoman.pipelines.evaluation.labels.comparison import compare as significance
 from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation, evaluate_label_bundle, report
+from dragoman.pipelines.evaluation.labels.evaluation import compare as significance
 from dragoman.pipelines.evaluation.labels.plots import pictures
 from dragoman.pipelines.evaluation.translation import gate_split, held_out_lines
 from dragoman.pipelines.loaders.labelled import LabelledLoader, held_out_labelled
@@ -66,7 +66,6 @@ LOSSES = {"numbers": "half the squared deviation"}
 
 
 def label_tokenizers(config: Config) -> TokenizerPair:
-    """Returns the tokenizer of the texts, and the labels."""
     return load_pair(config.shard_dir, read_manifest(config.shard_dir).tokenizer)
 
 

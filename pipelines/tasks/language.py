@@ -25,8 +25,8 @@ from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import SPECIAL, Tokenizer, TokenizerPair
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.evaluation.language.comparison import compare as significance
 from dragoman.pipelines.evaluation.language.evaluation import TextEvaluation, evaluate_text_bundle, report
+from dragoman.pipelines.evaluation.language.evaluation import compare as significance
 from dragoman.pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
 from dragoman.pipelines.evaluation.language.plots import surprise_by_line
 from dragoman.pipelines.evaluation.translation import gate_split, held_out_lines
@@ -111,7 +111,6 @@ def evaluate(config: Config, bundle: TextBundle) -> Measured:
 
 
 def write(measured: Measured, directory: Path) -> Sequence[Path]:
-    """Writes the record and returns its path."""
     evaluation: TextEvaluation = measured.details
     return [write_evaluation(directory, evaluation.split, evaluation.record())]
 

@@ -15,8 +15,7 @@ from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
 from dragoman.model.shards.manifest import Manifest, write_manifest
 from dragoman.model.text.tokenizer import EOS, MASK, Tokenizer, TokenizerConfig
 from dragoman.model.text.tokenizers import train
-from dragoman.pipelines.evaluation.language.comparison import compare
-from dragoman.pipelines.evaluation.language.evaluation import Lines, evaluate_text_bundle, report
+from dragoman.pipelines.evaluation.language.evaluation import Lines, compare, evaluate_text_bundle, report
 from dragoman.pipelines.evaluation.language.plots import surprise_by_line
 from dragoman.pipelines.evaluation.significance import paired
 from dragoman.pipelines.tracking.plots import curves
