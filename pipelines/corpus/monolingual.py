@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import Manifest, ShardsConfig
-from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
+from dragoman.model.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import check_config, draw_lines, train
 from dragoman.model.text.words import count_units, most_frequent, rules_of
 from dragoman.pipelines.cluster.map import all_of, here, workers
@@ -185,7 +185,7 @@ def _tokenizer(
         tasks = counting_tasks(plan, clean, settings, scratch / "counts", language)
         runs = all_of(f"counting {settings.type}", count_blocks, tasks, cluster)
         counts = read_run(merged_files(sorted(runs), scratch / "counts" / "all.run"))
-        tokenizer = most_frequent(settings, counts, language)  # holds settings.vocabulary entries in memory
+        tokenizer: Tokenizer = most_frequent(settings, counts, language)  # holds settings.vocabulary entries in memory
     else:
         lines = _drawn_lines(config, clean, scratch, plan)
         logger.info(f"training the tokenizer ({settings.name}) on {len(lines):,} of {plan.records('train'):,} records")
