@@ -105,7 +105,8 @@ def run(
                 return code
             options = read_options(current_words(argv), misspelt_option)
             if options.cfg is not None:
-                return _show(options, root, shown)
+                note = f"# As written; where nobody chose, `dragoman {verb}` takes what fits the corpus, and says it.\n"
+                return _show(options, root, shown, note if facts else "")
             if not options.multirun:
                 return once(options.overrides, options)
             codes = []
@@ -281,8 +282,9 @@ def fingerprint(values: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _show(options: Options, root: type[Any], sections_read: Sequence[str] | None) -> int:
-    """Prints the sections that are read (by default those of `root`) or `--package`, after checking all types."""
+def _show(options: Options, root: type[Any], sections_read: Sequence[str] | None, note: str) -> int:
+    """Prints `note` and the sections that are read (by default those of `root`) or `--package`, after checking all
+    types."""
     from omegaconf import OmegaConf
 
     words, package = options.overrides, options.package
@@ -295,7 +297,7 @@ def _show(options: Options, root: type[Any], sections_read: Sequence[str] | None
         if section is None:
             raise unknown("--package", package, sections())
         text = OmegaConf.to_yaml(section) if OmegaConf.is_config(section) else f"{section}\n"
-    print(text if package is None else f"# @package {package}\n{text}", end="")
+    print(f"{note}{text}" if package is None else f"# @package {package}\n{text}", end="")
     return OK
 
 

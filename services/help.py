@@ -35,15 +35,15 @@ usage: dragoman VERB [key=value ...]
 
 Everything after the verb is configuration: corpus=multi30k model=transformer_tiny train.max_steps=4000
   dragoman VERB --help               an example, and the keys of a verb; --help-all: with their defaults
-  dragoman VERB ... --cfg job        the whole configuration, as it would be used
+  dragoman VERB ... --cfg job        the settings that the verb reads; nothing is started
   dragoman VERB ... --json           rows and records as JSON, one object a line, for the verbs that list or show
   dragoman VERB --config FILE        with your own settings from a YAML file, the command line's over them
   dragoman VERB --config-dir FOLDER  with your own FOLDER/experiment/NAME.yaml, FOLDER/model/NAME.yaml (DRAGOMAN_CONF)
   dragoman --version
   eval "$(dragoman --shell-completion install=bash)"    completion of verbs and keys (bash, zsh, fish)
 
-Exit codes: 0 done, 1 failed, 2 a mistake in the command line or the configuration, 130 ended by Ctrl-C,
-143 by SIGTERM."""
+Exit codes: 0 done, 1 failed, 2 a mistake in the command line or the configuration, 69 a disk, a server or a cluster
+failed, 75 made room for another job, 130 ended by Ctrl-C, 143 by SIGTERM."""
 
 
 def verb_help(name: str, verb: VerbRow, whole: bool = False) -> str:
@@ -55,7 +55,7 @@ def verb_help(name: str, verb: VerbRow, whole: bool = False) -> str:
     end = ["", "A key is set as SECTION.KEY=VALUE, a choice as SECTION=CHOICE."]
     if not whole and verb.sections:
         end.append(f"With default values and what they mean: dragoman {name} --help-all")
-    end.append(f"The sections that it reads, as they would be used: dragoman {name} [key=value ...] --cfg job")
+    end.append(f"The sections that it reads, as YAML: dragoman {name} [key=value ...] --cfg job")
     if whole:
         return "\n".join([*parts, *(line for section in verb.sections for line in _whole_section(section)), *end])
     for most in (SCREEN, 3, 2):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def version() -> str:
-    """Returns the version, such as "0.2.0"."""
+    """Returns the version, such as "0.3.0"."""
     project = Path(__file__).resolve().parent.parent / "pyproject.toml"
     if project.is_file():
         return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])

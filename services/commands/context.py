@@ -24,7 +24,7 @@ from dragoman.model.text.tokenizers import load_pair
 from dragoman.services.commands.lines import open_input, read_lines
 from dragoman.services.commands.output import open_output
 from dragoman.services.commands.query_settings import QueryConfig
-from dragoman.services.models.vectors_source import VectorsLoader, VectorsSource, is_registered
+from dragoman.services.models.vectors_source import VectorsLoader, VectorsSource
 
 logger = logging.getLogger(__name__)
 FEWEST, MOST_DRAWN = 3, 300  # uses in a picture
@@ -64,8 +64,6 @@ def model_directory(config: VectorsSource, section: str = "query") -> Path:
     """
     loader = VectorsLoader.of(section, config)
     if config.vectors is not None:
-        if is_registered(config.vectors):
-            return loader.registry.fetch(loader.registry.resolve(config.vectors))
         return loader.directory(config.vectors)
     for bundle in sorted(bundles(loader.runs), key=lambda path: -(path / CONFIG).stat().st_mtime):
         if bundle_kind(bundle) != "vectors":

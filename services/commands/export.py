@@ -18,7 +18,7 @@ from dragoman.model.storage.mirror import publish_files
 from dragoman.model.storage.places import local_folder
 from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.model.word_vectors.formats import Format, write_format
-from dragoman.services.models.vectors_source import VectorsLoader, VectorsSource, is_registered
+from dragoman.services.models.vectors_source import VectorsLoader, VectorsSource
 
 FORMATS: dict[Format, str] = {
     "text": "word2vec's text format",
@@ -126,11 +126,7 @@ def export_network(config: ExportConfig) -> int:
 
     if config.vectors is None:
         raise UserError("export.vectors: name the model: a run, a bundle's directory or models:/NAME@ALIAS")
-    loader = VectorsLoader.of("export", config)
-    if is_registered(config.vectors):
-        bundle = open_bundle(loader.registry.fetch(loader.registry.resolve(config.vectors)))
-    else:
-        bundle = open_bundle(loader.directory(config.vectors))
+    bundle = open_bundle(VectorsLoader.of("export", config).directory(config.vectors))
     output = local_folder(config.output, config.cache)
     if output.exists():
         raise UserError(f"export.output: {output} is there already; name a new folder")

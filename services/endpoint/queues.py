@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.inference.translator import Translation
@@ -23,14 +23,14 @@ from dragoman.services.models.loaded_guesser import GuesserLoader, LoadedGuesser
 from dragoman.services.models.loaded_labeller import LabellerLoader, LoadedLabeller
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.loaded_vectors import LoadedVectors
-from dragoman.services.models.registry import ModelVersion, Registry
+from dragoman.services.models.named_loader import NamedLoader
+from dragoman.services.models.registry import ModelVersion, Registry, is_registered
 from dragoman.services.models.served import Served
 from dragoman.services.models.source import Loader
-from dragoman.services.models.vectors_source import VectorsLoader, is_registered
+from dragoman.services.models.vectors_source import VectorsLoader
 from dragoman.services.settings import ServeConfig
 
 Model = TypeVar("Model", bound=Answering)
-Loaded = TypeVar("Loaded", bound=Answering, covariant=True)
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
@@ -107,14 +107,6 @@ def is_followed(source: ServeConfig) -> bool:
     return source.bundle is None and not source.ensemble
 
 
-class ModelLoader(Protocol[Loaded]):
-    """Loads a model by what a setting names, or a registered version."""
-
-    def load(self, named: str) -> Loaded: ...
-
-    def load_version(self, version: ModelVersion) -> Loaded: ...
-
-
 @dataclass(frozen=True)
 class Kind(Generic[Model, Item, Answer]):
     """A kind of model with a queue of its own; a setting of its name names the model."""
@@ -122,7 +114,7 @@ class Kind(Generic[Model, Item, Answer]):
     name: str
     what: str  # in messages
     refusal: str  # begins messages about a failure
-    loader: Callable[[ServeConfig, Registry], ModelLoader[Model]]
+    loader: Callable[[Registry, Path, str], NamedLoader[Model]]
     answer: Callable[[Model, list[Item], int], Sequence[Answer]]
 
     @contextlib.contextmanager
@@ -136,7 +128,8 @@ class Kind(Generic[Model, Item, Answer]):
             return
         watch = (metrics or Metrics()).watch(self.name)
         registry = Registry(config.tracking_uri, Path(config.cache))
-        loader, reference = self.loader(config, registry), named if is_registered(named) else None
+        loader = self.loader(registry, Path(config.runs), config.device)
+        reference = named if is_registered(named) else None
         with (
             follow_model(
                 config, registry, reference, partial(loader.load, named), loader.load_version, watch.swapped
@@ -149,22 +142,10 @@ class Kind(Generic[Model, Item, Answer]):
             yield InferenceQueue(self.what, self.refusal, current, batcher, trouble, config.timeout)
 
 
-def _loader(
-    kind: Callable[[Registry, Path, str], ModelLoader[Loaded]],
-) -> Callable[[ServeConfig, Registry], ModelLoader[Loaded]]:
-    return lambda config, registry: kind(registry, Path(config.runs), config.device)
-
-
-vectors = Kind(
-    "vectors",
-    "set of word vectors",
-    "Cannot search",
-    lambda config, registry: VectorsLoader("serve.vectors", registry, Path(config.runs)),
-    LoadedVectors.answer,
-)
-encoder = Kind("encoder", "encoder", "Cannot make vectors", _loader(EncoderLoader), LoadedEncoder.encode)
-guesser = Kind("guesser", "language model", "Cannot guess", _loader(GuesserLoader), LoadedGuesser.guess)
-labels = Kind("labels", "model of labels", "Cannot label", _loader(LabellerLoader), LoadedLabeller.label)
+vectors = Kind("vectors", "set of word vectors", "Cannot search", VectorsLoader, LoadedVectors.answer)
+encoder = Kind("encoder", "encoder", "Cannot make vectors", EncoderLoader, LoadedEncoder.encode)
+guesser = Kind("guesser", "language model", "Cannot guess", GuesserLoader, LoadedGuesser.guess)
+labels = Kind("labels", "model of labels", "Cannot label", LabellerLoader, LoadedLabeller.label)
 
 
 @contextlib.contextmanager

@@ -35,6 +35,11 @@ class ModelVersion:
 UNREGISTERED = ModelVersion()
 
 
+def is_registered(reference: str) -> bool:
+    """Returns True if it names a version in the registry, which may change later; anything else is a bundle's place."""
+    return reference.startswith("models:/")
+
+
 class Registry:
     """Versions and their bundles at one tracking server (or sqlite file); MLflow's form of `uri`."""
 

@@ -13,14 +13,13 @@ from dragoman.model.inference.kinds import check_translates
 from dragoman.model.runs.bundles import bundles, find_bundle
 from dragoman.model.settings import DecodeConfig
 from dragoman.services.models.loaded_model import LoadedModel, load_model, load_several
-from dragoman.services.models.registry import UNREGISTERED, ModelVersion, Registry
+from dragoman.services.models.registry import UNREGISTERED, ModelVersion, Registry, is_registered
 from dragoman.services.settings import BundleSource, ModelSource
 from dragoman.services.subprocesses.pool import Pool
 
 if TYPE_CHECKING:
     from dragoman.model.bundles.language import TextBundle, TextKind
 
-REGISTERED = "models:/"  # prefix of a name in the registry; anything else is a bundle's place
 logger = logging.getLogger(__name__)
 
 
@@ -66,7 +65,7 @@ class Loader:
         """Loads the bundles and registered versions as one model, named after its versions if all have some."""
         directories, versions = [], []
         for reference in references:
-            if reference.startswith(REGISTERED):
+            if is_registered(reference):
                 versions.append(self.registry.resolve(reference))
                 directories.append(self.registry.fetch(versions[-1]))
             else:

@@ -11,9 +11,9 @@ import re
 from fastapi import HTTPException, Request
 
 from dragoman.services.http.rates import Guesses, Rate
+from dragoman.services.jobs.bodies import NAME
 from dragoman.services.jobs.ledger.access import Access, Person, TokenExpiredError
 from dragoman.services.jobs.ledger.asked import tell_person
-from dragoman.services.jobs.service.schemas import NAME
 from dragoman.services.jobs.service.sign_in import Proxy
 
 ANONYMOUS = "anonymous"

@@ -6,10 +6,12 @@ from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Res
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
+from dragoman.services.jobs.bodies import JobId, SavedName
 from dragoman.services.jobs.http import streams
 from dragoman.services.jobs.http.parts import Here, Id, Submitter, Viewer
 from dragoman.services.jobs.http.problems import PROBLEMS
 from dragoman.services.jobs.http.streams import while_admitted
+from dragoman.services.jobs.ledger.filters import ListQuery
 from dragoman.services.jobs.ledger.tables import Schedule
 from dragoman.services.jobs.scheduling.why import Why
 from dragoman.services.jobs.service import schemas
@@ -48,7 +50,7 @@ def submit_array(here: Here, request: Request, person: Submitter, body: schemas.
 
 
 @router.get("/jobs")
-async def jobs(here: Here, person: Viewer, query: Annotated[schemas.ListQuery, Query()]) -> schemas.JobPage:
+async def jobs(here: Here, person: Viewer, query: Annotated[ListQuery, Query()]) -> schemas.JobPage:
     """Returns the wanted jobs, one page at a time."""
     return await run_in_threadpool(here.operations.page, person, query)
 
@@ -160,7 +162,7 @@ def stream(
     here: Here,
     person: Viewer,
     request: Request,
-    job: schemas.JobId | None = None,
+    job: JobId | None = None,
     after: Annotated[int | None, Query(ge=0, le=2**31 - 1)] = None,
 ) -> StreamingResponse:
     """Streams changes as they happen; continues after `after` or the header Last-Event-ID."""
@@ -185,7 +187,7 @@ def log_stream(
     return StreamingResponse(source, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
-PresetName = Annotated[schemas.SavedName, Path()]
+PresetName = Annotated[SavedName, Path()]
 
 
 @router.get("/presets")

@@ -10,12 +10,12 @@ from fastapi import Depends, HTTPException, Path, Request
 from fastapi.concurrency import run_in_threadpool
 
 from dragoman.services.http.rates import Rate
+from dragoman.services.jobs.bodies import NAME, Owner
 from dragoman.services.jobs.http.guard import Guard
 from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.own_tokens import OwnTokens
 from dragoman.services.jobs.ledger.projects import Projects
-from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.metrics import Metrics, Observer
@@ -25,8 +25,8 @@ from dragoman.services.jobs.service.sharing import Sharing
 from dragoman.services.jobs.service.sign_in import Devices, Proxy
 from dragoman.services.jobs.settings import ServiceConfig
 
-Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
-Name = Annotated[schemas.Owner, Path()]
+Id = Annotated[str, Path(max_length=40, pattern=NAME)]
+Name = Annotated[Owner, Path()]
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from dragoman.model.errors import UserError
+from dragoman.services.jobs.bodies import Owner, SavedName
 from dragoman.services.jobs.http.parts import Admin, Here, Name, Submitter, Viewer
 from dragoman.services.jobs.http.problems import PROBLEMS
+from dragoman.services.jobs.ledger.audit import AuditQuery
 from dragoman.services.jobs.ledger.tables import account_of
-from dragoman.services.jobs.service import schemas
+from dragoman.services.jobs.service import people_schemas as schemas
 from dragoman.services.jobs.service.retention import summary
 from dragoman.services.jobs.service.sign_in import WAITS
 
@@ -102,7 +104,7 @@ def finish_login(here: Here, request: Request, response: Response, body: schemas
     return schemas.LoginToken(token=token)
 
 
-ProjectName = Annotated[schemas.SavedName, Path()]
+ProjectName = Annotated[SavedName, Path()]
 
 
 @router.get("/projects")
@@ -175,7 +177,7 @@ def give_place(here: Here, person: Submitter, body: schemas.PlaceRequest) -> Non
 
 
 @router.get("/bill")
-def bill(here: Here, person: Viewer, owner: schemas.Owner | None = None) -> list[schemas.BillRow]:
+def bill(here: Here, person: Viewer, owner: Owner | None = None) -> list[schemas.BillRow]:
     """Returns the tokens and seconds lost, by cause, job and owner."""
     return here.operations.bill(person, owner)
 
@@ -204,7 +206,7 @@ def retention(here: Here, person: Viewer, query: Annotated[schemas.RetentionQuer
 
 
 @router.get("/audit")
-def audit(here: Here, person: Viewer, query: Annotated[schemas.AuditQuery, Query()]) -> schemas.AuditPage:
+def audit(here: Here, person: Viewer, query: Annotated[AuditQuery, Query()]) -> schemas.AuditPage:
     """Returns changes that were asked for and refusals, newest first; of everybody only for an admin."""
     rows = here.operations.audit_rows(person, query, query.cursor, query.limit)
     more = rows[-1].id if len(rows) == query.limit else None

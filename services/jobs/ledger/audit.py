@@ -8,10 +8,13 @@ import re
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from typing import Annotated
 
+from pydantic import Field
 from sqlalchemy import ColumnElement, delete, or_, select
 
+from dragoman.services.jobs.bodies import Cursor, Moment, Owner, Strict
+from dragoman.services.jobs.ledger.filters import within
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import AuditRow
 
@@ -20,18 +23,20 @@ SECRET = re.compile(r"dgm_[\w-]+")  # a token that somebody put into an address
 LONGEST = {"person": 160, "token": 160, "address": 64, "method": 8, "resource": 300, "detail": 2000}
 
 
-@dataclass(frozen=True)
-class AuditFilter:
-    """The wanted rows. An empty field admits all."""
+class AuditQuery(Strict):
+    """The wanted rows of the audit; `what` is a method, or a part of the address or of the detail."""
 
-    person: str | None = None
-    what: str | None = None  # a method, or a part of the resource or the detail
-    status: str | None = None  # 403, or 4xx
-    since: float | None = None  # seconds since 1970
-    until: float | None = None
+    person: Owner | None = None
+    what: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    status: Annotated[str, Field(pattern=STATUS)] | None = None  # 403, or 4xx
+    since: Moment | None = None
+    until: Moment | None = None
+    cursor: Cursor | None = None
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
 
-    def conditions(self) -> list[ColumnElement[bool]]:
-        conditions: list[ColumnElement[bool]] = []
+    def conditions(self, now: float) -> list[ColumnElement[bool]]:
+        """Returns the conditions. Raises UserError for an impossible moment."""
+        conditions = within(self, AuditRow.__table__.c.at, now)
         if self.person is not None:
             conditions.append(AuditRow.person == self.person)
         if self.what is not None:
@@ -40,10 +45,6 @@ class AuditFilter:
         if self.status is not None:
             low = int(self.status.replace("xx", "00"))
             conditions.append(AuditRow.status.between(low, low + 99 if self.status.endswith("xx") else low))
-        if self.since is not None:
-            conditions.append(AuditRow.at >= self.since)
-        if self.until is not None:
-            conditions.append(AuditRow.at <= self.until)
         return conditions
 
 
@@ -83,9 +84,9 @@ class Audit:
         for _, written in rows:
             written.set_result(None)
 
-    def rows(self, filters: AuditFilter, before: int | None = None, limit: int = 50) -> Sequence[AuditRow]:
+    def rows(self, filters: AuditQuery, before: int | None = None, limit: int = 50) -> Sequence[AuditRow]:
         """Returns rows, newest first; `before` is the last page's last id."""
-        query = select(AuditRow).where(*filters.conditions()).order_by(AuditRow.id.desc()).limit(limit)
+        query = select(AuditRow).where(*filters.conditions(self.ledger.now())).order_by(AuditRow.id.desc()).limit(limit)
         if before is not None:
             query = query.where(AuditRow.id < before)
         return self.ledger.database.all(query)

@@ -1,14 +1,14 @@
 """Chooses and orders jobs: the one definition for the command line, the REST interface and the Python client."""
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, get_args
+from typing import Annotated, Literal, Protocol, get_args
 
+from pydantic import Field
 from sqlalchemy import ColumnElement, String, cast, or_
 
 from dragoman.model.errors import UserError
+from dragoman.services.jobs.bodies import Cursor, Moment, Owner, SavedName, Strict, Tag
 from dragoman.services.jobs.ledger.statements import JOBS
 from dragoman.services.jobs.states import State
 
@@ -21,21 +21,19 @@ AGE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(s|min|h|d|w)")
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 
-@dataclass(frozen=True)
-class Filter:
+class JobQuery(Strict):
     """The wanted jobs and their order. An empty field admits all."""
 
-    state: Collection[State] = ()
-    owner: str | None = None
-    project: str | None = None
-    verb: str | None = None
-    name: str | None = None  # of the run or the shards; * stands for any characters
-    model: str | None = None  # the registered model, or the network of the submission
-    tag: Collection[str] = ()  # all of them
-    since: float | None = None  # submitted then or later, seconds since 1970
-    until: float | None = None  # submitted then or earlier
-    seen: Sequence[ColumnElement[bool]] = ()  # conditions of the jobs that whoever asks may see
-    sort: str = NEWEST_FIRST  # a key of SORT_KEYS; with - before it the largest come first
+    state: Annotated[list[State], Field(max_length=20)] = []
+    owner: Owner | None = None
+    project: SavedName | None = None
+    verb: Annotated[str, Field(max_length=32)] | None = None
+    name: Annotated[str, Field(max_length=200)] | None = None  # of the run or the shards; * stands for any characters
+    model: Owner | None = None  # the registered model, or the network of the submission
+    tag: Annotated[list[Tag], Field(max_length=20)] = []  # all of them
+    since: Moment | None = None  # submitted then or later
+    until: Moment | None = None
+    sort: Annotated[str, Field(pattern=SORT)] = NEWEST_FIRST  # a key of SORT_KEYS; with - before it the largest first
 
     @property
     def descending(self) -> bool:
@@ -46,9 +44,9 @@ class Filter:
         """Returns True if the cursor of a list is a job's `seq`; otherwise it is the number of jobs before."""
         return self.sort.lstrip("-") == "submitted"
 
-    def conditions(self, state: bool = True) -> list[ColumnElement[bool]]:
-        """Returns the conditions; without that of the state if `state` is False."""
-        conditions: list[ColumnElement[bool]] = [*self.seen]
+    def conditions(self, now: float, state: bool = True) -> list[ColumnElement[bool]]:
+        """Returns the conditions; without that of the state if `state` is False. Raises UserError as `within`."""
+        conditions = within(self, JOBS.c.submitted, now)
         if state and self.state:
             conditions.append(JOBS.c.state.in_(sorted(self.state)))
         for key in ("owner", "project", "verb"):
@@ -61,18 +59,37 @@ class Filter:
             )
         if self.model is not None:
             conditions.append(or_(JOBS.c.model == self.model, _holds(JOBS.c.words, f"model={self.model}")))
-        conditions += [_holds(JOBS.c.tags, tag) for tag in self.tag]
-        if self.since is not None:
-            conditions.append(JOBS.c.submitted >= self.since)
-        if self.until is not None:
-            conditions.append(JOBS.c.submitted <= self.until)
-        return conditions
+        return [*conditions, *(_holds(JOBS.c.tags, tag) for tag in self.tag)]
 
     def order(self) -> list[ColumnElement[object]]:
         """Returns the order; jobs that are equal in it come by age, newest first."""
         key = self.sort.lstrip("-")
         column = COLUMNS[key] if key in COLUMNS else JOBS.c[key]
         return [column.desc().nulls_last() if self.descending else column.asc().nulls_last(), JOBS.c.seq.desc()]
+
+
+class ListQuery(JobQuery):
+    """A page of jobs."""
+
+    cursor: Cursor | None = None
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+
+
+class Spanned(Protocol):
+    """A query with a beginning and an end."""
+
+    since: str | None
+    until: str | None
+
+
+def within(query: Spanned, at: ColumnElement[float], now: float) -> list[ColumnElement[bool]]:
+    """Returns the conditions of a query's span of time. Raises UserError for an impossible moment."""
+    conditions: list[ColumnElement[bool]] = []
+    if query.since:
+        conditions.append(at >= moment_of("since", query.since, now))
+    if query.until:
+        conditions.append(at <= moment_of("until", query.until, now))
+    return conditions
 
 
 def moment_of(key: str, text: str, now: float, ahead: bool = False) -> float:

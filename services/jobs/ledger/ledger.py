@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import Row, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, defer, make_transient_to_detached
 from sqlalchemy.sql.base import ExecutableOption
@@ -16,7 +16,7 @@ from sqlalchemy.sql.base import ExecutableOption
 from dragoman.conf.again import key_of
 from dragoman.services.jobs.ledger.asked import tell_change
 from dragoman.services.jobs.ledger.database import Database
-from dragoman.services.jobs.ledger.filters import Filter
+from dragoman.services.jobs.ledger.filters import JobQuery
 from dragoman.services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, oldest, select_jobs, unended
 from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Notice
 from dragoman.services.jobs.states import ENDED, MOVES, State
@@ -271,10 +271,18 @@ class Ledger:
         return self.database.all(select_jobs(query, states, owner, before))
 
     def rows(
-        self, columns: Sequence[str], filters: Filter, cursor: int | None = None, limit: int | None = None
+        self,
+        columns: Sequence[str],
+        filters: JobQuery,
+        cursor: int | None = None,
+        limit: int | None = None,
+        seen: Sequence[ColumnElement[bool]] = (),
     ) -> tuple[Sequence[Row[Any]], int | None]:
-        """Returns these columns of the wanted jobs, without mapped objects, and the cursor of the next ones."""
-        query = select(*(JOBS.c[name] for name in columns)).where(*filters.conditions()).order_by(*filters.order())
+        """Returns these columns of the wanted jobs, without mapped objects, and the cursor of the next ones.
+
+        `seen`: the conditions of the jobs that whoever asks may see, here and in `counts`."""
+        conditions = (*seen, *filters.conditions(self.now()))
+        query = select(*(JOBS.c[name] for name in columns)).where(*conditions).order_by(*filters.order())
         if cursor is not None and filters.by_age:
             query = query.where(JOBS.c.seq < cursor if filters.descending else JOBS.c.seq > cursor)
         with self.database.read() as session:
@@ -283,11 +291,11 @@ class Ledger:
             return rows_read, None
         return rows_read, rows_read[-1].seq if filters.by_age else (cursor or 0) + limit
 
-    def counts(self, filters: Filter | None = None) -> dict[str, int]:
+    def counts(self, filters: JobQuery | None = None, seen: Sequence[ColumnElement[bool]] = ()) -> dict[str, int]:
         """Returns the number of jobs in each state; of the wanted ones, whatever their state."""
         query = select(JOBS.c.state, func.count()).group_by(JOBS.c.state)
         if filters is not None:
-            query = query.where(*filters.conditions(state=False))
+            query = query.where(*seen, *filters.conditions(self.now(), state=False))
         with self.database.read() as session:
             return {str(state): count for state, count in session.execute(query)}
 

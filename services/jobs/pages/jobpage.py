@@ -1,7 +1,7 @@
 """The page of one job: its state and the reason, its attempts over time, its curves, its links, its log."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from dragoman.services.jobs.pages import shards
 from dragoman.services.jobs.pages.curves import EDGE, JOB_CHARTS, charts, use_charts
 from dragoman.services.jobs.pages.site import Link, PageContext
 from dragoman.services.jobs.records import attempt_of
-from dragoman.services.jobs.scheduling.why import Why
 from dragoman.services.jobs.service.curves import score_in, score_text
 from dragoman.services.jobs.service.logs import PIECE, Piece, cut
 from dragoman.services.jobs.service.schemas import ChangeView, NoticeView
@@ -99,7 +98,7 @@ def overview(site: PageContext, person: Person, name: str, beside: str = "") -> 
         "attempts": attempts,
         "bars": _bars(job, attempts, site.now),
         "now": site.now,
-        "why": _why(site, person, job),
+        "why": site.operations.why(person, job.id) if job.state == State.WAITING else None,
         "progress": _progress(job, plan, journal.last),
         "charts": drawn,
         "beside": beside,
@@ -199,16 +198,6 @@ def whole_log(site: PageContext, job: Job, attempt: int) -> Iterator[bytes]:
                 yield block
     except OSError:
         return
-
-
-def _why(site: PageContext, person: Person, job: Job) -> Why | None:
-    """Returns what the job waits for; its start is read from the current forecasts."""
-    if job.state != State.WAITING:
-        return None
-    why, forecast = site.operations.why(person, job.id, forecasts=False), site.forecaster.view().forecasts.get(job.id)
-    if forecast is not None and why.earliest is None:
-        return replace(why, earliest=forecast.earliest, latest=forecast.latest)
-    return why
 
 
 def _progress(job: Job, plan: dict[str, Any], last: dict[str, float]) -> Progress | None:

@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, String, cast, func, or_, select
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.plural import plural
 from dragoman.services.jobs.ledger.access import Person
-from dragoman.services.jobs.ledger.filters import Filter as JobFilter
+from dragoman.services.jobs.ledger.filters import JobQuery
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import live
@@ -25,7 +25,6 @@ from dragoman.services.jobs.pages.jobpage import PARENT, title
 from dragoman.services.jobs.pages.site import HEADERS, PageContext, Visitor, part, validated
 from dragoman.services.jobs.pages.words import iso, priority
 from dragoman.services.jobs.service.forecaster import Forecast
-from dragoman.services.jobs.service.schemas import JobQuery
 from dragoman.services.jobs.service.usage import read_use
 from dragoman.services.jobs.states import ACTIVE, PRIORITIES, QUEUED, State
 
@@ -45,8 +44,7 @@ class Search:
         """Returns the conditions of the fields."""
         if not self.fields:
             return []
-        query = validated(JobQuery, self.fields, ":")
-        return query.filter(query.owner, now).conditions()
+        return validated(JobQuery, self.fields, ":").conditions(now)
 
 
 def read_search(text: str) -> Search:
@@ -214,7 +212,7 @@ def _jobs(
     """Returns jobs in these states, newest first or as they are sorted."""
     query = select(Job).limit(most).where(*wanted_jobs(filters, person), state)
     if filters.sort:
-        return ledger.database.all(query.order_by(*JobFilter(sort=filters.sort).order()).offset(filters.place))
+        return ledger.database.all(query.order_by(*JobQuery(sort=filters.sort).order()).offset(filters.place))
     query = query.order_by(Job.seq.desc())
     if filters.before is not None:
         query = query.where(Job.seq < filters.before)

@@ -10,13 +10,15 @@ from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from starlette.datastructures import FormData
 
 from dragoman.model.errors import UserError
+from dragoman.services.jobs.bodies import SavedName
 from dragoman.services.jobs.ledger.access import Person, TokenExpiredError
+from dragoman.services.jobs.ledger.audit import AuditQuery
 from dragoman.services.jobs.ledger.own_tokens import LENDABLE, OwnTokens
 from dragoman.services.jobs.ledger.projects import RANKS
 from dragoman.services.jobs.pages.listing import csv_lines
 from dragoman.services.jobs.pages.site import COOKIE, HEADERS, PageContext, Visitor, validated
 from dragoman.services.jobs.pages.words import iso
-from dragoman.services.jobs.service import schemas
+from dragoman.services.jobs.service import people_schemas as schemas
 
 
 def add_sign_in(router: APIRouter, site: PageContext) -> None:
@@ -114,7 +116,7 @@ def add_tokens(router: APIRouter, site: PageContext) -> None:
         return RedirectResponse("/tokens", 303)
 
 
-Name = Annotated[schemas.SavedName, Path()]
+Name = Annotated[SavedName, Path()]
 PROJECT_DONE = {
     "create": "The project is made.",
     "enter": "They are a member now.",
@@ -226,17 +228,17 @@ def add_audit(router: APIRouter, site: PageContext) -> None:
     def table(request: Request) -> Response:
         visitor = site.visitor(request)
         query_values = read({key: request.query_params.get(key, "").strip() for key in FILTERS}, "")
-        query_values.filter(None, site.now)  # refused before the answer begins
+        query_values.conditions(site.now)  # refused before the answer begins
         headers = {**HEADERS, "Content-Disposition": 'attachment; filename="audit.csv"'}
         return StreamingResponse(_csv(site, visitor.person, query_values), media_type="text/csv", headers=headers)
 
 
-def read(values: dict[str, str], before: str) -> schemas.AuditQuery:
+def read(values: dict[str, str], before: str) -> AuditQuery:
     """Returns what an address asks for. Raises UserError for a value that its field does not take."""
-    return validated(schemas.AuditQuery, {key: value for key, value in {**values, "cursor": before}.items() if value})
+    return validated(AuditQuery, {key: value for key, value in {**values, "cursor": before}.items() if value})
 
 
-def _csv(site: PageContext, person: Person, query_values: schemas.AuditQuery) -> Iterator[str]:
+def _csv(site: PageContext, person: Person, query_values: AuditQuery) -> Iterator[str]:
     """Yields the wanted rows, newest first, as pieces of a CSV file."""
     yield csv_lines([HEAD])
     before = None

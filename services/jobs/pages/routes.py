@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.http.static_files import KeptStaticFiles
+from dragoman.services.jobs.bodies import NAME
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Schedule
 from dragoman.services.jobs.pages import cluster, jobpage, live, people, submitting
@@ -100,7 +101,7 @@ def add_schedules(router: APIRouter, site: PageContext) -> None:
         return RedirectResponse(f"/schedules?done={action}", 303)
 
 
-Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
+Id = Annotated[str, Path(max_length=40, pattern=NAME)]
 Beside = Annotated[str | None, Query(max_length=40)]  # a job whose curves are drawn too; none: the champion's
 Parts = Mapping[str, str]
 Context = dict[str, Any]

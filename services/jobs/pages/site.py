@@ -27,6 +27,7 @@ from dragoman.model.errors import UserError, reason
 from dragoman.model.files import secret_file
 from dragoman.model.text.excerpt import for_markup
 from dragoman.services.http.static_files import versioned
+from dragoman.services.jobs.bodies import NAME
 from dragoman.services.jobs.client.table import reason_beyond
 from dragoman.services.jobs.http.guard import ANONYMOUS, Guard
 from dragoman.services.jobs.http.problems import STATUS
@@ -37,7 +38,6 @@ from dragoman.services.jobs.pages import words
 from dragoman.services.jobs.pages.curves import Journals
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.operations import Operations
-from dragoman.services.jobs.service.schemas import NAME
 from dragoman.services.jobs.service.shard_folders import ShardFolders
 from dragoman.services.jobs.service.sharing import Sharing
 from dragoman.services.jobs.service.sign_in import Devices

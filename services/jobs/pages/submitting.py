@@ -16,7 +16,7 @@ from dragoman.conf.again import key_of
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.client.table import moment
 from dragoman.services.jobs.ledger.access import Person
-from dragoman.services.jobs.ledger.filters import Filter
+from dragoman.services.jobs.ledger.filters import JobQuery
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.options import KEPT, OPTION, is_option
 from dragoman.services.jobs.pages.site import PageContext, validated
@@ -116,8 +116,9 @@ def change_preset(
 
 def choices(site: PageContext, person: Person) -> list[tuple[str, str]]:
     """Returns (id, description) of the newest jobs that another may come after."""
-    filters = Filter(seen=person.jobs(), state=UNENDED | {State.SUCCEEDED})
-    offered, _ = site.operations.ledger.rows(("seq", "id", "run", "verb", "state"), filters, limit=OFFERED)
+    filters = JobQuery(state=sorted(UNENDED | {State.SUCCEEDED}))
+    columns = ("seq", "id", "run", "verb", "state")
+    offered, _ = site.operations.ledger.rows(columns, filters, limit=OFFERED, seen=person.jobs())
     return [(row.id, f"{row.run.partition(' ')[2].rpartition('/')[2] or row.verb}, {row.state}") for row in offered]
 
 
@@ -128,8 +129,7 @@ def find_jobs(site: PageContext, person: Person, text: str) -> list[str]:
         if site.operations.ledger.states([word]) and site.operations.job(person, word):
             jobs.append(word)
             continue
-        filters = Filter(seen=person.jobs(), name=word)
-        rows, _ = site.operations.ledger.rows(("seq", "id"), filters, limit=1)
+        rows, _ = site.operations.ledger.rows(("seq", "id"), JobQuery(name=word[:200]), limit=1, seen=person.jobs())
         if not rows:
             raise UserError(f"after: there is no job {word!r}: give an id, or the name of a run")
         jobs.append(rows[0].id)

@@ -82,10 +82,6 @@ class Queue:
             entries += [self.jobs[name] for _, _, name in places[:end]]
         return entries
 
-    def waiting(self, least: int) -> list[Entry]:
-        """Returns the waiting jobs of this priority or a higher one."""
-        return [self.jobs[name] for places in self._groups.values() for turn, _, name in places if -turn >= least]
-
     def longest(self, until: float) -> Iterator[Entry]:
         """Yields the jobs that have waited since `until` or longer, longest first."""
         for since, _, name in self._since:

@@ -1,7 +1,6 @@
-"""Simulates the scheduler's future: when a waiting job will start, and the behaviour with many jobs."""
+"""Simulates the scheduler's future: when waiting jobs will start, and the behaviour with many jobs."""
 
 import heapq
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -119,34 +118,3 @@ class Simulation:
         self._count += 1
         self._turn[name] = self._turn.get(name, 0) + 1
         heapq.heappush(self._events, (when, self._count, name, self._turn[name]))
-
-
-def forecast(
-    jobs: Iterable[Entry] | Queue,
-    quotas: Mapping[str, Quota],
-    capacity: Capacity,
-    now: float,
-    target: str,
-    seconds: Seconds,
-    passes: int = 200,
-    budget: float = 0.15,
-    rules: Rules = NO_RULES,
-) -> float | None:
-    """Returns when `target` will start if every job runs for `seconds`; None if that is too far away.
-
-    Too far means more than so many passes, or more than `budget` seconds of computing. Leaves a queue unchanged.
-    Jobs that wait for others, or that the cluster never holds, are assumed to wait forever.
-    """
-    simulation = Simulation(jobs.copy() if isinstance(jobs, Queue) else jobs, quotas, capacity, now, seconds, rules)
-    until = time.monotonic() + budget
-    for _ in range(passes):
-        if time.monotonic() > until:
-            return None
-        simulation.step()
-        if target in simulation.first:
-            return simulation.first[target]
-        at = simulation.next_event()
-        if at is None:
-            return None
-        simulation.advance(at)
-    return None

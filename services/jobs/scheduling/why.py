@@ -1,16 +1,19 @@
 """Explains exactly why a job waits: what it lacks, who holds that, and when it will start."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dragoman.services.jobs.scheduling.decide import NO_RULES, decide_queue
+from dragoman.services.jobs.scheduling.decide import NO_RULES, decide, decide_queue, order
 from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota, Wait
 from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.rules import Rules, Shares
-from dragoman.services.jobs.scheduling.simulate import forecast
+from dragoman.services.jobs.scheduling.simulate import Seconds, Simulation
 from dragoman.services.jobs.states import State
 
-FAR = 1000  # jobs ahead beyond which no start is predicted: simulating so many takes long
+FIRST = 200  # jobs of the queue whose start is forecast
+BUDGET = 0.3  # seconds for simulating them
+NEVER = ("never", "after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +48,9 @@ def explain(
     quotas: Mapping[str, Quota],
     capacity: Capacity,
     now: float,
-    forecasts: bool = True,
     rules: Rules = NO_RULES,
 ) -> Why:
-    """Explains why the waiting job `name` would wait in a pass now.
-
-    The start is not predicted without `forecasts` (which take long if many jobs wait), nor with more than `FAR`
-    jobs ahead."""
+    """Explains why the waiting job `name` would wait in a pass now; its start only if it is that pass."""
     job = queue.jobs[name]
     outcome = decide_queue(queue, quotas, capacity, now, rules, job)
     before = queue.before(job, Shares(rules, capacity, queue.active.values(), now).of)
@@ -65,16 +64,8 @@ def explain(
         return Why("next", "it starts in the next pass of the scheduler", "", 0, 0, ahead, (), now, now)
     concerned = {**queue.active, **{other: queue.jobs[other] for other in (wait.behind,) if other in queue.jobs}}
     holders = tuple(_holder(entry, wait, now) for entry in concerned.values() if _holds(entry, job, wait))
-    earliest = latest = None
-    if forecasts and ahead <= FAR and wait.kind not in ("never", "after"):
-        earliest = forecast(queue, quotas, capacity, now, name, lambda entry: entry.low, rules=rules)
-        # a start that is too far away in the best case is so in the worst
-        others = before if rules.usage is None else queue.waiting(job.priority)  # shares change while it waits
-        bounded = [entry.high < UNKNOWN for entry in (*others, *queue.active.values()) if entry is not job]
-        if earliest is not None and all(bounded):
-            latest = forecast(queue, quotas, capacity, now, name, lambda entry: entry.high, rules=rules)
     text = sentence(job, wait, ahead)
-    return Why(wait.kind, text, wait.resource, wait.needed, wait.free, ahead, holders, earliest, latest)
+    return Why(wait.kind, text, wait.resource, wait.needed, wait.free, ahead, holders)
 
 
 def _holds(entry: Entry, job: Entry, wait: Wait) -> bool:
@@ -134,3 +125,57 @@ def sentence(job: Entry, wait: Wait, ahead: int) -> str:
         case _:
             first = "1 job comes first" if ahead == 1 else f"{ahead} jobs come first"
             return f"{lacks}; {first}" if ahead else lacks
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The forecast of one waiting job. Times are seconds since 1970; None: unknown."""
+
+    text: str
+    ahead: int
+    earliest: float | None = None
+    latest: float | None = None
+
+
+def forecasts(
+    jobs: Queue, quotas: Mapping[str, Quota], capacity: Capacity, now: float, rules: Rules = NO_RULES
+) -> dict[str, Forecast]:
+    """Returns the forecasts of all waiting jobs, in the order of the queue; of the first ones also their starts."""
+    entries = list(jobs.jobs.values())
+    outcome = decide(entries, quotas, capacity, now, rules)
+    queue = sorted(order(entries, capacity, now, rules), key=lambda job: job.id != outcome.first)
+    active = list(jobs.active.values())
+    first = queue[:FIRST]
+    low = _starts([*active, *first], quotas, capacity, now, rules, lambda entry: entry.low)
+    high = _starts([*active, *first], quotas, capacity, now, rules, lambda entry: entry.high)
+    certain = all(entry.high < UNKNOWN for entry in active)
+    by_job = {}
+    for ahead, job in enumerate(queue):
+        all_end = certain  # the ends of all jobs before it are known
+        certain = certain and job.high < UNKNOWN
+        wait = outcome.waits.get(job.id)
+        if wait is None:
+            by_job[job.id] = Forecast("it starts in the next pass of the scheduler", ahead, now, now)
+            continue
+        is_known = wait.kind not in NEVER
+        latest = high.get(job.id) if is_known and all_end else None
+        place, earliest = (ahead, low.get(job.id)) if is_known else (0, None)
+        by_job[job.id] = Forecast(sentence(job, wait, ahead), place, earliest, latest)
+    return by_job
+
+
+def _starts(
+    jobs: list[Entry], quotas: Mapping[str, Quota], capacity: Capacity, now: float, rules: Rules, seconds: Seconds
+) -> dict[str, float]:
+    """Returns each job's first start if every job runs for `seconds`, as far as the time limit allows."""
+    simulation, until = Simulation(jobs, quotas, capacity, now, seconds, rules), time.monotonic() + BUDGET
+    waiting = {job.id for job in jobs if job.state == State.WAITING}
+    while time.monotonic() < until:
+        simulation.step()
+        if waiting <= simulation.first.keys():
+            break
+        at = simulation.next_event()
+        if at is None:
+            break
+        simulation.advance(at)
+    return simulation.first

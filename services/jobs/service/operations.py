@@ -14,8 +14,8 @@ from dragoman.conf.again import key_of
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs import views
 from dragoman.services.jobs.ledger.access import Person
-from dragoman.services.jobs.ledger.audit import Audit
-from dragoman.services.jobs.ledger.filters import Filter
+from dragoman.services.jobs.ledger.audit import Audit, AuditQuery
+from dragoman.services.jobs.ledger.filters import JobQuery, ListQuery
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
 from dragoman.services.jobs.ledger.ledger import Options as Columns
 from dragoman.services.jobs.ledger.presets import Presets
@@ -29,6 +29,7 @@ from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.logs import error_of
 from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.people_schemas import BillRow
 from dragoman.services.jobs.service.targets import check_target
 from dragoman.services.jobs.service.usage import Spell, idle_spell
 from dragoman.services.jobs.settings import ServiceConfig
@@ -70,16 +71,16 @@ class Operations:
             raise HTTPException(403, f"job {name} is {job.owner}'s: they and a maintainer of {job.project} may do it")
         return job
 
-    def page(self, person: Person, query: schemas.ListQuery) -> schemas.JobPage:
+    def page(self, person: Person, query: ListQuery) -> schemas.JobPage:
         """Returns the wanted jobs, and the number of jobs in each state. Raises UserError for an impossible moment."""
-        filters = query.filter(query.owner, self.ledger.now(), person.jobs())
+        seen = person.jobs()
         newest = self.ledger.newest  # before the jobs are read, so that no change is missed
-        rows, following = self.ledger.rows(("seq", *views.COLUMNS), filters, query.cursor, query.limit)
+        rows, following = self.ledger.rows(("seq", *views.COLUMNS), query, query.cursor, query.limit, seen)
         jobs = [views.job_view(row) for row in rows]
         waits = self.waits_for(jobs)
         for job in jobs:
             job["why"] = waits.get(job["id"], "")
-        return schemas.JobPage(jobs=jobs, next=following, counts=self.ledger.counts(filters), newest=newest)
+        return schemas.JobPage(jobs=jobs, next=following, counts=self.ledger.counts(query, seen), newest=newest)
 
     def waits_for(self, jobs: Sequence[views.Job]) -> dict[str, str]:
         """Returns id -> what a waiting job of `jobs` waits for, in the pages' words, if it is known."""
@@ -148,7 +149,7 @@ class Operations:
         for line in _covering(lines):
             check_words(body.verb, line)
             self.plan(person, schemas.PlanRequest(verb=body.verb, overrides=line, by=body.by, project=body.project))
-        unended = self.ledger.counts(Filter(state=UNENDED, owner=person.owner))
+        unended = self.ledger.counts(JobQuery(owner=person.owner))
         if sum(unended.get(state, 0) for state in UNENDED) + len(lines) > self.config.waiting:
             raise HTTPException(429, f"{len(lines)} jobs more: at most {self.config.waiting} of yours may wait")
         common = body.model_dump(exclude={"runs", "overrides", "key", "tags"})
@@ -259,8 +260,8 @@ class Operations:
         """Removes a job. Raises ConflictError if it has not ended."""
         self.ledger.remove(self.own_job(person, name), person.owner)
 
-    def why(self, person: Person, name: str, forecasts: bool = True) -> Why:
-        """Returns why a job waits, or what it does instead; see `explain`."""
+    def why(self, person: Person, name: str) -> Why:
+        """Returns why a job waits, with the forecast of its start, or what it does instead; see `explain`."""
         job = self.job(person, name)
         pending = self.loop.attempts.pending.get(f"{job.id}-a{job.attempt}")
         if job.state == State.STARTING and pending:
@@ -276,9 +277,11 @@ class Operations:
             return Why(kind="cluster", text=f"the cluster does not answer: {trouble}")
         queue, quotas, rules = self.loop.scheduler.snapshot()
         if name not in queue.jobs or queue.jobs[name].active:
-            return self.why(person, name, forecasts)  # it has started in the meantime
-        why = explain(name, queue, quotas, self.loop.capacity, self.ledger.now(), forecasts, rules)
+            return self.why(person, name)  # it has started in the meantime
+        why = explain(name, queue, quotas, self.loop.capacity, self.ledger.now(), rules)
         holders = tuple(replace(holder, owner=person.name_of(holder.owner)) for holder in why.holders)
+        if why.earliest is None and (forecast := self.forecaster.view(LIST_PATIENCE, name).forecasts.get(name)):
+            return replace(why, holders=holders, earliest=forecast.earliest, latest=forecast.latest)
         return replace(why, holders=holders)
 
     def error(self, job: Job) -> str:
@@ -322,14 +325,12 @@ class Operations:
         except ServiceError as problem:
             raise HTTPException(503, str(problem)) from None
 
-    def audit_rows(
-        self, person: Person, query: schemas.AuditQuery, before: int | None, limit: int
-    ) -> Sequence[AuditRow]:
-        """Returns rows of the audit, newest first; who is no admin gets their own. Raises UserError as `filter`."""
-        filters = query.filter(self.only(person, query.person), self.ledger.now())
-        return self.audit.rows(filters, before, limit)
+    def audit_rows(self, person: Person, query: AuditQuery, before: int | None, limit: int) -> Sequence[AuditRow]:
+        """Returns rows of the audit, newest first; who is no admin gets their own. Raises UserError as `conditions`."""
+        own = query.model_copy(update={"person": self.only(person, query.person)})
+        return self.audit.rows(own, before, limit)
 
-    def bill(self, person: Person, owner: str | None) -> list[schemas.BillRow]:
+    def bill(self, person: Person, owner: str | None) -> list[BillRow]:
         """Returns the losses, the largest first."""
         following = aliased(Attempt)
         sums = (func.count(), func.sum(Attempt.lost_seconds), func.sum(Attempt.lost_tokens), func.sum(Attempt.startup))
@@ -349,7 +350,7 @@ class Operations:
         with self.ledger.database.read() as session:
             names = ("owner", "job", "cause", "attempts", "seconds", "tokens", "startup", "away")
             rows = [dict(zip(names, row, strict=True)) for row in session.execute(query)]
-        return [schemas.BillRow.model_validate(row) for row in rows]
+        return [BillRow.model_validate(row) for row in rows]
 
 
 def _covering(lines: Sequence[Sequence[str]]) -> Iterator[list[str]]:

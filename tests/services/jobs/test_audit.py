@@ -20,7 +20,7 @@ from dragoman.services.jobs.client.admin import audit
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.http import audit as middleware
 from dragoman.services.jobs.ledger.asked import ASKED, RequestFacts
-from dragoman.services.jobs.ledger.audit import Audit, AuditFilter
+from dragoman.services.jobs.ledger.audit import Audit, AuditQuery
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import AuditRow
@@ -36,7 +36,7 @@ __all__ = ["ledger", "postgres", "served", "url"]  # fixtures
 
 
 def rows(served: Served, **wanted: Any) -> list[AuditRow]:
-    return list(Audit(served.loop.ledger).rows(AuditFilter(**wanted), limit=500))
+    return list(Audit(served.loop.ledger).rows(AuditQuery(**wanted), limit=500))
 
 
 def last(served: Served, **wanted: Any) -> tuple[str, str, str, str, int, str]:
@@ -273,14 +273,14 @@ def test_a_row_is_never_altered_and_goes_when_it_is_old(ledger: Ledger, tmp_path
     with pytest.raises(DBAPIError, match="append-only"), ledger.database.write() as session:
         session.execute(update(AuditRow).values(person="ben"))
     Retention(ledger, KeepConfig(audit=0.0), tmp_path).forget()
-    assert len(kept.rows(AuditFilter())) == 4
+    assert len(kept.rows(AuditQuery())) == 4
     Retention(ledger, KeepConfig(), tmp_path).forget()
-    assert [one.resource for one in kept.rows(AuditFilter())] == ["/0", "/364"]
+    assert [one.resource for one in kept.rows(AuditQuery())] == ["/0", "/364"]
     with ledger.database.write() as session:
         newest = session.execute(text("SELECT max(id) FROM audit")).scalar_one()
     kept.forget(now + 1, PAGE)
     kept.add(200, resource="/next")
-    assert kept.rows(AuditFilter())[0].id == newest + 1  # a cursor stays right
+    assert kept.rows(AuditQuery())[0].id == newest + 1  # a cursor stays right
 
 
 def test_requests_leave_nothing_to_each_other(served: Served) -> None:
@@ -343,5 +343,5 @@ def test_rows_of_one_moment_share_a_write(tmp_path: Path) -> None:
         for one in adding:
             one.result()
     assert len(commits) == 1
-    assert {row.person for row in audit.rows(AuditFilter())} == {f"p{number}" for number in range(8)}
+    assert {row.person for row in audit.rows(AuditQuery())} == {f"p{number}" for number in range(8)}
     database.close()

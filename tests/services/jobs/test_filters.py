@@ -14,7 +14,7 @@ from dragoman.model.errors import UserError
 from dragoman.services.jobs.client import entries, selecting, verbs
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.http.parts import ServiceParts
-from dragoman.services.jobs.ledger.filters import SORT_KEYS, Filter, moment_of
+from dragoman.services.jobs.ledger.filters import SORT_KEYS, JobQuery, moment_of
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import PRIORITIES, State
@@ -30,7 +30,7 @@ def found(ledger: Ledger, **wanted: Any) -> list[int]:
     numbers: list[int] = []
     cursor = None
     while True:
-        rows, cursor = ledger.rows(("seq",), Filter(**wanted), cursor, 2)
+        rows, cursor = ledger.rows(("seq",), JobQuery(**wanted), cursor, 2)
         numbers += [row.seq for row in rows]
         if cursor is None:
             return numbers
@@ -71,8 +71,8 @@ def filled(ledger: Ledger) -> Ledger:
         ({"tag": ["nightly"]}, [2, 1]),
         ({"tag": ["nightly", "paper"]}, [2]),
         ({"tag": ["night"]}, [4]),
-        ({"since": 300.0}, [5, 4, 3]),
-        ({"since": 200.0, "until": 300.0}, [3, 2]),
+        ({"since": "1970-01-01T00:05:00Z"}, [5, 4, 3]),
+        ({"since": "1970-01-01T00:03:20Z", "until": "1970-01-01T00:05:00Z"}, [3, 2]),
         ({"sort": "submitted"}, [1, 2, 3, 4, 5]),
         ({"sort": "-priority"}, [2, 5, 4, 3, 1]),
         ({"sort": "owner"}, [5, 3, 1, 2, 4]),
@@ -86,7 +86,7 @@ def test_filters_choose_and_order_jobs_page_by_page(filled: Ledger, wanted: dict
 def test_every_key_sorts_and_counts_ignore_the_state(filled: Ledger) -> None:
     for key in SORT_KEYS:
         assert sorted(found(filled, sort=key)) == [1, 2, 3, 4, 5]
-    assert filled.counts(Filter(owner="anna", state=[State.STOPPED])) == {"planned": 2, "stopped": 1}
+    assert filled.counts(JobQuery(owner="anna", state=[State.STOPPED])) == {"planned": 2, "stopped": 1}
 
 
 def test_a_moment_is_an_age_or_a_date() -> None:
@@ -190,8 +190,6 @@ def test_wrong_filters_are_named(loop: Loop, line: str, message: str, capsys: py
 
 
 def test_the_client_has_the_same_filters_as_the_command_line(loop: Loop) -> None:
-    from dragoman.services.jobs.service.schemas import JobQuery
-
     assert set(JobQuery.model_fields) == set(selecting.FILTERS)
     with verbs.JobClient("http://127.0.0.1:8300", owner="anna") as service:
         assert [one["tags"] for one in service.every_job(state=["waiting"], tag=["x"])] == [["x"]]

@@ -27,7 +27,7 @@ from dragoman.services.jobs.scheduling.decide import decide
 from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Quota, Start
 from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Needs, Node
-from dragoman.services.jobs.scheduling.why import explain
+from dragoman.services.jobs.scheduling.why import explain, forecasts
 from dragoman.services.jobs.states import State
 from dragoman.services.jobs.up.app import create_app
 from tests.markup import check_nothing_runs
@@ -254,7 +254,8 @@ def test_the_scheduler_counts_a_project_as_it_counts_an_owner() -> None:
     owner = decide([running, *waiting], {"anna": Quota(jobs=0)}, capacity, 0.0)
     assert sorted(one.job for one in owner.decisions if isinstance(one, Start)) == ["a", "b"]
     why = explain("a", Queue([running, *waiting]), {vision: Quota(jobs=1)}, capacity, 0.0)
-    assert (why.earliest, why.latest) == (60.0, 60.0) and why.holders[0].amount == 1.0
+    start = forecasts(Queue([running, *waiting]), {vision: Quota(jobs=1)}, capacity, 0.0)["a"]
+    assert (start.earliest, start.latest) == (60.0, 60.0) and why.holders[0].amount == 1.0
 
 
 def test_a_projects_models_are_promoted_by_its_members_alone(team: Team) -> None:

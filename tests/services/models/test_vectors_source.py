@@ -35,7 +35,7 @@ class Shelf:
 
 def loader(directory: Path, runs: Path) -> VectorsLoader:
     registry: Any = Shelf(directory)
-    return VectorsLoader("query.vectors", registry, runs)
+    return VectorsLoader(registry, runs, key="query.vectors")
 
 
 def test_a_directory_and_a_runs_name_and_a_reference_lead_to_the_bundle(vectors: Path) -> None:
@@ -66,7 +66,7 @@ def test_without_a_name_the_newest_run_with_word_vectors_is_taken(
 def test_without_a_name_or_a_run_the_registry_is_asked(vectors: Path, tmp_path: Path) -> None:
     assert loader(vectors, tmp_path).load(None).origin.version == "3"
     with pytest.raises(UserError, match=r"query\.vectors: no word vectors in .*train model=skipgram"):
-        VectorsLoader("query.vectors", Registry(f"sqlite:///{tmp_path}/none.db", tmp_path), tmp_path).load(None)
+        VectorsLoader(Registry(f"sqlite:///{tmp_path}/none.db", tmp_path), tmp_path, key="query.vectors").load(None)
 
 
 def test_a_name_that_is_nothing_lists_the_runs(vectors: Path) -> None:

@@ -8,13 +8,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from dragoman.services.jobs.scheduling import why as explaining
 from dragoman.services.jobs.scheduling.decide import decide, decide_queue, order
 from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota, Start, Stop, Yield
 from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Needs, Node
 from dragoman.services.jobs.scheduling.rules import Rules, Usage
-from dragoman.services.jobs.scheduling.simulate import Simulation, forecast
-from dragoman.services.jobs.scheduling.why import FAR, explain
+from dragoman.services.jobs.scheduling.simulate import Simulation
+from dragoman.services.jobs.scheduling.why import FIRST, explain, forecasts
 from dragoman.services.jobs.states import State
 
 FOUR = Capacity((Node("a", 2), Node("b", 2)))
@@ -115,9 +116,11 @@ def test_why_names_what_lacks_who_holds_it_and_when_it_starts() -> None:
     why = explain("j2", Queue(jobs), {}, FOUR, 10)
     assert why.text == "needs 2 CPUs, 1 is free"
     assert [(one.job, one.owner, one.amount, one.latest) for one in why.holders] == [("j1", "anna", 3, 100)]
-    assert (why.earliest, why.latest) == (50, 100)
-    unknown = explain("j2", Queue([running("j1", 4, high=UNKNOWN), job("j2", 2)]), {}, FOUR, 10)
-    assert (unknown.latest, unknown.holders[0].latest) == (None, None)
+    start = forecasts(Queue(jobs), {}, FOUR, 10)["j2"]
+    assert (start.text, start.earliest, start.latest) == (why.text, 50, 100)
+    open_end = Queue([running("j1", 4, high=UNKNOWN), job("j2", 2)])
+    assert explain("j2", open_end, {}, FOUR, 10).holders[0].latest is None
+    assert forecasts(open_end, {}, FOUR, 10)["j2"].latest is None
 
 
 @pytest.mark.parametrize(
@@ -137,20 +140,22 @@ def test_why_has_a_sentence_for_each_reason(jobs: list[Entry], text: str) -> Non
 
 def test_a_forecast_counts_those_that_come_first() -> None:
     jobs = [running("j1", 4), *(job(f"j{n}", 4, high=10.0, low=10.0) for n in (2, 3, 4))]
-    assert forecast(jobs, {}, FOUR, 0, "j4", lambda one: one.high) == 120
+    assert forecasts(Queue(jobs), {}, FOUR, 0)["j4"].latest == 120
 
 
 def test_of_a_job_far_behind_it_is_said_why_it_waits_but_not_when_it_starts() -> None:
-    queue = Queue([running("j0", 4), *(job(f"j{n}", 4, high=10.0, low=10.0) for n in range(1, FAR + 3))])
-    near, far = explain("j2", queue, {}, FOUR, 0), explain(f"j{FAR + 2}", queue, {}, FOUR, 0)
+    queue = Queue([running("j0", 4), *(job(f"j{n}", 4, high=10.0, low=10.0) for n in range(1, FIRST + 3))])
+    made = forecasts(queue, {}, FOUR, 0)
+    near, far = made["j2"], made[f"j{FIRST + 2}"]
     assert near.earliest is not None
-    assert (far.ahead, far.earliest, far.latest) == (FAR + 1, None, None)
+    assert (far.ahead, far.earliest, far.latest) == (FIRST + 1, None, None)
     assert "needs 4 CPUs" in far.text
 
 
-def test_a_forecast_that_takes_too_long_says_nothing() -> None:
-    jobs = [running("j1", 4), job("j2", 4, high=10.0, low=10.0)]
-    assert forecast(jobs, {}, FOUR, 0, "j2", lambda one: one.high, budget=-1.0) is None
+def test_a_forecast_that_takes_too_long_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explaining, "BUDGET", -1.0)
+    start = forecasts(Queue([running("j1", 4), job("j2", 4, high=10.0, low=10.0)]), {}, FOUR, 0)["j2"]
+    assert (start.earliest, start.latest) == (None, None)
 
 
 def test_what_runs_is_counted_though_its_workers_fit_no_more_when_packed_anew() -> None:

@@ -13,7 +13,7 @@ from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Needs, Node
 from dragoman.services.jobs.scheduling.rules import Rules, Usage
 from dragoman.services.jobs.scheduling.simulate import Simulation
-from dragoman.services.jobs.scheduling.why import explain
+from dragoman.services.jobs.scheduling.why import explain, forecasts
 from dragoman.services.jobs.states import State
 
 EIGHT = Capacity((Node("a", 8),))
@@ -59,7 +59,8 @@ def test_younger_jobs_of_the_owner_are_filled_in_before_a_reservation_in_the_quo
     why = explain("j3", Queue([busy, head, long]), tight, EIGHT, 0.0)
     assert why.text == "needs 1 CPU, of the quota of anna 1 is left and kept for job j1, which it would delay"
     assert [one.job for one in why.holders] == ["j0"]
-    assert (why.earliest, why.latest) == (200.0, 200.0)
+    start = forecasts(Queue([busy, head, long]), tight, EIGHT, 0.0)["j3"]
+    assert (start.earliest, start.latest) == (200.0, 200.0)
 
 
 def test_what_the_quota_can_never_hold_keeps_nothing() -> None:
