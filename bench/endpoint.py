@@ -1,6 +1,6 @@
 """The endpoint: `dragoman serve` over HTTP against bare CTranslate2 in process, sentences a CPU second.
 
-A sentence a request, 25 tokens in and out (all different), random weights, int8: `transformer_tiny` by greedy search and
+A sentence a request, 25 tokens in and out, all different, random weights, int8: `transformer_tiny` by greedy search,
 `transformer_base` by a beam of 4. The client is wrk with 1, 4, 16 and 64 kept-alive connections; its CPU time counts as
 the server's. One peer is `translate_batch` on the same export and all cores, as many sentences at a time as there are
 clients: what the machine would give them if HTTP, the queue and the tokenizer cost nothing. The other is LibreTranslate
