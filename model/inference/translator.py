@@ -214,17 +214,10 @@ class Translator:
             Alternative(text, hypothesis.score, hypothesis.log_probability, hypothesis.ids)
             for text, hypothesis in zip(texts, hypotheses, strict=True)
         ]
-        unknown = int(np.count_nonzero(source == UNK))
-        return Translation(
-            texts[0],
-            hypotheses[0].score,
-            nbest,
-            truncated=len(source) > self.positions,
-            unknown=unknown,
-            missing=self.missing(line) if unknown else (),
-            loops=goes_round(texts[0], line),
-            loop_broken=hypotheses[0].loop_broken,
-        )
+        best, unknown = hypotheses[0], int(np.count_nonzero(source == UNK))
+        missing = self.missing(line) if unknown else ()
+        cut, loops = len(source) > self.positions, goes_round(texts[0], line)
+        return Translation(texts[0], best.score, nbest, cut, None, (), unknown, missing, loops, best.loop_broken)
 
 
 def open_translator(
