@@ -42,7 +42,6 @@ class RunFolder:
 
     @property
     def state(self) -> str:
-        """Returns its state."""
         if self.alive:
             return "running"
         if is_released(self.path):
@@ -54,7 +53,6 @@ class RunFolder:
 
     @property
     def score(self) -> str:
-        """Returns its bundle's score."""
         scores = read_object(self.path / paths.BUNDLE / CONFIG).get("scores")
         return headline(scores if isinstance(scores, dict) else {})
 

@@ -28,8 +28,6 @@ class FileRequest(Parameters):
 
 
 def add_document_routes(app: FastAPI, documents: Documents) -> None:
-    """Adds the routes."""
-
     @app.post(
         "/translate_file",
         summary="Translate a document, its layout kept",

@@ -145,7 +145,6 @@ class Endpoint:
         return answers, route
 
     async def _answer(self, question: Question, models: Catalogue) -> tuple[list[Answer], Route]:
-        """Returns the answers of `translate`."""
         spoken = await languages_of(question, models, self.detector, self.check_language, self.reading)
         owner = question.key.name
         if self.memory.due:

@@ -40,7 +40,6 @@ class Request(Generic[Engine, Item]):
 
     @property
     def tokens(self) -> int:
-        """Returns the tokens of all its items."""
         return sum(self.costs)
 
     def take(self) -> Item:

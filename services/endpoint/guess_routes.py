@@ -8,10 +8,11 @@ from fastapi import FastAPI, Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.keys import Keys
+from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.requests import Parameters, Text, validate, whole_number
 from dragoman.services.http.answers import as_json
 from dragoman.services.models.loaded_guesser import Ask, GuessedText, LoadedGuesser
@@ -57,10 +58,7 @@ def add_guess_routes(app: FastAPI, queue: GuessQueue | None, limits: Limits, key
         return answer
 
     for name, summary in (("next", "The likeliest next tokens of a text"), ("fill", "The likeliest tokens at masks")):
-        answer_schema = openapi.answers(schemas.Guesses, origin=True)
-        app.post(f"/{name}", summary=summary, responses=answer_schema, openapi_extra=openapi.in_body(model))(
-            route(name)
-        )
+        Routes(app).add("POST", f"/{name}", route(name), summary, schemas.Guesses, model, origin=True)
 
 
 def check(name: str, text: str, served: LoadedGuesser, limits: Limits) -> None:

@@ -16,10 +16,11 @@ from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.text.labelled_words import Label, TaggedWord, Words
-from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.keys import Keys
+from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.requests import Parameters, Strings, refuse, validate
 from dragoman.services.http.answers import as_json
 from dragoman.services.models.loaded_labeller import Labelled, LoadedLabeller
@@ -110,9 +111,7 @@ def add_label_routes(app: FastAPI, queue: LabelsQueue | None, limits: Limits, ke
         ),
         ("/tag", tag, "The tag of each word of a text", list[schemas.Tag] | list[list[schemas.Tag]]),
     ):
-        extra = openapi.in_path(path, openapi.in_body(checked))
-        responses = openapi.answers(answers, origin=True)
-        app.post(path, summary=summary, responses=responses, openapi_extra=extra)(route)
+        Routes(app).add("POST", path, route, summary, answers, checked, origin=True)
 
 
 def check_length(served: LoadedLabeller, text: Words) -> None:

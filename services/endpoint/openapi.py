@@ -5,9 +5,13 @@ everything that they allow and forbid.
 """
 
 import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, get_type_hints
 
-from dragoman.services.endpoint.answer import NO_KEY, OVER_QUOTA, openai
+from fastapi import FastAPI, Response
+
+from dragoman.services.endpoint.answer import NO_KEY, OVER_QUOTA, deepl, openai
 from dragoman.services.endpoint.requests import Parameters
 from dragoman.services.http.answers import Form, error
 
@@ -59,17 +63,43 @@ def in_path(path: str, operation: Schema) -> Schema:
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for name in re.findall(r"{(\w+)", path)
     ]
-    return {**operation, "parameters": [*named, *operation.get("parameters", ())]}
+    return {**operation, "parameters": [*named, *operation.get("parameters", ())]} if named else operation
 
 
-def vector_request() -> Schema:
-    """Returns the path and the query string of /vectors/{word}."""
-    word = {"name": "word", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-    return {"parameters": [word, {"name": "api_key", "in": "query", "schema": {}}]}
+@dataclass(frozen=True)
+class Routes:
+    """Adds a dialect's routes to the application, each with its part of the document."""
+
+    app: FastAPI
+    dialect: str = ""  # begins the summaries
+    form: Form = error  # of errors
+
+    def add(
+        self,
+        methods: str,
+        path: str,
+        function: Callable[..., Awaitable[Response]],
+        about: str,
+        kind: Any,
+        request: type[Parameters] | Schema | None = None,
+        *,
+        origin: bool = False,
+    ) -> None:
+        """Adds a route for `methods`, separated by blanks; its answers are of the `kind`, see `answers`."""
+        for method in methods.split():
+            placed = in_query if method in ("GET", "DELETE") else in_body
+            operation = placed(request) if isinstance(request, type) else request or {}
+            self.app.api_route(
+                path,
+                methods=[method],
+                summary=f"{self.dialect}{about}",
+                responses=answers(kind, origin=origin, form=self.form),
+                openapi_extra=in_path(path, operation),
+            )(function)
 
 
-def answers(kind: Any, *refused: int, origin: bool = False, form: Form = error) -> dict[int | str, Schema]:
-    """Returns a route's answers: 200 with a `kind` (with `origin`, also its model's headers) and these errors, whose
+def answers(kind: Any, *, origin: bool = False, form: Form = error) -> dict[int | str, Schema]:
+    """Returns a route's answers: 200 with a `kind` (with `origin`, also its model's headers) and the errors, whose
     bodies have the dialect's form."""
     headers = {name: {"description": about, "schema": {"type": "string"}} for name, about in ORIGIN.items()}
     wrong = {"model": get_type_hints(form)["return"]}
@@ -78,7 +108,7 @@ def answers(kind: Any, *refused: int, origin: bool = False, form: Form = error) 
     }
     if form is openai:
         by_status[NO_KEY] = {"description": ERRORS[403], **wrong}
-    codes = refused or tuple(code for code in ERRORS if code != OVER_QUOTA)
+    codes = (code for code in ERRORS if code != OVER_QUOTA or form is deepl)
     return by_status | {code: {"description": ERRORS[code], **wrong} for code in codes}
 
 

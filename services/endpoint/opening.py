@@ -101,6 +101,5 @@ def read_keys(path: str | None, key: str = "serve.keys") -> list[str]:
 
 
 def print_address(host: str, port: int) -> None:
-    """Prints the server's address."""
     host_shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     print(f"http://{host_shown}:{port}", flush=True)

@@ -143,7 +143,6 @@ class TranslationRequest(Parameters):
 
     @property
     def texts(self) -> list[str]:
-        """Returns the texts to translate."""
         return self.q if isinstance(self.q, list) else [self.q]
 
     @property

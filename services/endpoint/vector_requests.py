@@ -26,7 +26,6 @@ class SearchRequest(Parameters):
         return pydantic.create_model(cls.__name__, __base__=cls, k=k, restrict=whole_number(0, 0, 1 << 31))
 
     def question(self) -> Question:
-        """Returns the question to the vectors."""
         raise NotImplementedError
 
 

@@ -10,10 +10,11 @@ from typing import Any, TypeAlias
 from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.keys import Keys
+from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.requests import validate
 from dragoman.services.endpoint.vector_requests import AnalogyRequest, NeighboursRequest, SearchRequest
 from dragoman.services.http.answers import as_json
@@ -53,17 +54,12 @@ def add_vector_routes(app: FastAPI, queue: VectorsQueue | None, limits: Limits, 
 
         return answer
 
-    app.get(
-        "/vectors/{word:path}",
-        summary="A word's vector, rank and count",
-        responses=openapi.answers(schemas.DenseVector | schemas.SparseVector, origin=True),
-        openapi_extra=openapi.vector_request(),
-    )(vector)
+    routes, kind = Routes(app), schemas.DenseVector | schemas.SparseVector
+    key = {"parameters": [{"name": "api_key", "in": "query", "schema": {}}]}
+    routes.add("GET", "/vectors/{word:path}", vector, "A word's vector, rank and count", kind, key, origin=True)
     for path, request_class, answer_class, summary in (
         ("/neighbours", NeighboursRequest, schemas.Neighbours, "The nearest words to a word or a vector, by cosine"),
         ("/analogy", AnalogyRequest, schemas.Analogy, "Words that are to c as b is to a"),
     ):
         model = request_class.within(limits)
-        answer_schema = openapi.answers(answer_class, origin=True)
-        app.get(path, summary=summary, responses=answer_schema, openapi_extra=openapi.in_query(model))(search(model))
-        app.post(path, summary=summary, responses=answer_schema, openapi_extra=openapi.in_body(model))(search(model))
+        routes.add("GET POST", path, search(model), summary, answer_class, model, origin=True)

@@ -115,7 +115,6 @@ class Attempt:
         return False
 
     def read_log(self, offset: int, limit: int) -> bytes:
-        """Returns bytes of the log from `offset`; none if there are none."""
         try:
             with open_regular(self.log) as file:
                 file.seek(offset)

@@ -55,5 +55,4 @@ def columns(row: object, kind: type[Any] = Job) -> dict[str, Any]:
 
 
 def job_view(row: object) -> Job:
-    """Returns the view of a row or an object of the ledger."""
     return Job(**columns(row))  # type: ignore[typeddict-item, no-any-return]  # named by it

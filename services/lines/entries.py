@@ -32,7 +32,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _value(match: re.Match[str]) -> Any:
-    """Returns a variable's value."""
     try:
         return yaml.safe_load(match[2])
     except yaml.YAMLError as problem:

@@ -56,7 +56,6 @@ class Loader(yaml.SafeLoader):
     """Refuses a key that stands twice: YAML's own loader takes the last one, and a step would be lost."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Returns the mapping."""
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         for twice in (key for place, key in enumerate(keys) if key in keys[:place] and key != "<<"):
             raise yaml.constructor.ConstructorError(None, None, f"{twice} stands twice", node.start_mark)

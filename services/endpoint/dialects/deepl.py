@@ -1,14 +1,13 @@
 """DeepL's routes of texts: /v2/translate and /v2/usage."""
 
 import dataclasses
-from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language
-from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import deepl as form
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.deepl_requests import WORDING, PairRequest, TranslationRequest, is_on, tags
@@ -22,6 +21,7 @@ from dragoman.services.endpoint.dialects.questions import (
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.glossaries import GlossaryNotFoundError
 from dragoman.services.endpoint.keys import Key
+from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.requests import validate
 from dragoman.services.endpoint.route_translator import MarkupError
 from dragoman.services.endpoint.translation import Answer
@@ -41,7 +41,6 @@ ELSEWHERE = {  # routes of DeepL's other products
     "/v3/translation_memories": "translation memories of DeepL's kind",
     "/v3/voice": "models of speech",
 }
-answers = partial(openapi.answers, form=form)
 
 
 def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
@@ -67,21 +66,11 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
         used, limit = usage(endpoint, call.key)
         return as_json({"character_count": used, "character_limit": UNLIMITED if limit is None else limit})
 
-    answer_schema = answers(schemas.DeepLTranslations, *(code for code in openapi.ERRORS), origin=True)
-    app.post(
-        "/v2/translate",
-        summary="DeepL: translate texts",
-        responses=answer_schema,
-        openapi_extra=openapi.in_body(TranslationRequest),
-    )(translate)
+    routes, kind = Routes(app, "DeepL: ", form), schemas.DeepLTranslations
+    routes.add("POST", "/v2/translate", translate, "translate texts", kind, TranslationRequest, origin=True)
     app.get("/v2/translate", include_in_schema=False)(translate)
-    for method, in_schema in ((app.get, True), (app.post, False)):
-        method(
-            "/v2/usage",
-            summary="DeepL: characters used",
-            responses=answers(schemas.DeepLUsage),
-            include_in_schema=in_schema,
-        )(show_usage)
+    routes.add("GET", "/v2/usage", show_usage, "characters used", schemas.DeepLUsage)
+    app.post("/v2/usage", include_in_schema=False)(show_usage)
 
     async def refuse(call: Call) -> Response:
         what = next(what for path, what in ELSEWHERE.items() if call.url.path.startswith(path))
@@ -124,7 +113,6 @@ def options_of(request: TranslationRequest, glossary: Glossary | None) -> TextOp
 
 
 def translation_record(request: TranslationRequest, text: str, answer: Answer) -> dict[str, Any]:
-    """Returns one text's answer."""
     record: dict[str, Any] = {"detected_source_language": base_language(answer.source).upper(), "text": answer.text}
     if is_on(request.show_billed_characters):
         record["billed_characters"] = len(text)

@@ -1,14 +1,13 @@
 """DeepL's routes of documents: /v2/document takes one, below it stand its status and its translation."""
 
 import asyncio
-from functools import partial
 from pathlib import PurePath
 from typing import Any
 
 from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import deepl as form
 from dragoman.services.endpoint.call import Call, FileCall
 from dragoman.services.endpoint.dialects.deepl import glossary_of
@@ -16,6 +15,7 @@ from dragoman.services.endpoint.dialects.deepl_requests import WORDING, Document
 from dragoman.services.endpoint.dialects.questions import check_pair
 from dragoman.services.endpoint.document_routes import document_response, in_form
 from dragoman.services.endpoint.documents.documents import Documents, State
+from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.requests import validate
 from dragoman.services.endpoint.translation import Question
 from dragoman.services.http.answers import as_json
@@ -23,7 +23,6 @@ from dragoman.services.texts.documents.kinds import same_kind
 from dragoman.services.texts.options import TextOptions
 
 PATH = "/v2/document"
-answers = partial(openapi.answers, form=form)
 
 
 def add_deepl_document_routes(app: FastAPI, documents: Documents) -> None:
@@ -58,18 +57,13 @@ def add_deepl_document_routes(app: FastAPI, documents: Documents) -> None:
         identity: str = call.path_params["document"]
         return identity, await asyncio.to_thread(function, identity, key)
 
-    app.post(
-        PATH,
-        summary="DeepL: translate a document",
-        responses=answers(schemas.DeepLDocument, *openapi.ERRORS),
-        openapi_extra=in_form(DocumentRequest),
-    )(upload)
-    for path, function, about, answer_schema in (
-        (f"{PATH}/{{document}}", show_status, "how far a document is", answers(schemas.DeepLDocumentStatus)),
-        (f"{PATH}/{{document}}/result", download, "the translated document", answers(Any)),
+    routes = Routes(app, "DeepL: ", form)
+    routes.add("POST", PATH, upload, "translate a document", schemas.DeepLDocument, in_form(DocumentRequest))
+    for path, function, about, kind in (
+        (f"{PATH}/{{document}}", show_status, "how far a document is", schemas.DeepLDocumentStatus),
+        (f"{PATH}/{{document}}/result", download, "the translated document", Any),
     ):
-        operation = openapi.in_path(path, openapi.in_body(DocumentKeyRequest))
-        app.post(path, summary=f"DeepL: {about}", responses=answer_schema, openapi_extra=operation)(function)
+        routes.add("POST", path, function, about, kind, DocumentKeyRequest)
         app.get(path, include_in_schema=False)(function)
 
 

@@ -5,16 +5,15 @@ Both show the same store; version 2 lists the glossaries that have exactly one d
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
-from typing import Annotated, Any, Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language
-from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import deepl as form
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.deepl_requests import WORDING
@@ -29,6 +28,7 @@ from dragoman.services.endpoint.glossaries import (
     TooManyGlossariesError,
 )
 from dragoman.services.endpoint.keys import Key
+from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.requests import Language, Parameters, Stored, Text, validate
 from dragoman.services.http.answers import as_json
 
@@ -70,10 +70,6 @@ class ChangeRequest(Parameters):
     dictionaries: Annotated[list[dict[str, Any]], Field(max_length=100, title="a list of dictionaries")] = Field(
         default_factory=list
     )
-
-
-Route: TypeAlias = tuple[str, str, Callable[[Call], Awaitable[Response]], str, Any, type[Parameters] | None]
-answers = partial(openapi.answers, form=form)
 
 
 def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
@@ -178,67 +174,24 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
         await store(call.key, "delete_dictionary", glossary_id(call), request.source_lang, request.target_lang)
         return Response(status_code=204)
 
-    routes: tuple[Route, ...] = (
-        ("GET", "/v2/glossary-language-pairs", pairs, "the pairs that glossaries may have", schemas.DeepLPairs, None),
-        ("POST", "/v2/glossaries", create_v2, "store a glossary", V2, NamedRequest),
-        (
-            "GET",
-            "/v2/glossaries",
-            list_v2,
-            "the glossaries",
-            schemas.DeepLGlossaries,
-            None,
-        ),
-        ("GET", "/v2/glossaries/{glossary}", get_v2, "a glossary", V2, None),
-        ("GET", "/v2/glossaries/{glossary}/entries", entries_v2, "a glossary's entries", Any, None),
-        ("DELETE", "/v2/glossaries/{glossary}", delete, "delete a glossary", Any, None),
-        ("POST", "/v3/glossaries", create_v3, "store a glossary", V3, GlossaryRequest),
-        (
-            "GET",
-            "/v3/glossaries",
-            list_v3,
-            "the glossaries",
-            schemas.DeepLGlossariesV3,
-            None,
-        ),
-        ("GET", "/v3/glossaries/{glossary}", get_v3, "a glossary", V3, None),
-        (
-            "PATCH",
-            "/v3/glossaries/{glossary}",
-            change_v3,
-            "rename a glossary, add entries",
-            V3,
-            ChangeRequest,
-        ),
-        ("DELETE", "/v3/glossaries/{glossary}", delete, "delete a glossary", Any, None),
-        ("GET", "/v3/glossaries/{glossary}/entries", entries_v3, "a dictionary's entries", Any, PairRequest),
-        (
-            "PUT",
-            "/v3/glossaries/{glossary}/dictionaries",
-            put_v3,
-            "replace a dictionary",
-            schemas.DeepLDictionary,
-            DictionaryRequest,
-        ),
-        (
-            "DELETE",
-            "/v3/glossaries/{glossary}/dictionaries",
-            delete_dictionary,
-            "delete a dictionary",
-            Any,
-            PairRequest,
-        ),
-    )
-    for method, path, function, about, schema, operation in routes:
-        version = path.split("/")[1]
-        placed = openapi.in_query if method in ("GET", "DELETE") else openapi.in_body
-        app.api_route(
-            path,
-            methods=[method],
-            summary=f"DeepL {version}: {about}",
-            responses=answers(schema),
-            openapi_extra=openapi.in_path(path, placed(operation) if operation else {}),
-        )(function)
+    v2, v3 = Routes(app, "DeepL v2: ", form), Routes(app, "DeepL v3: ", form)
+    path = "/v2/glossaries"
+    v2.add("GET", "/v2/glossary-language-pairs", pairs, "the pairs that glossaries may have", schemas.DeepLPairs)
+    v2.add("POST", path, create_v2, "store a glossary", V2, NamedRequest)
+    v2.add("GET", path, list_v2, "the glossaries", schemas.DeepLGlossaries)
+    v2.add("GET", f"{path}/{{glossary}}", get_v2, "a glossary", V2)
+    v2.add("GET", f"{path}/{{glossary}}/entries", entries_v2, "a glossary's entries", Any)
+    v2.add("DELETE", f"{path}/{{glossary}}", delete, "delete a glossary", Any)
+    path = "/v3/glossaries"
+    v3.add("POST", path, create_v3, "store a glossary", V3, GlossaryRequest)
+    v3.add("GET", path, list_v3, "the glossaries", schemas.DeepLGlossariesV3)
+    path = f"{path}/{{glossary}}"
+    v3.add("GET", path, get_v3, "a glossary", V3)
+    v3.add("PATCH", path, change_v3, "rename a glossary, add entries", V3, ChangeRequest)
+    v3.add("DELETE", path, delete, "delete a glossary", Any)
+    v3.add("GET", f"{path}/entries", entries_v3, "a dictionary's entries", Any, PairRequest)
+    v3.add("PUT", f"{path}/dictionaries", put_v3, "replace a dictionary", schemas.DeepLDictionary, DictionaryRequest)
+    v3.add("DELETE", f"{path}/dictionaries", delete_dictionary, "delete a dictionary", Any, PairRequest)
 
 
 def glossary_id(call: Call) -> str:

@@ -6,7 +6,6 @@ English. Which of them is asked for makes no difference.
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Response
@@ -18,6 +17,7 @@ from dragoman.services.endpoint.answer import deepl as form
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.questions import sources, targets
 from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.http.answers import as_json
 
 VARIANTS = {"en": ("en-GB", "en-US"), "pt": ("pt-BR", "pt-PT"), "zh": ("zh-Hans",)}
@@ -30,7 +30,6 @@ FEATURES: dict[str, Sequence[dict[str, Any]]] = {  # of what the models here are
     "translate_text": (DETECTION, GLOSSARY, MARKUP),
 }
 OTHERS = ("style_rules", "translation_memory", "voice", "write")  # DeepL's, in no language here
-answers = partial(openapi.answers, form=form)
 
 
 def add_deepl_language_routes(app: FastAPI, endpoint: Endpoint, documents: bool) -> None:
@@ -83,23 +82,13 @@ def add_deepl_language_routes(app: FastAPI, endpoint: Endpoint, documents: bool)
     async def resources(_: Call) -> Response:
         return as_json([{"name": name, "features": list(features)} for name, features in offered.items()])
 
-    for method, in_schema in ((app.get, True), (app.post, False)):
-        method(
-            "/v2/languages",
-            summary="DeepL: the languages",
-            responses=answers(list[schemas.DeepLLanguage]),
-            openapi_extra=in_query("type", ("source", "target")),
-            include_in_schema=in_schema,
-        )(languages)
-    app.get(
-        "/v3/languages/resources", summary="DeepL v3: the resources", responses=answers(list[schemas.DeepLResource])
-    )(resources)
-    app.get(
-        "/v3/languages",
-        summary="DeepL v3: the languages of a resource",
-        responses=answers(list[schemas.DeepLLanguageV3]),
-        openapi_extra=in_query("resource", (*FEATURES, *OTHERS), required=True),
-    )(languages_v3)
+    v2, v3 = Routes(app, "DeepL: ", form), Routes(app, "DeepL v3: ", form)
+    kinds = in_query("type", ("source", "target"))
+    v2.add("GET", "/v2/languages", languages, "the languages", list[schemas.DeepLLanguage], kinds)
+    app.post("/v2/languages", include_in_schema=False)(languages)
+    v3.add("GET", "/v3/languages/resources", resources, "the resources", list[schemas.DeepLResource])
+    named = in_query("resource", (*FEATURES, *OTHERS), required=True)
+    v3.add("GET", "/v3/languages", languages_v3, "the languages of a resource", list[schemas.DeepLLanguageV3], named)
 
 
 def in_query(name: str, choices: Iterable[str], required: bool = False) -> openapi.Schema:

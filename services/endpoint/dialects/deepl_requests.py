@@ -32,7 +32,6 @@ def is_on(value: Any) -> bool:
 
 
 def tags(value: list[str] | str) -> tuple[str, ...]:
-    """Returns the names of tags."""
     names = value.split(",") if isinstance(value, str) else value
     return tuple(name.strip() for name in names if name.strip())
 
@@ -102,7 +101,6 @@ class TranslationRequest(PairRequest):
 
     @property
     def texts(self) -> list[str]:
-        """Returns the texts to translate."""
         return self.text if isinstance(self.text, list) else [self.text]
 
     def without_effect(self) -> dict[str, bool]:

@@ -4,14 +4,13 @@ A POST with the header `X-HTTP-Method-Override: GET` has its parameters in a for
 are HTML unless `format=text` is asked for.
 """
 
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Response
 from pydantic import Field
 
 from dragoman.model.languages import language_name
-from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import google as form
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.detection import Guess
@@ -23,6 +22,7 @@ from dragoman.services.endpoint.dialects.questions import (
     targets,
 )
 from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.requests import Language, Parameters, Texts, Wording, validate
 from dragoman.services.http.answers import as_json
 from dragoman.services.texts.options import TextOptions
@@ -55,9 +55,6 @@ class LanguagesRequest(Parameters):
     """The language in which languages are named."""
 
     target: Language | Literal[""] = Field("", title="a language code")
-
-
-answers = partial(openapi.answers, form=form)
 
 
 def add_google_routes(app: FastAPI, endpoint: Endpoint) -> None:
@@ -93,15 +90,13 @@ def add_google_routes(app: FastAPI, endpoint: Endpoint) -> None:
         named = {code: {"name": language_name(code, request.target)} if request.target else {} for code in codes}
         return as_json({"data": {"languages": [{"language": code, **name} for code, name in named.items()]}})
 
+    routes = Routes(app, "Google: ", form)
     for path, schema, function, kind, about in (
         (PATH, TranslationRequest, translate, schemas.GoogleTranslated, "translate texts"),
         (f"{PATH}/detect", DetectionRequest, detections, schemas.GoogleDetected, "detect the language of texts"),
         (f"{PATH}/languages", LanguagesRequest, languages, schemas.GoogleListed, "the languages"),
     ):
-        responses = answers(kind, origin=function is translate)
-        summary = f"Google: {about}"
-        app.get(path, summary=summary, responses=responses, openapi_extra=openapi.in_query(schema))(function)
-        app.post(path, summary=summary, responses=responses, openapi_extra=openapi.in_body(schema))(function)
+        routes.add("GET POST", path, function, about, kind, schema, origin=function is translate)
 
 
 def as_list(value: str | list[str]) -> list[str]:

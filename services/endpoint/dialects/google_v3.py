@@ -4,7 +4,6 @@ The project and the location are Google's business: any are taken. A glossary is
 the last part of its name.
 """
 
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Response
@@ -12,7 +11,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import language_name
-from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import google as form
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.google import WORDING
@@ -26,6 +25,7 @@ from dragoman.services.endpoint.dialects.questions import (
 )
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.glossaries import GlossaryNotFoundError
+from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.requests import Language, Parameters, Strings, Text, validate
 from dragoman.services.http.answers import as_json
 from dragoman.services.texts.glossary import Glossary
@@ -61,9 +61,6 @@ class LanguagesRequest(Parameters):
     """The parameters of supportedLanguages."""
 
     displayLanguageCode: Language | Literal[""] = Field("", title="a language code")  # noqa: N815
-
-
-answers = partial(openapi.answers, form=form)
 
 
 def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
@@ -130,22 +127,11 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
         ]
         return as_json({"languages": rows})
 
+    routes = Routes(app, "Google v3: ", form)
     for place in PLACES:
-        app.post(
-            f"{place}:translateText",
-            summary="Google v3: translate texts",
-            responses=answers(schemas.GoogleV3Translations, origin=True),
-            openapi_extra=openapi.in_path(place, openapi.in_body(TranslationRequest)),
-        )(translate)
-        app.post(
-            f"{place}:detectLanguage",
-            summary="Google v3: detect the language of a text",
-            responses=answers(schemas.GoogleV3Detections),
-            openapi_extra=openapi.in_path(place, openapi.in_body(DetectionRequest)),
-        )(detections)
-        app.get(
-            f"{place}/supportedLanguages",
-            summary="Google v3: the languages",
-            responses=answers(schemas.GoogleV3Languages),
-            openapi_extra=openapi.in_path(place, openapi.in_query(LanguagesRequest)),
-        )(languages)
+        for method, end, function, about, kind, schema in (
+            ("POST", ":translateText", translate, "translate texts", schemas.GoogleV3Translations, TranslationRequest),
+            ("POST", ":detectLanguage", detections, "detect a language", schemas.GoogleV3Detections, DetectionRequest),
+            ("GET", "/supportedLanguages", languages, "the languages", schemas.GoogleV3Languages, LanguagesRequest),
+        ):
+            routes.add(method, f"{place}{end}", function, about, kind, schema, origin=function is translate)

@@ -11,7 +11,6 @@ import re
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -22,7 +21,7 @@ from starlette.responses import StreamingResponse
 
 from dragoman.model.errors import UserError
 from dragoman.model.languages import split_pair
-from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import openai as form
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.deepl_requests import IGNORED
@@ -35,6 +34,7 @@ from dragoman.services.endpoint.dialects.questions import (
 )
 from dragoman.services.endpoint.embeddings import embed
 from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.requests import Language, Parameters, Strings, Switch, Text, Wording, validate
 from dragoman.services.http.answers import as_json
 
@@ -72,9 +72,6 @@ class ChatRequest(Parameters):
     n: int = Field(1, ge=1, le=16, title="a whole number, 1 or more")
     source_lang: Language | None = Field(None, title="a language code")
     target_lang: Language | None = Field(None, title="a language code")
-
-
-answers = partial(openapi.answers, form=form)
 
 
 def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
@@ -138,29 +135,14 @@ def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
         ]
         return as_json({**facts, "object": "chat.completion", "choices": choices, "usage": usage}, headers=headers)
 
-    app.get(
-        "/v1/models",
-        summary="OpenAI: the models",
-        responses=answers(schemas.OpenAIModels),
-    )(models)
-    app.get(
-        "/v1/models/{model:path}",
-        summary="OpenAI: a model",
-        responses=answers(schemas.OpenAIModel),
-        openapi_extra=openapi.in_path("/v1/models/{model}", {}),
-    )(model)
-    app.post(
-        "/v1/embeddings",
-        summary="OpenAI: vectors of texts",
-        responses=answers(schemas.OpenAIEmbeddings, origin=True),
-        openapi_extra=openapi.in_body(EmbeddingsRequest),
-    )(embeddings)
-    app.post(
-        "/v1/chat/completions",
-        summary="OpenAI: translate the last message",
-        responses=answers(schemas.OpenAICompletion, origin=True),
-        openapi_extra=openapi.in_body(ChatRequest),
-    )(complete)
+    routes = Routes(app, "OpenAI: ", form)
+    routes.add("GET", "/v1/models", models, "the models", schemas.OpenAIModels)
+    routes.add("GET", "/v1/models/{model:path}", model, "a model", schemas.OpenAIModel)
+    for path, function, about, kind, request in (
+        ("/v1/embeddings", embeddings, "vectors of texts", schemas.OpenAIEmbeddings, EmbeddingsRequest),
+        ("/v1/chat/completions", complete, "translate the last message", schemas.OpenAICompletion, ChatRequest),
+    ):
+        routes.add("POST", path, function, about, kind, request, origin=True)
 
 
 def served(endpoint: Endpoint) -> dict[str, float]:
@@ -187,7 +169,6 @@ def check_model(endpoint: Endpoint, name: str, names: Mapping[str, float]) -> st
 
 
 def model_record(name: str, loaded: float) -> dict[str, Any]:
-    """Returns a model as it is listed."""
     return {"id": name, "object": "model", "created": int(loaded), "owned_by": "dragoman"}
 
 

@@ -5,26 +5,24 @@ Texts are the one column of `dataframe_split` or `dataframe_records`, or the str
 """
 
 from collections.abc import Mapping
-from functools import partial
 from importlib import metadata
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import mlflow as form
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.questions import ask, check_pair, check_size, choose_pair
 from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.http.answers import as_json
 from dragoman.services.texts.options import FORMATS, TextOptions
 
 PLACES = ("dataframe_split", "dataframe_records", "inputs", "instances")
 LIST = {"type": "array"}
 PARAMS = ("source", "target", "format")
-
-answers = partial(openapi.answers, form=form)
 
 
 def add_scoring_routes(app: FastAPI, endpoint: Endpoint) -> None:
@@ -60,12 +58,9 @@ def add_scoring_routes(app: FastAPI, endpoint: Endpoint) -> None:
     }
     alternative = [{"required": [name]} for name in PLACES]
     body = {"type": "object", "properties": properties, "oneOf": alternative}
-    app.post(
-        "/invocations",
-        summary="MLflow: translate texts",
-        responses=answers(schemas.Predictions, origin=True),
-        openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": body}}}},
-    )(invoke)
+    request = {"requestBody": {"required": True, "content": {"application/json": {"schema": body}}}}
+    routes = Routes(app, "MLflow: ", form)
+    routes.add("POST", "/invocations", invoke, "translate texts", schemas.Predictions, request, origin=True)
     app.get("/ping", include_in_schema=False)(ping)
     app.get("/version", include_in_schema=False)(version)
 

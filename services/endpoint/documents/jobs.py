@@ -63,7 +63,6 @@ class Job:
 
     @property
     def translated_name(self) -> str:
-        """Returns the name of the translated file."""
         path = PurePath(self.name)
         return f"{path.stem}_{self.target}{path.suffix}"
 
@@ -76,7 +75,6 @@ class Jobs:
     now: Callable[[], float]
 
     def __iter__(self) -> Iterator[str]:
-        """Yields the ids."""
         with contextlib.suppress(FileNotFoundError):
             yield from (path.name for path in self.folder.iterdir() if _is_id(path.name))
 
@@ -145,7 +143,6 @@ class Jobs:
         return exclusive(self.place(identity))
 
     def place(self, identity: str) -> Path:
-        """Returns the job's folder."""
         return self.folder / identity
 
     def source(self, identity: str) -> Path:
@@ -169,7 +166,6 @@ def steady_clock() -> Callable[[], float]:
 
 
 def new_secret() -> str:
-    """Returns a secret for a new job."""
     return secrets.token_hex(SECRET // 2).upper()
 
 

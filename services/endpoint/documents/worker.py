@@ -51,7 +51,6 @@ class DocumentWorker:
     _woken: Event = field(default_factory=Event)
 
     def start(self) -> None:
-        """Starts the thread."""
         self._thread = threading.Thread(target=self._run, name="documents", daemon=True)
         self._thread.start()
         self._ready.wait()
@@ -195,5 +194,4 @@ class _Replies:
 
 
 def _payer(job: Job) -> Key:
-    """Returns the key that pays for a job."""
     return Key(digest=job.digest, languages=None if job.languages is None else tuple(job.languages))

@@ -136,7 +136,6 @@ async def _translate(endpoint: Endpoint, model: type[TranslationRequest], values
 
 
 def make_templates() -> Environment:
-    """Returns the page's templates."""
     templates = Environment(
         loader=FileSystemLoader(FOLDER / "templates"),
         autoescape=True,

@@ -159,7 +159,6 @@ def _bound(key: str, text: str) -> float | None:
 
 
 def _shown(key: str) -> table.Column:
-    """Returns the column of a limit."""
     return lambda record: shown_bound(record[key])
 
 

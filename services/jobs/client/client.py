@@ -27,7 +27,6 @@ class Administration(Connection):
         return self._rows("/v1/bill", params=query)
 
     def quotas(self) -> list[dict[str, Any]]:
-        """Returns the owners' quotas."""
         return self._rows("/v1/quotas")
 
     def set_quota(
@@ -41,7 +40,6 @@ class Administration(Connection):
         return self._rows("/v1/projects")
 
     def one_project(self, name: str) -> dict[str, Any]:
-        """Returns a project."""
         return self._json("GET", f"/v1/projects/{path_part(name)}")
 
     def create_project(self, name: str, group: str = "") -> dict[str, Any]:
@@ -225,7 +223,6 @@ class JobClient(Administration):
         return self._json("PUT", f"/v1/presets/{path_part(name)}", json={"verb": verb, "words": list(words)})
 
     def remove_preset(self, name: str) -> None:
-        """Removes a preset."""
         self._ask("DELETE", f"/v1/presets/{path_part(name)}")
 
     def schedule(
@@ -236,7 +233,6 @@ class JobClient(Administration):
         return self._json("POST", "/v1/schedules", json=body, timeout=180)
 
     def schedules(self) -> list[dict[str, Any]]:
-        """Returns the schedules."""
         return self._rows("/v1/schedules")
 
     def set_schedule(self, number: str, active: bool) -> None:

@@ -14,7 +14,6 @@ from dragoman.services.jobs.client.client import JobClient
 
 
 def path_of(home: str | Path) -> Path:
-    """Returns the file."""
     return Path(home) / "service" / "login.json"
 
 

@@ -43,7 +43,6 @@ def show(records: Sequence[Mapping[str, Any]], columns: Mapping[str, Column]) ->
 
 
 def at(key: str) -> Column:
-    """Returns the column of a time."""
     return lambda record: clock(record[key])
 
 
@@ -156,7 +155,6 @@ def _mean(curve: Sequence[tuple[float, float]]) -> float:
 
 
 def plan(planned: Mapping[str, Any]) -> str:
-    """Returns a plan as text."""
     rows = [("run", planned["run"])]
     workers = " or ".join(map(str, planned["choices"]))
     gpus = f", {planned['gpus']:g} GPUs" if planned["gpus"] else ""

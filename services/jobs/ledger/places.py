@@ -85,7 +85,6 @@ class Places:
                 session.merge(Place(path=place["path"], owner=job.account, job=job.id))
 
     def owner(self, path: str) -> str | None:
-        """Returns the owner of a folder; None if it has none."""
         with self.ledger.database.read() as session:
             return next((place.owner for place in _related(session, [path]) if path.startswith(place.path)), None)
 
@@ -174,7 +173,6 @@ class Models:
         self.ledger = ledger
 
     def owner(self, name: str) -> str | None:
-        """Returns the owner of a name; None if it has none."""
         return self.ledger.database.first(select(Model.owner).where(Model.name == name))
 
     def all(self) -> list[Model]:

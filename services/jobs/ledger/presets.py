@@ -20,7 +20,6 @@ class Presets:
         self.ledger = ledger
 
     def all(self, owner: str) -> list[SavedPreset]:
-        """Returns an owner's presets by name."""
         query = (
             select(SavedPreset).where(SavedPreset.owner == owner, SavedPreset.kind == KIND).order_by(SavedPreset.name)
         )

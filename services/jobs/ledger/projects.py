@@ -29,15 +29,12 @@ class Projects:
         self.ledger = ledger
 
     def all(self) -> Sequence[Project]:
-        """Returns the projects by name."""
         return self.ledger.database.all(select(Project).order_by(Project.name))
 
     def get(self, name: str) -> Project | None:
-        """Returns a project; None if there is none of that name."""
         return self.ledger.database.get(Project, name)
 
     def members(self, name: str) -> Sequence[Member]:
-        """Returns a project's members, by name."""
         return self.ledger.database.all(select(Member).where(Member.project == name).order_by(Member.owner))
 
     def create(self, name: str, group: str, actor: str) -> None:

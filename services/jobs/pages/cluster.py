@@ -60,7 +60,6 @@ class Share:
 
 
 def cluster(site: PageContext, person: Person) -> dict[str, Any]:
-    """Returns the content of the page."""
     capacity = site.operations.loop.capacity
     nodes = capacity.nodes if capacity else ()
     active = sorted(site.operations.ledger.jobs(ACTIVE), key=lambda job: job.seq)

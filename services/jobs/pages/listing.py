@@ -362,8 +362,6 @@ REMOVED = "The job is removed."
 
 
 def add_list(router: APIRouter, site: PageContext) -> None:
-    """Adds them to the router."""
-
     notes: dict[str, str] = {}  # visitor -> what their last change of many jobs did, shown once
 
     def shown(visitor: Visitor, filters: Filter) -> Mapping[str, str]:

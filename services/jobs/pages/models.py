@@ -246,7 +246,6 @@ ASKS = {
 
 
 def add_models(router: APIRouter, site: PageContext) -> None:
-    """Adds them to the router."""
     _cards(router, site)
     _pictures(router, site)
     _moves(router, site)

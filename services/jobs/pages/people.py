@@ -22,7 +22,6 @@ from dragoman.services.jobs.service import people_schemas as schemas
 
 
 def add_sign_in(router: APIRouter, site: PageContext) -> None:
-    """Adds the routes."""
     sessions = site.sessions
 
     def form(next: str, problem: str = "", status: int = 200) -> Response:
@@ -83,7 +82,6 @@ ENDS = {"1d": "a day", "7d": "a week", "30d": "30 days", "90d": "90 days", "365d
 
 
 def add_tokens(router: APIRouter, site: PageContext) -> None:
-    """Adds the routes."""
     own = OwnTokens(site.sessions.access)
 
     def show(request: Request, visitor: Visitor, made: str = "", problem: str = "", status: int = 200) -> Response:
@@ -127,7 +125,6 @@ PROJECT_DONE = {
 
 
 def add_projects(router: APIRouter, site: PageContext) -> None:
-    """Adds the routes."""
     sharing = site.sharing
 
     def show(request: Request, problem: str = "", status: int = 200) -> Response:
@@ -206,8 +203,6 @@ HEAD = ("time", "person", "token", "address", "method", "resource", "status", "d
 
 
 def add_audit(router: APIRouter, site: PageContext) -> None:
-    """Adds the routes."""
-
     @router.get("/audit")
     def audit(request: Request) -> Response:
         visitor, problem = site.visitor(request), ""

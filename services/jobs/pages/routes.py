@@ -50,7 +50,6 @@ SCHEDULE_DONE = {
 
 
 def add_schedules(router: APIRouter, site: PageContext) -> None:
-    """Adds them to the router."""
     kept = site.operations.loop.schedules
 
     def own(person: Person, number: int) -> Schedule:
@@ -110,7 +109,6 @@ Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def add_pages(app: FastAPI, site: PageContext) -> None:
-    """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
     adding = (people.add_sign_in, people.add_tokens, add_list, add_schedules, add_shards, add_models)
     for add in (*adding, people.add_audit, people.add_projects, _job, _actions, _submit, _cluster):

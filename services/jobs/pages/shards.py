@@ -27,7 +27,6 @@ SPLITS = ("train", "valid", "test", "gate")  # as they are shown
 
 
 def address(folder: Folder) -> str:
-    """Returns the address of a folder's page."""
     return f"/shards/{quote(folder.name)}"
 
 
@@ -154,8 +153,6 @@ Text = Annotated[str, Query(max_length=200)]
 
 
 def add_shards(router: APIRouter, site: PageContext) -> None:
-    """Adds them to the router."""
-
     @router.get("/shards")
     def every(request: Request, q: Text = "", start: Number = 0) -> Response:
         visitor = site.visitor(request)

@@ -270,7 +270,6 @@ class PageContext:
         return for_markup(self.templates.get_template(template).render(**context))
 
     def page(self, request: Request, visitor: Visitor, template: str, status: int = 200, **context: Any) -> Response:
-        """Returns a whole page."""
         loop = self.operations.loop
         shared = {"visitor": visitor, "csrf": visitor.csrf, "person": visitor.person, "keys": self.sessions.keys}
         shared |= {"now": self.now, "trouble": loop.trouble, "path": request.url.path, "stream": "", "problem": ""}

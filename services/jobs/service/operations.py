@@ -227,7 +227,6 @@ class Operations:
         return self._repeat(person, name, change)
 
     def add_tag(self, person: Person, name: str, tag: str) -> Job:
-        """Adds a tag to a job."""
         return self._repeat(person, name, lambda job: self.ledger.add_tag(job, tag, person.owner))
 
     def set_after(self, person: Person, name: str, after: Sequence[str]) -> Job:

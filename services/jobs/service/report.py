@@ -31,7 +31,6 @@ Rows = Iterable[Sequence[Any]]
 
 
 def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[ChangeView], home: Path) -> str:
-    """Returns the page."""
     plan, run_dir = job.plan or {}, run_of(job)
     return for_markup(
         _template().render(

@@ -93,7 +93,6 @@ class Schedules:
         return self.ledger.database.all(query if owner is None else query.where(Schedule.owner == owner))
 
     def get(self, number: int) -> Schedule | None:
-        """Returns a schedule; None if there is none."""
         return self.ledger.database.get(Schedule, number)
 
     def set_active(self, schedule: Schedule, active: bool, person: Person) -> None:

@@ -108,7 +108,6 @@ class ShardFolders:
         return _folder(root, path)
 
     def manifest(self, folder: Folder) -> Manifest:
-        """Returns a folder's manifest."""
         path = folder.path / MANIFEST
         check_own(path, LARGEST)
         try:

@@ -155,7 +155,6 @@ class Tracking:
         return experiment
 
     def version_page(self, name: str, number: str) -> str:
-        """Returns the address of a version's page."""
         return f"{self.pages}/{mlflow_pages.version_page(name, number)}" if self.pages else ""
 
     def artifacts(self, run_id: str, folder: str = "") -> set[str]:
@@ -181,7 +180,6 @@ class Tracking:
         return content
 
     def set_model_tag(self, name: str, key: str, value: str) -> None:
-        """Sets a tag of a registered model."""
         self._ask("POST", "registered-models/set-tag", json={"name": name, "key": key, "value": value})
 
     def _get(self, path: str, /, **params: Any) -> dict[str, Any]:
