@@ -243,18 +243,21 @@ def p99(values: list[float]) -> float:
 def hostile(address: str, request: Request) -> Iterator[Counter[int]]:
     """Sends a request during the block, each time as soon as it is answered; yields the answers' statuses."""
     place, ended, statuses = urlsplit(address), threading.Event(), Counter[int]()
+    connections: list[http.client.HTTPConnection] = []
 
     def again() -> None:
         while not ended.is_set():
             connection = http.client.HTTPConnection(
                 place.hostname or "", place.port, timeout=120, source_address=(STRANGER, 0)
             )
+            connections[:] = [connection]
             with contextlib.closing(connection):
                 try:
                     status = send(connection, request)
-                except (OSError, http.client.HTTPException):  # it stops
+                except (OSError, http.client.HTTPException):  # it stops, or the block ends
                     status = 0
-            statuses[status] += 1
+            if not ended.is_set():
+                statuses[status] += 1
             if status in (0, 429):  # 429: as many documents as are kept
                 time.sleep(0.05)
 
@@ -265,6 +268,10 @@ def hostile(address: str, request: Request) -> Iterator[Counter[int]]:
         yield statuses
     finally:
         ended.set()
+        for sock in [connection.sock for connection in connections]:
+            if sock is not None:  # a document may take minutes
+                with contextlib.suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
         thread.join()
 
 

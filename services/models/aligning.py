@@ -1,5 +1,6 @@
 """The network that shows attention, in a process of its own: PyTorch takes a second to load and holds Python's lock."""
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from dragoman.services.subprocesses.pool import Pool
 MODULE = "dragoman.services.models.aligning_worker"
 COMPUTING = 300.0  # CPU seconds of a batch
 ATTEMPTS = 2  # at a batch: a process may be killed for another one's sake
+_LIVING: "list[weakref.ref[AlignerApart]]" = []
 
 
 def aligning_pool() -> Pool:
@@ -21,9 +23,9 @@ def aligning_pool() -> Pool:
     return Pool(MODULE, 1, COMPUTING)
 
 
-@dataclass
+@dataclass(eq=False)
 class AlignerApart:
-    """Attention maps of finished translations, by the pool's process.
+    """Attention maps of finished translations, by the pool's process, which keeps the networks of those that live.
 
     The constructor raises UserError: the network has no attention, or not the configured head.
     """
@@ -37,13 +39,15 @@ class AlignerApart:
 
     def __post_init__(self) -> None:
         self.bytes = self._ask()["bytes"]
+        _LIVING.append(weakref.ref(self, _LIVING.remove))
 
     def maps(self, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> list[AttentionMap]:
         maps = self._ask(lines=lines, targets=targets)["maps"] if lines else []
         return [AttentionMap.of_values(values) for values in maps]
 
     def _ask(self, **values: Any) -> dict[str, Any]:
-        network = {"directory": str(self.directory), "device": self.device, "prefix": self.prefix}
+        kept = [str(aligner.directory) for aligner in (self, *(living() for living in tuple(_LIVING))) if aligner]
+        network = {"directory": str(self.directory), "device": self.device, "prefix": self.prefix, "kept": kept}
         question = orjson.dumps({**network, "config": asdict(self.config), **values}).decode()
         for _ in range(ATTEMPTS):
             self.pool.turn("").result()

@@ -2,7 +2,6 @@
 
 import dataclasses
 import sys
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.inference.aligner import Aligner, open_aligner
 from dragoman.services.subprocesses.worker import serve
 
-MOST = 4  # networks that are kept
 MEMORY = 1 << 40  # bytes: the texts have limits already
+_ALIGNERS: dict[tuple[str, bytes, str, str], Aligner] = {}  # by bundle, configuration, device and tags of lines
 
 
 def answer(question: dict[str, Any], _: object) -> dict[str, Any]:
@@ -23,21 +22,18 @@ def answer(question: dict[str, Any], _: object) -> dict[str, Any]:
     Raises:
         UserError: the network has no attention, or not the configured head.
     """
-    config = orjson.dumps(question["config"])
-    aligner = _tagged(question["directory"], config, question["device"], question["prefix"])
+    for unloaded in [key for key in _ALIGNERS if key[0] not in question["kept"]]:
+        del _ALIGNERS[unloaded]
+    key = question["directory"], orjson.dumps(question["config"]), question["device"]
+    if (*key, "") not in _ALIGNERS:
+        config = AlignmentConfig(**question["config"])
+        _ALIGNERS[*key, ""] = open_aligner(load_bundle(Path(question["directory"])), config, question["device"])
+    tagged = *key, question["prefix"]
+    aligner = _ALIGNERS.get(tagged) or dataclasses.replace(_ALIGNERS[*key, ""], prefix=question["prefix"])
+    _ALIGNERS[tagged] = aligner
     if "lines" not in question:
         return {"bytes": aligner.bytes}
     return {"maps": [sentence_map.values() for sentence_map in aligner.maps(question["lines"], question["targets"])]}
-
-
-@lru_cache(MOST)
-def _opened(directory: str, config: bytes, device: str) -> Aligner:
-    return open_aligner(load_bundle(Path(directory)), AlignmentConfig(**orjson.loads(config)), device)
-
-
-@lru_cache(16 * MOST)
-def _tagged(directory: str, config: bytes, device: str, prefix: str) -> Aligner:
-    return dataclasses.replace(_opened(directory, config, device), prefix=prefix)
 
 
 if __name__ == "__main__":

@@ -112,8 +112,8 @@ class LoadedModel:
     @property
     def held_bytes(self) -> int:
         """Returns the bytes of all its weights in memory: the engine's, and the network's that shows the attention."""
-        aligning = self._kept.get("aligning")
-        return self.bytes + (aligning.aligner.bytes if aligning and aligning.aligner else 0)
+        aligning = [model._kept.get("aligning") for model in (self, *tuple(self._kept.values()))]  # pairs share one
+        return self.bytes + max((model.aligner.bytes for model in aligning if model and model.aligner), default=0)
 
     @cached_property
     def marks_capitals(self) -> bool:

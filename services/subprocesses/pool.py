@@ -221,6 +221,8 @@ class Process:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._questions, self._answers = self._process.stdin, self._process.stdout
         self._ready = False
         self.free_since = 0.0  # monotonic
 
@@ -233,30 +235,31 @@ class Process:
         Raises:
             TooLongError: it computed too long and is ended.
         """
-        assert self._process.stdin is not None and self._process.stdout is not None
-        if not self._ready:
-            if self._wait(LOADING):
-                return ""
-            self._ready = bool(self._process.stdout.readline())
+        if not self.load():
+            return ""
         try:
-            self._process.stdin.write(question + "\n")
-            self._process.stdin.flush()
+            self._questions.write(question + "\n")
+            self._questions.flush()
         except (BrokenPipeError, ValueError):  # it has gone
             return ""
         if limit := self._wait(computing):
             self.end()
             raise TooLongError(limit)
-        line = self._process.stdout.readline()
+        line = self._answers.readline()
         if not line:  # it is going, even if it has not gone yet
             self.end()
         return line
 
+    def load(self) -> bool:
+        """Waits until it is ready for questions; returns False if it has gone, or takes too long."""
+        self._ready = self._ready or (not self._wait(LOADING) and bool(self._answers.readline()))
+        return self._ready
+
     def _wait(self, computing: float) -> str:
         """Waits for a line, or the process's end; returns the exceeded limit, if any."""
-        assert self._process.stdout is not None
         before = last = self._computed()
         moved = time.monotonic()
-        while not select.select([self._process.stdout], [], [], LOOK)[0]:
+        while not select.select([self._answers], [], [], LOOK)[0]:
             now = self._computed()
             if now - before > computing:
                 return f"{computing:g} s of a processor"
@@ -279,7 +282,6 @@ class Process:
     def end(self) -> None:
         self.kill()
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
+        for pipe in (self._questions, self._answers):
             with contextlib.suppress(OSError):
-                assert pipe is not None
                 pipe.close()

@@ -59,9 +59,8 @@ def _add(assembly: Assembly, state: RunState, part: Part, target: Target, texts:
     at = assembly.length
     places = [place.moved(at) for place in target.places]
     taken = {place.unit for place in places}
-    masks = [mask for mask in state.masks(part.span) if mask not in taken]
-    for mask in masks:  # anchors, and what the model lost all the same
-        places.append(_put(state, part, target, mask, at))
+    others = (mask for mask in state.masks(part.span) if mask not in taken)  # anchors, and what is lost all the same
+    places += [_put(state, part, target, mask, at) for mask in others]
     assembly.places += sorted(places, key=lambda place: (place.start, place.end, place.unit.start))
     texts.append(target.text)
     assembly.pieces.append((part.span, (at, at + len(target.text)), target))

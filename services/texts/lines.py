@@ -65,8 +65,7 @@ def make_line(
 
     place = start
     for mask in [*masks, None]:
-        plain = run.text[place : mask.start if mask else end]
-        add(plain, place, fixed=False)
+        add(run.text[place : mask.start if mask else end], place, fixed=False)
         if mask is None:
             break
         if mask.kind == "soft":

@@ -119,11 +119,22 @@ def _parser() -> MarkdownIt:
         state.line = following
         return True
 
+    def read_comment(state: StateInline, silent: bool) -> bool:
+        """Reads a comment up to its first end; the parser's own pattern goes past the end in ---> and comes back."""
+        start = state.pos
+        if not state.src.startswith("<!--", start) or state.html_terminator_last("-->") < start + 2:
+            return False
+        state.pos = state.src.index("-->", start + 2) + 3
+        if not silent:
+            state.push("html_inline", "", 0).content = state.src[start : state.pos]
+        return True
+
     parser = MarkdownIt("commonmark", {"maxNesting": DEEPEST}).enable(["table", "strikethrough"]).disable("text_join")
     parser.block.ruler.before("table", "check_blocks", check_blocks)
     parser.block.ruler.before("table", "box", read_box, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     for name, rule in (("backticks", backtick), ("link", link), ("image", image), ("autolink", autolink)):
         parser.inline.ruler.at(name, _noting(rule))
+    parser.inline.ruler.before("html_inline", "comment", read_comment)
     parser.core.ruler.after("block", "bound_links", bound_links)
     return parser
 
@@ -132,17 +143,13 @@ def _find_content(
     lines: Sequence[str], starts: Sequence[int], content: str, first: int, last: int, column: int
 ) -> list[tuple[int, int]] | None:
     """Returns where the lines of a block's content stand in the document, without the marks before them."""
-    spans = []
-    lines_wanted = content.split("\n")
-    number = first
-    for part in lines_wanted:
-        while number < last:
+    spans, numbers = [], iter(range(first, last))
+    for part in content.split("\n"):
+        for number in numbers:
             at = lines[number].find(part, column if number == first else 0)
             if at >= 0:
                 spans.append((starts[number] + at, starts[number] + at + len(part)))
-                number += 1
                 break
-            number += 1
         else:
             return None
     return spans
@@ -214,8 +221,7 @@ def _noting(rule: Rule) -> Rule:
             state.tokens[-1].meta.setdefault("raw", state.src[start : state.pos])
         elif not silent and rule is link:
             end = state.md.helpers.parseLinkLabel(state, start, True)
-            closing = _closing(state.src[end : state.pos], state.src[start + 1 : end])
-            state.tokens[-1].meta["raw"] = closing
+            state.tokens[-1].meta["raw"] = _closing(state.src[end : state.pos], state.src[start + 1 : end])
         return True
 
     return noting

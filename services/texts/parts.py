@@ -133,6 +133,7 @@ class RunState:
         if translation.error:
             part.target = Target("", lost=self.masks(part.span))
             return
+        repeated = False
         if short.is_short(part.line):
             part.forms.append((part.line, translation))
             if len(part.forms) < len(short.forms(part.forms[0][0], self.language)):
@@ -140,8 +141,6 @@ class RunState:
                 return
             part.line, translation, repeated = short.choose(part.forms)
             part.translation, part.forms = translation, []
-        else:
-            repeated = False
         part.text, part.looped = translation.text, repeated
         part.untranslated = not translation.text.strip()
         if part.untranslated:
@@ -253,8 +252,7 @@ class RunState:
 
     def _hide_pairs(self, part: Part) -> bool:
         """Masks the quotes and brackets that the translation lacks; returns False if none is lost."""
-        masks = self.masks(part.span)
-        lost = _find_lost(self.run.text, part.span, masks, part.text)
+        lost = _find_lost(self.run.text, part.span, self.masks(part.span), part.text)
         self._mask((place, place + 1) for place in lost)
         return bool(lost)
 

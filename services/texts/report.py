@@ -58,9 +58,8 @@ def make_report(
             report["tags"].append({"text": what.opening, **entry})
         elif what.kind == "term":
             base = {} if what.exact or written_run.how == "inflected" else {"form": "base"}
-            article = (
-                {"article": before} if (before := article_before(text, written_run.start, states[0].target)) else {}
-            )
+            before = article_before(text, written_run.start, states[0].target)
+            article = {"article": before} if before else {}
             source = run.text[what.start : what.end]
             report["terms"].append({"source": source, "text": what.raw, **entry, **base, **article})
         elif what.kind in ("soft", "border"):

@@ -97,7 +97,8 @@ def trim(run: Run, shade: str, start: int, end: int, first: int = 0) -> Span | N
             end = tail.start()
         if bullet := _BULLET.match(shade, start, end):
             start = bullet.end()
-        for mask in run.inside(first + start, first + end):
+        masks = run.inside(first + start, first + end)
+        for mask in (*masks, *reversed(masks)):  # all of them at the start, and at the end
             if mask.anchor and mask.start == first + start and mask.end <= first + end:
                 start = mask.end - first
             elif mask.anchor and mask.end == first + end and mask.start >= first + start:

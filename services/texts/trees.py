@@ -57,6 +57,7 @@ _CODE = re.compile(  # of XLIFF and TMX
     r"<(?:(?P<begin>bpt|bx|sc|x(?=[^>]*\bid=.START_))|(?P<end>ept|ex|ec|x(?=[^>]*\bid=.CLOSE_)))\b"
     r"[^>]*?\b(?:rid|startRef|id|i)=.(?:START_|CLOSE_)?(?P<key>[^\"'>]*)"
 )
+_ENDLESS = re.compile(r"(?<=&#)[0-9]{4000,}")  # no character; Python reads no number of more than 4,300 digits
 _REFERENCE = re.compile(r"&(?:#x([0-9A-Fa-f]+)|#([0-9]+)|amp|lt|gt|quot|apos);")  # of XML
 
 
@@ -90,7 +91,7 @@ def find_attributes(tag: str) -> Iterator[tuple[str, int, int, str]]:
     """Yields the attributes of a start tag as it was written: name, the value's place and the value."""
     for match in islice(_ATTRIBUTE.finditer(tag), 1, None):  # the first is the element's name
         group = next((number for number in (2, 3, 4) if match[number] is not None), 0)
-        yield match[1].lower(), match.start(group), match.end(group), unescape(match[group]) if group else ""
+        yield match[1].lower(), match.start(group), match.end(group), _unescape_html(match[group]) if group else ""
 
 
 def source_of(child: Child) -> str:
@@ -180,7 +181,7 @@ class _Reader:
         """Adds the text before a place, what follows begins at `end`."""
         raw = self.text[self.place : place]
         if raw:
-            self.grower.add(Text(unescape(raw) if self.html else _unescape_xml(raw), raw))
+            self.grower.add(Text(_unescape_html(raw) if self.html else _unescape_xml(raw), raw))
         self.place = end or place
 
     def _tag(self, start: int) -> int:
@@ -234,6 +235,10 @@ class _Reader:
             declared = raw.startswith("<?xml") or (opener == "<!" and raw[2].isalpha())
             self.grower.add(Element("!" if declared else "", raw))
         return end
+
+
+def _unescape_html(text: str) -> str:
+    return unescape(_ENDLESS.sub("x110000", text))
 
 
 def _unescape_xml(text: str) -> str:

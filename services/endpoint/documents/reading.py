@@ -84,8 +84,7 @@ class Reading:
     async def spoken(self, texts: Sequence[str], options: TextOptions, most: int, owner: str) -> list[str]:
         """Returns the first `most` characters of what is in a language in each text. Raises as `count`."""
         question = {"texts": texts, "options": plain_options(options), "most": most}
-        beginnings: list[str] = await self._ask("spoken", question, owner)
-        return beginnings
+        return list(await self._ask("spoken", question, owner))
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:
@@ -131,6 +130,7 @@ class _Talk:
         """Returns the line of the answer. Raises as `reply`."""
         problem: BaseException | None = None
         with self.pool.lent(self.owner) as process:
+            process.load()  # even if nobody waits any more: the next one would wait as long
             with self._lock:
                 self._process = None if self._stopped else process
             line = self._process.ask(orjson.dumps(question).decode(), self.pool.computing) if self._process else ""

@@ -4,6 +4,7 @@ The translator puts these tags beside their words; `rebuild` gives each back wha
 is `<br>`: a border, over which no sentence goes.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -75,7 +76,7 @@ def rebuild(text: str, items_by_number: dict[int, Thing | Group]) -> list[Inline
         content: list[Inline] = [element.text] if element.text else []
         for child in element:
             name = child.get("class", "") if child.tag == "br" else str(child.tag)
-            number = int(name[2:]) if name[:2] in ("g-", "x-") and name[2:].isdigit() else 0
+            number = int(name[2:]) if re.fullmatch("[gx]-[0-9]{1,9}", name) else 0
             item = items_by_number.get(number)
             if item is None or number in seen:
                 raise KeyError(name)

@@ -40,7 +40,8 @@ def _items(parent: Node) -> list[Inline]:
         if child.tag in AROUND:
             content.append(Group(child, _items(child)))
         elif child.tag == BLANKS:
-            content.append(" " * min(MOST_BLANKS, int(child.get(COUNT, "1") or 1)))
+            count = child.get(COUNT, "")
+            content.append(" " * min(MOST_BLANKS, int(count) if re.fullmatch("[0-9]{1,9}", count) else 1))
         else:
             content.append(Thing(child, child.tag in BORDERS))
         if child.tail:

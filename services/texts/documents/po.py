@@ -3,7 +3,6 @@
 import gettext
 import io
 import re
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -38,7 +37,8 @@ def read_po(content: bytes) -> Document:
     if not text.strip():
         raise DocumentError("an empty file")
     try:
-        catalogue = polib.pofile(_Content(text), wrapwidth=_width(text), encoding="utf-8")
+        width = max([78, *(len(line) for line in text.splitlines() if line.startswith('"'))])  # at which lines broke
+        catalogue = polib.pofile(_Content(text), wrapwidth=width, encoding="utf-8")
     except (OSError, ValueError, IndexError, AttributeError) as problem:
         raise DocumentError(f"gettext: {problem}") from None
     entries = [entry for entry in catalogue if not entry.obsolete and not entry.translated() and not entry.fuzzy]
@@ -47,11 +47,6 @@ def read_po(content: bytes) -> Document:
     for entry in entries:
         passages += [Passage(entry.msgid), *([Passage(entry.msgid_plural)] if entry.msgid_plural else [])]
     return Document(passages, partial(_write, catalogue, entries, mark))
-
-
-def _width(text: str) -> int:
-    """Returns the length at which lines were broken."""
-    return max([78, *(len(line) for line in text.splitlines() if line.startswith('"'))])
 
 
 def _write(
@@ -63,9 +58,9 @@ def _write(
         first = _as_source(entry.msgid, next(texts_left))
         if entry.msgid_plural:
             more = _as_source(entry.msgid_plural, next(texts_left))
-            counted = _codes(entry.msgid) == _codes(entry.msgid_plural)  # it has the number too
+            codes = [sorted(_CODE.findall(text)) for text in (entry.msgid, entry.msgid_plural)]
             entry.msgstr_plural = {
-                form: first if only or (at_one and counted and len(singular) > 1) else more
+                form: first if only or (at_one and codes[0] == codes[1] and len(singular) > 1) else more
                 for form, at_one, only in singular
             }
         else:
@@ -95,10 +90,6 @@ def _singular_forms(header: str) -> list[tuple[int, bool, bool]]:
         raise DocumentError(f"gettext: Plural-Forms: {header!r} cannot be read ({problem})") from None
     first = forms[1]
     return [(form, text == first, text == first and forms.count(text) == 1) for form, text in numbers.items()]
-
-
-def _codes(text: str) -> Counter[str]:
-    return Counter(_CODE.findall(text))
 
 
 def _as_source(source: str, text: str) -> str:

@@ -229,11 +229,12 @@ def test_metrics_tell_of_every_model(client: Client, endpoint: Endpoint, tmp_pat
     assert all(value("dragoman_model_info", {"kind": "translation", **label}) == 1 for label in labels)
 
 
-def signed(secret: str, body: bytes, at: float) -> dict[str, str]:
+def signed(secret: str, body: bytes, at: float | str) -> dict[str, str]:
     """The headers of MLflow's delivery."""
-    digest = hmac.new(secret.encode(), f"id.{int(at)}.".encode() + body, hashlib.sha256).digest()
+    at = at if isinstance(at, str) else str(int(at))
+    digest = hmac.new(secret.encode(), f"id.{at}.".encode() + body, hashlib.sha256).digest()
     signature = "v1," + base64.b64encode(digest).decode()
-    return {"X-MLflow-Delivery-Id": "id", "X-MLflow-Timestamp": str(int(at)), "X-MLflow-Signature": signature}
+    return {"X-MLflow-Delivery-Id": "id", "X-MLflow-Timestamp": at, "X-MLflow-Signature": signature}
 
 
 def test_a_webhook_that_mlflow_signed_wakes_the_followers(client: Client, endpoint: Endpoint) -> None:
@@ -243,7 +244,8 @@ def test_a_webhook_that_mlflow_signed_wakes_the_followers(client: Client, endpoi
     body, now = b'{"entity": "model_version_alias"}', time.time()
     assert client.post("/hooks/mlflow", content=body, headers=signed("secret", body, now)).status_code == 204
     assert woken == [1]
-    for headers in (signed("other", body, now), signed("secret", b"{}", now), signed("secret", body, now - 900), {}):
+    times = [signed("secret", body, at) for at in (now - 900, "9" * 5000, "-1", "1e9", "")]
+    for headers in (signed("other", body, now), signed("secret", b"{}", now), *times, {}):
         assert client.post("/hooks/mlflow", content=body, headers=headers).status_code == 403
     assert woken == [1]
     endpoint.hook = None

@@ -235,6 +235,25 @@ def test_a_request_that_nobody_waits_for_leaves_its_process_to_others(
     assert not unseen, "an exception that nobody looked at"
 
 
+def test_a_process_that_loads_is_not_ended_for_a_request_that_nobody_waits_for(pool: Pool, tmp_path: Path) -> None:
+    """On a full machine no process would ever be ready: each request ended what the one before had begun."""
+    mine, gate = Reading(pool), tmp_path / "gate"
+    pool.command[-1] = f"import os\nwhile not os.path.exists({str(gate)!r}):\n    pass\n{STUB}"
+
+    async def all_of_it() -> None:
+        task = asyncio.ensure_future(mine._ask("compute", {}, "anna"))
+        while not pool._all:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        (process,) = pool._all
+        gate.touch()
+        assert await mine._ask("count", {}, "anna") == 7 and process in pool._all and process.alive()
+
+    asyncio.run(asyncio.wait_for(all_of_it(), 60))
+
+
 def false_size(method: int, packed: bytes, declared: int) -> bytes:
     """Returns a .docx whose document says another size than it has."""
     name = b"word/document.xml"

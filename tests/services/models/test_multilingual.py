@@ -1,6 +1,8 @@
 """A model of several target languages: each of its pairs is offered, and told the network by its tag."""
 
 import contextlib
+import shutil
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.text.tokenizer import EOS, TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.services.commands.translate import into
+from dragoman.services.models import aligning_worker
 from dragoman.services.models.aligning import AlignerApart, aligning_pool
 from dragoman.services.models.catalogue import Catalogue, NotServedError
 from dragoman.services.models.loaded_model import LoadedModel, load_model
@@ -30,6 +33,13 @@ PARTS = [
     {"name": "bt", "pair": "en-de", "tags": ["<2de>", "<bt>"], "records": {"train": 5}},
     {"name": "fr", "pair": "en-fr", "tags": ["<2fr>"], "records": {"train": 5}},
 ]
+
+COUNT = """
+import json, sys
+print("ready")
+for line in sys.stdin:
+    print(json.dumps({"bytes": len(set(json.loads(line)["kept"]))}))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +128,27 @@ def test_a_process_of_its_own_shows_the_same_attention(bundle: Path) -> None:
             assert np.allclose(here.weights, there.weights) and np.array_equal(there.weights, anew.weights)
     with pytest.raises(UserError, match="l9"), contextlib.closing(aligning_pool()) as apart:
         AlignerApart(apart, bundle, AlignmentConfig("l9"))
+
+
+def test_the_network_that_shows_attention_counts_once_for_all_pairs(bundle: Path) -> None:
+    served = load_model(bundle)
+    (before, network) = served.bytes, served.into("en", "de").aligning.aligner
+    assert network is not None and served.into("en", "fr").aligning.aligner is not None
+    assert served.held_bytes == before + network.bytes
+
+
+def test_the_process_that_shows_attention_keeps_no_network_of_an_unloaded_model(bundle: Path, tmp_path: Path) -> None:
+    with contextlib.closing(aligning_pool()) as apart:
+        apart.command = [sys.executable, "-uc", COUNT]
+        first, second = (AlignerApart(apart, tmp_path / name) for name in "ab")
+        assert first._ask()["bytes"] == second._ask()["bytes"] == 2
+        del first
+        assert second._ask()["bytes"] == 1
+    question = {"directory": str(bundle), "config": {}, "device": "cpu", "prefix": ""}
+    assert aligning_worker.answer({**question, "kept": [str(bundle)]}, None)["bytes"] > 0
+    shutil.copytree(bundle, other := tmp_path / "other")
+    aligning_worker.answer({**question, "directory": str(other), "kept": [str(other)]}, None)
+    assert {key[0] for key in aligning_worker._ALIGNERS} == {str(other)}
 
 
 def test_translate_to_chooses_the_target(bundle: Path) -> None:
