@@ -29,8 +29,7 @@ from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.comparison.measures import TrainingRecord, training_record
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.shard import shard
-from dragoman.pipelines.tasks.language import make_loader, validation_batches
-from dragoman.pipelines.tasks.language_release import fresh_network, text_tokenizer
+from dragoman.pipelines.tasks.language import fresh_network, make_loader, text_tokenizer, validation_batches
 from dragoman.pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, clean, panels
 from dragoman.pipelines.training.loop import Trainer
 

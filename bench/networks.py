@@ -21,8 +21,7 @@ from bench.trainer import TOKENS, VOCABULARY, default_precision, training_speed
 from dragoman.conf import compose
 from dragoman.model.networks.architectures import any_network, architecture, model_config
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.tasks.language import make_loader
-from dragoman.pipelines.tasks.language_release import fresh_network, text_tokenizer
+from dragoman.pipelines.tasks.language import fresh_network, make_loader, text_tokenizer
 
 FIXED = {"embedding": 160, "width": 224}
 ATTENTIVE = {"embedding": 176, "width": 288, "encoder_width": 144}

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 from dragoman.model.errors import remember_interrupt
@@ -77,26 +77,21 @@ class Ending:
 def hear_signals() -> Ending:
     """Installs a handler for the rest of the process, for signals that are not ignored, and returns it."""
     handler = Ending()
-    for number in SIGNALS:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, handler)
+    for number in heard():
+        signal.signal(number, handler)
     return handler
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[Ending]:
-    """Lets signals end the block in order. Within another such block, or outside the main thread, it does nothing.
-
-    A signal that is ignored (as SIGINT is in background commands of a shell) stays ignored.
-    """
+    """Lets signals end the block in order. Within another such block, or outside the main thread, it does nothing."""
     handler = Ending()
-    current = {number: signal.getsignal(number) for number in SIGNALS}
-    outer = [ending for ending in current.values() if isinstance(ending, Ending)]
+    outer = [ending for ending in map(signal.getsignal, SIGNALS) if isinstance(ending, Ending)]
     if threading.current_thread() is not threading.main_thread() or outer:
         yield outer[0] if outer else handler
         return
     remember_interrupt(None)
-    with _replaced(handler, current):
+    with handled_by(handler, *heard()):
         yield handler
 
 
@@ -120,7 +115,7 @@ def held_signals(until: str, done: bool = False) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    with _replaced(hold, {number: signal.getsignal(number) for number in SIGNALS}):
+    with handled_by(hold, *heard()):
         yield
     if received and not done:
         signal.raise_signal(received[0])
@@ -129,25 +124,19 @@ def held_signals(until: str, done: bool = False) -> Iterator[None]:
 @contextlib.contextmanager
 def handled_by(handler: Callable[[int, FrameType | None], object], *numbers: signal.Signals) -> Iterator[None]:
     """Calls `handler` for these signals within the block."""
-    before = {number: signal.signal(number, handler) for number in numbers}
+    before = {number: signal.getsignal(number) for number in numbers}
     try:
+        for number in numbers:
+            signal.signal(number, handler)
         yield
     finally:
         for number, handler_before in before.items():
             signal.signal(number, handler_before)
 
 
-@contextlib.contextmanager
-def _replaced(handler: object, current: Mapping[signal.Signals, object]) -> Iterator[None]:
-    """Installs `handler` for the block, for signals that are not ignored."""
-    heard = {number: handler for number, handler in current.items() if handler != signal.SIG_IGN}
-    try:
-        for number in heard:
-            signal.signal(number, handler)  # type: ignore[arg-type]
-        yield
-    finally:
-        for number, handler_there in heard.items():
-            signal.signal(number, handler_there)  # type: ignore[arg-type]
+def heard() -> list[signal.Signals]:
+    """Returns the signals of a command that are not ignored, as SIGINT is in background commands of a shell."""
+    return [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
 
 
 def _must_end(frame: FrameType | None) -> bool:

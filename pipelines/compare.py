@@ -92,7 +92,6 @@ REPORTS: dict[str, Callable[[Config, Sequence[Entry]], Report]] = {  # by the ne
 
 
 def on_backend(entry: Entry, backend: Backend) -> Entry:
-    """Returns the entry with its training on `backend`."""
     if entry.config is None:
         return entry
     return replace(entry, config=replace(entry.config, cluster=replace(entry.config.cluster, backend=backend)))

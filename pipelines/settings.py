@@ -56,7 +56,6 @@ class ClusterConfig:
 
     @property
     def most(self) -> int:
-        """Returns the most workers."""
         return int(str(self.workers).rpartition("..")[2])
 
 

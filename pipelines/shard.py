@@ -124,7 +124,6 @@ class Input:
     doubts: list[str]  # about the corpus, told at the beginning and at the end
 
     def sharding(self, directory: Path, scratch: Path) -> Sharding:
-        """Returns the sharding in these folders."""
         config, sources = self.config, self.sources
         own = self.given.pair if self.given else None
         hashed, ancestors = fingerprint(self.values), tuple(_ancestors(self.given, sources))

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.conf import again, compose, endings, options
-from dragoman.conf.mistakes import is_setting
-from dragoman.conf.other_names import other_names
+from dragoman.conf.mistakes import is_setting, other_names
 from dragoman.pipelines import entries
 from dragoman.pipelines.config import Config
 from dragoman.services import cli

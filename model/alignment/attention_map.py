@@ -111,7 +111,6 @@ class AttentionMap:
 
     @classmethod
     def of_values(cls, values: Mapping[str, Any]) -> "AttentionMap":
-        """Returns the map of `values`."""
         rows, columns, content = values["weights"]
         weights = np.frombuffer(base64.b64decode(content), "<f4").reshape(rows, columns)
         sides = {name: tuple(values[name]) for name in ("source_tokens", "target_tokens")}

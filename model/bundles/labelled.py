@@ -13,32 +13,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dragoman.model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
-from dragoman.model.bundles.weights import distinct_weights, load_weights
+from dragoman.model.bundles.directory import CONFIG, WEIGHTS
+from dragoman.model.bundles.language import NetworkBundle, read_network, save_network
+from dragoman.model.bundles.weights import load_weights
 from dragoman.model.errors import UserError
-from dragoman.model.networks.architectures import any_network, architecture, model_config
+from dragoman.model.networks.architectures import any_network
 from dragoman.model.networks.heads import Head
 from dragoman.model.text.labels import LabelTokenizer, Task
-from dragoman.model.text.tokenizer import Tokenizer, TokenizerPair
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer import TokenizerPair
 
 KIND = "labels"
-OWN = ("vocabulary", "positions")  # fields of its config.json beside the shared ones
 
 
 @dataclass(kw_only=True)
-class LabelBundle(Bundle):
+class LabelBundle(NetworkBundle):
     """The bundle of a network that labels; builds the network on first use."""
 
-    architecture: str
-    positions: int | None  # the most tokens of a text; None: unlimited
-    tokenizer: Tokenizer
     labels: LabelTokenizer
-
-    @property
-    def language(self) -> str:
-        """Returns the language of its texts, such as "en"."""
-        return self.pair
 
     @property
     def task(self) -> Task:
@@ -61,41 +52,14 @@ class LabelBundle(Bundle):
 def save_label_bundle(
     directory: Path, *, network: Head, config: Any, tokenizers: TokenizerPair, facts: Mapping[str, Any]
 ) -> None:
-    """Writes the bundle atomically: into a temporary directory, then renamed; replaces an older one.
-
-    `facts` must be JSON and holds at least `pair`, the language.
-    """
-    from safetensors.torch import save_file
-
-    record = {
-        "kind": KIND,
-        "architecture": config.architecture,
-        "model": dict(vars(config)),
-        "vocabulary": tokenizers.source.vocabulary,
-        "positions": getattr(network, "max_positions", None),  # recurrent networks have no limit
-        "tokenizer": tokenizers.describe(),
-    }
-    with new_bundle(directory, record, facts) as work:
-        save_file(distinct_weights(network), work / WEIGHTS)
-        tokenizers.save(work)
+    """Writes the bundle as `save_network` does."""
+    save_network(directory, KIND, network=network, config=config, tokenizers=tokenizers, facts=facts)
 
 
 def load_label_bundle(directory: Path) -> LabelBundle:
-    """Reads and checks the bundle.
-
-    Raises UserError: not a bundle or another kind, an unknown format version or architecture, a file that is missing or
-    differs from the one saved (named), a configuration that does not fit its schema or its labels.
-    """
-    record, common = read_record(directory, KIND, OWN)
-    config = model_config(record["model"])
-    if architecture(str(record["architecture"])).kind != KIND or config.architecture != record["architecture"]:
-        raise UserError(f"{directory / CONFIG}: architecture {record['architecture']!r} does not fit its model section")
-    tokenizers, positions = load_pair(directory, record["tokenizer"]), record["positions"]
+    """Reads and checks the bundle as `read_network`. Raises UserError: labels that do not fit it."""
+    fields, config, tokenizers = read_network(directory, KIND)
     labels = tokenizers.target
     if not isinstance(labels, LabelTokenizer) or labels.task != config.head:
         raise UserError(f"{directory / CONFIG}: model.head={config.head!r} does not fit the labels of the bundle")
-    if record["vocabulary"] != tokenizers.source.vocabulary or not isinstance(positions, int | None):
-        raise UserError(f"{directory / CONFIG}: vocabulary and positions do not fit the tokenizer of the bundle")
-    return LabelBundle(
-        **common, architecture=config.architecture, positions=positions, tokenizer=tokenizers.source, labels=labels
-    )
+    return LabelBundle(**fields, labels=labels)

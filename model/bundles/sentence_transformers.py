@@ -125,7 +125,6 @@ def esm_weights(network: TokenEncoder, config: Any) -> dict[str, Tensor]:
 
 
 def layer_weights(layer: EncoderLayer, config: Any) -> dict[str, Tensor]:
-    """Returns the tensors of one layer."""
     heads, width = config.heads, config.width // config.heads
     groups = config.kv_heads or heads
     projection = layer.self_attention.qkv

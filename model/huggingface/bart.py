@@ -71,7 +71,6 @@ def read_marian(folder: Folder, options: ImportOptions) -> Imported:
 
 
 def read_bart(folder: Folder, _options: ImportOptions) -> Imported:
-    """Reads a BartForConditionalGeneration."""
     size = folder.setting("vocab_size", int)
     content = read_content(folder)
     names = names_of(folder, content)
@@ -187,7 +186,6 @@ def fill_stacks(
     bias: Tensor | None,
     width_order: Tensor,
 ) -> None:
-    """Gives the network their weights."""
     config = network.config
     state = {
         "source_embedding.weight": orders[0].rows(tables.source)[:, width_order],

@@ -149,7 +149,8 @@ def stack(network: DecoderOnly | EncoderOnly, bundle: TextBundle) -> tuple[dict[
     if tied:
         del weights[row.output]
     settings = {
-        "architectures": [name], "model_type": kind, "vocab_size": bundle.vocabulary, "tie_word_embeddings": tied,
+        "architectures": [name], "model_type": kind, "vocab_size": bundle.tokenizer.vocabulary,
+        "tie_word_embeddings": tied,
         **{theirs: values[0] for theirs, values in row.needs.items()}, **written_settings(row, config), **special,
         **({"rope_theta": config.rotary_base, "attention_bias": True, "mlp_bias": True} if row.halves else {}),
         **({"type_vocab_size": 1} if row.types else {"embd_pdrop": config.dropout}),

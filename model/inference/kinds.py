@@ -48,7 +48,6 @@ def label_bundle(directory: Path) -> Bundle:
 
 
 def translations(bundle: Any) -> Answers:
-    """Answers each sentence with its translation."""
     translator = open_translator(bundle)
 
     def answers(texts: Sequence[str], settings: Settings) -> list[str]:
@@ -66,7 +65,6 @@ def decoding(config: Mapping[str, Any]) -> Settings:
 
 
 def continuations(bundle: Any) -> Answers:
-    """Answers each text with a continuation."""
     from dragoman.model.decoding.generation import generate
 
     network, tokenizer, form = bundle.language_network, bundle.tokenizer, bundle.normalisation
@@ -79,7 +77,6 @@ def continuations(bundle: Any) -> Answers:
 
 
 def sampling(_config: Mapping[str, Any]) -> Settings:
-    """Returns the sampling settings."""
     drawn = GenerateConfig()
     names = ("temperature", "top_k", "top_p", "max_tokens", "lines", "seed")
     return {name: getattr(drawn, name) for name in names}

@@ -28,7 +28,6 @@ class Losses:
     missing: Counter[str] = field(default_factory=Counter)  # the words of `unknown` and in how many lines they are
 
     def add(self, line: str | None, answer: Translation) -> None:
-        """Counts a line and its translation."""
         self.failed += bool(line is None or answer.error)
         self.truncated += answer.truncated
         self.unknown += answer.unknown > 0

@@ -138,11 +138,7 @@ class Translator:
             if isinstance(hypotheses, str):
                 answers[row] = Translation("", 0.0, error=hypotheses)
             else:
-                answer = self.answer(hypotheses, truncated=len(sources[row]) > self.positions)
-                unknown = int(np.count_nonzero(sources[row] == UNK))
-                missing = self.missing(lines[row]) if unknown else ()
-                loops = goes_round(answer.text, lines[row])
-                answers[row] = replace(answer, unknown=unknown, missing=missing, loops=loops)
+                answers[row] = self.answer(lines[row], sources[row], hypotheses)
         return answers
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
@@ -211,13 +207,17 @@ class Translator:
                 hypotheses[row] = [replace(hypothesis, loop_broken=True) for hypothesis in each]
         return hypotheses
 
-    def answer(self, hypotheses: Sequence[Hypothesis], truncated: bool) -> Translation:
+    def answer(self, line: str, source: np.ndarray, hypotheses: Sequence[Hypothesis]) -> Translation:
+        """Returns the translation of a line, with what is wrong with it."""
         texts = self.tokenizers.target.decode([list(hypothesis.ids) for hypothesis in hypotheses])
         nbest = [
             Alternative(text, hypothesis.score, hypothesis.log_probability, hypothesis.ids)
             for text, hypothesis in zip(texts, hypotheses, strict=True)
         ]
-        return Translation(nbest[0].text, nbest[0].score, nbest, truncated, loop_broken=hypotheses[0].loop_broken)
+        best, unknown = hypotheses[0], int(np.count_nonzero(source == UNK))
+        missing = self.missing(line) if unknown else ()
+        cut, loops = len(source) > self.positions, goes_round(texts[0], line)
+        return Translation(texts[0], best.score, nbest, cut, None, (), unknown, missing, loops, best.loop_broken)
 
 
 def open_translator(

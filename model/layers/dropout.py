@@ -22,7 +22,6 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (...) -> (...)."""
         if not self.training or self.p == 0.0:
             return x
         if kernels(x.device).dropout == "native":

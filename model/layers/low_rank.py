@@ -40,7 +40,6 @@ class LowRank(nn.Linear):
 
     @property
     def factors(self) -> Iterator[nn.Parameter]:
-        """Yields what is trained."""
         yield from (self.down, self.up)
 
 

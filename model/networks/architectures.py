@@ -134,6 +134,5 @@ def build_network(config: Any, source_vocabulary: int, target_vocabulary: int) -
 
 
 def wrong_kind(name: str, kind: str) -> UserError:
-    """Returns the error for an architecture that is not of `kind`."""
     choices = ", ".join(sorted(row for row, architecture in ARCHITECTURES.items() if architecture.kind == kind))
     return UserError(f"model.architecture: {name!r} is of the kind {architecture(name).kind}. Choices: {choices}")

@@ -120,7 +120,6 @@ class PrefixTranslation(TranslationNetwork):
         return self.logits(self.norm(x[:, 0])), state
 
     def embedding_tables(self) -> dict[Side, nn.Embedding]:
-        """Returns the one table for both sides."""
         return {"source": self.embedding, "target": self.embedding}
 
     def sentence(self, source: Tensor) -> Tensor:

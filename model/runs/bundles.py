@@ -15,7 +15,6 @@ def is_released(run: Path) -> bool:
 
 
 def bundles(runs: Path) -> Iterator[Path]:
-    """Yields the bundles of all runs below `runs`."""
     return (path.parent for path in runs.glob(f"*/{BUNDLE}/{CONFIG}"))
 
 

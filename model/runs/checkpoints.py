@@ -28,7 +28,6 @@ NAME = re.compile(r"step-(\d{1,10})", re.ASCII)
 
 
 def folder(run: Path, step: int) -> Path:
-    """Returns the directory of the checkpoint of a step."""
     return run / CHECKPOINTS / f"step-{step:08d}"
 
 

@@ -30,7 +30,6 @@ OF_THIS_MACHINE = {LOCK, STOP, PAUSE, PACE, SNAPSHOT, SNAPSHOT_LOCK}  # files th
 
 
 def evaluation(folder: Path, split: str) -> Path:
-    """Returns the file of the evaluation on `split`."""
     return folder / f"evaluation.{split}.json"
 
 

@@ -22,7 +22,6 @@ END = b"\0" * (2 * BLOCK)
 
 
 def shard_name(split: str, index: int) -> str:
-    """Returns the file name of a shard."""
     return f"{split}-{index:06d}.tar"
 
 

@@ -70,7 +70,6 @@ def local_folder(place: str, cache: str) -> Path:
 
 
 def join(place: str, *names: str) -> str:
-    """Returns the place of that name below `place`."""
     return posixpath.join(place.rstrip("/"), *names)
 
 

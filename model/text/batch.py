@@ -31,7 +31,6 @@ class PaddedBatch:
         return zlib.crc32(self.ids.astype("<i8").tobytes())
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
-        """Returns the same batch on `device`."""
         return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def padded_to(self, multiple: int) -> Self:

@@ -22,5 +22,4 @@ class Distillation:
     part: float  # 0 to 1
 
     def to(self, device: torch.device) -> Self:
-        """Returns the same on `device`."""
         return type(self)(self.tokens.to(device), self.shares.to(device), self.part)

@@ -58,9 +58,8 @@ class SubwordTokenizer(Tokenizer):
 
     def decode(self, ids: Sequence[Sequence[int] | NDArray[Any]]) -> list[str]:
         rows = [[int(i) for i in row] for row in ids]
-        # the library starts threads for a list
-        texts = [self.processor.decode(rows[0])] if len(rows) == 1 else self.processor.decode(rows) if rows else []
-        texts = [text.replace(" ⁇ ", "⁇") for text in texts]
+        # row by row: the library starts threads for a list, which cost more than a batch of lines
+        texts = [self.processor.decode(row).replace(" ⁇ ", "⁇") for row in rows]
         return list(map(restore, texts)) if self.markers else texts
 
     def pieces(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:

@@ -16,7 +16,7 @@ from dragoman.model.text.letters import DOTLESS, case_language, check_segmenter
 from dragoman.model.text.subword_training import train_subwords
 from dragoman.model.text.subwords import BpeTokenizer, UnigramTokenizer
 from dragoman.model.text.tokenizer import SPECIAL, Tokenizer, TokenizerConfig, TokenizerPair
-from dragoman.model.text.words import CharacterTokenizer, WordTokenizer, train_words
+from dragoman.model.text.words import CharacterTokenizer, WordTokenizer, count_units, most_frequent
 
 CLASSES: dict[str, type[Tokenizer]] = {
     "bpe": BpeTokenizer,
@@ -119,7 +119,7 @@ def train(config: TokenizerConfig, lines: list[str], language: str = "", tags: S
     if config.type in ("bpe", "unigram"):
         trained = train_subwords(config, lines, tags)
     else:
-        trained = train_words(config, lines, language)
+        trained = most_frequent(config, count_units(config, lines, language).items(), language)
     if trained.vocabulary < config.vocabulary and config.type in ("bpe", "unigram"):
         logger.warning(
             f"tokenizer.vocabulary={config.vocabulary}: the text has only {trained.vocabulary} pieces; "

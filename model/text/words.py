@@ -102,7 +102,6 @@ class TableTokenizer(Tokenizer):
 
     @staticmethod
     def join(units: Iterable[str]) -> str:
-        """The text of units."""
         raise NotImplementedError
 
     def unknown(self, text: str) -> list[str]:
@@ -283,13 +282,6 @@ def count_units(config: TokenizerConfig, texts: Iterable[str], language: str = "
     if config.type == "words":
         return rules_of(config, language).count(texts)
     return Counter(chain.from_iterable(texts))
-
-
-def train_words(
-    config: TokenizerConfig, lines: Iterable[str], language: str = ""
-) -> WordTokenizer | CharacterTokenizer:
-    """The vocabulary of `lines`, see `most_frequent`."""
-    return most_frequent(config, count_units(config, lines, language).items(), language)
 
 
 def most_frequent(

@@ -30,7 +30,6 @@ class Gpus:
             return
 
     def read(self) -> list[Gpu]:
-        """Returns all that answer."""
         gpus = []
         for index, handle in enumerate(self._handles):
             try:

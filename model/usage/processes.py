@@ -55,7 +55,6 @@ class Processes:
         self._ended = Count()
 
     def look(self) -> Use:
-        """Returns what they have used."""
         seen = {process: sight for process in self._find() if (sight := self._see(process)) is not None}
         self._keep_ended(seen)
         self._last = seen

@@ -271,8 +271,6 @@ def prefetch(typing: Any, table: Any, numbers: Any, start: Any, end: Any) -> tup
 
 @emitted
 def prefetch_row(typing: Any, table: Any, row: Any) -> tuple[Any, Emit]:
-    """Prefetches one row."""
-
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Value:
         code = Code(context, builder, sig, args)
         _prefetch(code, code.array(0), code.array(0).row(args[1]), 0)

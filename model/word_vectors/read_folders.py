@@ -49,7 +49,6 @@ def is_model2vec(folder: Path) -> bool:
 
 
 def read_folder(folder: Path) -> ReadVectors:
-    """Returns the word vectors of a folder."""
     if is_model2vec(folder):
         return read_model2vec(folder)
     tensors = sorted(folder.glob(TENSORS))
@@ -77,7 +76,6 @@ def read_listed(folder: Path, vectors: NDArray[Any], form: str) -> ReadVectors:
 
 
 def read_npz(path: Path) -> ReadVectors:
-    """Returns the vectors and words of an .npz."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -114,7 +112,6 @@ def read_model2vec(folder: Path) -> ReadVectors:
 
 
 def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
-    """Returns the tensors of a .safetensors."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -135,7 +132,6 @@ def single(path: Path, arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
 def fitting(
     path: Path, words: list[str], vectors: NDArray[Any], form: str, counts: NDArray[np.int64] | None = None
 ) -> ReadVectors:
-    """Returns the vectors of words."""
     if vectors.ndim != 2 or len(vectors) != len(words) or (counts is not None and len(counts) != len(words)):
         raise UserError(f"{path}: {len(words):,} words and vectors of the shape {vectors.shape}")
     return ReadVectors(words, vectors.astype(np.float32), form, counts)

@@ -26,7 +26,6 @@ class Subwords:
         return self.table[rows].mean(0, dtype=np.float64).astype(np.float32) if rows else None
 
     def rows(self, word: str) -> Iterator[int]:
-        """Yields the row of each run."""
         letters = [letter.encode("utf-8", "replace") for letter in f"<{word}>"]
         for first in range(len(letters)):
             places = BASIS

@@ -182,7 +182,6 @@ def most_threads(config: ClusterConfig) -> int:
 
 
 def _gpus() -> float:
-    """Returns the GPUs of the whole cluster."""
     import ray
 
     return float(ray.cluster_resources().get("GPU", 0.0))

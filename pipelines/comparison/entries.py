@@ -86,7 +86,6 @@ def refuse_idle_keys(config: Config, entries: Sequence[Entry]) -> None:
 
 
 def entry(config: Config, item: str) -> Entry:
-    """Returns the entry of one item."""
     name = model_file(item)
     if name:
         made = run_config(config, name)

@@ -46,7 +46,6 @@ class Compared:
 
 
 def draw_figures(config: Config, compared: Compared) -> Iterator[Picture]:
-    """Yields every picture."""
     logger.info("drawing the pictures")
     yield quality(compared)
     if compared.records:

@@ -269,6 +269,5 @@ def read(path: Path, kind: type[Kind]) -> Kind | None:
 
 
 def write(path: Path, measures: Any) -> None:
-    """Writes the measures atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(path, json.dumps(asdict(measures), ensure_ascii=False, indent=1) + "\n")

@@ -46,7 +46,6 @@ class Report:
 
 
 def render(report: Report) -> str:
-    """Returns the whole page."""
     parts = [("table", "The table", table_html(report.table))]
     for section, (title, lead) in SECTIONS.items():
         pictures_of_section = [picture for picture in report.pictures if picture.section == section]

@@ -29,7 +29,6 @@ class Picture:
 
 
 def colours(labels: Sequence[str]) -> dict[str, str]:
-    """Returns a colour for each label, in their order."""
     return {label: PALETTE[place % len(PALETTE)] for place, label in enumerate(labels)}
 
 
@@ -99,7 +98,6 @@ def draw_learning(records: Mapping[str, TrainingRecord], labels: list[str]) -> F
 
 
 def describe_learning(records: Mapping[str, TrainingRecord]) -> str:
-    """Describes the picture."""
     last = {label: record for label, record in records.items() if record.validation}
     return "; ".join(
         f"{label} ends at {record.validation[-1][2]:.2f} nats per token after {amount(record.tokens)} tokens "
@@ -197,7 +195,6 @@ def draw_scores(
 
 
 def describe_scores(every: Sequence[Measures]) -> str:
-    """Describes the picture."""
     return "; ".join(
         f"{measures.label} BLEU {format_interval(measures.bleu)}, chrF {format_interval(measures.chrf)}"
         for measures in every

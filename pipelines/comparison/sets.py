@@ -1,6 +1,6 @@
 """`dragoman evaluate evaluate.sets=...`: one or several systems on several test sets.
 
-Translations are saved once; scores, checks and comparisons are made of them.
+Translations are saved once; scores, checks, comparisons and the page of `evaluate.against` are made of them.
 """
 
 import logging
@@ -13,13 +13,16 @@ from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.columns import columns
 from dragoman.model.device import pick_device
 from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_write
 from dragoman.model.inference.translator import open_translator
 from dragoman.model.languages import same_pair
 from dragoman.model.plural import plural
-from dragoman.model.runs import journal
+from dragoman.model.runs import journal, paths
 from dragoman.model.runs.record import write_evaluation
 from dragoman.model.shards.manifest import has_manifest, read_manifest
-from dragoman.pipelines.comparison.versions import write_page
+from dragoman.pipelines.comparison.lines import Compared, lines_of
+from dragoman.pipelines.comparison.page import Report, render
+from dragoman.pipelines.comparison.table import Table
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.checks import Check, checks_record, checks_report, compare_checks, run_checks
 from dragoman.pipelines.evaluation.sets.comet import Comet
@@ -34,6 +37,58 @@ from dragoman.pipelines.settings import CheckName, MetricName
 from dragoman.pipelines.tasks.base import Measured
 from dragoman.pipelines.tasks.openings import Held, held_split, open_held
 from dragoman.pipelines.tasks.translation_release import stored_translations
+
+
+def write_page(
+    folder: Path, name: str, sets: Sequence[HeldOutSet], scored: Sequence[tuple[System, Sequence[SetScores]]]
+) -> Path:
+    """Writes the page of systems and their scores, the baseline first and the candidate last; returns its path.
+
+    `name`: the split, or `sets`.
+    """
+    systems = [system for system, _ in scored]
+    rows = []
+    for place, test_set in enumerate(sets):
+        for system, scores in scored:
+            set_scores = scores[place]
+            figures = [(f"{value:.2f}", "") for value in set_scores.scores.values()]
+            row = [
+                (system.label, test_set.name),
+                (f"{set_scores.sentences:,}", plural(set_scores.references, "reference")),
+                *figures,
+            ]
+            rows.append(row)
+    metrics = scored[0][1][0].signatures
+    head = [("system", "set"), ("sentences", ""), *((LABELS[metric], "") for metric in metrics)]
+    compared = [
+        Compared(
+            test_set.name,
+            test_set.sources,
+            test_set.references,
+            test_set.domains,
+            {system.label: system.translations[place] for system in systems},
+        )
+        for place, test_set in enumerate(sets)
+    ]
+    names = [system.label for system in systems]
+    report = Report(
+        title=f"{names[-1]} against {', '.join(names[:-1])}",
+        lead=f"{systems[0].bundle.pair}, {plural(len(sets), 'test set')}: the scores, and the lines that differ.",
+        table=Table(head, rows, {}, {system.label: system.bundle.digest for system in systems}),
+        pictures=(),
+        lines=lines_of(compared, systems[0].bundle.languages),
+        notes=[
+            "; ".join(f"{LABELS[metric]} {signature}" for metric, signature in metrics.items()) + ".",
+            "Bundles: "
+            + ", ".join(f"{system.label} {system.bundle.digest[:12]} ({system.engine})" for system in systems)
+            + ".",
+            "Faults of meaning are found by rules: docs/evaluation.md says what each finds. Made by: dragoman evaluate",
+        ],
+    )
+    page = paths.lines_page(folder, name)
+    atomic_write(page, render(report))
+    return page
+
 
 logger = logging.getLogger(__name__)
 Rivals = Mapping[str, TranslationBundle]  # by label
@@ -158,7 +213,6 @@ def open_judges(config: Config) -> dict[str, Judge]:
 def score_system(
     config: Config, system: System, sets: Sequence[HeldOutSet], judges: Mapping[str, Judge]
 ) -> list[SetScores]:
-    """Returns a system's scores on every set."""
     settings, language = config.evaluate, system.bundle.languages[1]
     return [
         score_set(held_out, texts, settings.metrics, language, settings.tokenize, judges)
@@ -202,7 +256,6 @@ def translate_sets(config: Config, label: str, bundle: TranslationBundle, sets: 
 
 
 def report(result: SetsEvaluation) -> str:
-    """Returns the report for users."""
     system = result.system
     head = (
         f"{system.bundle.pair}, {plural(len(result.sets), 'set')}: {system.label}, beam {system.decode.beam}, length "

@@ -35,7 +35,6 @@ class Table:
     lowest: Sequence[int] = ()  # columns whose smallest number is the best
 
     def __str__(self) -> str:
-        """Returns the table for a terminal."""
         lines = [[" ".join(filter(None, pair)) for pair in self.head]]
         lines += [[f"{large} ({small})" if small else large for large, small in row] for row in self.rows]
         return "\n".join(columns(lines))

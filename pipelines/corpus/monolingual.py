@@ -83,11 +83,6 @@ def count_blocks(task: CountingTask) -> Path:
     return task.run
 
 
-def counted_tokenizer(config: TokenizerConfig, runs: Sequence[Path], folder: Path, language: str = "") -> Tokenizer:
-    """Returns the tokenizer of the most frequent units of all runs. Holds `config.vocabulary` entries in memory."""
-    return most_frequent(config, read_run(merged_files(sorted(runs), folder / "all.run")), language)
-
-
 logger = logging.getLogger(__name__)
 
 LINE_BYTES = 100  # assumed size of a line, to decide whether starting Ray pays
@@ -189,7 +184,8 @@ def _tokenizer(
     if settings.type in ("words", "characters") and not settings.train_lines:
         tasks = counting_tasks(plan, clean, settings, scratch / "counts", language)
         runs = all_of(f"counting {settings.type}", count_blocks, tasks, cluster)
-        tokenizer = counted_tokenizer(settings, runs, scratch / "counts", language)
+        counts = read_run(merged_files(sorted(runs), scratch / "counts" / "all.run"))
+        tokenizer: Tokenizer = most_frequent(settings, counts, language)  # holds settings.vocabulary entries in memory
     else:
         lines = _drawn_lines(config, clean, scratch, plan)
         logger.info(f"training the tokenizer ({settings.name}) on {len(lines):,} of {plan.records('train'):,} records")

@@ -38,9 +38,7 @@ from dragoman.pipelines.corpus.plan.leaks import RULES as LEAK_RULES
 from dragoman.pipelines.corpus.plan.leaks import leak_rules
 from dragoman.pipelines.corpus.plan.near_pairs import near_lines, near_pairs
 from dragoman.pipelines.corpus.plan.near_words import RULES as NEAR_WORDS
-from dragoman.pipelines.corpus.plan.plan import Plan, make_plan
-from dragoman.pipelines.corpus.plan.planned import CleanedCorpus
-from dragoman.pipelines.corpus.plan.spans import spans_of
+from dragoman.pipelines.corpus.plan.plan import CleanedCorpus, Plan, make_plan, spans_of
 from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
 from dragoman.pipelines.corpus.read.parts import all_tags
 from dragoman.pipelines.corpus.read.records import encodings_of

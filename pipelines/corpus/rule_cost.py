@@ -24,7 +24,7 @@ from dragoman.pipelines.corpus.pack.cleaning_record import SAMPLES, Place, sampl
 from dragoman.pipelines.corpus.pack.spreading import Nodes
 from dragoman.pipelines.corpus.parallel import plan_pairs, read_blocks
 from dragoman.pipelines.corpus.plan.codes import code, load_codes
-from dragoman.pipelines.corpus.plan.planned import CleanedCorpus
+from dragoman.pipelines.corpus.plan.plan import CleanedCorpus
 from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig
 
 KEY = "shards.explain"

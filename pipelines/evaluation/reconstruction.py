@@ -156,7 +156,6 @@ def compare(baseline: Reconstruction, candidate: Reconstruction, samples: int) -
 
 
 def report(result: Reconstruction) -> str:
-    """Returns the report for users."""
     scores = result.scores()
     lines = [
         f"{result.pair} {result.split}: {plural(len(result.items), 'noised text')}, {scores['tokens']:,.0f} tokens, "

@@ -74,7 +74,6 @@ class DenoisingLoader(LaneLoader):
 
 
 def noise_for(reader: ShardReader, config: LoaderConfig) -> Noise:
-    """Returns the noise for the shards' vocabulary."""
     pair = load_pair(reader.directory, reader.manifest.tokenizer)
     if not pair.joint:
         raise UserError(

@@ -173,7 +173,6 @@ class MaskedLoader(ChunkLanes[TextBatch]):
         return UserError(f"{self.text.reader.directory}: lane {lane} has nothing but unknown tokens to mask")
 
     def open(self, lane: int, epoch: int, number: int, first: bool) -> OpenWindow[TextBatch]:
-        """Reads the window, masks it, and orders its batches."""
         chunks = [self.reader.chunk(i) for i in self.chunks_of(epoch, number)]
         bits = philox(self.seed, epoch, number + 1, 3)
         window = MaskedWindow.of(chunks, self.text.side, self.longest, self.masking, bits)
@@ -197,7 +196,6 @@ def held_out_masked(
 
 
 def held_out_bits() -> np.random.Philox:
-    """Returns the random bits of held-out masks."""
     return philox(*HELD_OUT_MASKS)
 
 

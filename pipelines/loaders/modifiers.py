@@ -50,7 +50,6 @@ class Draws:
         return int(self._bits.random_raw()) % count
 
     def of(self, choices: Sequence[str]) -> str:
-        """Returns one of the choices."""
         return choices[self.below(len(choices))]
 
 

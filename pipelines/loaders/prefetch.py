@@ -218,7 +218,6 @@ class ChunkLanes(Lanes[B]):
         self._orders: dict[int, NDArray[np.int64]] = {}  # of the lanes' current epochs
 
     def chunks_of(self, epoch: int, number: int) -> list[int]:
-        """Returns the chunks of window `number`."""
         if epoch not in self._orders:
             self._orders = {
                 planned_epoch: order for planned_epoch, order in self._orders.items() if planned_epoch >= epoch - 1

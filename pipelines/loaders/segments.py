@@ -157,6 +157,5 @@ def side_number(manifest: Manifest, side: str | None, key: str = "vectors.side")
 
 
 def language(directory: Path, side: str | None) -> str:
-    """Returns the language of the text."""
     manifest = read_manifest(directory)
     return manifest.languages[side_number(manifest, side)]

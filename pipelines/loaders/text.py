@@ -69,6 +69,5 @@ class SplitText:
 
 
 def side_tokenizer(directory: Path, manifest: Manifest, side: str | None) -> Tokenizer:
-    """Returns the tokenizer of the text."""
     pair = load_pair(directory, manifest.tokenizer)
     return pair.target if side_number(manifest, side, "loader.side") == 1 else pair.source

@@ -16,6 +16,7 @@ from dragoman.model.errors import unknown
 from dragoman.model.networks.architectures import architecture
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.significance import Significance
 from dragoman.pipelines.settings import ClusterConfig
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
@@ -43,6 +44,18 @@ class Measured:
     facts: Mapping[str, Any]  # the same for the bundle's `scores`
     summary: Mapping[str, Any]  # for RUN/release.json
     details: Any  # the kind's own evaluation
+
+    @classmethod
+    def of_split(cls, evaluation: Any, report: str, scores: Mapping[str, float]) -> "Measured":
+        """Returns an evaluation on `evaluation.split`, with the same scores everywhere."""
+        by_split = {f"{evaluation.split}_{name}": value for name, value in scores.items()}
+        return cls(report, by_split, {evaluation.split: scores}, {"scores": scores}, evaluation)
+
+
+def compared(test: Significance, **more: Any) -> Comparison:
+    """Returns what a promotion asks of a test."""
+    sizes = test.items, test.unit, test.lower_is_better
+    return Comparison(test.metric, test.candidate, test.baseline, test.p_value, *sizes, **more)
 
 
 @dataclass(frozen=True)

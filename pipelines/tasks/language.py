@@ -3,50 +3,167 @@
 Networks with states read streams, those with a bounded view read windows, masked ones whole records.
 """
 
+import json
 import logging
-from collections.abc import Callable, Generator, Iterable
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from dragoman.model.bundles.language import TextBundle, load_text_bundle, save_text_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import any_network, architecture, model_config
 from dragoman.model.networks.language_network import LanguageNetwork
 from dragoman.model.networks.network import Network
 from dragoman.model.plural import plural
+from dragoman.model.runs.record import write_evaluation
 from dragoman.model.shards.manifest import manifest_hash, read_manifest
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import SPECIAL, Tokenizer, TokenizerPair
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.language.evaluation import TextEvaluation, evaluate_text_bundle, report
+from dragoman.pipelines.evaluation.language.evaluation import compare as significance
 from dragoman.pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
+from dragoman.pipelines.evaluation.language.plots import surprise_by_line
+from dragoman.pipelines.evaluation.translation import gate_split, held_out_lines
 from dragoman.pipelines.loaders.masked import MaskedLoader, held_out_masked, masking
 from dragoman.pipelines.loaders.prefetch import Lanes
+from dragoman.pipelines.loaders.segments import side_number
 from dragoman.pipelines.loaders.streams import StreamLoader, WindowLoader, rows_of
-from dragoman.pipelines.loaders.text import SplitText
+from dragoman.pipelines.loaders.text import SplitText, side_tokenizer
 from dragoman.pipelines.tasks import warm_start
-from dragoman.pipelines.tasks.base import Plan, Task
+from dragoman.pipelines.tasks.base import Measured, Plan, Task, compared
 from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint
-from dragoman.pipelines.tasks.language_release import (
-    compare,
-    evaluate,
-    fresh_network,
-    judge,
-    record,
-    save_bundle,
-    text_tokenizer,
-    write,
+from dragoman.pipelines.tasks.network import (
+    check_held_out,
+    final_network,
+    needs_training,
+    refuse_translation_settings,
+    train_network,
 )
-from dragoman.pipelines.tasks.network import check_held_out, needs_training, refuse_translation_settings, train_network
 from dragoman.pipelines.tasks.parts import counted
 from dragoman.pipelines.tasks.precision import refuse_unrunnable
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.schedule import warn_of_warmup
 from dragoman.pipelines.tasks.workers import check_lanes_of, worker_count
+from dragoman.pipelines.tracking.gate import set_name
+from dragoman.pipelines.tracking.plots import curves
+from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
+from dragoman.pipelines.tracking.registry import Registry, Version
+from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.training.final_weights import stored_weights, weights_hashes
 from dragoman.pipelines.training.loop import Progress
 from dragoman.pipelines.training.verification import replay_lanes
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors
+
+METRICS = ("auto", "likelihood")
+
+
+def text_tokenizer(config: Config) -> Tokenizer:
+    """Returns the tokenizer of the training text."""
+    return side_tokenizer(config.shard_dir, read_manifest(config.shard_dir), config.loader.side)
+
+
+def fresh_network(config: Config, tokenizer: Tokenizer) -> Network:
+    """Returns the untrained network of the configuration; every rank draws the same weights from the seed."""
+    torch.manual_seed(config.seed)
+    network = any_network(model_config(config.model), tokenizer.vocabulary, tokenizer.vocabulary)
+    warm_start.initialise(config, network, TokenizerPair(tokenizer, tokenizer))
+    return network
+
+
+def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TextBundle:
+    """Saves the final weights with everything that reading, writing and guessing text needs."""
+    manifest, settings = read_manifest(config.shard_dir), config.loader
+    tokenizer = text_tokenizer(config)
+    network, origin = final_network(config, tracked, tokenizer.vocabulary, tokenizer.vocabulary)
+    facts = {
+        "pair": manifest.languages[side_number(manifest, settings.side, "loader.side")],
+        **origin,
+        "masking": {"share": settings.mlm_probability, "whole_words": settings.whole_words},
+    }
+    save_text_bundle(
+        directory,
+        network=network,
+        config=model_config(config.model),
+        tokenizer=tokenizer,
+        facts=json.loads(json.dumps(facts)),
+    )
+    return load_text_bundle(directory)
+
+
+def evaluate(config: Config, bundle: TextBundle) -> Measured:
+    """Runs `evaluate_text_bundle` by the section `evaluate`."""
+    settings = config.evaluate
+    evaluation = evaluate_text_bundle(
+        bundle,
+        config.shard_dir,
+        settings.split,
+        stride=settings.stride,
+        records=settings.sentences,
+        samples=settings.samples,
+    )
+    return Measured.of_split(evaluation, report(evaluation), evaluation.scores())
+
+
+def write(measured: Measured, directory: Path) -> Sequence[Path]:
+    evaluation: TextEvaluation = measured.details
+    return [write_evaluation(directory, evaluation.split, evaluation.record())]
+
+
+def record(config: Config, _bundle: TextBundle, measured: Measured, tracked: TrackedRun) -> None:
+    """Records samples and curves."""
+    evaluation: TextEvaluation = measured.details
+    names = ["masked", "guessed", "truth"] if evaluation.kind == "masked" else ["prompt", "continuation", "truth"]
+    tracked.table(names, [[sample.prompt, sample.text, sample.truth] for sample in evaluation.samples], "samples.json")
+    tracked.figure(curves(tracked.history(), config.name, "token"), "curves.png")
+    tracked.figure(surprise_by_line(evaluation), f"evaluation/surprise-{evaluation.split}.png")
+
+
+def compare(config: Config, measured: Measured, rivals: Sequence[TextBundle], _directory: Path) -> str:
+    """Returns a line per rival: both scores, their difference and its probability by chance."""
+    significances = (
+        significance(evaluate(config, rival).details, measured.details, config.evaluate.bootstrap) for rival in rivals
+    )
+    return "\n\n".join(map(str, significances))
+
+
+def judge(
+    registry: Registry,
+    candidate: Version,
+    champion: Version | None,
+    config: PromoteConfig,
+    shards: Path,
+    _sets: EvaluateVectors,
+) -> Comparison:
+    """Compares the candidate with the champion by the likelihood of a held-out split of `shards`."""
+    if config.metric not in METRICS:
+        raise UserError(
+            f"promote.metric={config.metric}: language models are compared by the likelihood of a text. "
+            f"Choices: {', '.join(METRICS)}"
+        )
+    split = gate_split(shards, config.split)
+    ours = measure(registry, candidate, split, shards)
+    baseline = ours.unigram if champion is None else measure(registry, champion, split, shards)
+    return compared(
+        significance(baseline, ours, config.samples),
+        digits=4,
+        floor="the tokens' frequencies in it" if champion is None else "",
+        gate=set_name(held_out_lines(shards, split, ours.language)),
+        of=split,
+    )
+
+
+def measure(registry: Registry, version: Version, split: str, shards: Path) -> TextEvaluation:
+    """Returns a version's evaluation; a download is removed afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = load_text_bundle(registry.bundle(version, Path(folder)))
+        return evaluate_text_bundle(bundle, shards, split, samples=0)
+
 
 logger = logging.getLogger(__name__)
 

@@ -90,7 +90,6 @@ def take(config: Config, tokenizers: TokenizerPair) -> dict[str, PartTensors]:
 
 
 def merged(taken: Mapping[str, PartTensors]) -> dict[str, Tensor]:
-    """Returns the tensors of all parts."""
     return {name: tensor.clone() for part_taken in taken.values() for name, tensor in part_taken.tensors.items()}
 
 
@@ -203,7 +202,6 @@ def other_vocabulary(config: Config, word: str) -> str:
 
 
 def fill_parts(config: Config, network: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Gives the parts of `network` these weights."""
     state = network.state_dict()
     for part, reference in references(config).items():
         word, prefixes = told_of(config, part, reference), tuple(PARTS[config.model["architecture"]][part])

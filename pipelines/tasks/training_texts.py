@@ -36,7 +36,6 @@ class Overlap:
 
     @property
     def share(self) -> float:
-        """Returns the share of the set."""
         return len(self.lines) / max(1, self.of)
 
     def __str__(self) -> str:

@@ -164,14 +164,7 @@ def evaluate(config: Config, bundle: TranslationBundle) -> Measured:
         rewritten = evaluate_reconstruction(
             bundle, config.shard_dir, settings.split, settings.sentences, settings.samples
         )
-        scores = rewritten.scores()
-        return Measured(
-            report=reconstruction.report(rewritten),
-            scores={f"{rewritten.split}_{name}": value for name, value in scores.items()},
-            facts={rewritten.split: scores},
-            summary={"scores": scores},
-            details=rewritten,
-        )
+        return Measured.of_split(rewritten, reconstruction.report(rewritten), rewritten.scores())
     evaluation = evaluate_bundle(
         bundle,
         config.shard_dir,

@@ -4,6 +4,7 @@ bundle.
 The command line only says where the run is: its settings are in RUN/run.json.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,13 +25,15 @@ from dragoman.model.runs.bundles import is_released
 from dragoman.model.runs.paths import BUNDLE, RECORD, STEPS
 from dragoman.model.runs.record import read_record, read_release
 from dragoman.model.schema import build
-from dragoman.model.shards.manifest import MANIFEST, manifest_hash
+from dragoman.model.shards.manifest import MANIFEST, manifest_hash, read_manifest
+from dragoman.model.shards.reader import ShardReader
 from dragoman.model.shards.verify import verify as verify_shards
 from dragoman.model.text.hashed_texts import find, read, summary
 from dragoman.pipelines.config import Config, VerifyRoot
+from dragoman.pipelines.loaders.denoising import DenoisingLoader
+from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.settings import LoaderConfig
 from dragoman.pipelines.tasks.base import task_for
-from dragoman.pipelines.tasks.mixed_records import check_parts
 from dragoman.pipelines.tasks.recompute import check_recomputed
 from dragoman.pipelines.tasks.score_verification import check_scores
 from dragoman.pipelines.training import checkpoint
@@ -44,8 +47,30 @@ from dragoman.pipelines.training.verification import (
     check_starts,
     check_weights,
     compare_steps,
+    last_step,
 )
 from dragoman.pipelines.word_vectors.settings import VectorsConfig
+
+
+def check_parts(config: Config) -> Check | None:
+    """Traces every record of every step to its corpus; None if the shards are no mix. The steps must be proved."""
+    ranges = read_manifest(config.shard_dir).part_ranges("train")
+    if not ranges:
+        return None
+    counts = np.zeros(len(ranges), np.int64)
+    ends = [ids.stop for ids in ranges.values()]
+    kind = LaneLoader if config.loader.denoise == "none" else DenoisingLoader
+    with contextlib.closing(kind(ShardReader(config.shard_dir, "train"), config.loader, config.seed)) as loader:
+        for _ in range(last_step(config.run_dir)):
+            for batch in loader.step():
+                counts += np.bincount(
+                    np.searchsorted(ends, loader.records_of(batch), side="right"), minlength=len(ranges)
+                )
+    part_counts = [
+        f"{name} {plural(count, 'record')}, {count / len(ids):.2f} times"
+        for (name, ids), count in zip(ranges.items(), counts.tolist(), strict=True)
+    ]
+    return Check("parts", "same", "; ".join(part_counts))
 
 
 def verify(config: VerifyRoot) -> list[Check]:

@@ -35,7 +35,6 @@ def user() -> str:
 
 
 def user_and_machine() -> str:
-    """Returns `user@machine`."""
     return f"{user()}@{socket.gethostname()}"
 
 

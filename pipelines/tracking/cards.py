@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-SCORES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+SCORES = {"bleu": "BLEU {:.2f}", "chrf": "chrF {:.2f}", "ter": "TER {:.2f}"}  # of translations, on a split
 MEANS = {  # of word vectors
     "similarity/mean": "similarity {:.2f} (Spearman x 100, mean by pairs)",
     "analogies/mean": "analogies {:.2f} % right (3CosAdd)",
@@ -38,16 +38,33 @@ LABEL_SCORES = {  # of models that label, on a split
 ALL = ("mlflow", "torch", "numpy", "scipy", "sentencepiece", "safetensors", "ctranslate2", "sacremoses")
 
 
+def _on_splits(config: Mapping[str, Any], figures: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the figures of every split that was scored, as tags."""
+    scored = (config.get("scores") or {}).items()
+    return {f"{split}_{name}": f"{scores[name]:.4f}" for split, scores in scored for name in figures if name in scores}
+
+
+def _lines_of(tags: Mapping[str, str], figures: Mapping[str, str]) -> dict[str, str]:
+    """Returns the text of every split's figures, from the tags."""
+    splits = {key.removesuffix(f"_{name}") for key in tags for name in figures if key.endswith(f"_{name}")}
+    return {
+        split: ", ".join(
+            text.format(float(tags[f"{split}_{name}"])) for name, text in figures.items() if f"{split}_{name}" in tags
+        )
+        for split in sorted(splits)
+    }
+
+
+def _described(tags: Mapping[str, str], figures: Mapping[str, str]) -> list[str]:
+    return [f"**On {split}** {text}" for split, text in _lines_of(tags, figures).items()]
+
+
 def _translation_scores(config: Mapping[str, Any]) -> dict[str, Any]:
-    by_name: dict[str, Any] = {}
+    by_name = _on_splits(config, SCORES)
     for split, scores in (config.get("scores") or {}).items():
-        by_name |= {f"{split}_{name}": f"{scores[name]:.4f}" for name in SCORES if name in scores}
         by_name[f"{split}_signature"] = (scores.get("signatures") or {}).get("bleu")
-    noise = config.get("noise") or {}
-    if noise:
-        by_name[NOISE_TAG] = noise.get("denoise")
-        for split, scores in (config.get("scores") or {}).items():
-            by_name |= {f"{split}_{name}": f"{scores[name]:.4f}" for name in REWRITING if name in scores}
+    if noise := config.get("noise"):
+        by_name |= {NOISE_TAG: noise.get("denoise"), **_on_splits(config, REWRITING)}
     return by_name | imported_tags(config)
 
 
@@ -67,17 +84,8 @@ def imported_lines(tags: Mapping[str, str]) -> list[str]:
 
 
 def _text_scores(config: Mapping[str, Any]) -> dict[str, Any]:
-    measured = (config.get("scores") or {}).items()
-    return {
-        "method": (config.get("model") or {}).get("name"),
-        "vocabulary": config.get("vocabulary"),
-        **{
-            f"{split}_{name}": f"{scores[name]:.4f}"
-            for split, scores in measured
-            for name in TEXT_SCORES
-            if name in scores
-        },
-    }
+    method = (config.get("model") or {}).get("name")
+    return {"method": method, "vocabulary": config.get("vocabulary"), **_on_splits(config, TEXT_SCORES)}
 
 
 def _vector_facts(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,58 +107,24 @@ def _described_translation(tags: Mapping[str, str]) -> list[str]:
     lines = imported_lines(tags)
     if NOISE_TAG in tags:
         lines.append(f"**Pre-trained** to undo noise ({tags[NOISE_TAG]}); it translates nothing")
-    for split in sorted(key.removesuffix("_nats") for key in tags if key.endswith("_nats")):
-        figures = [
-            label.format(float(tags[f"{split}_{name}"]))
-            for name, label in REWRITING.items()
-            if f"{split}_{name}" in tags
-        ]
-        lines.append(f"**On {split}** {', '.join(figures)}")
-    for split in sorted(key.removesuffix("_bleu") for key in tags if key.endswith("_bleu")):
-        measured = ", ".join(
-            f"{label} {float(tags[f'{split}_{name}']):.2f}"
-            for name, label in SCORES.items()
-            if f"{split}_{name}" in tags
-        )
-        lines.append(f"{measured} on {split} `{tags.get(f'{split}_signature', '')}`")
-    return lines
+        lines += _described(tags, REWRITING)
+    scored = _lines_of(tags, SCORES).items()
+    return [*lines, *(f"{text} on {split} `{tags.get(f'{split}_signature', '')}`" for split, text in scored)]
 
 
 def _described_text(tags: Mapping[str, str]) -> list[str]:
     kind = "Masked language model" if tags[KIND_TAG] == "masked" else "Language model"
-    lines = [f"**{kind}** {tags.get('method', '')}, `{tags.get('pair')}`"]
-    for split in sorted(key.removesuffix("_nats") for key in tags if key.endswith("_nats")):
-        measured = [
-            label.format(float(tags[f"{split}_{name}"]))
-            for name, label in TEXT_SCORES.items()
-            if f"{split}_{name}" in tags
-        ]
-        lines.append(f"**On {split}** {', '.join(measured)}")
-    return lines
+    return [f"**{kind}** {tags.get('method', '')}, `{tags.get('pair')}`", *_described(tags, TEXT_SCORES)]
 
 
 def _label_scores(config: Mapping[str, Any]) -> dict[str, Any]:
     model = config.get("model") or {}
-    measured = (config.get("scores") or {}).items()
-    by_name = {
-        f"{split}_{name}": f"{scores[name]:.4f}"
-        for split, scores in measured
-        for name in LABEL_SCORES
-        if name in scores
-    }
-    return {"method": model.get("name"), "head": model.get("head"), **by_name}
+    return {"method": model.get("name"), "head": model.get("head"), **_on_splits(config, LABEL_SCORES)}
 
 
 def _described_labels(tags: Mapping[str, str]) -> list[str]:
-    lines = [f"**Labels** {tags.get('head', '')} by {tags.get('method', '')}, `{tags.get('pair')}`"]
-    for split in ("gate", "test", "train", "valid"):
-        measured = [
-            label.format(float(tags[f"{split}_{name}"]))
-            for name, label in LABEL_SCORES.items()
-            if f"{split}_{name}" in tags
-        ]
-        lines += [f"**On {split}** {', '.join(measured)}"] if measured else []
-    return lines
+    title = f"**Labels** {tags.get('head', '')} by {tags.get('method', '')}, `{tags.get('pair')}`"
+    return [title, *_described(tags, LABEL_SCORES)]
 
 
 def _described_vectors(tags: Mapping[str, str]) -> list[str]:

@@ -28,7 +28,7 @@ from dragoman.model.runs import checkpoints
 from dragoman.model.runs.attempts import note_start
 from dragoman.model.runs.journal import Journal, step_digest
 from dragoman.model.runs.pace import Pace
-from dragoman.model.settings import LossConfig
+from dragoman.model.settings import LossConfig, Precision
 from dragoman.model.text.text_batch import Batch
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.settings import TrainConfig
@@ -37,7 +37,24 @@ from dragoman.pipelines.training.final_weights import kept_weights
 from dragoman.pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
 from dragoman.pipelines.training.publishing import Publisher, publisher
 from dragoman.pipelines.training.recurrent_state import export_state, reset_broken_state, restore_state
-from dragoman.pipelines.training.validation import validation_loss
+
+
+def validation_loss(
+    network: Network, objective: tuple[Loss, LossConfig], batches: Iterable[Batch], precision: Precision, ranks: Ranks
+) -> tuple[float, int]:
+    """Returns (mean negative log-likelihood in nats per token, tokens) over every rank's batches."""
+    loss, config = objective
+    network.eval()
+    sums = torch.zeros(2, dtype=torch.float64, device=ranks.device)
+    dtype = autocast_dtype(precision)
+    with torch.no_grad(), torch.autocast(ranks.device.type, dtype, enabled=dtype is not None):
+        for batch in batches:
+            sums[0] += loss(network, batch.to(ranks.device), config)[0]
+            sums[1] += batch.items
+    total, items = ranks.sum(sums).tolist()
+    network.train()
+    return total / max(items, 1.0), int(items)
+
 
 Report = Callable[[int, dict[str, float]], None]
 MAX_NONFINITE = 100  # steps in a row without a finite loss and gradient that end the run

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
-from dragoman.conf.interrupts import SIGNALS, Ending, Interrupted, say
+from dragoman.conf.interrupts import SIGNALS, Ending, Interrupted, handled_by, say
 from dragoman.model.files import atomic_write
 from dragoman.model.runs import attempts, checkpoints
 from dragoman.model.runs.paths import PAUSE, STOP
@@ -134,11 +134,10 @@ def signals(run: Path) -> Iterator[Signals]:
     if threading.current_thread() is not threading.main_thread():
         yield handler
         return
-    before = {number: signal.signal(number, handler) for number in SIGNALS}
-    try:
-        yield handler
-    finally:
-        for number, handler_before in before.items():
-            signal.signal(number, handler_before)
-            if isinstance(handler_before, Ending):
-                handler_before.begun = handler_before.begun or handler.begun  # the command's end must not be disturbed
+    outer = [ending for ending in map(signal.getsignal, SIGNALS) if isinstance(ending, Ending)]
+    with handled_by(handler, *SIGNALS):
+        try:
+            yield handler
+        finally:
+            for ending in outer:
+                ending.begun = ending.begun or handler.begun  # the command's end must not be disturbed

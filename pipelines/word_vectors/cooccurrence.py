@@ -87,7 +87,6 @@ class CooccurrenceFeed:
                 raise UserError(f"{path}: {actual} bytes instead of {size * ENTRY.itemsize}; delete {folder}")
 
     def segment(self, epoch: int, index: int) -> Cooccurrences:
-        """Returns segment `index` of an epoch."""
         number = int(philox_order(self.segments, self.seed, epoch)[index])
         records = np.fromfile(segment_path(self.folder, number), ENTRY)
         return Cooccurrences(*(np.ascontiguousarray(records[name]) for name in ("i", "j", "x")))

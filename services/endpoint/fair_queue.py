@@ -216,4 +216,4 @@ def tokens_of(line: str) -> int:
     A word of a language costs a token for four letters; what is longer than words are (no blanks, or a script without
     any) one for each character.
     """
-    return 1 + sum(length // 4 + 1 if length <= LONGEST_WORD else length for length in map(len, line.split()))
+    return 1 + sum([length // 4 + 1 if length <= LONGEST_WORD else length for length in map(len, line.split())])

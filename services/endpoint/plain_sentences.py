@@ -5,7 +5,8 @@ masked, placed or reported. All that `texts.prepare` does would leave it as it i
 takes the plain way back as well, unless something is wrong with it.
 """
 
-import regex
+import re
+import unicodedata
 
 from dragoman.model.inference.translator import Translation
 from dragoman.services.endpoint.translation import Answer
@@ -14,9 +15,13 @@ from dragoman.services.texts.lines import SHORT, Line
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.targets import read_translation
 
+# Latin, Greek, Cyrillic, Georgian ...: up to here stand all letters that have capitals, but for rare ones.
+_SIGNS = [(sign, unicodedata.category(sign)) for sign in map(chr, range(0x2000))]
+_SMALL, _CAPITALS = ("".join(sign for sign, kind in _SIGNS if kind == wanted) for wanted in ("Ll", "Lu"))
 # More words than a short text has, with a capital at most at their beginning; between two a blank, perhaps a comma.
-_WORD = r"[\p{Lu}\p{Ll}]\p{Ll}*+(?:['-]\p{Ll}++)*+"
-PLAIN = regex.compile(rf"{_WORD}(?:,? {_WORD}){{{SHORT},}}+(?<=\p{{Ll}})[.!?]")
+# By `re`, which reads such a class of letters in a fourth of the time that `regex` needs for \p{Ll}.
+_WORD = rf"[{_CAPITALS}{_SMALL}][{_SMALL}]*+(?:['-][{_SMALL}]++)*+"
+PLAIN = re.compile(rf"{_WORD}(?:,? {_WORD}){{{SHORT},}}+(?<=[{_SMALL}])[.!?]")
 
 
 def is_plain(text: str, options: TextOptions, longest: int) -> bool:

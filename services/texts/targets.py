@@ -210,7 +210,7 @@ def _repair_end(target: Target, line: Line) -> None:
             body = body[:-1].rstrip()
     elif _MANY_STOPS.fullmatch(line.last) and (found_stop := _MANY_STOPS_END.search(body, protected)):
         body = body[: found_stop.start()] + line.last
-    elif line.last in (".", "!", "?") and body and PLAIN_SCRIPT.search(body) and body[-1].isalpha():
+    elif line.last in (".", "!", "?") and body[-1:].isalpha() and PLAIN_SCRIPT.match(body[-1]):
         body += line.last
     target.text = body
     clipped = (((right[0], min(right[1], len(body))), left) for right, left in target.links)

@@ -98,12 +98,10 @@ def save_block(
 
 
 def block_path(folder: Path, number: int) -> Path:
-    """Returns the path of the clean block with that number."""
     return folder / f"{number:06d}.npz"
 
 
 def load_block(folder: Path, number: int) -> CleanBlock:
-    """Loads the clean pairs of a block."""
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
         target = arrays.get("target")
         return CleanBlock(arrays["source"], target, arrays["line"], arrays["source_key"], arrays["pair_key"])

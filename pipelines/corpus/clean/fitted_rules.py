@@ -194,7 +194,6 @@ def is_foreign(text: str, language: str) -> bool:
 
 
 def save(rules: FittedRules, path: Path) -> None:
-    """Writes the rules for `load`."""
     arrays: dict[str, Any] = {name: getattr(rules, name) for name in ("middle", "spread", "length", "agree", "pairs")}
     arrays["vocabulary"] = np.frombuffer("\n".join(rules.vocabulary).encode(), np.uint8)
     for half, each in enumerate(rules.half):

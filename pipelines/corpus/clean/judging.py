@@ -36,7 +36,6 @@ class JudgedPart:
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """Returns the names of its rules."""
         return chosen_rules(self.config)
 
 

@@ -61,7 +61,6 @@ def prepare_detector(blocks: Sequence[Block], clean: Path, path: Path) -> Misali
 
 @lru_cache(maxsize=1)
 def load_detector(path: Path) -> MisalignmentDetector:
-    """Loads the detector stored at `path`."""
     with np.load(path, allow_pickle=False) as arrays:
         similarity = CanonicalCorrelation(arrays["mean"], arrays["deviation"], arrays["projection"])
         return MisalignmentDetector(similarity, arrays["ratio"], float(arrays["separation"]))

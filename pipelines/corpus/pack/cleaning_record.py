@@ -17,8 +17,7 @@ from dragoman.pipelines.corpus.clean.scores import FOLDER as SCORES
 from dragoman.pipelines.corpus.clean.scores import load_scores
 from dragoman.pipelines.corpus.plan.codes import RULES, code, load_codes
 from dragoman.pipelines.corpus.plan.near_pairs import leaking_pairs
-from dragoman.pipelines.corpus.plan.plan import REPEATED
-from dragoman.pipelines.corpus.plan.planned import CleanedCorpus
+from dragoman.pipelines.corpus.plan.plan import REPEATED, CleanedCorpus
 
 RECORD, PAGE = "cleaning.json", "cleaning.html"
 SAMPLES = 20  # of each rule, and of the kept pairs
@@ -65,7 +64,6 @@ def cleaning_record(corpus: str, languages: Sequence[str], planned: CleanedCorpu
 
 
 def write_record(directory: Path, record: dict[str, Any]) -> None:
-    """Writes the record and its page."""
     atomic_write(directory / RECORD, json.dumps(record, ensure_ascii=False, indent=1) + "\n", durable=False)
     atomic_write(directory / PAGE, render(record), durable=False)
 

@@ -29,7 +29,6 @@ def write_run(path: Path, entries: Iterable[Entry]) -> Path:
 
 
 def read_run(path: Path) -> Iterator[Entry]:
-    """Yields the entries of a run, in order."""
     with path.open(encoding="utf-8", newline="\n") as file:
         for line in file:
             unit, _, number = line.rpartition("\t")

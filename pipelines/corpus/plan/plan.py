@@ -8,6 +8,7 @@ memory at a time.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,30 @@ from dragoman.pipelines.corpus.plan import leaks
 from dragoman.pipelines.corpus.plan.codes import CODES, RULES, STARTS, Codes, code, load_codes
 from dragoman.pipelines.corpus.plan.near_duplicates import Pair, near_duplicates
 from dragoman.pipelines.corpus.plan.near_pairs import NearPairs
-from dragoman.pipelines.corpus.plan.spans import Span
 from dragoman.pipelines.corpus.read.scratch import read_json, write_json
 from dragoman.pipelines.corpus.read.sources import SPLITS, Split
 from dragoman.pipelines.corpus.read.staging import Block
 from dragoman.pipelines.corpus.settings import CorpusConfig
+
+
+@dataclass(frozen=True)
+class Span:
+    """The blocks `first` to `end` - 1 of one part, and the tags that stand before its source sentences."""
+
+    part: str
+    prefix: str
+    first: int
+    end: int
+
+
+def spans_of(blocks: Sequence[Block], prefixes: Mapping[str, str]) -> tuple[Span, ...]:
+    """Returns the spans in the order of the blocks; `prefixes`: part -> its tags as text."""
+    spans = []
+    for part, group in groupby(blocks, key=lambda block: block.source.part):
+        numbers = [block.number for block in group]
+        spans.append(Span(part, prefixes.get(part, ""), numbers[0], numbers[-1] + 1))
+    return tuple(spans)
+
 
 REPEATED = "near_duplicates.npy"  # (n, 2) ordinals: of a dropped pair, and of the pair that it repeats
 _PARTITION_PAIRS = 1 << 18  # pairs compared at a time, about 8 MB
@@ -116,7 +136,6 @@ def _decide(
     seed: int,
     misaligned: Mapping[str, Sequence[Misaligned]],
 ) -> None:
-    """Writes all codes."""
     judged = scratch / FOLDER
     held = {split: _held_out_keys(blocks, clean, split) for split in leaks.HELD_OUT}
     own = forbidden_keys(held)
@@ -378,3 +397,14 @@ class Partitions:
         for part in np.flatnonzero(np.diff(bounds)).tolist():
             with (self.folder / f"{part:04d}").open("ab") as file:
                 dealt[order[bounds[part] : bounds[part + 1]]].tofile(file)
+
+
+@dataclass(frozen=True)
+class CleanedCorpus:
+    """The cleaned pairs of a corpus, and what the plan says of them."""
+
+    blocks: list[Block]
+    clean: Path  # the folder of clean blocks
+    judged: list[JudgedPart]  # the corpus, or each part of a mix, with its rules
+    runs: dict[str, list[Misaligned]]  # source name -> misaligned runs
+    plan: Plan

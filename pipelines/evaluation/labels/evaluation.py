@@ -17,6 +17,7 @@ from dragoman.model.plural import plural
 from dragoman.model.shards.manifest import LABELS, manifest_hash
 from dragoman.model.text.excerpt import excerpt
 from dragoman.model.text.labels import Task
+from dragoman.pipelines.evaluation.significance import Significance, mcnemar, paired
 from dragoman.pipelines.evaluation.translation import held_out
 
 BINS = 15  # of the confidence, as in Guo et al. 2017
@@ -274,3 +275,24 @@ def report(evaluation: LabelEvaluation) -> str:
     for mistake in evaluation.mistakes:
         lines.append(f"  {mistake.truth}, guessed {mistake.guess} ({mistake.score:.3f}): {excerpt(mistake.text)}")
     return "\n".join(lines)
+
+
+def compare(baseline: LabelEvaluation, candidate: LabelEvaluation, samples: int = 1000) -> Significance:
+    """Returns the difference and its probability by chance, by a test that fits what the models answer.
+
+    classes: McNemar's exact test: of the texts that one of them has right and the other wrong, how many are whose
+    (McNemar 1947; Dietterich 1998 recommends it for classifiers that were trained once). tags: paired bootstrap
+    resampling over texts of the share of wrong tags, because words of a text hang together. numbers: the same of the
+    mean absolute error.
+
+    Raises UserError: models of different tasks, or evaluated on other texts.
+    """
+    if baseline.task != candidate.task:
+        raise UserError(f"a model of {candidate.task} and a model of {baseline.task} cannot be compared")
+    if baseline.texts != candidate.texts or baseline.gold != candidate.gold:
+        raise UserError("the two models were evaluated on other texts")
+    if candidate.task == "classes":
+        return mcnemar(baseline.wrong == 0, candidate.wrong == 0)
+    metric = "mean error" if candidate.task == "numbers" else "accuracy"
+    significance = paired(baseline.wrong, candidate.wrong, candidate.sizes, metric, samples, "texts")
+    return significance if metric == "mean error" else significance.turned()

@@ -28,7 +28,6 @@ from dragoman.model.errors import UserError
 from dragoman.model.layers.losses import CHUNK_ROWS
 from dragoman.model.networks.network import Network
 from dragoman.model.plural import plural
-from dragoman.model.runs.record import write_evaluation
 from dragoman.model.shards.manifest import manifest_hash
 from dragoman.model.text.excerpt import excerpt
 from dragoman.model.text.text_batch import TextBatch
@@ -36,6 +35,7 @@ from dragoman.model.text.tokenizer import EOS, PAD, UNK, Tokenizer
 from dragoman.pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
 from dragoman.pipelines.evaluation.language.samples import TextSample, continuations, pick_evenly
 from dragoman.pipelines.evaluation.language.spelling import described_text, spelling_nats
+from dragoman.pipelines.evaluation.significance import Significance, paired
 from dragoman.pipelines.evaluation.translation import held_out_lines
 from dragoman.pipelines.loaders.masked import MaskedWindow, Masking, held_out_bits, masking, sorted_batches
 
@@ -300,7 +300,6 @@ def _tokens_of(bundle: TextBundle) -> str:
 
 
 def report(evaluation: TextEvaluation) -> str:
-    """Returns the report for users."""
     scores = evaluation.scores()
     lines = [
         f"{evaluation.language} {evaluation.split}: {plural(len(evaluation.items), 'record')}, "
@@ -329,6 +328,35 @@ def report(evaluation: TextEvaluation) -> str:
     return "\n".join(lines)
 
 
-def write_text_evaluation(evaluation: TextEvaluation, directory: Path) -> Path:
-    """Writes the record as `evaluation.SPLIT.json`; returns its path."""
-    return write_evaluation(directory, evaluation.split, evaluation.record())
+def compare(baseline: TextEvaluation, candidate: TextEvaluation, samples: int = 1000) -> Significance:
+    """Runs paired bootstrap resampling (Koehn 2004): `samples` sets of records, drawn with replacement, for both
+    models.
+
+    The statistic of plain language models is bits per character of the whole text, with unknown words spelled out,
+    which works across tokenizers; of masked ones nats per predicted token. Lower is better.
+
+    The p-value counts how often the resampled difference, centred on its mean, is as large as the observed one; one is
+    added to both counts, as in sacreBLEU, so it is never 0.
+
+    Raises UserError: models of different kinds or languages, of differently normalised texts (case, punctuation), or
+    masked models that predict different tokens.
+    """
+    if (baseline.kind, baseline.language) != (candidate.kind, candidate.language):
+        raise UserError(
+            f"a {candidate.kind} model of {candidate.language} and a {baseline.kind} model of {baseline.language} "
+            f"cannot be compared"
+        )
+    if candidate.kind == "masked":
+        if baseline.tokenizer != candidate.tokenizer:
+            raise UserError("masked models are compared by what they guess; these have other tokenizers or masks")
+        metric, scale, sizes = "nats a guessed token", 1.0, candidate.items  # names are hashed: see tracking/gate.py
+    else:
+        if baseline.described != candidate.described:
+            raise UserError(
+                f"one model describes the text {candidate.described}, the other {baseline.described}: their bits "
+                f"per character cannot be compared"
+            )
+        metric, scale, sizes = "bits a character", math.log(2), candidate.characters
+    if not np.array_equal(baseline.characters, candidate.characters):
+        raise UserError("the two models were evaluated on other texts")
+    return paired(baseline.total / scale, candidate.total / scale, sizes, metric, samples)

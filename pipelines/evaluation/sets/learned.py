@@ -58,7 +58,6 @@ def open_folder(key: str, path: Path, model_type: str, **options: Any) -> Metric
 
 
 def load_weights(network: nn.Module, weights: Mapping[str, Tensor], where: str, may_lack: Collection[str] = ()) -> None:
-    """Gives a network its weights."""
     try:
         missing, left = network.load_state_dict(weights, strict=False)
     except RuntimeError as problem:

@@ -212,7 +212,6 @@ def frequent_rows(embeddings: Embeddings, sets: Sets) -> list[int]:
 
 
 def report(evaluation: VectorsEvaluation) -> str:
-    """Returns the report for users."""
     evaluated = evaluation
     parts = [[f"{evaluated.words:,} words of {evaluated.width:,} numbers; measured in {evaluated.seconds:.1f} s"]]
     if evaluated.similarity:

@@ -24,7 +24,7 @@ from dragoman.services.jobs.pages import live
 from dragoman.services.jobs.pages.jobpage import PARENT, title
 from dragoman.services.jobs.pages.site import HEADERS, PageContext, Visitor, part, validated
 from dragoman.services.jobs.pages.words import iso, priority
-from dragoman.services.jobs.service.forecaster import Forecast
+from dragoman.services.jobs.scheduling.why import Forecast
 from dragoman.services.jobs.service.usage import read_use
 from dragoman.services.jobs.states import ACTIVE, PRIORITIES, QUEUED, State
 

@@ -33,11 +33,11 @@ def bundle(tmp_path: Path) -> Path:
 def test_what_is_saved_is_what_is_opened(bundle: Path) -> None:
     found = load_text_bundle(bundle)
     assert (found.kind, found.language, found.normalisation) == ("language", "en", "NFKC")
-    assert found.positions is None and found.vocabulary == CHARACTERS.vocabulary
+    assert found.positions is None and found.tokenizer.vocabulary == CHARACTERS.vocabulary
     assert found.tokenizer.serialise() == CHARACTERS.serialise()
     assert bundle_kind(bundle) == "language"
     torch.manual_seed(1)
-    fresh = any_network(found.config, found.vocabulary, found.vocabulary)
+    fresh = any_network(found.config, CHARACTERS.vocabulary, CHARACTERS.vocabulary)
     for name, value in found.language_network.state_dict().items():
         assert torch.equal(value, fresh.state_dict()[name])
     open_bundle(bundle).update_facts({"scores": {"valid": {"nats": 2.0}}})

@@ -14,7 +14,7 @@ import pytest
 
 from bench.s3_server import Kind, Proxy
 from dragoman.model.errors import UserError
-from dragoman.model.storage import multipart, remote
+from dragoman.model.storage import remote
 from dragoman.model.storage.hosts import PUBLIC_ONLY
 from dragoman.model.storage.retry import AwayError, ExistsError, NotThereError, Patience, RefusedError
 
@@ -53,7 +53,6 @@ PARTS = bytes(range(256)) * (11 << 12)  # two parts of 5 MiB and a last one
 @pytest.fixture
 def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file that goes in parts."""
-    monkeypatch.setattr(multipart, "PART", 5 << 20)
     monkeypatch.setattr(remote, "PART", 5 << 20)
     (tmp_path / "large").write_bytes(PARTS)
     return tmp_path / "large"
@@ -86,8 +85,8 @@ def test_what_stood_there_before_is_not_taken_for_what_was_sent(s3: Proxy, large
 
 
 def test_tags_that_are_no_hashes_vouch_for_nothing() -> None:
-    assert multipart._joined_tag(['"5d41402abc4b2a76b9719d911017c592"']) == "62109206880d38a4010a98e11243924a-1"
-    assert not multipart._joined_tag(['"of a key service"'])
+    assert remote._joined_tag(['"5d41402abc4b2a76b9719d911017c592"']) == "62109206880d38a4010a98e11243924a-1"
+    assert not remote._joined_tag(['"of a key service"'])
 
 
 def test_an_upload_that_is_given_up_leaves_no_parts(s3: Proxy, large: Path) -> None:

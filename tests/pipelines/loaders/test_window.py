@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.pipelines.loaders import padded
-from dragoman.pipelines.loaders.padded import TOGETHER, PaddedBatches
+from dragoman.pipelines.loaders import pairs
+from dragoman.pipelines.loaders.pairs import TOGETHER, PaddedBatches
 from dragoman.pipelines.loaders.window import Window, cut, philox_order
 
 
@@ -41,7 +41,7 @@ def test_batches_made_some_at_a_time_are_those_made_one_by_one(
     dtype: str, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not compiled:
-        monkeypatch.setattr(padded, "compiled", lambda: None)
+        monkeypatch.setattr(pairs, "compiled", lambda: None)
     window, parts = random_window(dtype).batches(philox_order(300, 1, 1), 36)
     assert len(parts) > 10 * TOGETHER and len(parts) % TOGETHER, "the last are fewer than are made together"
     order = philox_order(len(parts), 2, 1)

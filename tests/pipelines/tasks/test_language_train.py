@@ -18,7 +18,7 @@ from dragoman.pipelines import entries, evaluate, train
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks import launch
-from dragoman.pipelines.tasks.language_release import judge
+from dragoman.pipelines.tasks.language import judge
 from dragoman.pipelines.tracking.promotion import PromoteConfig
 from dragoman.pipelines.tracking.registry import Version
 from dragoman.pipelines.word_vectors.settings import EvaluateVectors

@@ -23,8 +23,7 @@ from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.settings import EarlyStopping, LoaderConfig, OptimizerConfig, TrainConfig
 from dragoman.pipelines.training import checkpoint, loop
 from dragoman.pipelines.training.final_weights import final_weights
-from dragoman.pipelines.training.loop import Report, Trainer
-from dragoman.pipelines.training.validation import validation_loss
+from dragoman.pipelines.training.loop import Report, Trainer, validation_loss
 from tests.warm import start_ranks
 
 LOADER = LoaderConfig(lanes=2, batch_tokens=120, window_chunks=2)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.pipelines.evaluation.labels.comparison import compare
 from dragoman.pipelines.evaluation.labels.evaluation import (
     LabelEvaluation,
     are_spans,
     calibration,
     calibration_error,
     class_scores,
+    compare,
     number_scores,
     report,
     span_scores,

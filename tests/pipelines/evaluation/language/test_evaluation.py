@@ -15,8 +15,7 @@ from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
 from dragoman.model.shards.manifest import Manifest, write_manifest
 from dragoman.model.text.tokenizer import EOS, MASK, Tokenizer, TokenizerConfig
 from dragoman.model.text.tokenizers import train
-from dragoman.pipelines.evaluation.language.comparison import compare
-from dragoman.pipelines.evaluation.language.evaluation import Lines, evaluate_text_bundle, report, write_text_evaluation
+from dragoman.pipelines.evaluation.language.evaluation import Lines, compare, evaluate_text_bundle, report
 from dragoman.pipelines.evaluation.language.plots import surprise_by_line
 from dragoman.pipelines.evaluation.significance import paired
 from dragoman.pipelines.tracking.plots import curves
@@ -104,7 +103,6 @@ def test_recurrent_figures_are_those_of_one_pass_with_carried_state(tmp_path: Pa
     assert scores["word_perplexity"] > scores["perplexity"]
     assert len(evaluation.samples) == 3 and evaluation.samples[0].prompt == ""
     assert "bits per byte" in report(evaluation)
-    assert write_text_evaluation(evaluation, tmp_path).name == "evaluation.valid.json"
     for figure in (surprise_by_line(evaluation), curves({"nll": [(1, 2.0)]}, "run", "token")):
         assert figure is not None
         figure.savefig(tmp_path / "figure.png")

@@ -22,11 +22,16 @@ from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizer import Kind, Tokenizer, TokenizerConfig
 from dragoman.model.text.tokenizers import train
 from dragoman.model.text.words import WordRules, WordTokenizer
-from dragoman.pipelines.evaluation.language.comparison import compare
-from dragoman.pipelines.evaluation.language.evaluation import Lines, TextEvaluation, evaluate_text_bundle, report
+from dragoman.pipelines.evaluation.language.evaluation import (
+    Lines,
+    TextEvaluation,
+    compare,
+    evaluate_text_bundle,
+    report,
+)
 from dragoman.pipelines.evaluation.language.held_out import span_batches, views
 from dragoman.pipelines.evaluation.language.spelling import END, SYMBOLS, SpacingCode, SpellingCode, spelling_nats
-from dragoman.pipelines.tasks.language_release import judge
+from dragoman.pipelines.tasks.language import judge
 from dragoman.pipelines.tracking.promotion import PromoteConfig
 from dragoman.pipelines.tracking.registry import Version
 from dragoman.pipelines.word_vectors.settings import EvaluateVectors
