@@ -56,8 +56,8 @@ from dragoman.services.jobs.up.guard import MARK
 CPUS = 12.0
 CODES = [0] * 7 + [1, 2, 2]
 EARNED = {0: "succeeded", 1: "failed", 2: "failed"}
-AFTERWARDS = 600.0, 240.0  # seconds in which the jobs end that are left when nothing is hit any more; with Ray
-PAUSES = (2, 10), (15, 60)  # seconds between two hits; with Ray
+AFTERWARDS = 600.0, 480.0  # seconds in which the jobs end that are left when nothing is hit any more; with Ray
+PAUSES = (2, 10), (60, 120)  # seconds between two hits; with Ray, which takes over a minute to start on a busy machine
 PARTS = ("gcs_server", "raylet", "dashboard")  # in the command lines of Ray's processes
 RUNNER = (
     "import sys, dragoman.services.jobs.runner as runner\n"

@@ -67,7 +67,7 @@ def register_bundle(
         registration = find_registration(run.run_dir, key)
     if registration is None:
         logger.warning(
-            "%s is not registered yet (%s); `dragoman sync` does it later",
+            "%s is not registered yet (%s); `dragoman sync` does it later, after a job the service does it by itself",
             registry.name,
             run.trouble or "MLflow is slow",
         )
