@@ -69,7 +69,7 @@ def test_model2vec_reads_the_static_table(tmp_path: Path) -> None:
     loaded = load_text_bundle(source)
     network = loaded.network
     assert isinstance(network, EncoderOnly)
-    table = static_table(network, loaded.vocabulary, 16)
+    table = static_table(network, loaded.tokenizer.vocabulary, 16)
     means = np.stack([table[row].mean(0) for row in loaded.tokenizer.encode(LINES)])
     np.testing.assert_allclose(found, means / np.linalg.norm(means, axis=1, keepdims=True), atol=1e-5)
 
