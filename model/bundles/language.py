@@ -135,8 +135,7 @@ def load_text_bundle(directory: Path, kind: TextKind | None = None) -> TextBundl
 
 def text_kind(name: str) -> TextKind:
     """Returns the kind of bundle that holds this architecture's networks."""
-    kind = architecture(name).kind
-    for known_kind in get_args(TextKind):
-        if kind == known_kind:
-            return known_kind  # type: ignore[no-any-return]  # one of the literals
-    raise wrong_kind(name, "language")
+    kinds: dict[str, TextKind] = {kind: kind for kind in get_args(TextKind)}
+    if (kind := architecture(name).kind) not in kinds:
+        raise wrong_kind(name, "language")
+    return kinds[kind]

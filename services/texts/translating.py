@@ -119,7 +119,8 @@ def ask(texts: Sequence[Prepared], model: int = 0, nbest: int = 1, aligned: bool
             for text in texts:
                 text.stand_ins = stand_ins  # type: ignore[assignment]  # the answer to a question without lines
         for question in pending(texts):
-            question.take((yield Question(model, question.lines, question.nbest(nbest), aligned or question.aligned)))  # type: ignore[arg-type]
+            answer = yield Question(model, question.lines, question.nbest(nbest), aligned or question.aligned)
+            question.take(answer)  # type: ignore[arg-type]  # the answer to a question with lines
 
 
 def run(work: Asking[Done], answer: Callable[[Question], Answer]) -> Done:

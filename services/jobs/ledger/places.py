@@ -125,7 +125,8 @@ class Places:
 
 def _enter(session: Session, path: str, job: Job) -> None:
     values = {"owner": job.account, "job": job.id}
-    if session.execute(SET_PLACE, {"at": path, **values}).rowcount == 0:  # type: ignore[attr-defined]  # of an UPDATE
+    changed: Any = session.execute(SET_PLACE, {"at": path, **values})
+    if changed.rowcount == 0:
         session.execute(insert(PLACES), {"path": path, **values})
 
 
