@@ -112,10 +112,11 @@ def test_the_page_translates_after_a_pause_and_shows_what_words_looked_at(addres
 
 
 def test_a_word_offers_what_else_it_could_be_by_mouse_and_by_keyboard(address: str, stage: Stage) -> None:
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import Route, sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        held: list[Route] = []
         for width in (1440, 390):
             page = browser.new_page(viewport={"width": width, "height": 900})
             said: list[str] = []
@@ -154,7 +155,13 @@ def test_a_word_offers_what_else_it_could_be_by_mouse_and_by_keyboard(address: s
             page.wait_for_selector("#menu button:focus")
             page.fill("#text", "I see a man. I see my dog.")
             page.locator("#translation", has_text="I SEE A MAN. I SEE MY DOG.").wait_for()
-            page.click("#translation .word >> nth=7")
+            held.clear()
+            page.route("**/translate", lambda route: held.append(route))
+            with page.expect_request("**/translate"):
+                page.click("#translation .word >> nth=7")
+            page.hover("#translation .word >> nth=1")  # pointing at another word does not take the click back
+            held.pop().continue_()
+            page.unroute("**/translate")
             page.wait_for_selector("#menu button:focus")
             page.click("#menu button >> nth=0")
             assert page.inner_text("#translation") == "I SEE A MAN. I SEE A DOG."

@@ -137,7 +137,7 @@
     shown.dataset.text = written;
   };
   const forget = () => {
-    maps = sides = pieces = undefined;
+    maps = sides = pieces = clicked = undefined;
     menu.hidden = true;
     if (asking) asking.abort();
     asking = undefined;
@@ -166,11 +166,13 @@
       sides = { source: spans(mirror, text.value, flat("source_tokens")), target: spans(shown, shown.dataset.text, flat("target_tokens")) };
       looked.textContent = maps.length ? HINT : "No word of this text was given to the model.";
       if (again) again();
+      if (clicked !== undefined) others(clicked);
     } catch (trouble) {
       if (trouble.name !== "AbortError") looked.textContent = "The server does not answer.";
     } finally { if (mine === asking) asking = undefined; }
   };
   let again; // lights what was pointed at before the answer came
+  let clicked; // the place of the word whose others are asked for then; pointing elsewhere does not take it back
   const light = (side, at) => { // at: the token's place over all sentences
     if (!maps) { load(); return; }
     const other = side === "source" ? "target" : "source";
@@ -256,9 +258,10 @@
   };
   const others = async (at) => { // at: the place of a word in the translation
     const shown = $("#translation"), written = shown.dataset.text;
+    clicked = undefined;
     pieces = pieces || sentences();
     if (!pieces && tried === asked && !asking) { looked.textContent = "Other words are offered only where the sentences of the text are known."; return; }
-    if (!pieces) { again = () => others(at); load(); return; }
+    if (!pieces) { clicked = at; load(); return; }
     const piece = pieces.find((one) => one.start <= at && at < one.end);
     if (!piece) return;
     const prefix = written.slice(piece.start, at).trimEnd(), first = (words) => (words.match(WORD) || [""])[0];
