@@ -17,7 +17,7 @@ _MARKER = regex.compile(
 )
 _BULLET = regex.compile(r"(?:[-–—*•◦▪‣]\s+)+")
 _LEAD = regex.compile(r"[,;:.!?…)\]}/\\|=&*+<>~^]+")
-_TAIL = regex.compile(r"(?<=\s)[|/\\=&*+<>~^–—-]+$")
+_TAIL = regex.compile(r"(?r)(?<=\s)[|/\\=&*+<>~^–—-]++")  # read from the end
 _CELL = regex.compile(r"\t+|(?<=\S)[ \u00a0]{3,}(?=\S)")
 _BARRED = regex.compile(rf"\s*\|\s*|{_CELL.pattern}")
 _SOFT_END = regex.compile(r"[\p{L}\p{M}\p{N},’'\"“”)%€$-]$")
@@ -83,7 +83,9 @@ def trim(run: Run, shade: str, start: int, end: int, first: int = 0) -> Span | N
 
     `shade`: the run's shadow from `first` on.
     """
+    masks = run.inside(start, end)
     start, end = start - first, end - first
+    low, high = 0, len(masks)  # the masks that the rounds left: each is looked at once
     before: Span | None = None
     while before != (start, end):
         before = (start, end)
@@ -93,16 +95,22 @@ def trim(run: Run, shade: str, start: int, end: int, first: int = 0) -> Span | N
             end -= 1
         if lead := _LEAD.match(shade, start, end):
             start = lead.end()
-        if tail := _TAIL.search(shade, start, end):
+        if tail := _TAIL.match(shade, start, end):
             end = tail.start()
         if bullet := _BULLET.match(shade, start, end):
             start = bullet.end()
-        masks = run.inside(first + start, first + end)
-        for mask in (*masks, *reversed(masks)):  # all of them at the start, and at the end
-            if mask.anchor and mask.start == first + start and mask.end <= first + end:
-                start = mask.end - first
-            elif mask.anchor and mask.end == first + end and mask.start >= first + start:
-                end = mask.start - first
+        while low < high and masks[low].start <= first + start and masks[low].end <= first + end:
+            if masks[low].start == first + start:
+                if not masks[low].anchor:
+                    break
+                start = masks[low].end - first
+            low += 1
+        while low < high and masks[high - 1].end >= first + end and masks[high - 1].start >= first + start:
+            if masks[high - 1].end == first + end:
+                if not masks[high - 1].anchor:
+                    break
+                end = masks[high - 1].start - first
+            high -= 1
         start, end = _unwrap(shade, start, end)
     start, end = first + start, first + end
     return (start, end) if any(map(has_letter, run.outside(start, end))) else None
@@ -112,15 +120,17 @@ def _unwrap(text: str, start: int, end: int) -> Span:
     """Returns the span without a quote or bracket that opens at its start or closes at its end, around it or alone."""
     if end - start < 2:
         return start, end
-    body = text[start:end]
-    closing = _PAIRS.get(body[0], "")
-    if closing and body[-1] in closing and not any(sign in closing + body[0] for sign in body[1:-1]):
+    opener, last = text[start], text[end - 1]
+
+    def holds(signs: Iterable[str], begin: int, stop: int) -> bool:
+        return any(text.find(sign, begin, stop) >= 0 for sign in signs)
+
+    closing = _PAIRS.get(opener, "")
+    if closing and last in closing and not holds(closing + opener, start + 1, end - 1):
         return start + 1, end - 1
-    if closing and not any(sign in closing for sign in body[1:]):
+    if closing and not holds(closing, start + 1, end):
         return start + 1, end
-    last = body[-1]
-    openers = [sign for sign, ends in _PAIRS.items() if last in ends]
-    if last in _CLOSERS and not any(sign in openers or sign == last for sign in body[:-1]):
+    if last in _CLOSERS and not holds([last, *(sign for sign, ends in _PAIRS.items() if last in ends)], start, end - 1):
         return start, end - 1
     return start, end
 

@@ -125,7 +125,8 @@ def test_a_long_word_is_looked_for_loops_once() -> None:
         ("copied", "e.g. \0$a\0\r\n"),
         ("prepare text", "-->\0\t字\0{a, plural, "),
         ("prepare markdown", "{a, plural, \0<!--\0-->"),
-        ("prepare text", "<![CDATA[x>\0</a>\0<a/>"),  # the one that grew by lines of ours
+        ("prepare text", "<![CDATA[x>\0</a>\0<a/>"),
+        ("prepare text", "&amp;\0<w:p>*\0["),  # what is stripped from an end, round by round
     ],
 )
 def test_twice_the_text_takes_twice_as_many_steps(name: str, form: str) -> None:
