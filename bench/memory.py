@@ -76,8 +76,9 @@ def training(folder: Path, quick: bool) -> Result:
 
 def shard_command(directory: Path, source: Path, target: Path, tokenizer_lines: int) -> list[str]:
     """`dragoman shard` of two files, in one process."""
-    words = ["corpus=moses", "corpus.check=off", f"corpus.train.source={source}", f"corpus.train.target={target}"]  # made up
+    words = ["corpus=moses", f"corpus.train.source={source}", f"corpus.train.target={target}"]
     words += [f"paths.shards={directory}", "cluster.backend=local", f"tokenizer.train_lines={tokenizer_lines}"]
+    words += ["corpus.check=off"]  # the text is made up
     return [*DRAGOMAN, "shard", *words]
 
 
