@@ -60,7 +60,7 @@ def open_test_set(config: Config, entries: Sequence[Entry]) -> Checked | None:
     existing, home = [entry.bundle for entry in entries if entry.bundle is not None], folder(config)
     tracked = TrackedRun(config.tracking, home, config.compare.name, system=False)
     try:
-        return open_split(config, entries[0].kind, home, config.compare.name, existing, tracked)
+        return open_split(config, home, config.compare.name, existing, tracked)
     finally:
         tracked.leave()
 

@@ -74,7 +74,7 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Meas
         raise UserError(
             f"evaluate.metrics=[{learned[0]}]: is for sets; +evaluate.sets.test={config.paths.shards} names this one"
         )
-    checked = open_split(config, kind, folder, run, [*members(bundle), *places.values()])
+    checked = open_split(config, folder, run, [*members(bundle), *places.values()]) if row.held_out else None
     measured = row.evaluate(config, bundle)
     say(measured.report)
     if checked is not None:

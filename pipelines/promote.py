@@ -109,14 +109,15 @@ def comparison(
             )
         if champion is None and IMPORTED_TAG in candidate.tags and not has_manifest(shards):
             return None
-        if also and kinds[0] == "vectors":
-            raise UserError("promote.also: word vectors answer no held-out texts; leave it out")
+        row = task_of(kinds[0])
+        if also and not row.held_out:
+            raise UserError(f"promote.also: a model of kind {kinds[0]} answers no held-out texts; leave it out")
         if config.checks and kinds[0] != "translation":
             raise UserError(
                 f"promote.checks: rules judge translations, and the versions are of kind {kinds[0]}; choose []"
             )
-        settings, judge = replace(config, samples=samples), task_of(kinds[0]).judge
-        learned = "" if kinds[0] == "vectors" else open_gate(candidate, shards)
+        settings, judge = replace(config, samples=samples), row.judge
+        learned = open_gate(candidate, shards) if row.held_out else ""
         judged = replace(
             judge(registry, candidate, champion, settings, shards, sets or EvaluateVectors()), learned=str(learned)
         )

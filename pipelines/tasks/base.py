@@ -94,6 +94,7 @@ class Task:
     measure_more: Callable[[Config, Any], None] = lambda config, bundle: (
         None
     )  # other things that `evaluate` can measure
+    held_out: bool = True  # it is scored on held-out texts of the shards; False: on test sets of its own
 
 
 # A row, or its module: it is loaded on demand, with everything that only that kind needs.

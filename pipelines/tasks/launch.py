@@ -81,7 +81,7 @@ def _train(config: Config, run: Run, say: Callable[[str], object]) -> Path | Non
 
 def refuse_learned_set(config: Config, task: Task, run: Run) -> None:
     """Raises UserError for a run that would be scored on what it learns from."""
-    split = None if task.kind == "vectors" else held_split(config.shard_dir, config.evaluate.split)
+    split = held_split(config.shard_dir, config.evaluate.split) if task.held_out else None
     if split is not None:
         way_on = f"{training_texts.KEY}=1 scores it all the same"
         refuse_learned([run.folder], split.sides, config.evaluate.may_know, f"evaluate.split={split.split}", way_on)
@@ -171,7 +171,7 @@ def record_start(config: Config, run: Run, values: Mapping[str, Any]) -> None:
     with run.shared_record() as tracked:
         log_training(tracked, values, compose.fingerprint(values), config.shard_dir)
         valid = held_split(config.shard_dir, "valid") if is_first() else None
-        if valid is not None and task_for(config.model).kind != "vectors":  # choices are made by it
+        if valid is not None and task_for(config.model).held_out:  # choices are made by it
             record_opening(run.tracking, valid, run.folder, run.name, recipe_of(run.folder), tracked)
         plans = describe_plans(config)
         if plans:

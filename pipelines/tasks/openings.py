@@ -163,17 +163,17 @@ class Checked:
 
 
 def open_split(
-    config: Config, kind: str, folder: Path, run: str, bundles: Sequence[Path], tracked: TrackedRun | None = None
+    config: Config, folder: Path, run: str, bundles: Sequence[Path], tracked: TrackedRun | None = None
 ) -> Checked | None:
     """Refuses `evaluate.split` if the bundles learned from it, else records its opening; before it is scored.
 
-    Returns None for word vectors, which have their own test sets. `folder`: the run's, or the one that stores its
-    evaluations. `tracked`: its open record.
+    Returns None if the shards are not here or keep no text of the split. `folder`: the run's, or the one that stores
+    its evaluations. `tracked`: its open record.
 
     Raises UserError: more than `evaluate.may_know` of its lines are training texts.
     """
     settings = config.evaluate
-    if kind == "vectors" or not has_manifest(config.shard_dir):
+    if not has_manifest(config.shard_dir):
         return None
     held = held_split(config.shard_dir, settings.split, settings.sentences)
     return None if held is None else open_held(config, held, folder, run, bundles, tracked)

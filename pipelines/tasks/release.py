@@ -38,7 +38,7 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
         else:
             bundle = task.save_bundle(config, directory, tracked)
         attach(bundle, run.folder)
-        checked = open_split(config, task.kind, run.folder, run.name, [directory], tracked)
+        checked = open_split(config, run.folder, run.name, [directory], tracked) if task.held_out else None
         measured = task.evaluate(config, bundle)
         openings = {} if checked is None else checked.counts
         page = measured.report if checked is None else f"{measured.report}\n\n{checked}"

@@ -250,4 +250,5 @@ VECTORS = Task(
     compare=compare,
     judge=judge,
     replay=replay,
+    held_out=False,
 )

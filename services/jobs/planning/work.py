@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from dragoman.model.errors import UserError
-from dragoman.model.networks.architectures import any_network, architecture, model_config
+from dragoman.model.networks.architectures import any_network, architecture, model_config, no_network
 from dragoman.model.networks.network import Network
 from dragoman.model.networks.part_names import PARTS, PRODUCTS, parameters, products
 from dragoman.model.shards.manifest import read_manifest
@@ -44,9 +44,9 @@ class Work:
 
 
 def training(values: Mapping[str, Any], lanes: int) -> Work | None:
-    """Returns the size of a composed configuration's training; None for word vectors."""
+    """Returns the size of a composed configuration's training; None without a network, as for word vectors."""
     config = model_config(values["model"])
-    if architecture(config.architecture).kind == "vectors":
+    if architecture(config.architecture).network is no_network:
         return None
     source, target = _vocabularies(values)
     parameters, trained = count_parameters(config, source, target, values["train"])

@@ -1,6 +1,7 @@
 """A new kind of model is a row in each table and its functions: the ordinary verbs and the endpoint take it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -9,6 +10,7 @@ from dragoman.conf import compose
 from dragoman.model.inference.kinds import KINDS, open_bundle
 from dragoman.model.inference.translator import Translation
 from dragoman.model.networks.architectures import ARCHITECTURES
+from dragoman.model.runs.paths import OPENINGS
 from dragoman.pipelines import evaluate, promote, shard, train
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks.base import TASKS
@@ -73,6 +75,19 @@ def test_it_is_trained_and_evaluated_by_the_ordinary_verbs(
     assert open_bundle(made.run_dir / "bundle").facts["scores"]["bleu"] > 90
     assert evaluate.task(made) == 0
     assert "BLEU" in capsys.readouterr().out
+
+
+def test_one_with_test_sets_of_its_own_opens_no_held_out_set(
+    settings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = config(settings)
+    before = (made.run_dir / OPENINGS).read_text(encoding="utf-8")
+    monkeypatch.setitem(TASKS, "unigram", replace(unigram_kind.TASK, held_out=False))
+    assert evaluate.task(made) == 0
+    assert (made.run_dir / OPENINGS).read_text(encoding="utf-8") == before
+    monkeypatch.setitem(TASKS, "unigram", unigram_kind.TASK)
+    assert evaluate.task(made) == 0
+    assert len((made.run_dir / OPENINGS).read_text(encoding="utf-8")) > len(before)
 
 
 def test_it_is_promoted_and_served(settings: list[str]) -> None:

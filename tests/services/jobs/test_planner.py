@@ -28,6 +28,7 @@ from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.states import State
 from dragoman.services.subprocesses.worker import answer_or_refuse
+from tests.pipelines.tasks import unigram_kind
 from tests.services.jobs.processes import REPOSITORY, make_loop, words
 
 STUB = """
@@ -236,6 +237,12 @@ def test_memory_has_gradients_and_moments_of_what_is_trained_alone(words: list[s
     assert full is not None and full.trained == whole
     assert full.memory - found.memory == 12 * (whole - network.parameter_count()) > 0
     assert found.traffic(2) < full.traffic(2)
+
+
+def test_a_new_kind_without_a_network_is_planned_without_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ARCHITECTURES, "unigram", unigram_kind.ARCHITECTURE)
+    values = {**compose.values([]), "model": {"architecture": "unigram", "name": "unigram", "least": 2}}
+    assert work.training(values, 2) is None
 
 
 def test_sizes_that_no_tensor_has_are_refused() -> None:
