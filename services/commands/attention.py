@@ -28,8 +28,7 @@ logger = logging.getLogger(__name__)
 def check_attention(path: str | None) -> None:
     """Refuses, before loading anything, a file that could not be written at the end.
 
-    Raises:
-        UserError: an unknown kind of file, or a missing folder.
+    Raises UserError: an unknown kind of file, or a missing folder.
     """
     if path is None:
         return
@@ -100,11 +99,7 @@ def picture(path: Path) -> Iterator[Show]:
 
 
 def draw(maps: list[AttentionMap], path: Path) -> None:
-    """Writes the picture atomically.
-
-    Raises:
-        UserError: the file cannot be written.
-    """
+    """Writes the picture atomically. Raises UserError: the file cannot be written."""
     from dragoman.model.alignment.attention_plots import maps_picture, save
 
     try:

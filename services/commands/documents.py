@@ -24,11 +24,7 @@ logger = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def open_document(path: str | None) -> Iterator[tuple[BinaryIO, str]]:
-    """Opens a file or standard input as it is, with its name for messages.
-
-    Raises:
-        UserError: it cannot be read.
-    """
+    """Opens a file or standard input as it is, with its name for messages. Raises UserError: it cannot be read."""
     if path is None:
         if sys.stdin is None:
             raise UserError("translate.input: standard input is closed; name a file")
@@ -63,8 +59,7 @@ def translate_document(
 ) -> Losses:
     """Translates a document as a whole; returns the losses, of sentences.
 
-    Raises:
-        UserError: it is not UTF-8, its markup cannot be read, or a sentence cannot be translated.
+    Raises UserError: it is not UTF-8, its markup cannot be read, or a sentence cannot be translated.
     """
     try:
         text = content.decode("utf-8-sig")

@@ -49,8 +49,7 @@ def fill(config: GuessConfig, words: str | None = None) -> int:
 def check(config: GuessConfig) -> None:
     """Refuses invalid settings by name, before anything is loaded.
 
-    Raises:
-        UserError: a number out of range, or a picture that could not be written.
+    Raises UserError: a number out of range, or a picture that could not be written.
     """
     check_ranges("guess", config)
     if config.picture is None:

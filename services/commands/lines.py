@@ -24,8 +24,7 @@ def read_lines(
 ) -> Iterator[str | None]:
     """Yields the lines without their ends; None for one that is not UTF-8, if such lines are skipped.
 
-    Raises:
-        UserError: names the file and the line (from 1) that is not UTF-8, and SECTION.on_error if it exists.
+    Raises UserError: names the file and the line (from 1) that is not UTF-8, and SECTION.on_error if it exists.
     """
     for number, raw in enumerate(file, 1):
         line = raw.removeprefix(BOM) if number == 1 else raw
@@ -55,8 +54,7 @@ def open_input(
     `languages` is called when a container of several languages is read; `rows` is the form of its pairs; `text` is the
     text of the command line, which is read instead.
 
-    Raises:
-        UserError: it cannot be read, or a text was given too; names the setting SECTION.KEY.
+    Raises UserError: it cannot be read, or a text was given too; names the setting SECTION.KEY.
     """
     if text is not None:
         if path is not None:

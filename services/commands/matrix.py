@@ -19,8 +19,7 @@ def open_matrix(path: str, width: int, key: str) -> Iterator[Append]:
 
     The number of rows is at the file's beginning and is written last; NumPy leaves space for it in the header.
 
-    Raises:
-        UserError: the file cannot be written; names the setting `key`.
+    Raises UserError: the file cannot be written; names the setting `key`.
     """
     rows = 0
 

@@ -25,8 +25,7 @@ logger = logging.getLogger(__name__)
 def document_of(config: TranslateConfig, text: str | None) -> tuple[str, Document] | None:
     """Returns name and content of the document that the settings name; None if they name none.
 
-    Raises:
-        UserError: it cannot be read, or is given with what belongs to lines.
+    Raises UserError: it cannot be read, or is given with what belongs to lines.
     """
     packed = config.input is not None and Path(config.input).suffix.lower() in PACKED
     key = "translate.document" if config.document is not None else "translate.input"
@@ -63,8 +62,7 @@ def translate_passages(
 ) -> Losses:
     """Translates and writes a document; returns the losses, of sentences. Certificates count its passages.
 
-    Raises:
-        UserError: a sentence cannot be translated, or the output cannot be written.
+    Raises UserError: a sentence cannot be translated, or the output cannot be written.
     """
     assert config.output is not None, "checked before"
     losses, texts, reports = Losses("sentence"), [], []

@@ -16,8 +16,7 @@ from dragoman.model.files import atomic_open
 def open_output(path: str | None, section: str, key: str = "output") -> Iterator[TextIO]:
     """Yields standard output, or a file that gets its name once it is complete; .gz is compressed.
 
-    Raises:
-        UserError: the file cannot be written; names the setting SECTION.KEY.
+    Raises UserError: the file cannot be written; names the setting SECTION.KEY.
     """
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):

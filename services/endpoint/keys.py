@@ -111,8 +111,7 @@ class Keys:
     def find(self, secret: str) -> Key:
         """Returns the key whose secret this is; NOBODY where no key is needed.
 
-        Raises:
-            KeyRefusedError: none, or one that is not known.
+        Raises KeyRefusedError: none, or one that is not known.
         """
         if not self.needed:
             return NOBODY
@@ -127,8 +126,7 @@ class Keys:
     def charge(self, key: Key, characters: int = 0, pair: tuple[str, str] | None = None) -> None:
         """Counts a request of so many characters, unless the key's limits forbid it; then nothing is counted.
 
-        Raises:
-            KeyRefusedError: `languages` are not the key's, `requests` or `characters` reach the limit.
+        Raises KeyRefusedError: `languages` are not the key's, `requests` or `characters` reach the limit.
         """
         if not key.digest:
             return
@@ -163,8 +161,7 @@ class Keys:
     def start(self) -> None:
         """Reads the stored keys, and starts the thread that exchanges with the database.
 
-        Raises:
-            UserError, ServiceError: the database cannot be used.
+        Raises UserError, ServiceError: the database cannot be used.
         """
         if self.store is not None:
             self.exchange()

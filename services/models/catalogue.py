@@ -80,8 +80,7 @@ class View:
     def named(self, version: str | None) -> list[Offer]:
         """Returns the models that were loaded once, or those of them that have the name `version`.
 
-        Raises:
-            NotServedError: none has the name.
+        Raises NotServedError: none has the name.
         """
         if version is None:
             return self.offers

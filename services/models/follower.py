@@ -86,8 +86,7 @@ class Follower(Generic[Model]):
     def load_again(self) -> Model:
         """Returns the current model; loads its version again if it was unloaded. Errors propagate.
 
-        Raises:
-            UserError: nothing was ever loaded.
+        Raises UserError: nothing was ever loaded.
         """
         with self._loading:
             if self.current is None:

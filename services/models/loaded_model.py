@@ -68,8 +68,7 @@ class LoadedModel:
         The first call loads the bundle's network in PyTorch, which reads finished translations once more. This also
         applies to exported models: CTranslate2 gives only one head, fixed by the export, and at every step of a search.
 
-        Raises:
-            UserError: the network has no attention, or not the configured head.
+        Raises UserError: the network has no attention, or not the configured head.
         """
         if self.aligner is not None:
             return self
@@ -103,8 +102,7 @@ class LoadedModel:
     def continuing(self, prefix: str) -> "LoadedModel":
         """Returns the same model, whose translations begin with `prefix` and differ in the next token.
 
-        Raises:
-            UserError: the prefix is longer than the model writes.
+        Raises UserError: the prefix is longer than the model writes.
         """
         decode = dataclasses.replace(self.decode, beam=CONTINUATIONS, patience=1.0)
         return dataclasses.replace(self, translator=self.translator.continuing(prefix), decode=decode)
@@ -151,8 +149,7 @@ def load_model(
 ) -> LoadedModel:
     """Loads the bundle in `directory` and tests it on a few lines. `apart`: the process that shows its attention.
 
-    Raises:
-        UserError: not a valid translation bundle, or it fails on the test lines.
+    Raises UserError: not a valid translation bundle, or it fails on the test lines.
     """
     check_translates(directory, version.name)
     bundle, translator = open_any_translator(directory, engine, device=device, threads=threads)
@@ -189,8 +186,7 @@ def load_several(
 
     An ensemble has no attention, because no member's attention is that of the mean.
 
-    Raises:
-        UserError: as `load_ensemble`, an engine without ensembles, or a failure on the test lines.
+    Raises UserError: as `load_ensemble`, an engine without ensembles, or a failure on the test lines.
     """
     from dragoman.model.bundles.ensemble import joined, load_ensemble  # loads torch
 
@@ -237,8 +233,7 @@ def add_attention(
 def check_answers(served: LoadedModel) -> None:
     """Warms up the model, and refuses one that fails or returns only empty texts.
 
-    Raises:
-        UserError: a line fails, or every answer is empty.
+    Raises UserError: a line fails, or every answer is empty.
     """
     lines = [*SMOKE_LINES.get(base_language(served.source), []), *ODD_LINES]
     cutting = dataclasses.replace(served.decode, too_long="truncate", nbest=1)  # the longest line tests errors

@@ -256,8 +256,7 @@ def read_html_tree(text: str) -> Element:
 def read_xml_tree(text: str) -> Element:
     """Returns the tree of well-formed XML, a document or a part of one.
 
-    Raises:
-        UserError: it is not well-formed, or has a document type.
+    Raises UserError: it is not well-formed, or has a document type.
     """
     end = text.index("?>") + 2 if text.startswith("<?xml") and "?>" in text else 0
     if text[end:].lstrip().startswith("<!DOCTYPE"):

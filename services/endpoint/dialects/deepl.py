@@ -84,8 +84,7 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
 async def glossary_of(endpoint: Endpoint, key: Key, request: PairRequest) -> Glossary | None:
     """Returns the terms of the glossaries that a request names; None if it names none.
 
-    Raises:
-        HTTPException: 404, one is not there, or has not the languages.
+    Raises HTTPException: 404, one is not there, or has not the languages.
     """
     terms: dict[str, str] = {}
     for glossary in request.glossaries:

@@ -25,8 +25,7 @@ async def ask(
 ) -> tuple[list[Answer], dict[str, str]]:
     """Returns one answer per text, and the headers that name the model.
 
-    Raises:
-        HTTPException: as `Endpoint.translate`; MarkupError if a text has not the format that is said.
+    Raises HTTPException: as `Endpoint.translate`; MarkupError if a text has not the format that is said.
     """
     question = Question(texts, source, target, alternatives, options=options or TextOptions(), version=version, key=key)
     answers, route = await endpoint.translate(question)
@@ -91,8 +90,7 @@ def choose_pair(endpoint: Endpoint, source: str | None, target: str | None) -> t
     """Returns the languages of a request that may name none: those of the one pair that fits; a source that several
     pairs have is detected (None).
 
-    Raises:
-        HTTPException: 400, pairs with several targets fit, or none.
+    Raises HTTPException: 400, pairs with several targets fit, or none.
     """
     pairs = endpoint.pairs()
     fitting = [

@@ -58,11 +58,7 @@ class Documents:
 
     @cached_property
     def jobs(self) -> Jobs:
-        """Returns the jobs.
-
-        Raises:
-            HTTPException: 403, this server translates no documents.
-        """
+        """Returns the jobs. Raises HTTPException: 403, this server translates no documents."""
         if self.folder is None:
             raise HTTPException(403, DISABLED)
         return Jobs(self.folder, self.now)
@@ -78,9 +74,8 @@ class Documents:
         The question's key pays for the characters; it gets them back if there is no translation. An hour after its end,
         or once it is downloaded, the document is deleted.
 
-        Raises:
-            HTTPException: 400 the document cannot be read or its languages are not served, 403 none is translated here,
-                413 it is too long, 429 too many are kept, 503 it cannot be stored; or the key's limits are reached.
+        Raises HTTPException: 400 the document cannot be read or its languages are not served, 403 none is translated
+        here, 413 it is too long, 429 too many are kept, 503 it cannot be stored; or the key's limits are reached.
         """
         jobs, limits = self.jobs, self.endpoint.limits
         name = PurePath(name.replace("\\", "/")).name
@@ -128,11 +123,7 @@ class Documents:
         return handle
 
     def state(self, identity: str, key: str) -> State:
-        """Returns how far a job is.
-
-        Raises:
-            HTTPException: 404, there is none of this id and key.
-        """
+        """Returns how far a job is. Raises HTTPException: 404, there is none of this id and key."""
         job = self.jobs.find(identity, key)
         left = None
         if job.status == "translating":  # at first: as long again as it has taken
@@ -142,8 +133,7 @@ class Documents:
     def result(self, identity: str, key: str, keep: bool = False) -> Finished:
         """Returns the translated document, and deletes it unless `keep`.
 
-        Raises:
-            HTTPException: 404 there is none of this id and key, 503 it is not translated yet, 400 it never will be.
+        Raises HTTPException: 404 there is none of this id and key, 503 it is not translated yet, 400 it never will be.
         """
         job = self.jobs.find(identity, key)
         if job.status == "error":

@@ -98,11 +98,7 @@ class Jobs:
         return [identity for _, identity in sorted(waiting_jobs)]
 
     def find(self, identity: str, key: str) -> Job:
-        """Returns the job.
-
-        Raises:
-            HTTPException: 404, there is none of this id and key.
-        """
+        """Returns the job. Raises HTTPException: 404, there is none of this id and key."""
         job = self.load(identity) if _is_id(identity) else None
         if job is None or not hmac.compare_digest(job.secret.encode(), key.encode()):
             raise HTTPException(404, "There is no such document")
@@ -116,11 +112,7 @@ class Jobs:
             return None
 
     def save(self, identity: str, job: Job) -> None:
-        """Stores the job's state.
-
-        Raises:
-            DocumentError: its owner has deleted it.
-        """
+        """Stores the job's state. Raises DocumentError: its owner has deleted it."""
         if not self.place(identity).exists():
             raise DocumentError("it was deleted")
         content = json.dumps(dataclasses.asdict(job))

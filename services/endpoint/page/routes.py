@@ -117,11 +117,7 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
 
 
 async def _translate(endpoint: Endpoint, model: type[TranslationRequest], values: dict[str, Any], key: Key) -> Shown:
-    """Returns the answer to the form.
-
-    Raises:
-        HTTPException: as POST /translate.
-    """
+    """Returns the answer to the form. Raises HTTPException: as POST /translate."""
     if isinstance(values.get("q"), str):
         values["q"] = values["q"].replace("\r\n", "\n")  # a browser's forms have CRLF
     more = {"alternatives": min(ALTERNATIVES, endpoint.limits.alternatives), "report": True, "alignment": False}

@@ -245,11 +245,7 @@ class PageContext:
         return self.operations.ledger.newest
 
     def visitor(self, request: Request, role: Role = "viewer") -> Visitor:
-        """Returns the visitor.
-
-        Raises:
-            LoginNeededError, HTTPException: the visitor is unknown or may not see this.
-        """
+        """Returns the visitor. Raises LoginNeededError, HTTPException: the visitor is unknown or may not see this."""
         visitor_of_session = self.sessions.visitor(request)
         self._check_role(visitor_of_session, role)
         return visitor_of_session
@@ -257,8 +253,7 @@ class PageContext:
     async def form(self, request: Request, role: Role = "submitter") -> tuple[Visitor, FormData]:
         """Returns the sender of a form and its values.
 
-        Raises:
-            LoginNeededError, HTTPException: the sender is unknown or may not do this, or the form is foreign.
+        Raises LoginNeededError, HTTPException: the sender is unknown or may not do this, or the form is foreign.
         """
         sent = await request.form(max_files=0, max_fields=1000)
         visitor_of_session = self.sessions.check_form(request, sent.get("csrf", ""))
