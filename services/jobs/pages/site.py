@@ -34,8 +34,8 @@ from dragoman.services.jobs.http.problems import STATUS
 from dragoman.services.jobs.ledger.access import Person, Role, TokenExpiredError, digest_of
 from dragoman.services.jobs.ledger.asked import tell_person
 from dragoman.services.jobs.ledger.ledger import UnknownJobError
-from dragoman.services.jobs.pages import words
-from dragoman.services.jobs.pages.curves import Journals
+from dragoman.services.jobs.service import words
+from dragoman.services.jobs.service.charts import Journals
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.service.shard_folders import ShardFolders

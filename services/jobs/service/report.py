@@ -1,10 +1,10 @@
 """A job on one HTML page that works without a network: state, curves, attempts, changed settings, lineage, end of log.
 
-There is no script; curves are SVG of at most 1,000 points. All text that others have written is escaped.
+There is no script; curves are SVG, drawn as on the pages. All text that others have written is escaped.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,12 @@ from dragoman.model.untrusted import open_regular, read_object
 from dragoman.services.jobs.client.table import clock, reason_beyond
 from dragoman.services.jobs.ledger.tables import Attempt, Job
 from dragoman.services.jobs.records import attempt_of
-from dragoman.services.jobs.service.curves import read_curves, run_of
+from dragoman.services.jobs.service.charts import Journals, charts
+from dragoman.services.jobs.service.curves import run_of
 from dragoman.services.jobs.service.logs import clean
 from dragoman.services.jobs.service.schemas import ChangeView
 
 LOG_END = 20_000  # bytes
-WIDTH, HEIGHT = 600, 180  # of a curve, in units of its own
-CURVES = {"loss": "training loss (nats per token)", "valid_loss": "validation loss", "lr": "learning rate"}
 SHORT = frozenset({"attempt", "workers", "started", "took", "outcome", "when", "by", "state"})  # not to be broken
 Rows = Iterable[Sequence[Any]]
 
@@ -38,7 +37,7 @@ def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[ChangeView],
             plan=plan,
             short=SHORT,
             log=_log(job, home),
-            curves=list(_curves(run_dir)),
+            charts=charts({str(plan.get("run") or job.id): Journals().read(str(run_dir) if run_dir else None)}),
             about=list(_facts(job, plan)),
             lineage=list(_lineage(run_dir, plan)),
             attempts=list(map(_attempt, attempts)),
@@ -103,31 +102,6 @@ def _log(job: Job, home: Path) -> str | None:
             return clean(file.read(LOG_END).decode("utf-8", "replace"))
     except OSError:
         return None
-
-
-def _curves(run_dir: Path | None) -> Iterator[dict[str, object]]:
-    """Yields what the template draws of each curve."""
-    curves = read_curves(run_dir)
-    for key, title in CURVES.items():
-        points = curves.get(key, ())
-        if len(points) < 2:
-            continue
-        steps, values = zip(*points, strict=True)
-        low, high = min(values), max(values)
-        span, length = high - low or 1.0, steps[-1] - steps[0] or 1
-        place = " ".join(
-            f"{(x - steps[0]) / length * WIDTH:.1f},{2 + (high - y) / span * (HEIGHT - 4):.1f}" for x, y in points
-        )
-        numbers = {"low": low, "high": high, "first": values[0], "last": values[-1]}
-        yield {
-            **{name: f"{value:.4g}" for name, value in numbers.items()},
-            "title": title,
-            "place": place,
-            "width": WIDTH,
-            "height": HEIGHT,
-            "begin": f"{steps[0]:,}",
-            "end": f"{steps[-1]:,}",
-        }
 
 
 @cache

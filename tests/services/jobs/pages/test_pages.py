@@ -16,11 +16,11 @@ from sqlalchemy import insert, update
 from dragoman.conf import compose
 from dragoman.services.jobs.client import table
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.pages.curves import Journal, charts, time_chart
 from dragoman.services.jobs.pages.site import COOKIE
-from dragoman.services.jobs.pages.words import between, span
 from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.charts import Journal, charts, time_chart
 from dragoman.services.jobs.service.logs import clean, cut
+from dragoman.services.jobs.service.words import between, span
 from dragoman.services.jobs.states import State
 from tests.markup import HOSTILE as HOSTILE_TEXTS
 from tests.markup import check_nothing_runs

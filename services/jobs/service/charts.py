@@ -17,9 +17,9 @@ from dragoman.model.runs import paths
 from dragoman.model.runs.lines import JournalReader
 from dragoman.model.untrusted import finite
 from dragoman.services.jobs.measures import MEASURES
-from dragoman.services.jobs.pages.words import hour, number, short
 from dragoman.services.jobs.service.curves import POINTS, thinned
 from dragoman.services.jobs.service.usage import Use
+from dragoman.services.jobs.service.words import hour, number, short
 
 KEPT = 64  # journals kept in memory
 EDGE = 1000.0  # the drawing's own width and height
