@@ -22,6 +22,7 @@ from dragoman.model.errors import UserError, reason
 from dragoman.model.languages import nearest
 from dragoman.services.endpoint.key_store import KeyStore, Period, digest_of
 from dragoman.services.http.rates import Guesses
+from dragoman.services.repeating import Repeating
 
 Reason = Literal["missing", "unknown", "languages", "characters", "requests"]
 EVERY = 2.0  # seconds between two exchanges with the database
@@ -79,8 +80,7 @@ class Keys:
         self._counted: dict[tuple[str, str], tuple[int, int]] = {}  # (digest, period) -> characters, requests
         self._waiting: dict[tuple[str, str], tuple[int, int]] = {}  # the part that the database does not know yet
         self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="keys", daemon=True)
+        self._repeating = Repeating("keys", EVERY, self._exchange_or_say)
         self._trouble = ""
 
     @property
@@ -165,13 +165,12 @@ class Keys:
         """
         if self.store is not None:
             self.exchange()
-            self._thread.start()
+            self._repeating.start()
 
     def stop(self) -> None:
         """Ends the thread; sends what is counted."""
-        self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join(10.0)
+        self._repeating.stop()
+        if self._waiting:
             self._exchange_or_say()
 
     def exchange(self) -> None:
@@ -217,10 +216,6 @@ class Keys:
             for counts in (self._counted, self._waiting):
                 place = (key.digest, period)
                 counts[place] = _sum(counts.get(place, (0, 0)), (characters, requests))
-
-    def _run(self) -> None:
-        while not self._stop.wait(EVERY):
-            self._exchange_or_say()
 
     def _exchange_or_say(self) -> None:
         """Exchanges; a database that is away is logged once, and the keys known so far stay valid."""

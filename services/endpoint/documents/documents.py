@@ -12,10 +12,11 @@ from typing import NamedTuple
 from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import UserError
-from dragoman.services.endpoint.documents.jobs import Handle, Job, Jobs, Status, new_secret, steady_clock
+from dragoman.services.endpoint.documents.jobs import Handle, Job, Jobs, Status, new_secret
 from dragoman.services.endpoint.documents.worker import SAME, DocumentWorker
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.translation import Question
+from dragoman.services.repeating import SteadyClock
 from dragoman.services.texts.documents.kinds import KINDS, ending_of
 
 MOST_CHARACTERS = 1_000_000
@@ -48,7 +49,7 @@ class Documents:
 
     endpoint: Endpoint
     folder: Path | None
-    now: Callable[[], float] = field(default_factory=steady_clock)
+    now: Callable[[], float] = field(default_factory=SteadyClock)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property

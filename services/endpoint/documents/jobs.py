@@ -10,7 +10,6 @@ import hmac
 import json
 import secrets
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -149,12 +148,6 @@ class Jobs:
         with contextlib.suppress(OSError):
             return self.place(identity).stat().st_mtime
         return self.now()
-
-
-def steady_clock() -> Callable[[], float]:
-    """Returns what tells the seconds since 1970, and does not jump where the machine's clock is set."""
-    beginning = time.time() - time.monotonic()
-    return lambda: beginning + time.monotonic()
 
 
 def new_secret() -> str:
