@@ -7,9 +7,9 @@ from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language
-from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import deepl as form
 from dragoman.services.endpoint.call import Call
+from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.deepl_requests import WORDING, PairRequest, TranslationRequest, is_on, tags
 from dragoman.services.endpoint.dialects.questions import (
     ask,

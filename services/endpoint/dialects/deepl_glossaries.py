@@ -13,9 +13,9 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language
-from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import deepl as form
 from dragoman.services.endpoint.call import Call
+from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.deepl_requests import WORDING
 from dragoman.services.endpoint.dialects.glossary_entries import read_entries, with_list, write_tsv
 from dragoman.services.endpoint.dialects.questions import is_pair, use_glossaries

@@ -12,9 +12,10 @@ from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language, language_name
-from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint import openapi
 from dragoman.services.endpoint.answer import deepl as form
 from dragoman.services.endpoint.call import Call
+from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.questions import sources, targets
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.openapi import Routes

@@ -10,10 +10,10 @@ from fastapi import FastAPI, Response
 from pydantic import Field
 
 from dragoman.model.languages import language_name
-from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import google as form
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.detection import Guess
+from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.questions import (
     ask,
     check_pair,

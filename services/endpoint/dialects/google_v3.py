@@ -11,9 +11,9 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import language_name
-from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import google as form
 from dragoman.services.endpoint.call import Call
+from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.google import WORDING
 from dragoman.services.endpoint.dialects.questions import (
     ask,

@@ -21,9 +21,9 @@ from starlette.responses import StreamingResponse
 
 from dragoman.model.errors import UserError
 from dragoman.model.languages import split_pair
-from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import openai as form
 from dragoman.services.endpoint.call import Call
+from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.deepl_requests import IGNORED
 from dragoman.services.endpoint.dialects.questions import (
     ask,

@@ -11,9 +11,9 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import mlflow as form
 from dragoman.services.endpoint.call import Call
+from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.questions import ask, check_pair, check_size, choose_pair
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.openapi import Routes
