@@ -91,7 +91,7 @@ class Endpoint:
 
         Raises HTTPException: as `served`.
         """
-        return [(source, target) for source, targets in self.served().targets().items() for target in targets]
+        return [(source, target) for source, targets in self.served().view.targets.items() for target in targets]
 
     def languages(self) -> tuple[Sequence[str], Sequence[str]]:
         """Returns the languages that are translated from and into, each once. Raises as `served`."""
@@ -121,7 +121,7 @@ class Endpoint:
         Raises HTTPException: a language or a version that no model has, a full queue, or a timeout.
         """
         models = self.served()
-        if not models.sources(question.target):
+        if not models.view.sources(question.target):
             raise HTTPException(400, f"{question.target} is not supported")
         key, characters = question.key, sum(map(len, question.texts))
         self.keys.charge(key, characters, (question.source or question.target, question.target))
@@ -210,7 +210,7 @@ class Endpoint:
         self.keys.charge(key, len(text))
         if not self.detector.loaded:
             await asyncio.to_thread(self.detector.load)
-        offered = list(self.served().targets())
+        offered = list(self.served().view.targets)
         return self.detector.rank(text, offered) or [Guess(offered[0], 0.0)]
 
     async def _ask(

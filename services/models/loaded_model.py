@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.bundles.translation import TranslationBundle
@@ -153,14 +153,11 @@ def load_model(
     """
     check_translates(directory, version.name)
     bundle, translator = open_any_translator(directory, engine, device=device, threads=threads)
-    source, target = bundle.languages
-    served = LoadedModel(
-        translator=translator,
-        decode=chosen_decode(bundle.decode, section, overrides),
-        origin=Origin.of(bundle, version),
-        source=source,
-        target=target,
-        bytes=_bytes_of(translator),
+    return _tested(
+        bundle,
+        translator,
+        version,
+        chosen_decode(bundle.decode, section, overrides),
         open_aligner=(
             partial(AlignerApart, apart, bundle.directory, alignment or AlignmentConfig(), device)
             if apart
@@ -168,8 +165,6 @@ def load_model(
         ),
         prefixes=bundle.prefixes if isinstance(bundle, TranslationBundle) and MANY in bundle.languages else {},
     )
-    check_answers(served.into(*next(iter(served.prefixes), ("", ""))))
-    return served
 
 
 def load_several(
@@ -192,19 +187,25 @@ def load_several(
 
     bundle = load_ensemble(directories, key)
     translator = open_translator(bundle, engine, device=device)
+    facts = (joined(getattr(version, name) for version in versions) for name in ("name", "version", "run_id"))
+    return _tested(bundle, translator, ModelVersion(*facts), chosen_decode(bundle.decode, section, overrides))
+
+
+def _tested(
+    bundle: Any, translator: Translator, version: ModelVersion, decode: DecodeConfig, **attention: Any
+) -> LoadedModel:
+    """Returns the model once it has answered the test lines; one of many languages in the first of its pairs."""
     source, target = bundle.languages
-    names, numbers, runs = (
-        joined(getattr(version, name) for version in versions) for name in ("name", "version", "run_id")
-    )
     served = LoadedModel(
         translator=translator,
-        decode=chosen_decode(bundle.decode, section, overrides),
-        origin=Origin.of(bundle, ModelVersion(names, numbers, runs)),
+        decode=decode,
+        origin=Origin.of(bundle, version),
         source=source,
         target=target,
         bytes=_bytes_of(translator),
+        **attention,
     )
-    check_answers(served)
+    check_answers(served.into(*next(iter(served.prefixes), ("", ""))))
     return served
 
 

@@ -166,12 +166,12 @@ class Documents:
 
     def _check_languages(self, question: Question) -> None:
         models = self.endpoint.served()
-        if question.source is not None and models.is_one(question.source, question.target):
+        if question.source is not None and models.view.is_one(question.source, question.target):
             raise HTTPException(400, SAME)
         try:
             if question.source is not None:
                 models.choose(question.source, question.target, question.version)
-            elif not models.sources(question.target):
+            elif not models.view.sources(question.target):
                 raise UserError(f"{question.target} is not supported")
         except UserError as problem:
             raise HTTPException(400, str(problem)) from None

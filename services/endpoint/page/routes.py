@@ -73,8 +73,8 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
         except HTTPException as problem:  # no model, or none yet
             context |= {"problem": problem.detail, "languages": [], "models": [], "endpoint": endpoint}
             return render("page.html", problem.status_code, values, **context)
-        languages = [(code, language_name(code), list(targets)) for code, targets in served.targets().items()]
-        models = list(served.cards())
+        languages = [(code, language_name(code), list(targets)) for code, targets in served.view.targets.items()]
+        models = [offer.card for offer in served.view.offers]
         context |= {"languages": languages, "models": models, "endpoint": endpoint, "glossaries": await glossaries()}
         context["others"] = min(OTHERS, endpoint.limits.alternatives)
         return render("page.html", status, values, **context)
