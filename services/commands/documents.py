@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, TextIO
 
 from dragoman.model.errors import UserError
 from dragoman.model.inference.losses import Losses
-from dragoman.services.commands.output import open_output
+from dragoman.services.commands.output import file_errors, open_output
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.settings import TranslateConfig
 from dragoman.services.texts.options import TextOptions
@@ -31,10 +31,8 @@ def open_document(path: str | None) -> Iterator[tuple[BinaryIO, str]]:
         yield sys.stdin.buffer, "standard input"
         return
     with contextlib.ExitStack() as stack:
-        try:
+        with file_errors("translate.input", path, "read"):
             file = stack.enter_context(Path(path).open("rb"))
-        except OSError as problem:
-            raise UserError(f"translate.input: {path} cannot be read ({problem.strerror})") from None
         yield file, path
 
 

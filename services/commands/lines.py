@@ -13,6 +13,7 @@ from dragoman.model.inputs.compression import magic_of
 from dragoman.model.inputs.kinds import HEAD, ends_in_returns, kind_of_head
 from dragoman.model.inputs.lines import Rows, View, is_in_place, line_blocks
 from dragoman.model.inputs.streams import Blocks
+from dragoman.services.commands.output import file_errors
 
 T = TypeVar("T")
 BAR, ESCAPED_BAR = "|||", "&#124;&#124;&#124;"  # separator of columns in Moses' lists, and its escaped form
@@ -67,10 +68,8 @@ def open_input(
         _check_stream(sys.stdin.buffer, f"{section}.{key}")
         yield sys.stdin.buffer, "standard input"
         return
-    try:
+    with file_errors(f"{section}.{key}", path, "read"):
         in_place = is_in_place(Path(path), View())
-    except OSError as problem:
-        raise UserError(f"{section}.{key}: {path} cannot be read ({problem.strerror})") from None
     with Path(path).open("rb") if in_place else Blocks.from_blocks(_blocks(Path(path), languages, rows)) as file:
         yield file, path
 

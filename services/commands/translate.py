@@ -16,12 +16,13 @@ from dragoman.model.languages import MANY, nearest, same_pair
 from dragoman.model.ranges import check_ranges
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.sentences import join, split
-from dragoman.services.commands.attention import Show, attention_file, check_attention
+from dragoman.services.commands.attention import KEY as ATTENTION
+from dragoman.services.commands.attention import SUFFIXES, Show, attention_file
 from dragoman.services.commands.documents import Certify, open_document, report_file, translate_document, warn_of
 from dragoman.services.commands.known import read_known
 from dragoman.services.commands.lines import batches, flat, open_input, read_lines, to_column
 from dragoman.services.commands.office_documents import document_of, translate_passages
-from dragoman.services.commands.output import open_output
+from dragoman.services.commands.output import check_picture, open_output
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.source import Loader
 from dragoman.services.settings import TranslateConfig
@@ -43,7 +44,7 @@ def translate(
     Raises UserError: an unreadable input, a line that is not UTF-8, more translations than the search finds, or
     attention requested of a network without any.
     """
-    check_attention(config.attention)
+    check_picture(ATTENTION, config.attention, SUFFIXES)
     check_ranges("translate", config)
     options = text_options(config)
     if document := document_of(config, text):
