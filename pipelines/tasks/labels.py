@@ -40,6 +40,7 @@ from dragoman.pipelines.tasks.base import Measured, Plan, Task
 from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint
 from dragoman.pipelines.tasks.network import (
     check_held_out,
+    check_positions,
     final_network,
     needs_training,
     refuse_translation_settings,
@@ -196,9 +197,7 @@ def validate(config: Config) -> None:
     network = fresh_network(config, tokenizers)
     refuse_unrunnable(config, network)
     warn_of_warmup(config)
-    longest, most = min(config.loader.max_length, config.loader.batch_tokens), getattr(network, "max_positions", None)
-    if most is not None and longest > most:
-        raise UserError(f"loader.max_length={longest}: the network has only model.max_positions={most}")
+    check_positions("max_length", min(config.loader.max_length, config.loader.batch_tokens), network)
     processes = worker_count(config)
     make_loader(config, labels, 0, processes).close()
     ShardReader(config.shard_dir, "valid")

@@ -39,6 +39,7 @@ from dragoman.pipelines.tasks.base import Measured, Plan, Task
 from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint
 from dragoman.pipelines.tasks.network import (
     check_held_out,
+    check_positions,
     final_network,
     needs_training,
     refuse_translation_settings,
@@ -157,13 +158,6 @@ def make_loader(
     check_positions("max_length", min(settings.max_length, settings.batch_tokens), network)
     rules = masking(tokenizer, settings.mlm_probability, settings.whole_words)
     return MaskedLoader(text, settings, rules, config.seed, rank, world)
-
-
-def check_positions(key: str, length: int, network: Network) -> None:
-    """Raises UserError if rows would be longer than the network's positions."""
-    most = getattr(network, "max_positions", None)
-    if most is not None and length > most:
-        raise UserError(f"loader.{key}={length}: the network has only model.max_positions={most}")
 
 
 def validation_batches(

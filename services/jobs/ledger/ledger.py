@@ -332,9 +332,9 @@ class Ledger:
         """Returns the id of the last row of the audit trail; 0 if it is empty."""
         return self.database.first(NEWEST) or 0
 
-    def note(self, actor: str, action: str, reason: str, owner: str | None = None, job: str | None = None) -> None:
+    def note(self, actor: str, action: str, reason: str, owner: str | None = None) -> None:
         """Adds a row to the audit trail that is no change of a job."""
-        row = {"at": self.now(), "actor": actor, "action": action, "owner": owner, "reason": reason, "job": job}
+        row = {"at": self.now(), "actor": actor, "action": action, "owner": owner, "reason": reason}
         with self.database.write() as session:
             _add(session, row, reason)
         self.committed(session)

@@ -164,10 +164,9 @@ def title(job: Job) -> str:
     return job.run.partition(" ")[2].rpartition("/")[2] or f"{job.verb} {job.model}".strip()
 
 
-def log_end(site: PageContext, job: Job, attempt: int = 0) -> Piece:
-    """Returns the last lines of an attempt's log (0: the newest attempt)."""
-    number = attempt or job.attempt
-    return log_piece(site, job, number, None)
+def log_end(site: PageContext, job: Job) -> Piece:
+    """Returns the last lines of the newest attempt's log."""
+    return log_piece(site, job, job.attempt, None)
 
 
 def log_piece(site: PageContext, job: Job, attempt: int, before: int | None, after: int | None = None) -> Piece:

@@ -124,13 +124,13 @@ class Chart:
     clock: int | None = None  # the horizontal axis is time: seconds that local time is ahead of UTC
 
 
-def charts(journals: Mapping[str, Journal], keys: Sequence[str] = tuple(CURVES)) -> list[Chart]:
-    """Returns a chart for each key of which any run has at least two points."""
+def charts(journals: Mapping[str, Journal]) -> list[Chart]:
+    """Returns a chart for each of CURVES of which any run has at least two points."""
     drawn = []
-    for key in keys:
+    for key, title in CURVES.items():
         lines = {name: journal.points.get(key, []) for name, journal in journals.items()}
         if any(len(points) > 1 for points in lines.values()):
-            drawn.append(_chart(key, CURVES[key], lines))
+            drawn.append(_chart(key, title, lines))
     return drawn
 
 
