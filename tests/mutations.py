@@ -90,7 +90,7 @@ services/jobs/ledger/access.py: services/jobs/test_access.py
 index(self.role) >= ROLES => index(self.role) >= -1 + ROLES
 services/jobs/pages/site.py: services/jobs/pages/test_pages.py
 not hmac.compare_digest(str(word).encode(), visitor.csrf.encode()) => not word
-services/jobs/pages/site.py: services/jobs/pages/test_pages.py services/jobs/pages/test_lists.py
+services/http/pages.py: services/jobs/pages/test_pages.py services/jobs/pages/test_lists.py
 autoescape=True => autoescape=False
 services/jobs/service/targets.py: services/jobs/test_notifier.py
 {identity}.{at}. => {at}.{identity}.
