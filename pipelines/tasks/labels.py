@@ -180,7 +180,7 @@ def validate(config: Config) -> None:
     """Reports all mistakes that can be known before any worker starts.
 
     Raises UserError: a setting is out of range, shards are missing, of another kind or of other labels, a model or
-    lanes. Raises do not fit them, or a setting is for other models.
+    lanes do not fit them, or a setting is for other models.
     """
     config.train.check()
     manifest = read_manifest(config.shard_dir)

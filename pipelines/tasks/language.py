@@ -186,8 +186,8 @@ def validation_batches(
 def validate(config: Config) -> None:
     """Reports all mistakes that can be known before any worker starts.
 
-    Raises UserError: a setting is out of range, shards are missing or of other languages, a model or lanes do not fit.
-    Raises them, or a setting is for translations.
+    Raises UserError: a setting is out of range, shards are missing or of other languages, a model or lanes do not fit
+    them, or a setting is for translations.
     """
     config.train.check()
     manifest = read_manifest(config.shard_dir)

@@ -19,8 +19,6 @@ from dragoman.services.endpoint.dialects.questions import (
     ask,
     check_pair,
     check_size,
-    sources,
-    targets,
     use_glossaries,
 )
 from dragoman.services.endpoint.endpoint import Endpoint
@@ -115,7 +113,7 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
 
     async def languages(call: Call) -> Response:
         display = validate(LanguagesRequest, call.parameters, WORDING).displayLanguageCode
-        froms, intos = sources(endpoint), targets(endpoint)
+        froms, intos = endpoint.languages()
         rows = [
             {
                 "languageCode": code,
