@@ -25,7 +25,6 @@ from dragoman.services.jobs.service.logs import clean
 from dragoman.services.jobs.service.schemas import ChangeView
 
 LOG_END = 20_000  # bytes
-SHORT = frozenset({"attempt", "workers", "started", "took", "outcome", "when", "by", "state"})  # not to be broken
 Rows = Iterable[Sequence[Any]]
 
 
@@ -35,47 +34,13 @@ def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[ChangeView],
         _template().render(
             job=job,
             plan=plan,
-            short=SHORT,
             log=_log(job, home),
             charts=charts({str(plan.get("run") or job.id): Journals().read(str(run_dir) if run_dir else None)}),
-            about=list(_facts(job, plan)),
             lineage=list(_lineage(run_dir, plan)),
-            attempts=list(map(_attempt, attempts)),
-            changes=list(map(_change, changes)),
+            attempts=attempts,
+            changes=changes,
             changed=sorted((plan.get("changed") or {}).items()),
         )
-    )
-
-
-def _facts(job: Job, plan: dict[str, Any]) -> Rows:
-    yield "job", f"{job.id}, of {job.owner}"
-    yield "command", " ".join(["dragoman", job.verb, *job.words])
-    yield "submitted", clock(job.submitted)
-    yield "ran for", duration(job.spent)
-    if plan.get("steps"):
-        yield "work", f"{plan['steps']:,} steps, {plan['tokens']:,} tokens, {plan['flops']:.3g} operations"
-        yield "network", f"{plan['parameters']:,} parameters, about {plan['memory'] / 2**20:,.0f} MiB a worker"
-    for workers, estimate in (plan.get("seconds") or {}).items():
-        span = f"{duration(estimate['low'])} to {duration(estimate['high'])}, from {estimate['basis']}"
-        yield f"on {plural(int(workers), 'worker')}", f"{duration(estimate['expected'])} expected ({span})"
-
-
-def _attempt(attempt: Attempt) -> Sequence[Any]:
-    took = duration(attempt.ended - (attempt.started or attempt.decided)) if attempt.ended else "-"
-    lost = f"{attempt.lost_tokens:,} tokens, {duration(attempt.lost_seconds)}" if attempt.lost_tokens else ""
-    if attempt.startup and attempt.outcome not in (None, "succeeded"):
-        lost = "; ".join([*([lost] if lost else []), f"start-up of {duration(attempt.startup)}"])
-    message = reason_beyond(attempt.outcome or "", attempt.message)
-    why = f"{attempt.cause or ''}: {message}" if message else ""
-    return attempt.number, attempt.workers, clock(attempt.started), took, attempt.outcome or "runs", why, lost
-
-
-def _change(change: ChangeView) -> Sequence[Any]:
-    return (
-        clock(change.at),
-        change.actor,
-        change.after if change.action == "state" else f"{change.action} {change.after or ''}",
-        reason_beyond(change.after or change.action, change.reason),
     )
 
 
@@ -109,6 +74,6 @@ def _template() -> Template:
     made = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters["reason_beyond"] = lambda reason, state: reason_beyond(state, reason)
+    made.filters |= {"reason_beyond": reason_beyond, "clock": clock, "duration": duration, "plural": plural}
     made.filters["plain"] = lambda value: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return made.get_template("report.html")
