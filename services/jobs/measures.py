@@ -10,9 +10,14 @@ class Measure(NamedTuple):
     unit: str
     scale: float = 1.0
 
+    def scaled(self, value: float) -> float:
+        """Returns a value in the unit; less than half a thousandth is nothing."""
+        return round(value / self.scale, 3)
+
     def shown(self, value: float) -> str:
-        """Returns a value with its unit."""
-        return f"{value / self.scale:.3g} {self.unit}"
+        """Returns a value with its unit, never with an exponent."""
+        scaled = self.scaled(value)
+        return f"{scaled:,.0f} {self.unit}" if scaled >= 100 else f"{scaled:.3g} {self.unit}"
 
 
 GIB, MB = 2.0**30, 1e6

@@ -125,15 +125,10 @@ def detail(job: Mapping[str, Any]) -> str:
             for notice in job["notices"]
         ]
         parts.append(table(notices))
-    changes = [
-        (
-            clock(change["at"]),
-            change["actor"],
-            (state := change["after"] or change["action"]),
-            reason_beyond(state, change["reason"]),
-        )
-        for change in job["changes"]
-    ]
+    changes = []
+    for change in job["changes"]:
+        state = change["after"] or change["action"]
+        changes.append((clock(change["at"]), change["actor"], state, reason_beyond(state, change["reason"])))
     return "\n\n".join([*parts, table([("WHEN", "BY", "STATE", "WHY"), *changes])])
 
 

@@ -164,11 +164,6 @@ def title(job: Job) -> str:
     return job.run.partition(" ")[2].rpartition("/")[2] or f"{job.verb} {job.model}".strip()
 
 
-def log_end(site: PageContext, job: Job) -> Piece:
-    """Returns the last lines of the newest attempt's log."""
-    return log_piece(site, job, job.attempt, None)
-
-
 def log_piece(site: PageContext, job: Job, attempt: int, before: int | None, after: int | None = None) -> Piece:
     """Returns the lines that end at byte `before` (None: the end) or begin at `after`."""
     path = attempt_of(site.home, job.id, attempt).log

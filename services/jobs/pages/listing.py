@@ -97,13 +97,8 @@ class Filter:
     sort: str = ""  # "score" or "-score"; by age otherwise
 
     @classmethod
-    def of(cls, request: Request) -> "Filter":
-        """Reads the filter from the address; ignores invalid values."""
-        return cls.read(request.query_params)
-
-    @classmethod
     def read(cls, values: Mapping[str, str]) -> "Filter":
-        """Reads the filter from the values of an address or a form."""
+        """Reads the filter from the values of an address or a form; ignores invalid ones."""
         sweep = values.get("sweep", "")
         return cls(
             values.get("state", "all") if values.get("state") in GROUPS else "all",
@@ -371,7 +366,7 @@ def add_list(router: APIRouter, site: PageContext) -> None:
 
     @router.get("/")
     def jobs(request: Request) -> Response:
-        visitor, filters, problem = site.visitor(request), Filter.of(request), ""
+        visitor, filters, problem = site.visitor(request), Filter.read(request.query_params), ""
         try:
             parts = shown(visitor, filters)
         except UserError as wrong:  # beside all jobs, which stand there instead
@@ -388,7 +383,7 @@ def add_list(router: APIRouter, site: PageContext) -> None:
     @router.get("/live/jobs")
     async def live_jobs(request: Request) -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
-        filters = Filter.of(request)
+        filters = Filter.read(request.query_params)
         return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor, filters)))
 
     @router.post("/jobs")
@@ -403,7 +398,7 @@ def add_list(router: APIRouter, site: PageContext) -> None:
 
     @router.get("/jobs.csv")
     def table(request: Request) -> Response:
-        visitor, filters = site.visitor(request), Filter.of(request)
+        visitor, filters = site.visitor(request), Filter.read(request.query_params)
         filters.search.conditions(site.now)  # refused before the answer begins
         headers = {**HEADERS, "Content-Disposition": 'attachment; filename="jobs.csv"'}
         return StreamingResponse(as_csv(site, visitor.person, filters), media_type="text/csv", headers=headers)

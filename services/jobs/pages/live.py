@@ -113,8 +113,6 @@ class _Renderer:
         self._seen = change
         rendered = [part(name, text) for name, text in (await asyncio.to_thread(self.render)).items()]
         self._at = time.monotonic()
-        new = [
-            rendered_part for rendered_part in rendered if self._marks.get(rendered_part["id"]) != rendered_part["mark"]
-        ]
-        self._marks |= {rendered_part["id"]: rendered_part["mark"] for rendered_part in new}
+        new = [item for item in rendered if self._marks.get(item["id"]) != item["mark"]]
+        self._marks |= {item["id"]: item["mark"] for item in new}
         return json.dumps(new) if new else ""

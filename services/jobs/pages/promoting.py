@@ -10,7 +10,7 @@ from sqlalchemy import select
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job, account_of
-from dragoman.services.jobs.pages.jobpage import log_end
+from dragoman.services.jobs.pages.jobpage import log_piece
 from dragoman.services.jobs.pages.site import PageContext, validated
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.shard_folders import Folder
@@ -62,7 +62,7 @@ def asked(site: PageContext, person: Person, model: str) -> list[AliasJob]:
 
 def _said(site: PageContext, job: Job) -> str:
     """Returns the last line of an ended job's log, which has the outcome; else the reason of its state."""
-    lines = log_end(site, job).text.split("\n") if job.state in ENDED and job.attempt else []
+    lines = log_piece(site, job, job.attempt, None).text.split("\n") if job.state in ENDED and job.attempt else []
     return next((line.strip()[:1000] for line in reversed(lines) if line.strip()), job.reason)
 
 

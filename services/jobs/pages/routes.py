@@ -142,7 +142,7 @@ def _job(router: APIRouter, site: PageContext) -> None:
         visitor = site.visitor(request)
         job = site.operations.job(visitor.person, name)
         beside = jobpage.champion_job(site, job) if beside is None else beside
-        log = jobpage.log_end(site, job)
+        log = jobpage.log_piece(site, job, job.attempt, None)
         more: Context = {
             "job": job,
             "title": jobpage.title(job),

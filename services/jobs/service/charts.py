@@ -32,6 +32,7 @@ CURVES = {  # key of steps.jsonl -> title
     "norm": "Gradient norm",
 }
 Points = Sequence[tuple[float, float]]
+Curves = Mapping[str, Sequence[Points]]  # name -> the pieces of a curve between the times without a measurement
 
 
 @dataclass
@@ -99,10 +100,10 @@ class Journals:
 
 @dataclass(frozen=True)
 class Line:
-    """One curve of a chart: `place` is the SVG's points."""
+    """A curve of a chart: the SVG's points of each of its pieces."""
 
     name: str
-    place: str
+    pieces: list[str]
     last: str
     colour: int  # one of the style sheet's eight
 
@@ -128,29 +129,22 @@ def charts(journals: Mapping[str, Journal]) -> list[Chart]:
     """Returns a chart for each of CURVES of which any run has at least two points."""
     drawn = []
     for key, title in CURVES.items():
-        lines = {name: journal.points.get(key, []) for name, journal in journals.items()}
-        if any(len(points) > 1 for points in lines.values()):
+        lines = {name: [points] for name, journal in journals.items() if (points := journal.points.get(key))}
+        if any(len(points) > 1 for (points,) in lines.values()):
             drawn.append(_chart(key, title, lines))
     return drawn
 
 
-def time_chart(title: str, lines: Mapping[str, Points]) -> Chart | None:
-    """Returns a chart of lines over time, in seconds since 1970, from zero on; None if none has two points."""
-    if not any(len(points) > 1 for points in lines.values()):
-        return None
-    return _chart("", title, lines, timed=True)
-
-
-def _chart(key: str, title: str, lines: Mapping[str, Points], timed: bool = False) -> Chart:
-    points = [point for line in lines.values() for point in line]
+def _chart(key: str, title: str, lines: Curves, timed: bool = False) -> Chart:
+    """Draws curves over steps or, from zero on, over time in seconds since 1970."""
+    points = [point for pieces in lines.values() for piece in pieces for point in piece]
     low, high, ticks = round_bounds(min(y for _, y in points) if not timed else 0.0, max(y for _, y in points))
     first, end = min(x for x, _ in points), max(x for x, _ in points)
     drawn = [
-        Line(name, _place(thinned(line), first, end, low, high), number(line[-1][1]), index % 8)
-        for index, (name, line) in enumerate(lines.items())
-        if line
+        Line(name, [_place(piece, first, end, low, high) for piece in pieces], number(pieces[-1][-1][1]), index % 8)
+        for index, (name, pieces) in enumerate(lines.items())
     ]
-    said = "; ".join(f"{name}: {number(line[0][1])} to {number(line[-1][1])}" for name, line in lines.items() if line)
+    said = "; ".join(f"{name}: {number(line[0][0][1])} to {number(line[-1][-1][1])}" for name, line in lines.items())
     parts = label_parts(end - first, timed)
     places = [first + (end - first) * part / parts for part in range(parts + 1)]
     labels = [hour(place) if timed else _step(place) for place in places]
@@ -188,7 +182,8 @@ def mean_pairs(points: Points) -> Points:
 
 def _place(points: Points, first: float, end: float, low: float, high: float) -> str:
     wide, tall = (end - first) or 1.0, (high - low) or 1.0
-    return " ".join(f"{(x - first) / wide * EDGE:.1f},{(high - y) / tall * EDGE:.1f}" for x, y in points)
+    drawn = [f"{(x - first) / wide * EDGE:.1f},{(high - y) / tall * EDGE:.1f}" for x, y in thinned(points)]
+    return " ".join(drawn if len(drawn) > 1 else drawn * 2)  # a lone point is a dot
 
 
 def round_bounds(low: float, high: float) -> tuple[float, float, list[float]]:
@@ -232,13 +227,14 @@ def use_charts(uses: Mapping[str, Use], groups: Groups) -> list[Chart]:
     for title, names in groups:
         lines = {
             f"{host} {word}".strip() if len(uses) > 1 or not word else word: [
-                (at, value / MEASURES[name].scale) for at, value in use.curves[name]
+                [(at, MEASURES[name].scaled(value)) for at, value in piece] for piece in use.pieces(name)
             ]
             for host, use in uses.items()
             for name, word in names.items()
-            if any(value for _, value in use.curves.get(name, ()))  # what is nothing is not drawn
         }
-        greatest = sorted(lines, key=lambda name: -max(value for _, value in lines[name]))[:LINES]
-        chart = time_chart(title, {name: lines[name] for name in lines if name in greatest})
-        drawn += [chart] if chart is not None else []
+        most = {name: max((value for piece in line for _, value in piece), default=0.0) for name, line in lines.items()}
+        greatest = sorted(most, key=lambda name: -most[name])[:LINES]
+        lines = {name: line for name, line in lines.items() if name in greatest and most[name]}  # nothing is not drawn
+        if any(sum(map(len, line)) > 1 for line in lines.values()):
+            drawn.append(_chart("", title, lines, timed=True))
     return drawn

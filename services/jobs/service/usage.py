@@ -22,7 +22,9 @@ TOTALS = ("cpu", "read", "written")  # counted since the start of the attempt
 MACHINES = 64  # of an attempt
 HOUR = 3600.0  # seconds of the machines' curves
 ATTEMPTS = 200  # newest ones that tell of machines
+SILENT = 60.0  # seconds without a sample after which nothing is known
 Curve = list[tuple[float, float]]  # seconds since 1970, value
+Spans = list[tuple[float, float]]  # the first and the last sample of times without a silence
 
 
 @dataclass
@@ -30,6 +32,7 @@ class Use:
     """The use on one machine, by the names of `MEASURES`: cores, bytes, bytes a second, percent."""
 
     curves: dict[str, Curve] = field(default_factory=dict)
+    spans: Spans = field(default_factory=list)
     total: dict[str, float] = field(default_factory=dict)  # seconds of processors, bytes read and written
     at: float = 0.0  # of the last sample
     idle: int = 0  # GPUs of the job that idle then,
@@ -38,6 +41,11 @@ class Use:
     @property
     def last(self) -> dict[str, float]:
         return {name: curve[-1][1] for name, curve in self.curves.items()}
+
+    def pieces(self, name: str) -> list[Curve]:
+        """Returns a curve, cut where nothing was measured."""
+        pieces = ([point for point in self.curves.get(name, ()) if low <= point[0] <= high] for low, high in self.spans)
+        return [piece for piece in pieces if piece]
 
 
 def read_use(home: Path, job: str, attempt: int) -> dict[str, Use]:
@@ -75,9 +83,18 @@ def _machine(uses: Sequence[Use], since: float) -> Use:
         for name, curve in use.curves.items():
             if name.startswith("machine_"):
                 curves.setdefault(name, []).extend(point for point in curve if point[0] > since)
-    return Use(
-        {name: thinned(sorted(curve), MOST) for name, curve in curves.items() if curve}, at=max(use.at for use in uses)
-    )
+    thin = {name: thinned(sorted(curve), MOST) for name, curve in curves.items() if curve}
+    return Use(thin, _joined((span for use in uses for span in use.spans), SILENT), at=max(use.at for use in uses))
+
+
+def _joined(spans: Iterable[tuple[float, float]], silence: float) -> Spans:
+    """Returns the spans in their order; those less than a silence apart become one."""
+    joined: Spans = []
+    for low, high in sorted(spans):
+        if joined and low - joined[-1][1] <= silence:
+            low, high = joined[-1][0], max(high, joined.pop()[1])
+        joined.append((low, high))
+    return joined
 
 
 @lru_cache(maxsize=512)
@@ -88,7 +105,9 @@ def _read(path: Path, *_: int) -> Use:
     total = {name: max((point[name] for point in points if name in point), default=0.0) for name in TOTALS}
     last = points[-1] if points else {"at": 0.0}
     idle = (int(last.get("idle", 0)), last.get("idle_since"))
-    return Use({name: curve for name, curve in curves.items() if curve}, total, last["at"], *idle)
+    coarse = (last["at"] - points[0]["at"]) / (MOST / 8) if points else 0.0  # apart, at most, by `thin`
+    spans = _joined(((point["at"], point["at"]) for point in points), max(SILENT, coarse))
+    return Use({name: curve for name, curve in curves.items() if curve}, spans, total, last["at"], *idle)
 
 
 def _curve(points: Sequence[Point], name: str) -> Iterable[tuple[float, float]]:
@@ -99,9 +118,6 @@ def _curve(points: Sequence[Point], name: str) -> Iterable[tuple[float, float]]:
         return
     for before, after in pairwise(measured):
         yield after["at"], max(0.0, after[name] - before[name]) / (after["at"] - before["at"])
-
-
-SILENT = 60.0  # seconds without a sample after which nothing is known
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def iso(at: float | None) -> str:
 
 def number(value: float) -> str:
     """Returns a measured value in four digits."""
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 9_999.5 else f"{value:.4g}"
 
 
 def short(value: float) -> str:

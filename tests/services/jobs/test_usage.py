@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from dragoman.model.files import exclusive
 from dragoman.model.usage.points import PointsFile
 from dragoman.model.usage.recorder import VARIABLE, Order
 from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.measures import MEASURES
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.usage import read_machines, read_use
@@ -123,6 +125,26 @@ def test_rest_and_command_line_tell_last_values_and_curves(
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if "node-7" in line]
     assert ["CPU", "node-7", "2", "cores", "2", "cores", "2", "cores"] in rows
     assert ["machine", "sent", "node-7", *("1", "MB/s") * 3] in rows
+
+
+def test_values_have_no_exponent() -> None:
+    values = {"read": 8.375, "written": 0.2e6, "machine_free": 1862 * 2.0**30, "cpu": 99.97}
+    assert [MEASURES[name].shown(value) for name, value in values.items()] == [
+        "0 MB/s",
+        "0.2 MB/s",
+        "1,862 GiB",
+        "100 cores",
+    ]
+
+
+def test_points_of_a_long_use_are_far_apart_and_leave_no_gap(loop: Loop) -> None:
+    job = running(loop)
+    sampled(loop, job, "node-1", range(200_000, 100_000, -60))
+    sampled(loop, job, "node-1", range(3_000, 0, -60))
+    (use,) = read_use(loop.home, job.id, job.attempt).values()
+    times = [at for at, _ in use.curves["memory"]]
+    assert max(after - at for at, after in pairwise(times[:100])) > 600  # seconds
+    assert len(use.spans) == 2 and use.pieces("memory")[0][-1][0] < loop.ledger.now() - 90_000
 
 
 def test_machines_are_seen_by_the_jobs_of_the_last_hour(loop: Loop) -> None:

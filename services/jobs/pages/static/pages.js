@@ -218,11 +218,15 @@
     let cursor = $(".cursor", drawing);
     if (!cursor) { cursor = document.createElementNS(NAMESPACE, "path"); cursor.setAttribute("class", "cursor"); drawing.append(cursor); }
     cursor.setAttribute("d", `M${at.toFixed(1)} 0V1000`);
-    const values = [...drawing.querySelectorAll("polyline")].map((line) => {
+    const values = [...drawing.querySelectorAll(".line")].map((line) => {
       let best = null;
-      for (let i = 0; i < line.points.numberOfItems; i++) {
-        const point = line.points.getItem(i);
-        if (best === null || Math.abs(point.x - at) < Math.abs(best.x - at)) best = point;
+      for (const { points } of line.children) {
+        const last = points.numberOfItems - 1;
+        if (at < points.getItem(0).x - 5 || at > points.getItem(last).x + 5) continue;  // nothing was measured then
+        for (let i = 0; i <= last; i++) {
+          const point = points.getItem(i);
+          if (best === null || Math.abs(point.x - at) < Math.abs(best.x - at)) best = point;
+        }
       }
       return best ? (Number(high) - (best.y / 1000) * (high - low)).toPrecision(4) : "–";
     });

@@ -3,15 +3,20 @@
 import hashlib
 import json
 import re
+from itertools import pairwise
+from pathlib import Path
 
 import httpx
 import pytest
 from sqlalchemy import update
 
+from dragoman.model.usage.points import PointsFile
 from dragoman.services.jobs.client import table
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.service.charts import Journal, charts, time_chart
+from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.charts import MACHINE_CHARTS, Journal, charts, use_charts
 from dragoman.services.jobs.service.logs import clean, cut
+from dragoman.services.jobs.service.usage import Use
 from dragoman.services.jobs.service.words import between, span
 from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.world import World
@@ -108,6 +113,23 @@ def test_a_job_shows_its_tags_and_says_when_it_takes_longer_than_promised(
     assert "later than promised" in browser.get("/cluster").text
 
 
+def test_the_cluster_draws_nothing_where_nothing_was_measured_and_next_to_nothing_as_0(
+    world: World, browser: httpx.Client
+) -> None:
+    now = world.ledger.now()
+    for name, age in (("earlier", 3000), ("later", 300)):
+        job = world.job(name, State.RUNNING)
+        file = PointsFile(Path(f"{attempt_of(world.home, job.id, job.attempt).usage}-node-9"))
+        for part in range(60):  # a burst of 5 MB, then 42 bytes in 5 s
+            sent = 5e6 * min(part, 1) + 42 * part
+            file.add({"at": now - age + 5 * part, "machine_cpu": 50.0, "machine_sent": sent})
+    page = browser.get("/cluster").text.replace("<wbr>", "")
+    curves = [[float(x) for x in re.findall(r"([\d.]+),", points)] for points in re.findall(r'points="([^"]*)"', page)]
+    assert {int(x / 100) for curve in curves for x in curve} >= {0, 9}  # before and after the gap
+    assert max(after - before for curve in curves for before, after in pairwise(curve)) < 100
+    assert "<bdi>node-9 sent</bdi> <b>0</b>" in page
+
+
 def test_a_training_that_ended_before_its_steps_promises_no_curves(world: World, browser: httpx.Client) -> None:
     job = world.job("no-steps", State.FAILED)
     (world.home / "runs" / "no-steps" / "steps.jsonl").unlink()
@@ -124,9 +146,10 @@ def test_labels_below_curves_are_whole_steps_and_short(steps: int, labels: str) 
 
 
 def test_times_below_curves_have_seconds_where_they_are_few() -> None:
-    brief, long = (time_chart("x", {"": [(1e9, 1.0), (1e9 + wide, 2.0)]}) for wide in (300, 1200))
-    assert brief is not None and [len(one) for one in brief.ticks_x] == [8] * 3
-    assert long is not None and [len(one) for one in long.ticks_x] == [5] * 5
+    for wide, digits, labels in ((300, 8, 3), (1200, 5, 5)):
+        use = Use({"machine_cpu": [(1e9, 1.0), (1e9 + wide, 2.0)]}, [(1e9, 1e9 + wide)])
+        (chart,) = use_charts({"here": use}, MACHINE_CHARTS)
+        assert [len(label) for label in chart.ticks_x] == [digits] * labels
 
 
 def test_a_copy_of_a_training_gets_a_name_that_resumes_nothing(world: World, browser: httpx.Client) -> None:
