@@ -74,7 +74,7 @@ pipelines/evaluation/significance.py: pipelines/evaluation/test_significance.py
 (len(p_values) - rank) => len(p_values)
 pipelines/tracking/gate.py: pipelines/tracking/test_promotion.py
 (number * (number + 1)) => (number + 1)
-pipelines/tracking/promotion.py: pipelines/tracking/test_promote.py
+pipelines/tracking/promotion.py: pipelines/tracking/test_promotion.py
 set_lead.lead >= -self.may_lose => set_lead.lead >= -2 * self.may_lose
 pipelines/comparison/page.py: pipelines/comparison/test_page.py pipelines/comparison/test_compare.py
 title=escape(report.title) => title=report.title
