@@ -81,8 +81,7 @@ def _train(config: Config, run: Run, say: Callable[[str], object]) -> Path | Non
 
 def refuse_learned_set(config: Config, task: Task, run: Run) -> None:
     """Raises UserError for a run that would be scored on what it learns from."""
-    split = held_split(config.shard_dir, config.evaluate.split) if task.held_out else None
-    if split is not None:
+    if task.held_out and (split := held_split(config.shard_dir, config.evaluate.split)) is not None:
         way_on = f"{training_texts.KEY}=1 scores it all the same"
         refuse_learned([run.folder], split.sides, config.evaluate.may_know, f"evaluate.split={split.split}", way_on)
 
