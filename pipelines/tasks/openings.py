@@ -167,7 +167,7 @@ def open_split(
 ) -> Checked | None:
     """Refuses `evaluate.split` if the bundles learned from it, else records its opening; before it is scored.
 
-    Returns None if no text of the split is here. `folder`: the run's, or that of its evaluations; `tracked`: its record.
+    Returns None if no text of the split is here. `folder`: the run's, or its evaluations'. `tracked`: its open record.
 
     Raises UserError: more than `evaluate.may_know` of its lines are training texts.
     """
