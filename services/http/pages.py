@@ -1,4 +1,4 @@
-"""What the pages of all services have: headers that let nothing in from elsewhere, and templates that escape."""
+"""Headers of the pages of all services, which let nothing in from elsewhere, and templates that escape."""
 
 from pathlib import Path
 
