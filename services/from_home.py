@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from dragoman.conf import compose
 from dragoman.conf.groups import sections
 from dragoman.conf.kinds import kind_words
-from dragoman.model.bundles.directory import bundle_kind
+from dragoman.model.bundles.directory import read_facts
 from dragoman.model.errors import UserError
 from dragoman.model.runs.bundles import bundles
 from dragoman.model.runs.paths import RELEASE
@@ -26,10 +26,12 @@ OF_SHARDS = ("train", "evaluate", "promote", "rollback", "compare", "unpack")
 OF_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "translate": ("translate", ("translation",)), "rerank": ("rerank", ("translation",)),
     "score": ("score", ("translation", "language")), "generate": ("generate", ("language",)),
-    "next": ("guess", ("language",)), "fill": ("guess", ("masked",)), "classify": ("label", ("labels",)),
-    "tag": ("label", ("labels",)), "embed": ("embed", ()), "serve": ("serve", ()),
+    "next": ("guess", ("language",)), "fill": ("guess", ("masked",)),
+    "classify": ("label", ("classes", "numbers")), "tag": ("label", ("tags",)),
+    "embed": ("embed", ()), "serve": ("serve", ()),
 }  # fmt: skip
-SERVED = {"labels": "labels", "vectors": "vectors", "language": "guesser", "masked": "guesser"}  # kind -> key of serve
+SERVED = {"classes": "labels", "tags": "labels", "numbers": "labels", "vectors": "vectors", "language": "guesser",
+          "masked": "guesser"}  # kind -> key of serve  # fmt: skip
 SHARDING = ("corpus", "experiment", "pair", "paths", "tokenizer", "registry")  # sections that say which shards
 NAMING = (*SHARDING[:2], "name", *SHARDING[3:], "model", "models")  # or which model
 POINTING = (".bundle", ".model", ".models", ".ensemble", ".labels", ".vectors", ".encoder", ".guesser", "tracking_uri",
@@ -44,7 +46,7 @@ class Model(NamedTuple):
     """The model of a run of the home."""
 
     run: str
-    kind: str
+    kind: str  # of its bundle; of labels what its head gives
     registered: str = ""  # its name in the registry
     shards: str = ""
 
@@ -111,6 +113,8 @@ def _says_which(word: str, verb: str) -> bool:
     if "=" not in word:  # a run's folder, a file
         return word not in OPTIONS
     section = _key(word).partition(".")[0]
+    if verb in OF_SHARDS and word.startswith("registry="):  # the kind of model, on whichever shards
+        return False
     return section in SHARDING if verb in OF_SHARDS else section in NAMING or _key(word).endswith(POINTING)
 
 
@@ -126,11 +130,12 @@ def _shardings(verb: str, words: Sequence[str], home: Path, visible: Callable[[P
 
 
 def _beside(own: list[str], words: Sequence[str]) -> list[str]:
-    """Returns a sharding's words without the usual network and registry, where the user chose another network."""
+    """Returns a sharding's words without the usual network and registry, where the user chose another."""
     keys = {*map(_key, words)}
     chosen = ("model=", "registry=language", "registry=vectors") if keys & {"model", "models"} else ()
     begun = ("model=gpt_tiny",) if "train.init_from" in keys else ()  # it says which network
-    return [word for word in own if not word.startswith((*chosen, *begun))]
+    kind = ("registry=",) if "registry" in keys else ()
+    return [word for word in own if not word.startswith((*chosen, *begun, *kind))]
 
 
 def shardings(folder: Path, visible: Callable[[Path], bool]) -> Iterator[list[str]]:
@@ -163,8 +168,10 @@ def models(runs: Path, visible: Callable[[Path], bool] = lambda _: True) -> Iter
         try:
             release = json.loads((bundle.parent / RELEASE).read_text(encoding="utf-8"))
             registered, shards = str(release.get("model") or ""), str(release.get("shards") or "")
-            yield Model(bundle.parent.name, bundle_kind(bundle), registered, shards)
-        except (OSError, ValueError, UserError):
+            facts = read_facts(bundle)
+            kind = str(facts.get("kind", "translation"))
+            yield Model(bundle.parent.name, facts["model"]["head"] if kind == "labels" else kind, registered, shards)
+        except (OSError, ValueError, KeyError, TypeError, UserError):
             continue  # damaged or not released: who names it is told
 
 
