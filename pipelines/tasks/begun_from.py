@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dragoman.conf import compose
-from dragoman.model.bundles.directory import bundle_kind, read_facts
+from dragoman.model.bundles.directory import read_facts
 from dragoman.model.errors import UserError
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import as_sharded, find_given_keys
@@ -50,13 +50,16 @@ def as_begun(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
 
 
 def begun_words(kind: Sequence[str], config: Config) -> list[str]:
-    """Returns the words that choose a network (`conf/kinds.py`), for one that begins with the model whose tokenizer the
-    shards have: the same network, but for labels."""
+    """Returns the words that choose a network (`conf/kinds.py`), for one that begins with the imported model whose
+    tokenizer the shards have: the same network, but for labels."""
     model = str(config.tokenizer.same_as)
     try:
-        same = {"registry=language": f"registry={bundle_kind(config.bundle_dir(model, KEY))}"}
+        facts = read_facts(config.bundle_dir(model, KEY))
     except UserError:  # the tokenizer of other shards
         return list(kind)
+    if config.tokenizer.type != "huggingface" and "imported" not in facts:  # perhaps to compare two of our own
+        return list(kind)
+    same = {"registry=language": f"registry={facts.get('kind', 'translation')}"}
     return [*(same.get(word, word) for word in kind if word != "model=gpt_tiny"), f"{KEY}={model}"]
 
 
