@@ -39,6 +39,7 @@ POINTING = (".bundle", ".model", ".models", ".ensemble", ".labels", ".vectors", 
 OPTIONS = ("-m", "--multirun", "--json")
 MOST = 8  # shardings, champions or runs to list
 SHARD = "dragoman shard corpus=tsv pair=en-de corpus.train.file=PAIRS.tsv"
+SHARD_LABELS = "dragoman shard corpus=labelled pair=en corpus.train.file=TEXTS.tsv"
 BUILT_IN = "corpus=everyday takes the built-in sentences"
 
 
@@ -195,7 +196,7 @@ def _models(verb: str, home: Path) -> list[list[str]]:
     if everything and not fitting and not remote:  # of an empty home the verb itself says what to do
         raise UserError(
             f"no {' or '.join(kinds)} model in {home}; `dragoman import` takes another's, and of your own data: "
-            f"{SHARD}, then dragoman train"
+            f"{SHARD_LABELS if section == 'label' else SHARD}, then dragoman train"
         )
     return [_pointing(section, model.kind, "bundle", model.run) for model in fitting]
 

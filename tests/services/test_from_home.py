@@ -135,6 +135,8 @@ def test_the_only_run_of_a_kind_is_taken(home: Path) -> None:
         with_home("serve", [])
     with pytest.raises(UserError, match="no masked model in"):
         with_home("fill", ["The [MASK]."])
+    with pytest.raises(UserError, match=r"no tags model in .*dragoman shard corpus=labelled"):
+        with_home("tag", ["x"])
 
 
 def test_a_verb_takes_the_models_whose_head_it_answers_with(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
