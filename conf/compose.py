@@ -126,8 +126,7 @@ def run(
 def home_of(values: Mapping[str, Any]) -> list[str]:
     """Returns the home that a configuration names, if it is a folder or will become one; empty for a bucket.
 
-    Raises:
-        UserError: it is a file or lies below one, or a path is empty.
+    Raises UserError: it is a file or lies below one, or a path is empty.
     """
     paths = values.get("paths") or {}
     for key, value in paths.items():
@@ -178,8 +177,7 @@ def is_rehearsal() -> bool:
 def values(overrides: Sequence[str], facts: Facts = (), options: Options | None = None) -> dict[str, Any]:
     """Returns the composed and fully resolved configuration as plain values.
 
-    Raises:
-        UserError: an override cannot be parsed, a key or choice is unknown, or an interpolation leads nowhere.
+    Raises UserError: an override cannot be parsed, a key or choice is unknown, or an interpolation leads nowhere.
     """
     words = current_words(overrides)
     with _in_our_words(words):

@@ -72,8 +72,7 @@ def _leave(ending: Ending) -> None:
 def end(verb: str, problem: BaseException, hint: str = "") -> int:
     """Prints why a command ends and returns its exit code. `hint` is added if a file cannot be used.
 
-    Raises:
-        BrokenPipeError: the reader of our output is gone; the command line ends silently.
+    Raises BrokenPipeError: the reader of our output is gone; the command line ends silently.
     """
     interrupt = interrupt_in(problem)
     if interrupt is not None:

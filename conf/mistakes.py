@@ -161,8 +161,7 @@ def misspelt_option(option: str, value: str) -> str:
 def refuse_hydras(words: Iterable[str]) -> None:
     """Refuses settings of Hydra itself, which would be read and have no effect.
 
-    Raises:
-        UserError: names the first one.
+    Raises UserError: names the first one.
     """
     for word in words:
         if re.match(r"[+~]*hydra([./=@]|$)", word):
@@ -172,8 +171,7 @@ def refuse_hydras(words: Iterable[str]) -> None:
 def refuse_unfitting(words: Sequence[str]) -> None:
     """Refuses a model for which an experiment has settings that it does not know.
 
-    Raises:
-        UserError: names the first one.
+    Raises UserError: names the first one.
     """
     values = {key: value for key, _, value in (word.partition("=") for word in words)}
     experiment, model = values.get("experiment", ""), values.get("model", "")

@@ -36,8 +36,7 @@ def read_options(argv: Sequence[str], meant: Callable[[str, str], str]) -> Optio
 
     `meant(option, value)` returns what to write instead of an unknown option.
 
-    Raises:
-        UserError: an option is unknown, or lacks its value.
+    Raises UserError: an option is unknown, or lacks its value.
     """
     parser = _Parser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     parser.add_argument("--cfg", "-c", choices=["job"])
@@ -67,11 +66,7 @@ def positional(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def check_info(argv: Sequence[str]) -> None:
-    """Refuses an unknown choice of `--info`.
-
-    Raises:
-        UserError: names the choices.
-    """
+    """Refuses an unknown choice of `--info`. Raises UserError: names the choices."""
     match = re.fullmatch(r"(?:.* )?(?:--info|-i)(?:[ =]([^ =]+)(?: .*=.*)?)?", " ".join(argv))
     if match is None or (match[1] is not None and match[1] not in INFO):
         raise UserError(f"--info: shows one of {', '.join(INFO)}, after the settings: KEY=VALUE ... --info defaults")
@@ -104,8 +99,7 @@ def each_run(overrides: Sequence[str]) -> list[list[str]]:
 def combinations(overrides: Sequence[str]) -> list[list[str]]:
     """Returns the same for a command that is no `--multirun`.
 
-    Raises:
-        UserError: a setting cannot be read, or lists no choices.
+    Raises UserError: a setting cannot be read, or lists no choices.
     """
     from hydra.errors import HydraException
 

@@ -18,8 +18,7 @@ KEY = re.compile(r"\+{0,2}[A-Za-z_][A-Za-z0-9_.-]*")
 def read_settings(name: str) -> list[str]:
     """Returns the YAML file `name` as overrides. It may be an experiment's file: `override /model: X` chooses as there.
 
-    Raises:
-        UserError: it is no file of settings.
+    Raises UserError: it is no file of settings.
     """
     import yaml
     from omegaconf import OmegaConf
@@ -42,8 +41,7 @@ def read_settings(name: str) -> list[str]:
 def as_words(values: Mapping[str, Any], where: str) -> list[str]:
     """Returns settings as words of the command line: choices (`model=...`), then values. `where` begins messages.
 
-    Raises:
-        UserError: a value is not plain, or a list of defaults has more than choices.
+    Raises UserError: a value is not plain, or a list of defaults has more than choices.
     """
     groups = {*default_choices(), "experiment"}
     choices: list[str] = []
@@ -61,8 +59,7 @@ def as_words(values: Mapping[str, Any], where: str) -> list[str]:
 def checked_folder(name: str) -> Path:
     """Returns the folder of a user's own choices, laid out like conf/: experiment/NAME.yaml, model/NAME.yaml ...
 
-    Raises:
-        UserError: it is no folder, or a file in it has the name of one of ours, which would win silently.
+    Raises UserError: it is no folder, or a file in it has the name of one of ours, which would win silently.
     """
     folder = Path(name).expanduser().absolute()
     if not folder.is_dir():

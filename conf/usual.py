@@ -43,8 +43,7 @@ class UnusualError(Exception):
 def compose(words: Sequence[str], file: str = "config") -> Tree:
     """Returns all sections with the words' values; interpolations stay as written.
 
-    Raises:
-        UnusualError: a word is not usual, or names no key or choice, or the file is another one.
+    Raises UnusualError: a word is not usual, or names no key or choice, or the file is another one.
     """
     if os.environ.get(VARIABLE) or file != "config":
         raise UnusualError
@@ -68,11 +67,7 @@ def compose(words: Sequence[str], file: str = "config") -> Tree:
 
 
 def put(tree: Tree, key: str, value: Any) -> None:
-    """Sets the value of a dotted key that the tree has.
-
-    Raises:
-        UnusualError: it has no such key.
-    """
+    """Sets the value of a dotted key that the tree has. Raises UnusualError: it has no such key."""
     *sections, last = key.split(".")
     for name in sections:
         tree = tree.get(name)  # type: ignore[assignment]  # checked in the next line

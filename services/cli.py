@@ -73,8 +73,7 @@ def _dispatch(argv: list[str], run: Callable[[str, Sequence[str]], int]) -> int:
 def run_at_home(name: str, words: Sequence[str]) -> int:
     """Runs a verb, with the words of the home's only shards or model; a mistake in its own words comes first.
 
-    Raises:
-        UserError: the home has several, or none.
+    Raises UserError: the home has several, or none.
     """
     try:
         words = with_home(name, words)
@@ -91,8 +90,7 @@ def with_own_settings(words: Sequence[str]) -> list[str]:
 
     `--config-dir` sets the variable DRAGOMAN_CONF, which child processes inherit.
 
-    Raises:
-        UserError: the file or folder is missing, or holds no settings.
+    Raises UserError: the file or folder is missing, or holds no settings.
     """
     rest: list[str] = []
     words_read: list[str] = []

@@ -67,8 +67,7 @@ def own_words(
 ) -> list[str]:
     """Returns the words of the home's only shards or model, of those that are `visible`; empty if `words` name theirs.
 
-    Raises:
-        UserError: the home has several, whose words are listed, or none.
+    Raises UserError: the home has several, whose words are listed, or none.
     """
     if not is_open(verb, words):
         return []

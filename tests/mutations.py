@@ -74,7 +74,7 @@ pipelines/evaluation/significance.py: pipelines/evaluation/test_significance.py
 (len(p_values) - rank) => len(p_values)
 pipelines/tracking/gate.py: pipelines/tracking/test_promotion.py
 (number * (number + 1)) => (number + 1)
-pipelines/tracking/promotion.py: pipelines/tracking/test_promote.py
+pipelines/tracking/promotion.py: pipelines/tracking/test_promotion.py
 set_lead.lead >= -self.may_lose => set_lead.lead >= -2 * self.may_lose
 pipelines/comparison/page.py: pipelines/comparison/test_page.py pipelines/comparison/test_compare.py
 title=escape(report.title) => title=report.title
@@ -90,7 +90,7 @@ services/jobs/ledger/access.py: services/jobs/test_access.py
 index(self.role) >= ROLES => index(self.role) >= -1 + ROLES
 services/jobs/pages/site.py: services/jobs/pages/test_pages.py
 not hmac.compare_digest(str(word).encode(), visitor.csrf.encode()) => not word
-services/jobs/pages/site.py: services/jobs/pages/test_pages.py services/jobs/pages/test_lists.py
+services/http/pages.py: services/jobs/pages/test_pages.py services/jobs/pages/test_lists.py
 autoescape=True => autoescape=False
 services/jobs/service/targets.py: services/jobs/test_notifier.py
 {identity}.{at}. => {at}.{identity}.

@@ -119,7 +119,7 @@ DOORS = {
         "services/texts/known.py",
     ],
     "simplemma": ["services/texts/casing.py"],
-    "sqlalchemy": ["services/store", "services/endpoint", "services/jobs"],
+    "sqlalchemy": ["services/store", "services/endpoint", "services/jobs", "services/repeating.py"],
     "opentelemetry": ["services/telemetry"],
 }
 # Modules of ours that are named by strings: imported when they are needed, or started as processes.

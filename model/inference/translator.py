@@ -105,8 +105,7 @@ class Translator:
     def continuing(self, text: str) -> "Translator":
         """Returns the same translator, whose translations begin with `text` and differ in the next token.
 
-        Raises:
-            UserError: the text is longer than the model writes.
+        Raises UserError: the text is longer than the model writes.
         """
         other = copy.copy(self)
         other.begin = self.tokenizers.target.encode([normalise(text, self.form)])[0].tolist()

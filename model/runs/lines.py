@@ -6,7 +6,6 @@ Another process may be writing them, or have torn them. So a damaged line is ski
 import io
 import json
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,12 +28,9 @@ class JournalReader:
     numbers. Other lines are left out and noted.
     """
 
-    def __init__(self, path: Path, most: int | None = JOURNAL, only: re.Pattern[bytes] | None = None) -> None:
-        """`most`: of a larger file only so many of the newest bytes are read; None: all.
-
-        `only`: lines without it are left out before they are parsed."""
+    def __init__(self, path: Path, most: int | None = JOURNAL) -> None:
+        """`most`: of a larger file only so many of the newest bytes are read; None: all."""
         self.path = path
-        self._only = only
         self.offset = 0  # of the first unread byte
         self.number: int | None = 0  # of the line that `lines` yields; None: the lines before it were not counted
         self._most = most
@@ -96,8 +92,6 @@ class JournalReader:
             left -= len(line) + 1
             if self.number is not None:
                 self.number += 1
-            if self._only is not None and not self._only.search(line):
-                continue
             record = parse_line(line, self.path.name) if len(line) <= LINE else None
             if record is not None:
                 yield record

@@ -58,6 +58,9 @@ def compared(test: Significance, **more: Any) -> Comparison:
     return Comparison(test.metric, test.candidate, test.baseline, test.p_value, *sizes, **more)
 
 
+Judge = Callable[[Registry, Version, Version | None, PromoteConfig, Path, EvaluateVectors], Comparison]
+
+
 @dataclass(frozen=True)
 class Task:
     """One row: how a kind of model is trained, released, evaluated and promoted.
@@ -86,14 +89,13 @@ class Task:
     evaluate: Callable[[Config, Any], Measured]  # an open bundle
     write: Callable[[Measured, Path], Sequence[Path]]  # into a folder: the record first, then its other files
     compare: Callable[[Config, Measured, Sequence[Any], Path], str]  # with other bundles; writes files into the folder
-    judge: Callable[[Registry, Version, Version | None, PromoteConfig, Path, EvaluateVectors], Comparison]
+    judge: Judge
     # verification: yields (digest, tokens) of the run's steps from its shards and settings, from the first on, without
     # end; None: it has no steps
     replay: Callable[[Config], Generator[tuple[int, int]] | None] = lambda config: None
 
-    measure_more: Callable[[Config, Any], None] = lambda config, bundle: (
-        None
-    )  # other things that `evaluate` can measure
+    # measures other things that `evaluate` can measure
+    measure_more: Callable[[Config, Any], None] = lambda config, bundle: None
 
 
 # A row, or its module: it is loaded on demand, with everything that only that kind needs.

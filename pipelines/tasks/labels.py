@@ -2,10 +2,10 @@
 
 import json
 import logging
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,13 @@ from dragoman.pipelines.corpus.sharded import shard_command
 from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation, evaluate_label_bundle, report
 from dragoman.pipelines.evaluation.labels.evaluation import compare as significance
 from dragoman.pipelines.evaluation.labels.plots import pictures
-from dragoman.pipelines.evaluation.translation import gate_split, held_out_lines
 from dragoman.pipelines.loaders.labelled import LabelledLoader, held_out_labelled
 from dragoman.pipelines.tasks import warm_start
-from dragoman.pipelines.tasks.base import Measured, Plan, Task, compared
+from dragoman.pipelines.tasks.base import Measured, Plan, Task
 from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint
 from dragoman.pipelines.tasks.network import (
     check_held_out,
+    check_positions,
     final_network,
     needs_training,
     refuse_translation_settings,
@@ -50,18 +50,14 @@ from dragoman.pipelines.tasks.parts import counted
 from dragoman.pipelines.tasks.precision import refuse_unrunnable
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.schedule import warn_of_warmup
+from dragoman.pipelines.tasks.split_comparison import compare_rivals, judge_by_split
 from dragoman.pipelines.tasks.workers import check_lanes_of, worker_count
-from dragoman.pipelines.tracking.gate import set_name
 from dragoman.pipelines.tracking.plots import curves
-from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
-from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.training.final_weights import stored_weights, weights_hashes
 from dragoman.pipelines.training.loop import Progress
 from dragoman.pipelines.training.verification import replay_lanes
-from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
-METRICS = ("auto",)
 LOSSES = {"numbers": "half the squared deviation"}
 
 
@@ -136,58 +132,25 @@ def record(config: Config, _bundle: LabelBundle, measured: Measured, tracked: Tr
         tracked.figure(figure, f"evaluation/{name}-{evaluation.split}.png")
 
 
-def compare(config: Config, measured: Measured, rivals: Sequence[LabelBundle], _directory: Path) -> str:
-    """Returns a line per rival: both scores, their difference and its probability by chance."""
-    significances = (
-        significance(evaluate(config, rival).details, measured.details, config.evaluate.bootstrap) for rival in rivals
-    )
-    return "\n\n".join(map(str, significances))
-
-
-def judge(
-    registry: Registry,
-    candidate: Version,
-    champion: Version | None,
-    config: PromoteConfig,
-    shards: Path,
-    _sets: EvaluateVectors,
-) -> Comparison:
-    """Compares the candidate with the champion by their labels of a held-out split of `shards`."""
-    if config.metric not in METRICS:
-        raise UserError(
-            f"promote.metric={config.metric}: models that label are compared by accuracy, of numbers by the mean "
-            f"error. Choices: {', '.join(METRICS)}"
-        )
-    split = gate_split(shards, config.split)
-    ours = measure(registry, candidate, split, shards)
-    baseline = most_frequent(ours) if champion is None else measure(registry, champion, split, shards)
-    texts = [*held_out_lines(shards, split, ours.language), *held_out_lines(shards, split, SIDE)]
-    return compared(
-        significance(baseline, ours, config.samples),
-        digits=4,
-        gate=set_name(texts),
-        floor={"numbers": "the median"}.get(ours.task, "the most frequent label") if champion is None else "",
-        of=split,
-    )
-
-
-def most_frequent(evaluation: LabelEvaluation) -> LabelEvaluation:
-    """Returns the evaluation of a model that answers everything with the most frequent label, or the median number."""
+def floor(evaluation: LabelEvaluation) -> tuple[str, LabelEvaluation]:
+    """Returns a model that answers everything with the most frequent label, or the median number."""
     if evaluation.task == "numbers":
         gold = np.array([float(number) for number in evaluation.gold])
-        return replace(evaluation, wrong=np.abs(gold - np.median(gold)))
+        return "the median", replace(evaluation, wrong=np.abs(gold - np.median(gold)))
     [(label, _)] = Counter(evaluation.gold).most_common(1)
     wrong = np.array([truth != label for truth in evaluation.gold], np.float64)
-    return replace(evaluation, wrong=np.add.reduceat(wrong, np.cumsum(evaluation.sizes) - evaluation.sizes))
+    wrong = np.add.reduceat(wrong, np.cumsum(evaluation.sizes) - evaluation.sizes)
+    return "the most frequent label", replace(evaluation, wrong=wrong)
 
 
-def measure(registry: Registry, version: Version, split: str, shards: Path) -> LabelEvaluation:
-    """Returns a version's evaluation; a download is removed afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
-        bundle = load_label_bundle(registry.bundle(version, Path(folder)))
-        return evaluate_label_bundle(bundle, shards, split, samples=0)
-
-
+judge = judge_by_split(
+    metrics=("auto",),
+    compared_by="models that label are compared by accuracy, of numbers by the mean error",
+    measure=lambda bundle, shards, split: evaluate_label_bundle(load_label_bundle(bundle), shards, split, samples=0),
+    test=significance,
+    floor=floor,
+    sides=lambda evaluation: (evaluation.language, SIDE),
+)
 logger = logging.getLogger(__name__)
 
 
@@ -217,7 +180,7 @@ def validate(config: Config) -> None:
     """Reports all mistakes that can be known before any worker starts.
 
     Raises UserError: a setting is out of range, shards are missing, of another kind or of other labels, a model or
-    lanes. Raises do not fit them, or a setting is for other models.
+    lanes do not fit them, or a setting is for other models.
     """
     config.train.check()
     manifest = read_manifest(config.shard_dir)
@@ -234,9 +197,7 @@ def validate(config: Config) -> None:
     network = fresh_network(config, tokenizers)
     refuse_unrunnable(config, network)
     warn_of_warmup(config)
-    longest, most = min(config.loader.max_length, config.loader.batch_tokens), getattr(network, "max_positions", None)
-    if most is not None and longest > most:
-        raise UserError(f"loader.max_length={longest}: the network has only model.max_positions={most}")
+    check_positions("max_length", min(config.loader.max_length, config.loader.batch_tokens), network)
     processes = worker_count(config)
     make_loader(config, labels, 0, processes).close()
     ShardReader(config.shard_dir, "valid")
@@ -280,7 +241,7 @@ LABELS = Task(
     record=record,
     evaluate=evaluate,
     write=write,
-    compare=compare,
+    compare=partial(compare_rivals, evaluate, significance),
     judge=judge,
     replay=replay,
 )

@@ -5,9 +5,9 @@ Networks with states read streams, those with a bounded view read windows, maske
 
 import json
 import logging
-import tempfile
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +29,17 @@ from dragoman.pipelines.evaluation.language.evaluation import TextEvaluation, ev
 from dragoman.pipelines.evaluation.language.evaluation import compare as significance
 from dragoman.pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
 from dragoman.pipelines.evaluation.language.plots import surprise_by_line
-from dragoman.pipelines.evaluation.translation import gate_split, held_out_lines
 from dragoman.pipelines.loaders.masked import MaskedLoader, held_out_masked, masking
 from dragoman.pipelines.loaders.prefetch import Lanes
 from dragoman.pipelines.loaders.segments import side_number
 from dragoman.pipelines.loaders.streams import StreamLoader, WindowLoader, rows_of
 from dragoman.pipelines.loaders.text import SplitText, side_tokenizer
 from dragoman.pipelines.tasks import warm_start
-from dragoman.pipelines.tasks.base import Measured, Plan, Task, compared
+from dragoman.pipelines.tasks.base import Measured, Plan, Task
 from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint
 from dragoman.pipelines.tasks.network import (
     check_held_out,
+    check_positions,
     final_network,
     needs_training,
     refuse_translation_settings,
@@ -49,18 +49,13 @@ from dragoman.pipelines.tasks.parts import counted
 from dragoman.pipelines.tasks.precision import refuse_unrunnable
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.schedule import warn_of_warmup
+from dragoman.pipelines.tasks.split_comparison import compare_rivals, judge_by_split
 from dragoman.pipelines.tasks.workers import check_lanes_of, worker_count
-from dragoman.pipelines.tracking.gate import set_name
 from dragoman.pipelines.tracking.plots import curves
-from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
-from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.training.final_weights import stored_weights, weights_hashes
 from dragoman.pipelines.training.loop import Progress
 from dragoman.pipelines.training.verification import replay_lanes
-from dragoman.pipelines.word_vectors.settings import EvaluateVectors
-
-METRICS = ("auto", "likelihood")
 
 
 def text_tokenizer(config: Config) -> Tokenizer:
@@ -124,47 +119,14 @@ def record(config: Config, _bundle: TextBundle, measured: Measured, tracked: Tra
     tracked.figure(surprise_by_line(evaluation), f"evaluation/surprise-{evaluation.split}.png")
 
 
-def compare(config: Config, measured: Measured, rivals: Sequence[TextBundle], _directory: Path) -> str:
-    """Returns a line per rival: both scores, their difference and its probability by chance."""
-    significances = (
-        significance(evaluate(config, rival).details, measured.details, config.evaluate.bootstrap) for rival in rivals
-    )
-    return "\n\n".join(map(str, significances))
-
-
-def judge(
-    registry: Registry,
-    candidate: Version,
-    champion: Version | None,
-    config: PromoteConfig,
-    shards: Path,
-    _sets: EvaluateVectors,
-) -> Comparison:
-    """Compares the candidate with the champion by the likelihood of a held-out split of `shards`."""
-    if config.metric not in METRICS:
-        raise UserError(
-            f"promote.metric={config.metric}: language models are compared by the likelihood of a text. "
-            f"Choices: {', '.join(METRICS)}"
-        )
-    split = gate_split(shards, config.split)
-    ours = measure(registry, candidate, split, shards)
-    baseline = ours.unigram if champion is None else measure(registry, champion, split, shards)
-    return compared(
-        significance(baseline, ours, config.samples),
-        digits=4,
-        floor="the tokens' frequencies in it" if champion is None else "",
-        gate=set_name(held_out_lines(shards, split, ours.language)),
-        of=split,
-    )
-
-
-def measure(registry: Registry, version: Version, split: str, shards: Path) -> TextEvaluation:
-    """Returns a version's evaluation; a download is removed afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
-        bundle = load_text_bundle(registry.bundle(version, Path(folder)))
-        return evaluate_text_bundle(bundle, shards, split, samples=0)
-
-
+judge = judge_by_split(
+    metrics=("auto", "likelihood"),
+    compared_by="language models are compared by the likelihood of a text",
+    measure=lambda bundle, shards, split: evaluate_text_bundle(load_text_bundle(bundle), shards, split, samples=0),
+    test=significance,
+    floor=lambda evaluation: ("the tokens' frequencies in it", evaluation.unigram),
+    sides=lambda evaluation: (evaluation.language,),
+)
 logger = logging.getLogger(__name__)
 
 
@@ -198,13 +160,6 @@ def make_loader(
     return MaskedLoader(text, settings, rules, config.seed, rank, world)
 
 
-def check_positions(key: str, length: int, network: Network) -> None:
-    """Raises UserError if rows would be longer than the network's positions."""
-    most = getattr(network, "max_positions", None)
-    if most is not None and length > most:
-        raise UserError(f"loader.{key}={length}: the network has only model.max_positions={most}")
-
-
 def validation_batches(
     config: Config, network: Network, tokenizer: Tokenizer, ranks: Ranks
 ) -> Callable[[], Iterable[TextBatch]]:
@@ -231,8 +186,8 @@ def validation_batches(
 def validate(config: Config) -> None:
     """Reports all mistakes that can be known before any worker starts.
 
-    Raises UserError: a setting is out of range, shards are missing or of other languages, a model or lanes do not fit.
-    Raises them, or a setting is for translations.
+    Raises UserError: a setting is out of range, shards are missing or of other languages, a model or lanes do not fit
+    them, or a setting is for translations.
     """
     config.train.check()
     manifest = read_manifest(config.shard_dir)
@@ -321,7 +276,7 @@ LANGUAGE = Task(
     record=record,
     evaluate=evaluate,
     write=write,
-    compare=compare,
+    compare=partial(compare_rivals, evaluate, significance),
     judge=judge,
     replay=replay,
 )

@@ -91,7 +91,7 @@ def check(config: Config) -> None:
     """Refuses what a start would refuse at once, as far as that is known if the shards are elsewhere.
 
     Raises UserError: the task's `validate` refuses, or the folder belongs to a run of other settings; without shards,
-    the. Raises task's `validate_settings` refuses.
+    the task's `validate_settings` refuses.
     """
     config = with_lanes(config, [config.run_dir])
     task = task_for(config.model)

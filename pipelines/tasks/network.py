@@ -115,6 +115,13 @@ def check_held_out(config: Config, manifest: Manifest) -> None:
             raise UserError(f"{key}{split}: {config.shard_dir} holds out {', '.join(texts) or 'nothing'}; {more}")
 
 
+def check_positions(key: str, length: int, network: Network) -> None:
+    """Raises UserError if rows would be longer than the network's positions."""
+    most = getattr(network, "max_positions", None)
+    if most is not None and length > most:
+        raise UserError(f"loader.{key}={length}: the network has only model.max_positions={most}")
+
+
 def refuse_noise(config: Config) -> None:
     """Raises UserError for the noise of encoder-decoders, where no network of the kind reads it."""
     if config.loader.denoise != "none":

@@ -127,8 +127,8 @@ def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: Tok
 def validate(config: Config) -> None:
     """Reports all mistakes that can be known before any worker starts.
 
-    Raises UserError: a setting is out of range, shards are missing or of other languages, a model or lanes do not fit.
-    Raises them, or a tokeniser of scores is unknown or not installed.
+    Raises UserError: a setting is out of range, shards are missing or of other languages, a model or lanes do not fit
+    them, or a tokeniser of scores is unknown or not installed.
     """
     config.train.check()
     manifest = read_manifest(config.shard_dir)

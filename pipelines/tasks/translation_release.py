@@ -40,6 +40,7 @@ from dragoman.pipelines.loaders.denoising import OF_NOISE
 from dragoman.pipelines.tasks.alignment_report import measure_run, record_alignment
 from dragoman.pipelines.tasks.base import Measured
 from dragoman.pipelines.tasks.network import final_network
+from dragoman.pipelines.tasks.split_comparison import compare_rivals
 from dragoman.pipelines.tracking.gate import set_name
 from dragoman.pipelines.tracking.hypotheses import hypotheses
 from dragoman.pipelines.tracking.lineage import log_hypotheses
@@ -226,15 +227,13 @@ def record(config: Config, bundle: TranslationBundle, measured: Measured, tracke
         tracked.artifact(hypotheses_file(evaluation, config.run_dir), "evaluation")
 
 
-def compare(config: Config, measured: Measured, rivals: Sequence[TranslationBundle], _directory: Path) -> str:
+def compare(config: Config, measured: Measured, rivals: Sequence[TranslationBundle], directory: Path) -> str:
     """Returns a line per rival: both scores, their difference and its probability by chance."""
     settings, ours = config.evaluate, measured.details
     if any((NOISE in rival.facts) != isinstance(ours, Reconstruction) for rival in rivals):
         raise UserError("evaluate.against: one network denoises, the other translates; they have no figure in common")
     if isinstance(ours, Reconstruction):
-        return "\n\n".join(
-            str(reconstruction.compare(evaluate(config, rival).details, ours, settings.bootstrap)) for rival in rivals
-        )
+        return compare_rivals(evaluate, reconstruction.compare, config, measured, rivals, directory)
     language = languages_of(ours.pair)[-1]
     lines = []
     for rival in rivals:

@@ -24,8 +24,7 @@ LAST = "service"  # of a home, moved in last: a job service finds all of its fil
 def check(config: BackupConfig, place: str, name: str | None = None) -> Entry:
     """Reads every file of a backup and returns its manifest.
 
-    Raises:
-        UserError: there is no such backup, or a file of it is missing or damaged; names the file.
+    Raises UserError: there is no such backup, or a file of it is missing or damaged; names the file.
     """
     copy = Copy(place, Patience(config.patience))
     manifest = _manifest(copy, name)

@@ -12,32 +12,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dragoman.model.alignment.attention_map import END, AttentionMap
-from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_path
 from dragoman.model.inference.translator import Translation
-from dragoman.services.commands.output import open_output
+from dragoman.services.commands.output import file_errors, open_output
 
 PICTURES = (".png", ".svg", ".pdf")
 SUFFIXES = (*PICTURES, ".json")
+KEY = "translate.attention"
 MOST_MAPS = 12  # in a picture
 LONGEST_TITLE = 70  # characters
 Show = Callable[[int, str | None, Translation], None]  # a line's number, the line (None: not UTF-8), its translation
 logger = logging.getLogger(__name__)
-
-
-def check_attention(path: str | None) -> None:
-    """Refuses, before loading anything, a file that could not be written at the end.
-
-    Raises:
-        UserError: an unknown kind of file, or a missing folder.
-    """
-    if path is None:
-        return
-    file = Path(path)
-    if file.suffix.lower() not in SUFFIXES:
-        raise UserError(f"translate.attention: {path}: unknown kind of file. Choices: {', '.join(SUFFIXES)}")
-    if not file.absolute().parent.is_dir():
-        raise UserError(f"translate.attention: {path} cannot be written (no such folder)")
 
 
 @contextlib.contextmanager
@@ -90,28 +75,19 @@ def picture(path: Path) -> Iterator[Show]:
 
     yield show
     if not maps:
-        logger.warning(f"translate.attention: {path} is not written: no line had a translation to show")
+        logger.warning(f"{KEY}: {path} is not written: no line had a translation to show")
         return
     draw(maps, path)
     if left_out:
-        logger.warning(
-            f"translate.attention: {path} shows the first {len(maps)} sentences; {left_out} more would be in a .json"
-        )
+        logger.warning(f"{KEY}: {path} shows the first {len(maps)} sentences; {left_out} more would be in a .json")
 
 
 def draw(maps: list[AttentionMap], path: Path) -> None:
-    """Writes the picture atomically.
-
-    Raises:
-        UserError: the file cannot be written.
-    """
+    """Writes the picture atomically. Raises UserError: the file cannot be written."""
     from dragoman.model.alignment.attention_plots import maps_picture, save
 
-    try:
-        with atomic_path(path) as part:  # it keeps the suffix, which sets the format
-            save(maps_picture(maps, [title(map_) for map_ in maps]), part)
-    except OSError as problem:
-        raise UserError(f"translate.attention: {path} cannot be written ({problem.strerror})") from None
+    with file_errors(KEY, path), atomic_path(path) as part:  # it keeps the suffix, which sets the format
+        save(maps_picture(maps, [title(map_) for map_ in maps]), part)
 
 
 def title(map_: AttentionMap) -> str:

@@ -28,8 +28,7 @@ def main(argv: Sequence[str]) -> int:
 def run(verb: str, config: BackupConfig, words: Sequence[str]) -> int:
     """Does what the words say.
 
-    Raises:
-        UserError: no place, an unknown action, or what `make`, `check` and `restore` refuse.
+    Raises UserError: no place, an unknown action, or what `make`, `check` and `restore` refuse.
     """
     check_ranges("backup", config)
     place, *rest = words or [""]

@@ -32,11 +32,7 @@ FREQUENT = 12  # word vectors' words to show
 
 
 def contents(path: Path, samples: int = 2) -> dict[str, Any]:
-    """Returns the kind and content of `path`.
-
-    Raises:
-        UserError: `path` is missing, damaged, or none of the kinds.
-    """
+    """Returns the kind and content of `path`. Raises UserError: `path` is missing, damaged, or none of the kinds."""
     if not path.exists():
         raise UserError(f"{path}: no such file or directory")
     if path.is_file():
@@ -141,8 +137,7 @@ def read_run(path: Path) -> dict[str, Any]:
 def tensors(path: Path) -> dict[str, Any]:
     """Returns names, types and shapes from a safetensors header, and the number of parameters.
 
-    Raises:
-        UserError: it is not a safetensors file.
+    Raises UserError: it is not a safetensors file.
     """
     try:
         with safe_open(path, framework="np") as file:
@@ -160,8 +155,7 @@ def tensors(path: Path) -> dict[str, Any]:
 def check(path: Path) -> int:
     """Checks the sha256 of every file that the directory lists; returns their number.
 
-    Raises:
-        UserError: a file is missing or differs (names the first), or no file is listed.
+    Raises UserError: a file is missing or differs (names the first), or no file is listed.
     """
     directory = path.parent if path.is_file() else path
     expected = listed_files(directory)

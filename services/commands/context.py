@@ -22,7 +22,7 @@ from dragoman.model.text.excerpt import excerpt
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.services.commands.lines import open_input, read_lines
-from dragoman.services.commands.output import open_output
+from dragoman.services.commands.output import check_picture, file_errors, open_output
 from dragoman.services.commands.query_settings import QueryConfig
 from dragoman.services.models.vectors_source import VectorsLoader, VectorsSource
 
@@ -33,14 +33,15 @@ FEWEST, MOST_DRAWN = 3, 300  # uses in a picture
 def nearest_uses(config: QueryConfig, words: Sequence[str]) -> int:
     """Prints the nearest uses of each word as it is meant in `config.sentence`; returns 0.
 
-    Raises:
-        UserError: no texts, a word that is not in the sentence, or a model without a network.
+    Raises UserError: no texts, a word that is not in the sentence, or a model without a network.
     """
     if config.sentence is None or not words:
         raise UserError('neighbours: name the word too: dragoman neighbours bank query.in="He sat on the bank."')
     if config.texts is None:
         raise UserError("query.texts: null; name a file of lines, or a directory of shards, whose words are compared")
-    check_picture(config, words)
+    if config.picture is not None and len(words) > 1:
+        raise UserError(f"query.picture: shows the uses of one word, and the command line has {', '.join(words)}")
+    check_picture("query.picture", config.picture, SUFFIXES)
     vectors = network_vectors(load_any_bundle(model_directory(config)), layer=config.layer, section="query")
     questions = [use_of(vectors, word, config.sentence) for word in words]
     uses, senses = read_uses(config, config.texts, vectors)
@@ -59,8 +60,7 @@ def nearest_uses(config: QueryConfig, words: Sequence[str]) -> int:
 def model_directory(config: VectorsSource, section: str = "query") -> Path:
     """Returns the bundle that the section's `vectors` names, or that of the newest run with a network.
 
-    Raises:
-        UserError: there is none.
+    Raises UserError: there is none.
     """
     loader = VectorsLoader.of(section, config)
     if config.vectors is not None:
@@ -74,28 +74,10 @@ def model_directory(config: VectorsSource, section: str = "query") -> Path:
     )
 
 
-def check_picture(config: QueryConfig, words: Sequence[str]) -> None:
-    """Refuses a picture that cannot be made, before anything is loaded.
-
-    Raises:
-        UserError: several words, an unknown kind of file or a folder that is not there.
-    """
-    if config.picture is None:
-        return
-    file = Path(config.picture)
-    if len(words) > 1:
-        raise UserError(f"query.picture: shows the uses of one word, and the command line has {', '.join(words)}")
-    if file.suffix.lower() not in SUFFIXES:
-        raise UserError(f"query.picture: {file}: unknown kind of file. Choices: {', '.join(SUFFIXES)}")
-    if not file.absolute().parent.is_dir():
-        raise UserError(f"query.picture: {file} cannot be written (no such folder)")
-
-
 def draw(config: QueryConfig, use: Use, vector: Floats, uses: Uses, senses: Mapping[str, str]) -> None:
     """Draws the use and the first MOST_DRAWN others of its word, whatever their case.
 
-    Raises:
-        UserError: too few uses, or the file cannot be written.
+    Raises UserError: too few uses, or the file cannot be written.
     """
     rows = [
         row for row, other in enumerate(uses.words) if other.word.casefold() == use.word.casefold() and other != use
@@ -112,17 +94,14 @@ def draw(config: QueryConfig, use: Use, vector: Floats, uses: Uses, senses: Mapp
         colours, groups = "sense", ["", *(senses[other.text] for other in uses_shown[1:])]
     else:
         colours, groups = "by k-means", group_uses(vectors, config.groups)
-    try:
+    with file_errors("query.picture", config.picture):
         uses_picture(uses_shown, vectors, groups, Path(str(config.picture)), colours, with_question=True)
-    except OSError as problem:
-        raise UserError(f"query.picture: {config.picture} cannot be written ({problem.strerror})") from None
 
 
 def read_uses(config: QueryConfig, texts: str, vectors: NetworkVectors) -> tuple[Uses, dict[str, str]]:
     """Returns the words of the first `config.lines` different texts with their vectors, and each text's sense if known.
 
-    Raises:
-        UserError: no words, or a line without a sense where lines have one.
+    Raises UserError: no words, or a line without a sense where lines have one.
     """
     kept = list(itertools.islice(dict.fromkeys(read_texts(config, texts, vectors)), config.lines))
     senses: dict[str, str] = {}

@@ -93,8 +93,7 @@ def demo(root: DemoRoot, words: Sequence[str]) -> int:
 def run_step(verb: str, words: Sequence[str], started: float, accepted: Sequence[int] = (0,)) -> None:
     """Runs a command to its end and shows its output as it comes.
 
-    Raises:
-        StepFailedError: an exit code other than the accepted ones.
+    Raises StepFailedError: an exit code other than the accepted ones.
     """
     announce(verb, words, started)
     with child(command(verb, words)) as process:
@@ -107,8 +106,7 @@ def run_step(verb: str, words: Sequence[str], started: float, accepted: Sequence
 def run_endpoint(words: Sequence[str], started: float) -> Iterator[str]:
     """Runs the endpoint on a free port during the block; yields its address.
 
-    Raises:
-        StepFailedError: it did not start.
+    Raises StepFailedError: it did not start.
     """
     words = [*words, "serve.port=0"]
     announce("serve", words, started)
@@ -176,11 +174,7 @@ def unsure(sample: Sample) -> list[str]:
 
 
 def held_out(shards: Path, source: str, target: str) -> list[tuple[str, str]]:
-    """Returns pairs of the test set, evenly spread.
-
-    Raises:
-        UserError: the shards have no test set.
-    """
+    """Returns pairs of the test set, evenly spread. Raises UserError: the shards have no test set."""
     texts = read_manifest(shards).texts.get("test")
     if not texts:
         raise UserError(f"{shards}: keeps no test set")

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, TextIO
 
 from dragoman.model.errors import UserError
 from dragoman.model.inference.losses import Losses
-from dragoman.services.commands.output import open_output
+from dragoman.services.commands.output import file_errors, open_output
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.settings import TranslateConfig
 from dragoman.services.texts.options import TextOptions
@@ -24,21 +24,15 @@ logger = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def open_document(path: str | None) -> Iterator[tuple[BinaryIO, str]]:
-    """Opens a file or standard input as it is, with its name for messages.
-
-    Raises:
-        UserError: it cannot be read.
-    """
+    """Opens a file or standard input as it is, with its name for messages. Raises UserError: it cannot be read."""
     if path is None:
         if sys.stdin is None:
             raise UserError("translate.input: standard input is closed; name a file")
         yield sys.stdin.buffer, "standard input"
         return
     with contextlib.ExitStack() as stack:
-        try:
+        with file_errors("translate.input", path, "read"):
             file = stack.enter_context(Path(path).open("rb"))
-        except OSError as problem:
-            raise UserError(f"translate.input: {path} cannot be read ({problem.strerror})") from None
         yield file, path
 
 
@@ -63,8 +57,7 @@ def translate_document(
 ) -> Losses:
     """Translates a document as a whole; returns the losses, of sentences.
 
-    Raises:
-        UserError: it is not UTF-8, its markup cannot be read, or a sentence cannot be translated.
+    Raises UserError: it is not UTF-8, its markup cannot be read, or a sentence cannot be translated.
     """
     try:
         text = content.decode("utf-8-sig")

@@ -34,8 +34,7 @@ Write = Callable[[Sequence[str | None], Floats], None]
 def embed(config: EmbedConfig, text: str | None = None) -> int:
     """Writes one vector per line, in order, or for the `text` of the command line; a line without a token gets zeros.
 
-    Raises:
-        UserError: an unreadable input, a line that is not UTF-8 or too long, or a bundle without sentence vectors.
+    Raises UserError: an unreadable input, a line that is not UTF-8 or too long, or a bundle without sentence vectors.
     """
     check_ranges("embed", config)
     if config.format == "npy" and config.output is None:

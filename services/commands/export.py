@@ -50,8 +50,7 @@ class ExportConfig(VectorsSource):
 def main(argv: Sequence[str]) -> int:
     """Returns the command's exit code. Words without a `=` are formats, but for a run after `huggingface`.
 
-    Raises:
-        UserError: more words after `huggingface`, which writes one model.
+    Raises UserError: more words after `huggingface`, which writes one model.
     """
     words, rest = positional(argv)
     if words[:1] == [HUGGINGFACE]:
@@ -65,8 +64,7 @@ def main(argv: Sequence[str]) -> int:
 def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
     """Writes `formats`, or the configured ones, and prints each new file.
 
-    Raises:
-        UserError: an unknown format, vectors or an encoder that it cannot hold, or a folder that is not writable.
+    Raises UserError: an unknown format, vectors or an encoder that it cannot hold, or a folder that is not writable.
     """
     known_formats: dict[str, str] = dict((*FORMATS.items(), *NETWORK_FORMATS.items()))
     for word in formats:

@@ -35,8 +35,7 @@ HALF = "\ufffd"  # an incomplete character, of which only some bytes have been s
 def continue_texts(config: ContinueConfig, text: str | None = None) -> int:
     """Continues the prompt, which may be the `text` of the command line, or all lines in order.
 
-    Raises:
-        UserError: a setting out of range, two prompts, an unreadable input, or a bundle of another kind.
+    Raises UserError: a setting out of range, two prompts, an unreadable input, or a bundle of another kind.
     """
     if text is not None:
         if config.prompt is not None:
@@ -62,8 +61,7 @@ def continue_texts(config: ContinueConfig, text: str | None = None) -> int:
 def read_prompts(config: ContinueConfig, stack: contextlib.ExitStack) -> tuple[Iterator[str | None], int]:
     """Returns the prompts, None for a skipped line, and how many to take at a time; `stack` closes the file.
 
-    Raises:
-        UserError: both a prompt and a file of prompts, or an unreadable file.
+    Raises UserError: both a prompt and a file of prompts, or an unreadable file.
     """
     if config.prompt is not None:
         if config.input is not None:

@@ -15,6 +15,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.ranges import check_ranges
 from dragoman.model.text.excerpt import excerpt
 from dragoman.services.commands.guess_picture import SUFFIXES, guess_picture
+from dragoman.services.commands.output import check_picture
 from dragoman.services.models.source import open_text_bundle
 from dragoman.services.settings import GuessConfig
 
@@ -49,17 +50,10 @@ def fill(config: GuessConfig, words: str | None = None) -> int:
 def check(config: GuessConfig) -> None:
     """Refuses invalid settings by name, before anything is loaded.
 
-    Raises:
-        UserError: a number out of range, or a picture that could not be written.
+    Raises UserError: a number out of range, or a picture that could not be written.
     """
     check_ranges("guess", config)
-    if config.picture is None:
-        return
-    file = Path(config.picture)
-    if file.suffix.lower() not in SUFFIXES:
-        raise UserError(f"guess.picture: {file}: unknown kind of file. Choices: {', '.join(SUFFIXES)}")
-    if not file.absolute().parent.is_dir():
-        raise UserError(f"guess.picture: {file} cannot be written (no such folder)")
+    check_picture("guess.picture", config.picture, SUFFIXES)
 
 
 def show(config: GuessConfig, steps: Sequence[Step], text: str) -> int:

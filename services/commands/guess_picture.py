@@ -13,8 +13,7 @@ SUFFIXES = (".png", ".svg", ".pdf")
 def guess_picture(steps: Sequence[Step], path: Path) -> None:
     """Draws each step's tokens as horizontal bars, the likeliest on top.
 
-    Raises:
-        UserError: the file cannot be written.
+    Raises UserError: the file cannot be written.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

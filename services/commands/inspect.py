@@ -48,8 +48,7 @@ def main(argv: Sequence[str]) -> int:
 def inspect(config: InspectConfig, path_given: str | None = None) -> int:
     """Prints the content of `path_given`, or of the configured path.
 
-    Raises:
-        UserError: no path, nothing there, or a damaged file.
+    Raises UserError: no path, nothing there, or a damaged file.
     """
     name = path_given or config.path
     if name is None:
@@ -88,8 +87,7 @@ def inspect(config: InspectConfig, path_given: str | None = None) -> int:
 def learned_lines(path: Path, file: Path) -> dict[str, Any]:
     """Returns the lines of a file that a run, a bundle or shards learned from; of a table every column counts.
 
-    Raises:
-        UserError: no such file, or hashes of no training texts.
+    Raises UserError: no such file, or hashes of no training texts.
     """
     if not file.is_file():
         raise UserError(f"inspect.knows={file}: no such file; a file of a sentence a line, or of tab-separated sides")
@@ -116,8 +114,7 @@ def learned_lines(path: Path, file: Path) -> dict[str, Any]:
 def fetched(name: str, cache: str) -> Path:
     """Returns the local file for `contents`: the file itself or, for an address, a bundle or manifest with its files.
 
-    Raises:
-        UserError: nothing exists there, or a file differs from the one that its manifest names.
+    Raises UserError: nothing exists there, or a file differs from the one that its manifest names.
     """
     path = local_folder(name, cache)
     elsewhere = remote_of(path)

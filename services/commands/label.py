@@ -28,8 +28,7 @@ VERBS = {True: "tag", False: "classify"}
 def label(verb: str, config: LabelConfig, text: str | None = None) -> int:
     """Labels all lines in order, or the `text` of the command line.
 
-    Raises:
-        UserError: an unreadable input, a line that is not UTF-8, or a model that labels something else.
+    Raises UserError: an unreadable input, a line that is not UTF-8, or a model that labels something else.
     """
     check_ranges("label", config)
     with open_input(config.input, "label", text=text) as (file, name):

@@ -13,6 +13,7 @@ from dragoman.model.inputs.compression import magic_of
 from dragoman.model.inputs.kinds import HEAD, ends_in_returns, kind_of_head
 from dragoman.model.inputs.lines import Rows, View, is_in_place, line_blocks
 from dragoman.model.inputs.streams import Blocks
+from dragoman.services.commands.output import file_errors
 
 T = TypeVar("T")
 BAR, ESCAPED_BAR = "|||", "&#124;&#124;&#124;"  # separator of columns in Moses' lists, and its escaped form
@@ -24,8 +25,7 @@ def read_lines(
 ) -> Iterator[str | None]:
     """Yields the lines without their ends; None for one that is not UTF-8, if such lines are skipped.
 
-    Raises:
-        UserError: names the file and the line (from 1) that is not UTF-8, and SECTION.on_error if it exists.
+    Raises UserError: names the file and the line (from 1) that is not UTF-8, and SECTION.on_error if it exists.
     """
     for number, raw in enumerate(file, 1):
         line = raw.removeprefix(BOM) if number == 1 else raw
@@ -55,8 +55,7 @@ def open_input(
     `languages` is called when a container of several languages is read; `rows` is the form of its pairs; `text` is the
     text of the command line, which is read instead.
 
-    Raises:
-        UserError: it cannot be read, or a text was given too; names the setting SECTION.KEY.
+    Raises UserError: it cannot be read, or a text was given too; names the setting SECTION.KEY.
     """
     if text is not None:
         if path is not None:
@@ -69,10 +68,8 @@ def open_input(
         _check_stream(sys.stdin.buffer, f"{section}.{key}")
         yield sys.stdin.buffer, "standard input"
         return
-    try:
+    with file_errors(f"{section}.{key}", path, "read"):
         in_place = is_in_place(Path(path), View())
-    except OSError as problem:
-        raise UserError(f"{section}.{key}: {path} cannot be read ({problem.strerror})") from None
     with Path(path).open("rb") if in_place else Blocks.from_blocks(_blocks(Path(path), languages, rows)) as file:
         yield file, path
 

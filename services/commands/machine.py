@@ -35,11 +35,7 @@ def busy_cores(seconds: float = 0.5) -> float:
 
 
 def compiled_for() -> str:
-    """Returns the processor that numba compiles for, in LLVM's name.
-
-    Raises:
-        ImportError: numba is not installed.
-    """
+    """Returns the processor that numba compiles for, in LLVM's name. Raises ImportError: numba is not installed."""
     from llvmlite import binding
 
     return str(binding.get_host_cpu_name())

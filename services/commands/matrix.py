@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_open
+from dragoman.services.commands.output import file_errors
 
 Append = Callable[[NDArray[np.float32]], None]
 
@@ -19,8 +19,7 @@ def open_matrix(path: str, width: int, key: str) -> Iterator[Append]:
 
     The number of rows is at the file's beginning and is written last; NumPy leaves space for it in the header.
 
-    Raises:
-        UserError: the file cannot be written; names the setting `key`.
+    Raises UserError: the file cannot be written; names the setting `key`.
     """
     rows = 0
 
@@ -35,10 +34,8 @@ def open_matrix(path: str, width: int, key: str) -> Iterator[Append]:
         rows += len(values)
 
     with contextlib.ExitStack() as stack:
-        try:
+        with file_errors(key, path):
             file = stack.enter_context(atomic_open(Path(path)))
-        except OSError as problem:
-            raise UserError(f"{key}: {path} cannot be written ({problem.strerror})") from None
         header()
         yield append
         header()

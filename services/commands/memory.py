@@ -41,8 +41,7 @@ def main(argv: Sequence[str]) -> int:
 def memory(config: MemoryConfig, words: Sequence[str]) -> int:
     """Does what the words say; without words it lists.
 
-    Raises:
-        UserError: an unknown action, a file that cannot be read, or nothing to export.
+    Raises UserError: an unknown action, a file that cannot be read, or nothing to export.
     """
     action, names = (words[0], words[1:]) if words else ("list", [])
     if action not in ACTIONS:

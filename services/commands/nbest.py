@@ -44,8 +44,7 @@ class NBest:
 def read_nbest(lines: Iterable[str | None], name: str) -> Iterator[NBest]:
     """Yields the lists of a file's lines, one at a time.
 
-    Raises:
-        UserError: names the file and the line (from 1) that is malformed or out of order.
+    Raises UserError: names the file and the line (from 1) that is malformed or out of order.
     """
     current: NBest | None = None
     for position, line in enumerate(lines, 1):
@@ -66,9 +65,8 @@ def read_nbest(lines: Iterable[str | None], name: str) -> Iterator[NBest]:
 def read_entry(line: str, place: str) -> tuple[int, Entry]:
     """Returns the sentence's number and the hypothesis.
 
-    Raises:
-        UserError: too few columns, an invalid number, or a score or feature that is not finite; `place` begins the
-            message.
+    Raises UserError: too few columns, an invalid number, or a score or feature that is not finite; `place` begins the
+    message.
     """
     columns = [column.strip() for column in line.split(BAR)]
     if len(columns) < 3:
@@ -88,8 +86,7 @@ def read_entry(line: str, place: str) -> tuple[int, Entry]:
 def read_features(text: str, place: str) -> dict[str, float]:
     """`LM0= -12.5 TM0= -1 -2` -> {"LM0": -12.5, "TM0_0": -1.0, "TM0_1": -2.0}.
 
-    Raises:
-        UserError: a value before any name, a repeated name or one without a value, a value that is no finite number.
+    Raises UserError: a value before any name, a repeated name or one without a value, a value that is no finite number.
     """
     by_name: dict[str, list[float]] = {}
     values: list[float] | None = None

@@ -11,6 +11,7 @@ from typing import Any
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write
 from dragoman.model.inference.losses import Losses
+from dragoman.services.commands.output import file_errors
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.settings import TranslateConfig
 from dragoman.services.texts.documents.document import Document, DocumentError
@@ -25,8 +26,7 @@ logger = logging.getLogger(__name__)
 def document_of(config: TranslateConfig, text: str | None) -> tuple[str, Document] | None:
     """Returns name and content of the document that the settings name; None if they name none.
 
-    Raises:
-        UserError: it cannot be read, or is given with what belongs to lines.
+    Raises UserError: it cannot be read, or is given with what belongs to lines.
     """
     packed = config.input is not None and Path(config.input).suffix.lower() in PACKED
     key = "translate.document" if config.document is not None else "translate.input"
@@ -45,9 +45,8 @@ def document_of(config: TranslateConfig, text: str | None) -> tuple[str, Documen
     try:
         if ending_of(config.output) != ending_of(name):
             raise DocumentError(f"translate.output={config.output} must end in {ending_of(name)}: formats stay")
-        return name, read_document(name, Path(name).read_bytes())
-    except OSError as problem:
-        raise UserError(f"{key}: {name} cannot be read ({problem.strerror})") from None
+        with file_errors(key, name, "read"):
+            return name, read_document(name, Path(name).read_bytes())
     except DocumentError as problem:
         raise UserError(f"{key}={name}: {problem}") from None
 
@@ -63,8 +62,7 @@ def translate_passages(
 ) -> Losses:
     """Translates and writes a document; returns the losses, of sentences. Certificates count its passages.
 
-    Raises:
-        UserError: a sentence cannot be translated, or the output cannot be written.
+    Raises UserError: a sentence cannot be translated, or the output cannot be written.
     """
     assert config.output is not None, "checked before"
     losses, texts, reports = Losses("sentence"), [], []
@@ -81,11 +79,10 @@ def translate_passages(
         certify(number, rebuilt.report)
     warn(reports)
     try:
-        atomic_write(Path(config.output), document.write(texts, served.target))
+        with file_errors("translate.output", config.output):
+            atomic_write(Path(config.output), document.write(texts, served.target))
     except DocumentError as problem:
         raise UserError(f"{name}: {problem}") from None
-    except OSError as problem:
-        raise UserError(f"translate.output: {config.output} cannot be written ({problem.strerror})") from None
     return losses
 
 

@@ -4,20 +4,42 @@ import contextlib
 import gzip
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Literal, TextIO
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_open
 
 
 @contextlib.contextmanager
+def file_errors(key: str, path: object, done: Literal["read", "written"] = "written") -> Iterator[None]:
+    """Makes a UserError that names the setting and the file of an error of the disk in the block."""
+    try:
+        yield
+    except OSError as problem:
+        raise UserError(f"{key}: {path} cannot be {done} ({problem.strerror})") from None
+
+
+def check_picture(key: str, path: str | None, suffixes: Sequence[str]) -> None:
+    """Refuses, before anything is loaded, a file that could not be written at the end.
+
+    Raises UserError: an unknown kind of file, or a missing folder.
+    """
+    if path is None:
+        return
+    file = Path(path)
+    if file.suffix.lower() not in suffixes:
+        raise UserError(f"{key}: {path}: unknown kind of file. Choices: {', '.join(suffixes)}")
+    if not file.absolute().parent.is_dir():
+        raise UserError(f"{key}: {path} cannot be written (no such folder)")
+
+
+@contextlib.contextmanager
 def open_output(path: str | None, section: str, key: str = "output") -> Iterator[TextIO]:
     """Yields standard output, or a file that gets its name once it is complete; .gz is compressed.
 
-    Raises:
-        UserError: the file cannot be written; names the setting SECTION.KEY.
+    Raises UserError: the file cannot be written; names the setting SECTION.KEY.
     """
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
@@ -28,10 +50,8 @@ def open_output(path: str | None, section: str, key: str = "output") -> Iterator
     if final.is_dir():
         raise UserError(f"{section}.{key}: {path} is a folder; name a file in it")
     with contextlib.ExitStack() as stack:
-        try:
+        with file_errors(f"{section}.{key}", path):
             raw = stack.enter_context(atomic_open(final))
-        except OSError as problem:
-            raise UserError(f"{section}.{key}: {path} cannot be written ({problem.strerror})") from None
         packed = final.suffix == ".gz"
         inner = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if packed else raw  # no name and time, for equal bytes
         with inner, io.TextIOWrapper(inner, encoding="utf-8", newline="\n") as file:

@@ -17,8 +17,7 @@ ROWS = 8
 def parameters(path: Path) -> dict[str, Any]:
     """Returns the tables as plain values, of a bundle or of a run with one.
 
-    Raises:
-        UserError: there is no bundle, or it has no network.
+    Raises UserError: there is no bundle, or it has no network.
     """
     directory = path if (path / CONFIG).is_file() else path / BUNDLE
     if not (directory / CONFIG).is_file():

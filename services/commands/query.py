@@ -85,8 +85,7 @@ def parse_lines(verb: Verb, config: QueryConfig, lines: Iterable[str | None], na
 def parse_words(verb: Verb, config: QueryConfig, words: Sequence[str], where: str) -> list[Question]:
     """Returns one question per word, or per three words.
 
-    Raises:
-        UserError: the number of words is no multiple of three; `where` begins the message.
+    Raises UserError: the number of words is no multiple of three; `where` begins the message.
     """
     if verb == "neighbours":
         return [NeighboursOf(word, config.k, restrict=config.restrict) for word in words]
@@ -99,8 +98,7 @@ def parse_words(verb: Verb, config: QueryConfig, words: Sequence[str], where: st
 def answer(question: Question, embeddings: Embeddings, on_error: Literal["raise", "skip"]) -> dict[str, Any]:
     """Returns the answer, or the question's words and its error if errors are kept.
 
-    Raises:
-        UserError: an unknown word.
+    Raises UserError: an unknown word.
     """
     (result,) = answers([question], embeddings)
     if not isinstance(result, UserError):

@@ -20,8 +20,7 @@ logger = logging.getLogger(__name__)
 def rerank(config: RerankConfig, seed: int = 1) -> int:
     """Scores, tunes if asked, reorders and reports.
 
-    Raises:
-        UserError: contradicting settings, a malformed list, or files that do not match.
+    Raises UserError: contradicting settings, a malformed list, or files that do not match.
     """
     check(config)
     with contextlib.ExitStack() as stack:

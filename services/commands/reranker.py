@@ -139,8 +139,7 @@ class Reranker:
     def tune_weights(self, lists: Sequence[NBest], seed: int) -> Weights:
         """Returns the weights with the best BLEU on these lists.
 
-        Raises:
-            UserError: no lists, or a hypothesis without the other system's score.
+        Raises UserError: no lists, or a hypothesis without the other system's score.
         """
         entries = [entry for each in lists for entry in each.entries]
         if not entries:
@@ -261,10 +260,6 @@ class Reranker:
 
 
 def all_lines(path: str, key: str) -> list[str]:
-    """Returns every line of a file.
-
-    Raises:
-        UserError: it cannot be read, or a line is not UTF-8.
-    """
+    """Returns every line of a file. Raises UserError: it cannot be read, or a line is not UTF-8."""
     with open_input(path, "rerank", key) as (file, name):
         return [line or "" for line in read_lines(file, name, "raise", None)]

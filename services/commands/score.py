@@ -78,9 +78,8 @@ class Totals:
 def score(config: ScoreConfig) -> int:
     """Scores all pairs in order, one line of output each.
 
-    Raises:
-        UserError: an unreadable input, a malformed line, files of different length, a pair too long, or settings that
-            only a translation model has.
+    Raises UserError: an unreadable input, a malformed line, files of different length, a pair too long, or settings
+    that only a translation model has.
     """
     check_ranges("score", config)
     with contextlib.ExitStack() as stack:
@@ -100,8 +99,7 @@ def score(config: ScoreConfig) -> int:
 def choose_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfig | None, tuple[str, ...]]:
     """Returns the scorer for the bundle's kind, the search whose tokens are left out (if requested), the languages.
 
-    Raises:
-        UserError: no valid bundle of a translation or language model, or settings that a language model lacks.
+    Raises UserError: no valid bundle of a translation or language model, or settings that a language model lacks.
     """
     directory, name = bundle_directory(config, "translation or language")
     if bundle_kind(directory) == "language":
@@ -201,11 +199,7 @@ def number_of(value: float) -> float | None:
 
 
 def read_texts(config: ScoreConfig, languages: tuple[str, ...], stack: contextlib.ExitStack) -> Iterator[Pair]:
-    """Yields the texts of the file, one per line; `stack` closes it.
-
-    Raises:
-        UserError: a file that cannot be read.
-    """
+    """Yields the texts of the file, one per line; `stack` closes it. Raises UserError: a file that cannot be read."""
     file, name = stack.enter_context(open_input(config.input, "score", languages=lambda: languages))
     return texts_of_lines(read_lines(file, name, config.on_error, "score"), name)
 
@@ -220,8 +214,7 @@ def texts_of_lines(lines: Iterator[str | None], name: str) -> Iterator[Pair]:
 def read_pairs(config: ScoreConfig, languages: tuple[str, ...], stack: contextlib.ExitStack) -> Iterator[Pair]:
     """Yields the pairs of one or two files; `stack` closes them.
 
-    Raises:
-        UserError: only one of the two files, or both ways at once, or an unreadable file.
+    Raises UserError: only one of the two files, or both ways at once, or an unreadable file.
     """
     if (config.source is None) != (config.target is None):
         lone, missing = ("source", "target") if config.target is None else ("target", "source")
@@ -241,8 +234,7 @@ def read_pairs(config: ScoreConfig, languages: tuple[str, ...], stack: contextli
 def pairs_of_lines(lines: Iterator[str | None], name: str, on_error: Literal["raise", "skip"]) -> Iterator[Pair]:
     """Yields one pair per line of source TAB target.
 
-    Raises:
-        UserError: names the file and the line (from 1) that has no TAB, or several.
+    Raises UserError: names the file and the line (from 1) that has no TAB, or several.
     """
     for number, line in enumerate(lines, 1):
         place = f"{name}, line {number}"
@@ -264,8 +256,7 @@ def pairs_of_files(
 ) -> Iterator[Pair]:
     """Yields the pairs of both files' lines; `source` and `target` are the files' names.
 
-    Raises:
-        UserError: one ends before the other.
+    Raises UserError: one ends before the other.
     """
     for number, (first, second) in enumerate(itertools.zip_longest(sources, targets, fillvalue=ENDED), 1):
         if first is ENDED or second is ENDED:

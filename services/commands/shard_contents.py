@@ -50,8 +50,7 @@ def read_shard_directory(path: Path) -> dict[str, Any]:
 def read_shard(path: Path, samples: int) -> dict[str, Any]:
     """Reads one shard: its chunks, the first records, and the manifest beside it.
 
-    Raises:
-        UserError: it is truncated, or not a shard: an unknown member, or arrays that do not fit each other.
+    Raises UserError: it is truncated, or not a shard: an unknown member, or arrays that do not fit each other.
     """
     try:
         with tarfile.open(path, "r:") as tar:

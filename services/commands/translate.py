@@ -16,12 +16,13 @@ from dragoman.model.languages import MANY, nearest, same_pair
 from dragoman.model.ranges import check_ranges
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.sentences import join, split
-from dragoman.services.commands.attention import Show, attention_file, check_attention
+from dragoman.services.commands.attention import KEY as ATTENTION
+from dragoman.services.commands.attention import SUFFIXES, Show, attention_file
 from dragoman.services.commands.documents import Certify, open_document, report_file, translate_document, warn_of
 from dragoman.services.commands.known import read_known
 from dragoman.services.commands.lines import batches, flat, open_input, read_lines, to_column
 from dragoman.services.commands.office_documents import document_of, translate_passages
-from dragoman.services.commands.output import open_output
+from dragoman.services.commands.output import check_picture, open_output
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.source import Loader
 from dragoman.services.settings import TranslateConfig
@@ -40,11 +41,10 @@ def translate(
 ) -> int:
     """Translates all lines in order, or the `text` of the command line; an empty line gives an empty line.
 
-    Raises:
-        UserError: an unreadable input, a line that is not UTF-8, more translations than the search finds, or attention
-            requested of a network without any.
+    Raises UserError: an unreadable input, a line that is not UTF-8, more translations than the search finds, or
+    attention requested of a network without any.
     """
-    check_attention(config.attention)
+    check_picture(ATTENTION, config.attention, SUFFIXES)
     check_ranges("translate", config)
     options = text_options(config)
     if document := document_of(config, text):
@@ -85,8 +85,7 @@ def translate(
 def into(served: LoadedModel, target: str | None) -> LoadedModel:
     """Returns the model for the target language that `translate.to` asks for.
 
-    Raises:
-        UserError: the model does not translate into it, or it has several target languages and none is asked for.
+    Raises UserError: the model does not translate into it, or it has several target languages and none is asked for.
     """
     pairs = [pair for pair in served.prefixes if served.target == MANY] or [(served.source, served.target)]
     refuse_other_pair(pairs)
@@ -100,8 +99,7 @@ def into(served: LoadedModel, target: str | None) -> LoadedModel:
 def refuse_other_pair(pairs: Iterable[tuple[str, ...]]) -> None:
     """Refuses the command line's `pair` if it is none of the model's pairs, or its one language.
 
-    Raises:
-        UserError: names both.
+    Raises UserError: names both.
     """
     pair_given, own = again.given("pair"), ["-".join(pair) for pair in pairs]
     if pair_given is not None and not any(same_pair(pair_given, pair) for pair in own):
@@ -109,11 +107,7 @@ def refuse_other_pair(pairs: Iterable[tuple[str, ...]]) -> None:
 
 
 def text_options(config: TranslateConfig) -> TextOptions:
-    """Returns what the settings ask of a text.
-
-    Raises:
-        UserError: settings that exclude each other.
-    """
+    """Returns what the settings ask of a text. Raises UserError: settings that exclude each other."""
     if raw(config) and (config.glossary or config.memory or config.report):
         key = "glossary" if config.glossary else "memory" if config.memory else "report"
         raise UserError(f"translate.{key} needs translate.protect=true and translate.format=text, json or a document's")
@@ -129,8 +123,7 @@ def text_options(config: TranslateConfig) -> TextOptions:
 def with_files(options: TextOptions, config: TranslateConfig, served: LoadedModel) -> TextOptions:
     """Returns the options with the glossary and the known translations of the model's languages.
 
-    Raises:
-        UserError: a file cannot be read, or has nothing of these languages.
+    Raises UserError: a file cannot be read, or has nothing of these languages.
     """
     pair = served.source, served.target
     glossary = read_glossary(config.glossary, "translate.glossary", *pair) if config.glossary else None

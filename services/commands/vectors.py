@@ -24,8 +24,7 @@ def main(argv: Sequence[str]) -> int:
 def distil(config: ExportConfig, words: Sequence[str]) -> int:
     """Writes the table of the encoder that `config.vectors` names.
 
-    Raises:
-        UserError: another action than `distil`, or what `export` refuses.
+    Raises UserError: another action than `distil`, or what `export` refuses.
     """
     if not words or words[0] != "distil" or len(words) > 2:
         raise UserError(f"vectors {' '.join(words)}: the one action is distil: {USAGE}".replace("  ", " "))

@@ -9,6 +9,7 @@ from typing import Any
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write
+from dragoman.services.commands.output import file_errors
 
 KIND, FORMAT_VERSION = "rerank-weights", 1
 
@@ -25,28 +26,20 @@ class Weights:
         return sum(weight * features.get(name, 0.0) for name, weight in self.weights.items())
 
     def save(self, path: Path) -> None:
-        """Writes the file atomically.
-
-        Raises:
-            UserError: it cannot be written.
-        """
+        """Writes the file atomically. Raises UserError: it cannot be written."""
         record = {"kind": KIND, "format_version": FORMAT_VERSION, "weights": self.weights, **self.facts}
-        try:
+        with file_errors("rerank.tune", path):
             atomic_write(path, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
-        except OSError as problem:
-            raise UserError(f"rerank.tune: {path} cannot be written ({problem.strerror})") from None
 
 
 def load_weights(path: str) -> Weights:
     """Loads the weights in a file.
 
-    Raises:
-        UserError: it cannot be read, is no file of weights, or holds a weight that is no finite number.
+    Raises UserError: it cannot be read, is no file of weights, or holds a weight that is no finite number.
     """
     try:
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise UserError(f"rerank.weights: {path} cannot be read ({problem.strerror})") from None
+        with file_errors("rerank.weights", path, "read"):
+            record = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as problem:
         raise UserError(f"rerank.weights: {path} is not JSON ({problem})") from None
     if not isinstance(record, dict) or record.get("kind") != KIND:

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from dragoman.services.endpoint.schemas import DeepLError, GoogleError, GoogleReason, MlflowError, OpenAIError
+from dragoman.services.endpoint.dialects.schemas import DeepLError, GoogleError, GoogleReason, MlflowError, OpenAIError
 from dragoman.services.http.answers import Form, as_json, error
 
 OVER_QUOTA = 456  # DeepL's: the key's characters are used up; other dialects say 429

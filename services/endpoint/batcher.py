@@ -206,8 +206,7 @@ class Batcher(Generic[Engine, Item, Answer]):
     ) -> list[tuple[_Request[Engine, Item, Answer], _Outcome[Answer]]]:
         """Drops waiting requests of the client that fills the queue, so that `request` fits; returns their refusals.
 
-        Raises:
-            QueueFullError: its own client has as many lines as any other.
+        Raises QueueFullError: its own client has as many lines as any other.
         """
         missing = lane.queued + len(request.items) - self.capacity
         crowding = lane.crowding(request, missing) if missing > 0 else []

@@ -24,11 +24,7 @@ class Call(Request):
     key: Key = NOBODY
 
     async def read(self) -> None:
-        """Reads the parameters.
-
-        Raises:
-            HTTPException: 400, the body cannot be read.
-        """
+        """Reads the parameters. Raises HTTPException: 400, the body cannot be read."""
         self.parameters = {name: value for name, value in (await parameters(self)).items() if value is not None}
 
     def given_key(self) -> str:

@@ -72,8 +72,7 @@ def document_response(finished: Finished) -> Response:
 async def _wait(documents: Documents, handle: Handle) -> State:
     """Returns the job's state once the translated file is there; deletes the job if the client leaves.
 
-    Raises:
-        HTTPException: it cannot be translated.
+    Raises HTTPException: it cannot be translated.
     """
     try:
         while True:

@@ -20,8 +20,7 @@ NONE = "This endpoint makes no vectors of texts (the server's settings serve.enc
 async def embed(endpoint: Endpoint, key: Key, name: str, texts: Sequence[str]) -> tuple[Floats, Origin]:
     """Returns (texts, width), and the origin of the model with this name.
 
-    Raises:
-        HTTPException: 404 there is no such model, 400 a text without a known word, 503 the model is not loaded.
+    Raises HTTPException: 404 there is no such model, 400 a text without a known word, 503 the model is not loaded.
     """
     counts = []
     if endpoint.encoder is not None:

@@ -71,11 +71,7 @@ class Endpoint:
     reading: Reading = field(default_factory=Reading)  # processes for documents and for texts that take long
 
     def queue(self) -> InferenceQueue[LoadedModel, str, Translation]:
-        """Returns the queue of translations.
-
-        Raises:
-            HTTPException: 404, no translation model is served.
-        """
+        """Returns the queue of translations. Raises HTTPException: 404, no translation model is served."""
         if self.translations is None:
             raise HTTPException(404, NO_TRANSLATION)
         return self.translations
@@ -93,10 +89,9 @@ class Endpoint:
     def pairs(self) -> list[tuple[str, str]]:
         """Returns the pairs of languages that are translated, spelled as in BCP 47.
 
-        Raises:
-            HTTPException: as `served`.
+        Raises HTTPException: as `served`.
         """
-        return [(source, target) for source, targets in self.served().targets().items() for target in targets]
+        return [(source, target) for source, targets in self.served().view.targets.items() for target in targets]
 
     def languages(self) -> tuple[Sequence[str], Sequence[str]]:
         """Returns the languages that are translated from and into, each once. Raises as `served`."""
@@ -110,8 +105,7 @@ class Endpoint:
     def served(self) -> Catalogue:
         """Returns the served translation models, at least one of which was loaded.
 
-        Raises:
-            HTTPException: 404 no translation model is served, 503 none is loaded yet or no request is answered.
+        Raises HTTPException: 404 no translation model is served, 503 none is loaded yet or no request is answered.
         """
         queue = self.queue()
         assert self.models is not None, "set with the queue"
@@ -124,11 +118,10 @@ class Endpoint:
         Texts of several languages in one question go to the models of their languages. The question's key pays for the
         characters, unless there is no answer.
 
-        Raises:
-            HTTPException: a language or a version that no model has, a full queue, or a timeout.
+        Raises HTTPException: a language or a version that no model has, a full queue, or a timeout.
         """
         models = self.served()
-        if not models.sources(question.target):
+        if not models.view.sources(question.target):
             raise HTTPException(400, f"{question.target} is not supported")
         key, characters = question.key, sum(map(len, question.texts))
         self.keys.charge(key, characters, (question.source or question.target, question.target))
@@ -199,8 +192,7 @@ class Endpoint:
         """Returns the models that translate from `source` into `target`; a model that must be loaded holds up no
         other request.
 
-        Raises:
-            HTTPException: 400 no model has the languages or the version, 503 none is loaded or can be.
+        Raises HTTPException: 400 no model has the languages or the version, 503 none is loaded or can be.
         """
         models = self.served()
         try:
@@ -218,7 +210,7 @@ class Endpoint:
         self.keys.charge(key, len(text))
         if not self.detector.loaded:
             await asyncio.to_thread(self.detector.load)
-        offered = list(self.served().targets())
+        offered = list(self.served().view.targets)
         return self.detector.rank(text, offered) or [Guess(offered[0], 0.0)]
 
     async def _ask(

@@ -53,8 +53,7 @@ class Glossary(Tables):
     def find(self, source: str, target: str) -> "StoredDictionary":
         """Returns the dictionary of these languages or of their nearest relatives.
 
-        Raises:
-            GlossaryNotFoundError: there is none.
+        Raises GlossaryNotFoundError: there is none.
         """
         for dictionary in self.dictionaries:
             if nearest(source, (dictionary.source,)) and nearest(target, (dictionary.target,)):
@@ -91,11 +90,7 @@ class Glossaries:
         self.most = most
 
     def create(self, owner: str, name: str, dictionaries: Sequence[Dictionary]) -> Glossary:
-        """Stores and returns a new glossary.
-
-        Raises:
-            TooManyGlossariesError: the owner has the most already.
-        """
+        """Stores and returns a new glossary. Raises TooManyGlossariesError: the owner has the most already."""
         with self._write() as session:
             if (session.scalar(select(func.count()).where(Glossary.owner == owner)) or 0) >= self.most:
                 raise TooManyGlossariesError(f"There are {self.most} glossaries already: delete one first")
@@ -113,19 +108,14 @@ class Glossaries:
             return session.scalars(select(Glossary).where(Glossary.owner == owner).order_by(Glossary.created)).all()
 
     def get(self, owner: str, id_: str) -> Glossary:
-        """Returns one glossary.
-
-        Raises:
-            GlossaryNotFoundError: the owner has none with this id.
-        """
+        """Returns one glossary. Raises GlossaryNotFoundError: the owner has none with this id."""
         with self._read() as session:
             return _glossary(session, owner, id_)
 
     def terms(self, owner: str, id_: str, source: str, target: str) -> dict[str, str]:
         """Returns the terms of a glossary's dictionary.
 
-        Raises:
-            GlossaryNotFoundError: there is no such glossary or dictionary.
+        Raises GlossaryNotFoundError: there is no such glossary or dictionary.
         """
         with self._read() as session:
             return _glossary(session, owner, id_).find(source, target).terms
@@ -155,19 +145,14 @@ class Glossaries:
             return glossary
 
     def delete(self, owner: str, id_: str) -> None:
-        """Deletes a glossary.
-
-        Raises:
-            GlossaryNotFoundError: the owner has none with this id.
-        """
+        """Deletes a glossary. Raises GlossaryNotFoundError: the owner has none with this id."""
         with self._write() as session:
             session.delete(_glossary(session, owner, id_))
 
     def delete_dictionary(self, owner: str, id_: str, source: str, target: str) -> None:
         """Deletes one dictionary of a glossary.
 
-        Raises:
-            GlossaryNotFoundError: there is no such glossary or dictionary.
+        Raises GlossaryNotFoundError: there is no such glossary or dictionary.
         """
         with self._write() as session:
             glossary = _glossary(session, owner, id_)

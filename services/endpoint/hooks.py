@@ -47,8 +47,7 @@ def add_hooks(app: FastAPI, endpoint: Endpoint) -> None:
 def check_signature(request: Request, body: bytes, secret: bytes, now: float) -> None:
     """Refuses a delivery that MLflow has not signed with `secret`, or not in the last minutes.
 
-    Raises:
-        HTTPException: 403.
+    Raises HTTPException: 403.
     """
     identity, sent, signature = (
         request.headers.get(f"X-MLflow-{name}", "") for name in ("Delivery-Id", "Timestamp", "Signature")

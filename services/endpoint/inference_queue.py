@@ -44,8 +44,7 @@ class InferenceQueue(Generic[Model, Item, Answer]):
     def model(self) -> Model:
         """Returns the model that answers now.
 
-        Raises:
-            HTTPException: 503, none is loaded or the batcher's thread has ended.
+        Raises HTTPException: 503, none is loaded or the batcher's thread has ended.
         """
         model = self.current()
         if model is None:
@@ -57,9 +56,8 @@ class InferenceQueue(Generic[Model, Item, Answer]):
     async def ask(self, model: Model, items: Sequence[Item], nbest: int = 1, key: Key = NOBODY) -> list[Answer]:
         """Returns one answer per item, from `model`, in the turn of the client that has the key, by its priority.
 
-        Raises:
-            HTTPException: 400 more items or tokens than allowed, 429 the queue is full, 503 the thread ended or a
-                timeout.
+        Raises HTTPException: 400 more items or tokens than allowed, 429 the queue is full, 503 the thread ended or a
+        timeout.
         """
         try:
             async with asyncio.timeout(self.timeout):

@@ -73,8 +73,7 @@ class KeyStore:
     def there(self) -> bool:
         """Returns False if the database is a sqlite file that does not exist.
 
-        Raises:
-            UserError: the address names no database.
+        Raises UserError: the address names no database.
         """
         if self._database is not None:
             return True
@@ -89,8 +88,7 @@ class KeyStore:
     def open(self) -> Database:
         """Returns the database with its tables in this program's version.
 
-        Raises:
-            UserError, ServiceError: it cannot be used, or is of a newer Dragoman.
+        Raises UserError, ServiceError: it cannot be used, or is of a newer Dragoman.
         """
         if self._database is None:
             database = Database(self.url, SETTING)
@@ -112,8 +110,7 @@ class KeyStore:
     ) -> str:
         """Stores a new key and returns its secret, which is not stored.
 
-        Raises:
-            UserError: the name is invalid or in use.
+        Raises UserError: the name is invalid or in use.
         """
         check_name("key", name)
         secret = f"dgk_{secrets.token_urlsafe(32)}"

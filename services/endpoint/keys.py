@@ -22,6 +22,7 @@ from dragoman.model.errors import UserError, reason
 from dragoman.model.languages import nearest
 from dragoman.services.endpoint.key_store import KeyStore, Period, digest_of
 from dragoman.services.http.rates import Guesses
+from dragoman.services.repeating import Repeating
 
 Reason = Literal["missing", "unknown", "languages", "characters", "requests"]
 EVERY = 2.0  # seconds between two exchanges with the database
@@ -79,8 +80,7 @@ class Keys:
         self._counted: dict[tuple[str, str], tuple[int, int]] = {}  # (digest, period) -> characters, requests
         self._waiting: dict[tuple[str, str], tuple[int, int]] = {}  # the part that the database does not know yet
         self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="keys", daemon=True)
+        self._repeating = Repeating("keys", EVERY, self._exchange_or_say)
         self._trouble = ""
 
     @property
@@ -111,8 +111,7 @@ class Keys:
     def find(self, secret: str) -> Key:
         """Returns the key whose secret this is; NOBODY where no key is needed.
 
-        Raises:
-            KeyRefusedError: none, or one that is not known.
+        Raises KeyRefusedError: none, or one that is not known.
         """
         if not self.needed:
             return NOBODY
@@ -127,8 +126,7 @@ class Keys:
     def charge(self, key: Key, characters: int = 0, pair: tuple[str, str] | None = None) -> None:
         """Counts a request of so many characters, unless the key's limits forbid it; then nothing is counted.
 
-        Raises:
-            KeyRefusedError: `languages` are not the key's, `requests` or `characters` reach the limit.
+        Raises KeyRefusedError: `languages` are not the key's, `requests` or `characters` reach the limit.
         """
         if not key.digest:
             return
@@ -163,18 +161,16 @@ class Keys:
     def start(self) -> None:
         """Reads the stored keys, and starts the thread that exchanges with the database.
 
-        Raises:
-            UserError, ServiceError: the database cannot be used.
+        Raises UserError, ServiceError: the database cannot be used.
         """
         if self.store is not None:
             self.exchange()
-            self._thread.start()
+            self._repeating.start()
 
     def stop(self) -> None:
         """Ends the thread; sends what is counted."""
-        self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join(10.0)
+        self._repeating.stop()
+        if self._waiting:
             self._exchange_or_say()
 
     def exchange(self) -> None:
@@ -220,10 +216,6 @@ class Keys:
             for counts in (self._counted, self._waiting):
                 place = (key.digest, period)
                 counts[place] = _sum(counts.get(place, (0, 0)), (characters, requests))
-
-    def _run(self) -> None:
-        while not self._stop.wait(EVERY):
-            self._exchange_or_say()
 
     def _exchange_or_say(self) -> None:
         """Exchanges; a database that is away is logged once, and the keys known so far stay valid."""

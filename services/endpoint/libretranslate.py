@@ -79,14 +79,14 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
         responses=openapi.answers(list[schemas.Language]),
     )
     async def languages(_: Request) -> Response:
-        reached = endpoint.served().targets()
+        reached = endpoint.served().view.targets
         return as_json(
             [{"code": code, "name": language_name(code), "targets": list(targets)} for code, targets in reached.items()]
         )
 
     @app.get("/frontend/settings", summary="Limits and languages", responses=openapi.answers(schemas.Settings))
     async def settings(_: Request) -> Response:
-        pair = endpoint.served().pairs()[0]
+        pair = endpoint.served().view.pairs[0]
         language = {
             side: {"code": code, "name": language_name(code)}
             for side, code in zip(("source", "target"), pair, strict=True)

@@ -58,8 +58,7 @@ class Memory:
     def suggest(self, unit: Unit, owner: str = EVERYBODY) -> None:
         """Stores a translation that a user gave.
 
-        Raises:
-            UserError, ServiceError: there is no database, or it cannot be used.
+        Raises UserError, ServiceError: there is no database, or it cannot be used.
         """
         if self.store is None:
             raise UserError("serve.database: names no database for suggestions")

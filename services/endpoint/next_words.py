@@ -17,8 +17,7 @@ PIECES = 3  # translations to ask for, for each that is wanted: several may begi
 def check_sentence(text: Prepared) -> None:
     """Refuses a text that is not one sentence of words: only the model's own words can be forced.
 
-    Raises:
-        HTTPException: 400.
+    Raises HTTPException: 400.
     """
     if text.sentences != 1 or text.masked:
         reason = "prefix needs a text of one sentence, with nothing in it that is kept from the model"
@@ -28,8 +27,7 @@ def check_sentence(text: Prepared) -> None:
 def differing(texts: Sequence[str], prefix: str) -> list[str]:
     """Returns the texts that begin with the words of `prefix`, the first with each next word.
 
-    Raises:
-        HTTPException: 400, there are none.
+    Raises HTTPException: 400, there are none.
     """
     word_by_start: dict[str | None, str] = {}
     for text in texts:

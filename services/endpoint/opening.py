@@ -80,8 +80,7 @@ def open_endpoint(
 def read_keys(path: str | None, key: str = "serve.keys") -> list[str]:
     """Reads the secrets of a file, one per line; `key` is the setting for messages.
 
-    Raises:
-        UserError: the file cannot be read, others can read it, or it has no keys (which would admit nobody, or all).
+    Raises UserError: the file cannot be read, others can read it, or it has no keys (which would admit nobody, or all).
     """
     if path is None:
         return []

@@ -30,6 +30,7 @@ from dragoman.services.models.source import Loader
 from dragoman.services.models.vectors_source import VectorsLoader
 from dragoman.services.settings import ServeConfig
 
+PATIENCE = 5.0  # seconds for a load in progress; it is abandoned then, and ends with the process
 Model = TypeVar("Model", bound=Answering)
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -166,11 +167,11 @@ def follow_model(
         return
     if not config.wait:
         follower.load_now()
-    follower.start()
+    follower.repeating.start()
     try:
         yield follower
     finally:
-        follower.stop()
+        follower.repeating.stop(PATIENCE)
 
 
 @contextlib.contextmanager

@@ -45,8 +45,7 @@ class Plan:
     def build(self) -> ASGIApp:
         """Returns the application, with its models loaded.
 
-        Raises:
-            UserError: as `serve`, or this node has not the folder.
+        Raises UserError: as `serve`, or this node has not the folder.
         """
         try:
             os.chdir(self.folder)
@@ -115,11 +114,7 @@ def deploy(
 
 @contextlib.contextmanager
 def connected(cluster: str) -> Iterator[None]:
-    """Connects to a Ray cluster during the block.
-
-    Raises:
-        ServiceError: it does not answer.
-    """
+    """Connects to a Ray cluster during the block. Raises ServiceError: it does not answer."""
     try:
         ray.init(cluster, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, RuntimeError, ValueError) as problem:

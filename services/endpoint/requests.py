@@ -188,8 +188,7 @@ class TranslationRequest(Parameters):
 def validate(model: type[Checked], values: Mapping[str, Any], wording: Wording = LIBRETRANSLATE) -> Checked:
     """Returns the checked request.
 
-    Raises:
-        HTTPException: 400 with the dialect's message: a parameter is missing, of a wrong type, or over a limit.
+    Raises HTTPException: 400 with the dialect's message: a parameter is missing, of a wrong type, or over a limit.
     """
     try:
         return model.model_validate(values)
@@ -215,8 +214,7 @@ def _title(model: type[BaseModel], name: str) -> str | None:
 async def parameters(request: Request) -> dict[str, Any]:
     """Returns body and query string as one mapping; the body wins. A repeated form field is a list.
 
-    Raises:
-        HTTPException: 400, the body cannot be read or contains invalid text.
+    Raises HTTPException: 400, the body cannot be read or contains invalid text.
     """
     values = _fields(request.query_params) if request.scope["query_string"] else {}
     kind = request.scope[HEADERS].get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()

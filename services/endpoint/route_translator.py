@@ -59,9 +59,8 @@ class RouteTranslator:
 
         With `prefix`, the translation of the only text begins with it, and alternatives differ in the next word.
 
-        Raises:
-            HTTPException: 400 no alignment can be given or the text cannot have a prefix, MarkupError wrong markup, 500
-                a line cannot be translated; and as `ask`.
+        Raises HTTPException: 400 no alignment can be given or the text cannot have a prefix, MarkupError wrong markup,
+        500 a line cannot be translated; and as `ask`.
         """
         if aligned and route.via:
             raise HTTPException(400, f"alignment is not supported over a language in the middle ({route.via})")
@@ -140,9 +139,8 @@ class RouteTranslator:
     ) -> list[Translation]:
         """Returns a model's translations of lines, with attention if it has any and `aligned`.
 
-        Raises:
-            HTTPException: 400, the model has no attention and it is `needed`; 500, a line cannot be translated; and as
-                `ask`.
+        Raises HTTPException: 400, the model has no attention and it is `needed`; 500, a line cannot be translated; and
+        as `ask`.
         """
         model = await self._aligning(served, needed) if aligned else served
         return check_translations(await self.ask(model, lines, nbest))
@@ -151,8 +149,7 @@ class RouteTranslator:
         """Returns the model with attention, loaded on another thread; the model itself if it has none and none is
         `needed`.
 
-        Raises:
-            HTTPException: 400, the model has no attention.
+        Raises HTTPException: 400, the model has no attention.
         """
         try:
             aligning = await asyncio.to_thread(lambda: served.aligning)
@@ -166,11 +163,7 @@ class RouteTranslator:
 
 
 def check_translations(translations: list[Translation]) -> list[Translation]:
-    """Returns the translations.
-
-    Raises:
-        HTTPException: 500, a line could not be translated.
-    """
+    """Returns the translations. Raises HTTPException: 500, a line could not be translated."""
     for translation in translations:
         if translation.error:
             logger.error("a line could not be translated: %s", translation.error)

@@ -33,9 +33,8 @@ def serve(
 ) -> int:
     """Answers requests until a signal. Prints the address on its own line once requests are answered.
 
-    Raises:
-        UserError: the port is taken, the bundle is not valid, the registry has no such model, the file has no keys,
-            more connections than this process may have, or the cluster does not answer.
+    Raises UserError: the port is taken, the bundle is not valid, the registry has no such model, the file has no keys,
+    more connections than this process may have, or the cluster does not answer.
     """
     check(config)
     if alignment is not None:
@@ -66,11 +65,7 @@ def serve(
 
 
 def check(config: ServeConfig) -> None:
-    """Refuses invalid settings by name.
-
-    Raises:
-        UserError: names the key and the value.
-    """
+    """Refuses invalid settings by name. Raises UserError: names the key and the value."""
     several = (config.models, config.ensemble, config.vectors, config.encoder, config.labels, config.guesser)
     if not any((config.bundle, config.model, *several)):
         raise UserError(

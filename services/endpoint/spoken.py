@@ -47,11 +47,11 @@ async def languages_of(
         return [_asked(question, question.source, UNKNOWN, models) for _ in question.texts]
     if not detector.loaded:
         await asyncio.to_thread(detector.load)
-    sources = models.sources(question.target)
+    sources = models.view.sources(question.target)
     named = question.source
 
     def offered() -> list[str]:
-        return list(dict.fromkeys([*sources, *models.targets()]))
+        return list(dict.fromkeys([*sources, *models.view.targets]))
 
     def guess(words: str) -> Guess:
         return UNKNOWN if named is not None and detector.agrees(words, named) else detector.detect(words, offered())
@@ -69,7 +69,7 @@ async def languages_of(
 
 
 def _asked(question: Question, source: str, guess: Guess, models: Catalogue) -> Spoken:
-    if models.is_one(source, question.target):
+    if models.view.is_one(source, question.target):
         return Spoken(source, 0.0, copied=True)
     if guess.confidence < SURE or nearest(guess.language, (source,)) or nearest(source, (guess.language,)):
         return Spoken(source, 0.0)

@@ -85,8 +85,7 @@ class Server(uvicorn.Server):
 def reserve_descriptors(connections: int, section: str = "serve") -> None:
     """Lets this process open enough descriptors for so many connections (the key `section`.connections).
 
-    Raises:
-        UserError: the system forbids it.
+    Raises UserError: the system forbids it.
     """
     needed = connections + SPARE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -117,8 +116,7 @@ class QuietAccept:
 def bind(host: str, port: int, section: str = "serve") -> socket.socket:
     """Returns a listening socket for the keys host and port of `section`.
 
-    Raises:
-        UserError: the port is taken or forbidden, or the host is not this machine's.
+    Raises UserError: the port is taken or forbidden, or the host is not this machine's.
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]

@@ -58,11 +58,7 @@ class KueueConfig:
     keep_seconds: Whole = 3600  # time that an ended RayJob stays
 
     def check(self) -> None:
-        """Refuses invalid settings.
-
-        Raises:
-            UserError: names the key.
-        """
+        """Refuses invalid settings. Raises UserError: names the key."""
         for name in ("namespace", "queue", "service", "image", "claim", "places", "secret", "memory", "shared_memory"):
             if not getattr(self, name):
                 raise UserError(f"service.kueue.{name}: must not be empty")
@@ -114,11 +110,7 @@ class ProxyConfig:
     session: Interval = 43_200.0  # seconds that a `dragoman login` lasts
 
     def check(self) -> None:
-        """Refuses impossible values.
-
-        Raises:
-            UserError: names the key and the value.
-        """
+        """Refuses impossible values. Raises UserError: names the key and the value."""
         if self.header is None:
             return
         if self.secret is None:
@@ -186,11 +178,7 @@ class ServiceConfig:
     traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
 
     def check(self) -> None:
-        """Refuses invalid numbers.
-
-        Raises:
-            UserError: names the key and the value.
-        """
+        """Refuses invalid numbers. Raises UserError: names the key and the value."""
         networks("service.proxies", self.proxies)
         self.kueue.check()
         self.proxy.check()

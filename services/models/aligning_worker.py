@@ -19,8 +19,7 @@ _ALIGNERS: dict[tuple[str, bytes, str, str], Aligner] = {}  # by bundle, configu
 def answer(question: dict[str, Any], _: object) -> dict[str, Any]:
     """Returns the maps of lines and the tokens of their translations; without any, the bytes of the network.
 
-    Raises:
-        UserError: the network has no attention, or not the configured head.
+    Raises UserError: the network has no attention, or not the configured head.
     """
     for unloaded in [key for key in _ALIGNERS if key[0] not in question["kept"]]:
         del _ALIGNERS[unloaded]

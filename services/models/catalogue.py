@@ -7,7 +7,7 @@ weight, and goes over a middle language where no model has the pair.
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -67,7 +67,7 @@ class View:
         self.models = models
         self.offers = [offer for served in models for offer in served.offers]
         pairs = ((standard_code(offer.card.source), standard_code(offer.card.target)) for offer in self.offers)
-        self.pairs = tuple(dict.fromkeys(pairs))  # in the models' order
+        self.pairs = tuple(dict.fromkeys(pairs))  # in standard spelling, in the models' order
         self.targets = reach(self.pairs, pivot)
         self.reached = (  # the languages that are translated from and into, over a middle language too
             tuple(source for source, targets in self.targets.items() if targets),
@@ -80,8 +80,7 @@ class View:
     def named(self, version: str | None) -> list[Offer]:
         """Returns the models that were loaded once, or those of them that have the name `version`.
 
-        Raises:
-            NotServedError: none has the name.
+        Raises NotServedError: none has the name.
         """
         if version is None:
             return self.offers
@@ -196,26 +195,6 @@ class Catalogue:
         """Returns the models that were never loaded."""
         return [model for model in self.models if model.card is None]
 
-    def cards(self) -> Iterator[Card]:
-        """Yields the facts about every model that is or was loaded, for each pair that it translates."""
-        yield from (offer.card for offer in self.view.offers)
-
-    def pairs(self) -> tuple[tuple[str, str], ...]:
-        """Returns the (source, target) of all models in standard spelling, in their order."""
-        return self.view.pairs
-
-    def targets(self) -> Mapping[str, Sequence[str]]:
-        """Returns language -> the languages that it is translated into, directly first; an empty list for a target."""
-        return self.view.targets
-
-    def sources(self, target: str) -> Sequence[str]:
-        """Returns the languages from which a text can be translated into `target`."""
-        return self.view.sources(target)
-
-    def is_one(self, source: str, target: str) -> bool:
-        """Returns True if a text in `source` is one in `target` already: no model translates between such relatives."""
-        return self.view.is_one(source, target)
-
     def wake(self) -> None:
         """Makes every followed model look for a newer version now."""
         for model in self.models:
@@ -253,7 +232,7 @@ class Catalogue:
         return chosen
 
     def _refusal(self, source: str, target: str) -> str:
-        targets = self.targets()
+        targets = self.view.targets
         sources = tuple(code for code, into in targets.items() if into)
         if not nearest(source, sources):
             return f"{source} is not supported"
@@ -264,7 +243,7 @@ class Catalogue:
 
 @lru_cache(maxsize=64)
 def reach(pairs: tuple[tuple[str, str], ...], pivot: bool) -> Mapping[str, Sequence[str]]:
-    """Returns language -> the languages that models of these pairs translate it into; see `Catalogue.targets`."""
+    """Returns language -> those that models of these pairs translate it into, directly first; none for a target."""
     direct: dict[str, list[str]] = {language: [] for language in chain.from_iterable(pairs)}
     for source, target in pairs:
         direct[source].append(target)

@@ -16,6 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.memory import return_freed
 from dragoman.services.models.registry import ModelVersion
+from dragoman.services.repeating import Repeating
 
 Model = TypeVar("Model")
 KNOWN = (UserError, ServiceError)  # whose messages stand for themselves
@@ -51,9 +52,7 @@ class Follower(Generic[Model]):
         self._pause = 0.0  # seconds
         self._again = 0.0  # time for another try of `_failed`, monotonic clock
         self._loading = threading.Lock()  # one load at a time
-        self._stop = threading.Event()
-        self._wake = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
+        self.repeating = Repeating("follower", seconds, self.look, first=0.0)
 
     def load_now(self) -> None:
         """Loads the version that the reference names, in this thread; errors propagate."""
@@ -86,8 +85,7 @@ class Follower(Generic[Model]):
     def load_again(self) -> Model:
         """Returns the current model; loads its version again if it was unloaded. Errors propagate.
 
-        Raises:
-            UserError: nothing was ever loaded.
+        Raises UserError: nothing was ever loaded.
         """
         with self._loading:
             if self.current is None:
@@ -96,19 +94,9 @@ class Follower(Generic[Model]):
                 self.current = self._reload()
             return self.current
 
-    def start(self) -> None:
-        self._thread.start()
-
     def wake(self) -> None:
         """Makes the thread look now."""
-        self._wake.set()
-
-    def stop(self, timeout: float = 5.0) -> None:
-        """Ends the thread; a load in progress is abandoned and ends with the process."""
-        self._stop.set()
-        self._wake.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+        self.repeating.wake()
 
     def _try(self, version: ModelVersion) -> None:
         """Calls `_take`, and sets when a failed version may be tried again."""
@@ -130,9 +118,3 @@ class Follower(Generic[Model]):
         return_freed()  # the engines' threads come and go, and each leaves a heap with the pages of its last batches
         self.swapped(True)
         logger.info("%s answers now (run %s)", version, version.run_id or "unknown")
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            self._wake.clear()
-            self.look()
-            self._wake.wait(self._seconds)

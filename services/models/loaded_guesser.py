@@ -71,8 +71,7 @@ class GuesserLoader(NamedLoader[LoadedGuesser]):
     def open(self, directory: Path, version: ModelVersion) -> LoadedGuesser:
         """Opens the bundle, and lets the model answer once.
 
-        Raises:
-            UserError: a bundle of another kind, or broken weights.
+        Raises UserError: a bundle of another kind, or broken weights.
         """
         from dragoman.model.bundles.language import load_text_bundle  # loads torch
         from dragoman.model.decoding.likely import MASK

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.bundles.translation import TranslationBundle
@@ -68,8 +68,7 @@ class LoadedModel:
         The first call loads the bundle's network in PyTorch, which reads finished translations once more. This also
         applies to exported models: CTranslate2 gives only one head, fixed by the export, and at every step of a search.
 
-        Raises:
-            UserError: the network has no attention, or not the configured head.
+        Raises UserError: the network has no attention, or not the configured head.
         """
         if self.aligner is not None:
             return self
@@ -103,8 +102,7 @@ class LoadedModel:
     def continuing(self, prefix: str) -> "LoadedModel":
         """Returns the same model, whose translations begin with `prefix` and differ in the next token.
 
-        Raises:
-            UserError: the prefix is longer than the model writes.
+        Raises UserError: the prefix is longer than the model writes.
         """
         decode = dataclasses.replace(self.decode, beam=CONTINUATIONS, patience=1.0)
         return dataclasses.replace(self, translator=self.translator.continuing(prefix), decode=decode)
@@ -151,19 +149,15 @@ def load_model(
 ) -> LoadedModel:
     """Loads the bundle in `directory` and tests it on a few lines. `apart`: the process that shows its attention.
 
-    Raises:
-        UserError: not a valid translation bundle, or it fails on the test lines.
+    Raises UserError: not a valid translation bundle, or it fails on the test lines.
     """
     check_translates(directory, version.name)
     bundle, translator = open_any_translator(directory, engine, device=device, threads=threads)
-    source, target = bundle.languages
-    served = LoadedModel(
-        translator=translator,
-        decode=chosen_decode(bundle.decode, section, overrides),
-        origin=Origin.of(bundle, version),
-        source=source,
-        target=target,
-        bytes=_bytes_of(translator),
+    return _tested(
+        bundle,
+        translator,
+        version,
+        chosen_decode(bundle.decode, section, overrides),
         open_aligner=(
             partial(AlignerApart, apart, bundle.directory, alignment or AlignmentConfig(), device)
             if apart
@@ -171,8 +165,6 @@ def load_model(
         ),
         prefixes=bundle.prefixes if isinstance(bundle, TranslationBundle) and MANY in bundle.languages else {},
     )
-    check_answers(served.into(*next(iter(served.prefixes), ("", ""))))
-    return served
 
 
 def load_several(
@@ -189,26 +181,31 @@ def load_several(
 
     An ensemble has no attention, because no member's attention is that of the mean.
 
-    Raises:
-        UserError: as `load_ensemble`, an engine without ensembles, or a failure on the test lines.
+    Raises UserError: as `load_ensemble`, an engine without ensembles, or a failure on the test lines.
     """
     from dragoman.model.bundles.ensemble import joined, load_ensemble  # loads torch
 
     bundle = load_ensemble(directories, key)
     translator = open_translator(bundle, engine, device=device)
+    facts = (joined(getattr(version, name) for version in versions) for name in ("name", "version", "run_id"))
+    return _tested(bundle, translator, ModelVersion(*facts), chosen_decode(bundle.decode, section, overrides))
+
+
+def _tested(
+    bundle: Any, translator: Translator, version: ModelVersion, decode: DecodeConfig, **attention: Any
+) -> LoadedModel:
+    """Returns the model once it has answered the test lines; one of many languages in the first of its pairs."""
     source, target = bundle.languages
-    names, numbers, runs = (
-        joined(getattr(version, name) for version in versions) for name in ("name", "version", "run_id")
-    )
     served = LoadedModel(
         translator=translator,
-        decode=chosen_decode(bundle.decode, section, overrides),
-        origin=Origin.of(bundle, ModelVersion(names, numbers, runs)),
+        decode=decode,
+        origin=Origin.of(bundle, version),
         source=source,
         target=target,
         bytes=_bytes_of(translator),
+        **attention,
     )
-    check_answers(served)
+    check_answers(served.into(*next(iter(served.prefixes), ("", ""))))
     return served
 
 
@@ -237,8 +234,7 @@ def add_attention(
 def check_answers(served: LoadedModel) -> None:
     """Warms up the model, and refuses one that fails or returns only empty texts.
 
-    Raises:
-        UserError: a line fails, or every answer is empty.
+    Raises UserError: a line fails, or every answer is empty.
     """
     lines = [*SMOKE_LINES.get(base_language(served.source), []), *ODD_LINES]
     cutting = dataclasses.replace(served.decode, too_long="truncate", nbest=1)  # the longest line tests errors

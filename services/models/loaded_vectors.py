@@ -64,8 +64,7 @@ class LoadedVectors:
 def load_vectors_model(directory: Path, version: ModelVersion = UNREGISTERED) -> LoadedVectors:
     """Loads the vectors bundle in `directory` and tests it on its most frequent word.
 
-    Raises:
-        UserError: not a valid bundle of word vectors.
+    Raises UserError: not a valid bundle of word vectors.
     """
     bundle = load_vectors(directory)
     served = LoadedVectors(

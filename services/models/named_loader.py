@@ -31,8 +31,7 @@ class NamedLoader(ABC, Generic[Model]):
     def load(self, reference: str) -> Model:
         """Loads the bundle of a directory or a run, or the version that `reference` names now.
 
-        Raises:
-            UserError: an unknown name, or a bundle of another kind.
+        Raises UserError: an unknown name, or a bundle of another kind.
         """
         if is_registered(reference):
             return self.load_version(self.registry.resolve(reference))

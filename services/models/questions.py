@@ -27,8 +27,7 @@ class Question(Protocol):
     def search(self, embeddings: Embeddings) -> Search | None:
         """Returns the search that it needs.
 
-        Raises:
-            UserError: an unknown word (names similar spellings), or a vector of another width.
+        Raises UserError: an unknown word (names similar spellings), or a vector of another width.
         """
 
     def to_json(self, embeddings: Embeddings, neighbours: Sequence[Neighbour]) -> dict[str, Any]:

@@ -50,8 +50,7 @@ class Registry:
     def resolve(self, reference: str) -> ModelVersion:
         """Returns the version that `models:/NAME@ALIAS` or `models:/NAME/VERSION` names now.
 
-        Raises:
-            UserError: an invalid reference, an unknown model, alias or version, or no answer.
+        Raises UserError: an invalid reference, an unknown model, alias or version, or no answer.
         """
         match = REFERENCE.fullmatch(reference)
         if match is None:
@@ -81,8 +80,7 @@ class Registry:
     def list_versions(self, query: str = "") -> list[Any]:
         """Returns MLflow's records of all versions that match `query` (in MLflow's language), newest first.
 
-        Raises:
-            UserError: the server does not answer.
+        Raises UserError: the server does not answer.
         """
         from mlflow.exceptions import MlflowException
 
@@ -104,11 +102,7 @@ class Registry:
 
     @contextlib.contextmanager
     def asking(self) -> Iterator[Any]:
-        """Yields an MLflow client.
-
-        Raises:
-            UserError: the server does not answer.
-        """
+        """Yields an MLflow client. Raises UserError: the server does not answer."""
         from mlflow.exceptions import MlflowException
 
         try:
@@ -119,8 +113,7 @@ class Registry:
     def tell(self, url: str, event: str, secret: str) -> None:
         """Makes MLflow's webhook that posts an event to `url`, or sets its secret, which MLflow tells nobody.
 
-        Raises:
-            UserError: the server does not answer, takes no such address, or refuses whoever is no admin of it.
+        Raises UserError: the server does not answer, takes no such address, or refuses whoever is no admin of it.
         """
         from mlflow.exceptions import MlflowException
 
@@ -175,8 +168,7 @@ class Registry:
     def _client(self) -> Any:
         """Returns an MLflow client that gives up after seconds.
 
-        Raises:
-            UserError: the sqlite file is missing (MLflow would make an empty one).
+        Raises UserError: the sqlite file is missing (MLflow would make an empty one).
         """
         if self.uri.startswith("sqlite:///") and not Path(self.uri.removeprefix("sqlite:///")).is_file():
             raise UserError(
@@ -217,8 +209,7 @@ def names_a_model(key: str) -> bool:
 def bundle_within(directory: Path) -> Path:
     """Returns the bundle in `directory`: itself, or a folder below it with both a `config.json` and the weights.
 
-    Raises:
-        UserError: there is none.
+    Raises UserError: there is none.
     """
     for candidate in [directory, *sorted(path for path in directory.rglob("*") if path.is_dir())]:
         if (candidate / "config.json").is_file() and (candidate / "model.safetensors").is_file():

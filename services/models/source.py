@@ -43,8 +43,7 @@ class Loader:
     def load(self) -> LoadedModel:
         """Loads the bundle, or the version that the reference names now.
 
-        Raises:
-            UserError: no valid bundle, an unknown model in the registry, or a GPU that does not exist.
+        Raises UserError: no valid bundle, an unknown model in the registry, or a GPU that does not exist.
         """
         check_device(self.source)
         if self.source.ensemble:
@@ -101,8 +100,7 @@ class Loader:
 def open_bundle(source: BundleSource) -> TranslationBundle:
     """Loads the bundle itself, for commands that ask the network and do not decode.
 
-    Raises:
-        UserError: no valid translation bundle, or an unknown model in the registry.
+    Raises UserError: no valid translation bundle, or an unknown model in the registry.
     """
     directory, name = bundle_directory(source, "translation")
     check_translates(directory, name)
@@ -112,8 +110,7 @@ def open_bundle(source: BundleSource) -> TranslationBundle:
 def bundle_directory(source: BundleSource, what: str) -> tuple[Path, str]:
     """Returns the bundle's directory, and its name if it is from the registry; `what` is the kind for messages.
 
-    Raises:
-        UserError: none is named, the registry has no such model, or its GPU does not exist.
+    Raises UserError: none is named, the registry has no such model, or its GPU does not exist.
     """
     check_device(source)
     if source.bundle is not None:
@@ -130,8 +127,7 @@ def bundle_directory(source: BundleSource, what: str) -> tuple[Path, str]:
 def named_folder(source: BundleSource, name: str) -> Path:
     """Returns the folder of a bundle at a place or of a run; that of the place where there is a file of it.
 
-    Raises:
-        UserError: nothing has that name; with the runs that have a bundle.
+    Raises UserError: nothing has that name; with the runs that have a bundle.
     """
     runs = Path(source.runs)
     folder = find_bundle(name, runs, Path(source.cache)) or bundle_folder(name, source.cache)
@@ -146,8 +142,7 @@ def named_folder(source: BundleSource, name: str) -> Path:
 def open_text_bundle(source: BundleSource, kind: "TextKind") -> "TextBundle":
     """Loads the bundle of a network of one language.
 
-    Raises:
-        UserError: no valid bundle of this kind, or an unknown model in the registry.
+    Raises UserError: no valid bundle of this kind, or an unknown model in the registry.
     """
     from dragoman.model.bundles.language import load_text_bundle  # loads torch
 

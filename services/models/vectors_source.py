@@ -49,8 +49,7 @@ class VectorsLoader(NamedLoader[LoadedVectors]):
         """Loads the vectors that `reference` names now; None: those of the newest run that has any, else the
         registry's.
 
-        Raises:
-            UserError: an unknown name, no valid bundle of word vectors, or none anywhere.
+        Raises UserError: an unknown name, no valid bundle of word vectors, or none anywhere.
         """
         return self._newest() if reference is None else super().load(reference)
 

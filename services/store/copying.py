@@ -34,8 +34,7 @@ def sqlite_file(url: str) -> Path:
 def copy_file(path: Path, target: Path) -> None:
     """Copies a sqlite database with all that is committed, by sqlite's online backup; writers go on.
 
-    Raises:
-        ServiceError: the database is damaged.
+    Raises ServiceError: the database is damaged.
     """
     try:
         with _opened(f"{path.absolute().as_uri()}?mode=ro") as source, _opened(target.as_uri()) as copy:
@@ -113,8 +112,7 @@ def server_revision(database: Database, table: str) -> str | None:
 def copy_rows(source: Database, target: Database) -> None:
     """Copies all rows into tables of the same names, whose own rows are deleted before; all of them or none.
 
-    Raises:
-        UserError: a table with rows is missing in the target.
+    Raises UserError: a table with rows is missing in the target.
     """
     theirs, ours = MetaData(), MetaData()
     with answering(source.setting), answering(target.setting):

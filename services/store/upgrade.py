@@ -28,8 +28,7 @@ class Schema:
 def upgrade(database: Database, schema: Schema) -> None:
     """Makes what is missing, one process at a time; in a new database everything.
 
-    Raises:
-        UserError: the database is of a newer Dragoman.
+    Raises UserError: the database is of a newer Dragoman.
     """
     if _is_newest(database, schema):
         return

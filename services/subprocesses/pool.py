@@ -118,8 +118,7 @@ class Pool:
     def lent(self, owner: str) -> Iterator["Process"]:
         """Yields a process in the owner's turn; one that fails in the middle of the block is ended.
 
-        Raises:
-            PoolClosedError: the service stops.
+        Raises PoolClosedError: the service stops.
         """
         process: Process | None = None
         try:
@@ -230,11 +229,7 @@ class Process:
         return self._process.poll() is None
 
     def ask(self, question: str, computing: float) -> str:
-        """Returns its answer; empty if it has gone.
-
-        Raises:
-            TooLongError: it computed too long and is ended.
-        """
+        """Returns its answer; empty if it has gone. Raises TooLongError: it computed too long and is ended."""
         if not self.load():
             return ""
         try:

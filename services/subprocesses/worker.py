@@ -37,11 +37,7 @@ class Parent:
         self.write({"ready": True})
 
     def read(self) -> dict[str, Any]:
-        """Returns the next question.
-
-        Raises:
-            EOFError: there is none any more.
-        """
+        """Returns the next question. Raises EOFError: there is none any more."""
         line = sys.stdin.readline()
         if not line:
             raise EOFError
@@ -58,8 +54,7 @@ class Parent:
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:
         """Returns the parent's answer.
 
-        Raises:
-            StoppedError: nobody waits for the answer to the parent's own question any more.
+        Raises StoppedError: nobody waits for the answer to the parent's own question any more.
         """
         self.write({"asks": question})
         answer = self.read()

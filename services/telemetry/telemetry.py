@@ -30,11 +30,7 @@ class Telemetry:
     """The telemetry of the service `name`. `traces`: a collector for OTLP over HTTP, http://HOST:4318."""
 
     def __init__(self, name: str, traces: str | None = None, exporter: SpanExporter | None = None) -> None:
-        """`exporter` takes the spans instead of a collector.
-
-        Raises:
-            UserError: `traces` is no address.
-        """
+        """`exporter` takes the spans instead of a collector. Raises UserError: `traces` is no address."""
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.http = HttpMetrics()

@@ -98,8 +98,7 @@ class Glossary:
     def of(cls, rows: Iterable[tuple[str, str]], where: str) -> "Glossary":
         """Returns the glossary of (source term, target term); `where` opens the messages.
 
-        Raises:
-            UserError: an empty term or one that is too long, two translations of one term, or too many terms.
+        Raises UserError: an empty term or one that is too long, two translations of one term, or too many terms.
         """
         terms: dict[str, str] = {}
         for number, (source, target) in enumerate(rows, 1):
@@ -226,8 +225,7 @@ def read_glossary(path: str, key: str, source: str, target: str) -> Glossary:
     """Returns the glossary in a file of lines `source TAB target` (.csv: with a comma), or the terms of these languages
     in a .tbx file; `key` names the setting.
 
-    Raises:
-        UserError: the file cannot be read, a line has no two columns, or no term is of these languages.
+    Raises UserError: the file cannot be read, a line has no two columns, or no term is of these languages.
     """
     where = f"{key}={path}"
     try:
@@ -253,8 +251,7 @@ def _columns(file: Iterable[str], delimiter: str, where: str) -> Iterator[tuple[
 def read_tbx(content: bytes, source: str, target: str, where: str) -> list[tuple[str, str]]:
     """Returns the terms of a pair of languages, each with the first translation that is not deprecated.
 
-    Raises:
-        UserError: it is no TBX, or has no term of these languages; `where` opens the message.
+    Raises UserError: it is no TBX, or has no term of these languages; `where` opens the message.
     """
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True)
     try:

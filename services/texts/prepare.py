@@ -231,8 +231,7 @@ def prepare(
 
     `marks_capitals`: the model reads and writes texts in capitals.
 
-    Raises:
-        UserError: markup that cannot be read, or that is refused.
+    Raises UserError: markup that cannot be read, or that is refused.
     """
     match = _known(text, options)
     read = READERS[options.format]

@@ -86,8 +86,7 @@ def cost(texts: Sequence[str], options: TextOptions) -> int:
 def translate(task: Task) -> Asking[list[Result]]:
     """Yields what models are asked; each question is sent its answer. Returns the results.
 
-    Raises:
-        UserError: markup that cannot be read, or that is refused.
+    Raises UserError: markup that cannot be read, or that is refused.
     """
     texts, options = task.texts, task.options
     done: list[Result] = []

@@ -116,10 +116,9 @@ def walk(child: Child) -> Iterator[Child | str]:
 class Grower:
     """Makes a tree of tags as they come; those that do not match stay where they are, without their other half."""
 
-    def __init__(self, kind: str = "", deepest: int = DEEPEST) -> None:
-        """`kind`: what a message about tags nested deeper than `deepest` begins with; "": such tags stay alone."""
+    def __init__(self, kind: str = "") -> None:
+        """`kind`: what a message about tags nested deeper than DEEPEST begins with; "": such tags stay alone."""
         self.kind = kind
-        self.deepest = deepest
         self.root = Element("", "")
         self.open = [self.root]
 
@@ -130,10 +129,10 @@ class Grower:
     def start(self, element: Element) -> None:
         """Adds a start tag."""
         self.add(element)
-        if len(self.open) <= self.deepest:
+        if len(self.open) <= DEEPEST:
             self.open.append(element)
         elif self.kind:
-            raise UserError(f"{self.kind}: elements are nested deeper than {self.deepest}")
+            raise UserError(f"{self.kind}: elements are nested deeper than {DEEPEST}")
 
     def end(self, name: str, raw: str, within: str = "") -> None:
         """Adds an end tag; it ends nothing outside of an element whose name begins with `within`."""
@@ -256,8 +255,7 @@ def read_html_tree(text: str) -> Element:
 def read_xml_tree(text: str) -> Element:
     """Returns the tree of well-formed XML, a document or a part of one.
 
-    Raises:
-        UserError: it is not well-formed, or has a document type.
+    Raises UserError: it is not well-formed, or has a document type.
     """
     end = text.index("?>") + 2 if text.startswith("<?xml") and "?>" in text else 0
     if text[end:].lstrip().startswith("<!DOCTYPE"):

@@ -7,9 +7,9 @@ from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language
-from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import deepl as form
 from dragoman.services.endpoint.call import Call
+from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.deepl_requests import WORDING, PairRequest, TranslationRequest, is_on, tags
 from dragoman.services.endpoint.dialects.questions import (
     ask,
@@ -84,8 +84,7 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
 async def glossary_of(endpoint: Endpoint, key: Key, request: PairRequest) -> Glossary | None:
     """Returns the terms of the glossaries that a request names; None if it names none.
 
-    Raises:
-        HTTPException: 404, one is not there, or has not the languages.
+    Raises HTTPException: 404, one is not there, or has not the languages.
     """
     terms: dict[str, str] = {}
     for glossary in request.glossaries:

@@ -7,9 +7,9 @@ from typing import Any
 from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import deepl as form
 from dragoman.services.endpoint.call import Call, FileCall
+from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.deepl import glossary_of
 from dragoman.services.endpoint.dialects.deepl_requests import WORDING, DocumentKeyRequest, DocumentRequest
 from dragoman.services.endpoint.dialects.questions import check_pair

@@ -13,9 +13,9 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language
-from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import deepl as form
 from dragoman.services.endpoint.call import Call
+from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.deepl_requests import WORDING
 from dragoman.services.endpoint.dialects.glossary_entries import read_entries, with_list, write_tsv
 from dragoman.services.endpoint.dialects.questions import is_pair, use_glossaries
@@ -76,11 +76,7 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes of both versions."""
 
     async def store(key: Key, method: str, *values: Any, **more: Any) -> Any:
-        """Calls the store.
-
-        Raises:
-            HTTPException: 400 too many glossaries or a wrong id, 404 an unknown one.
-        """
+        """Calls the store. Raises HTTPException: 400 too many glossaries or a wrong id, 404 an unknown one."""
         try:
             return await use_glossaries(endpoint, key, method, *values, **more)
         except GlossaryNotFoundError as problem:
@@ -195,11 +191,7 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
 
 
 def glossary_id(call: Call) -> str:
-    """Returns the glossary's id in the path.
-
-    Raises:
-        HTTPException: 400, it is no UUID.
-    """
+    """Returns the glossary's id in the path. Raises HTTPException: 400, it is no UUID."""
     identity: str = call.path_params["glossary"]
     try:
         return str(uuid.UUID(identity))

@@ -12,10 +12,10 @@ from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language, language_name
-from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint import openapi
 from dragoman.services.endpoint.answer import deepl as form
 from dragoman.services.endpoint.call import Call
-from dragoman.services.endpoint.dialects.questions import sources, targets
+from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.http.answers import as_json
@@ -42,8 +42,8 @@ def add_deepl_language_routes(app: FastAPI, endpoint: Endpoint, documents: bool)
         if kind not in ("source", "target"):
             raise HTTPException(400, "Parameter 'type' is invalid. 'source' and 'target' are valid values.")
         if kind == "source":
-            return as_json([language_record(code) for code in sources(endpoint)])
-        targets_shown = with_variants(targets(endpoint))
+            return as_json([language_record(code) for code in endpoint.languages()[0]])
+        targets_shown = with_variants(endpoint.languages()[1])
         return as_json([{**language_record(code), "supports_formality": False} for code in targets_shown])
 
     async def languages_v3(call: Call) -> Response:
@@ -56,7 +56,7 @@ def add_deepl_language_routes(app: FastAPI, endpoint: Endpoint, documents: bool)
             raise HTTPException(400, f"Value for 'resource' not supported: choose from {choices}.")
         if resource not in offered:
             return as_json([])
-        froms, intos = sources(endpoint), targets(endpoint)
+        froms, intos = endpoint.languages()
         if resource == "glossary":
             froms, intos = list(map(base_language, froms)), list(map(base_language, intos))
         else:

@@ -18,9 +18,8 @@ IN_FORM = re.compile(r"dictionaries\[(?P<number>[0-9]{1,3})\]\.(?P<field>\w+)") 
 def read_entries(text: str, form: str, source_language: str, target_language: str) -> dict[str, str]:
     """Returns the terms, in the order of the lines; empty lines are left out. Of TBX those of the languages are read.
 
-    Raises:
-        ValueError: a line is no pair of terms, a term is empty, too long, has a control character or is there twice,
-            there are too many, or none.
+    Raises ValueError: a line is no pair of terms, a term is empty, too long, has a control character or is there twice,
+    there are too many, or none.
     """
     terms: dict[str, str] = {}
     if form != "tbx" and text.count("\n") > MOST_LINES:  # before millions of empty ones are looked at

@@ -10,16 +10,14 @@ from fastapi import FastAPI, Response
 from pydantic import Field
 
 from dragoman.model.languages import language_name
-from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import google as form
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.detection import Guess
+from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.questions import (
     ask,
     check_pair,
     check_size,
-    sources,
-    targets,
 )
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.openapi import Routes
@@ -86,7 +84,7 @@ def add_google_routes(app: FastAPI, endpoint: Endpoint) -> None:
 
     async def languages(call: Call) -> Response:
         request = validate(LanguagesRequest, call.parameters, WORDING)
-        codes = sorted({*sources(endpoint), *targets(endpoint)})
+        codes = sorted(set().union(*endpoint.languages()))
         named = {code: {"name": language_name(code, request.target)} if request.target else {} for code in codes}
         return as_json({"data": {"languages": [{"language": code, **name} for code, name in named.items()]}})
 

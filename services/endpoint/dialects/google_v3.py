@@ -11,16 +11,14 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import language_name
-from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import google as form
 from dragoman.services.endpoint.call import Call
+from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.google import WORDING
 from dragoman.services.endpoint.dialects.questions import (
     ask,
     check_pair,
     check_size,
-    sources,
-    targets,
     use_glossaries,
 )
 from dragoman.services.endpoint.endpoint import Endpoint
@@ -115,7 +113,7 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
 
     async def languages(call: Call) -> Response:
         display = validate(LanguagesRequest, call.parameters, WORDING).displayLanguageCode
-        froms, intos = sources(endpoint), targets(endpoint)
+        froms, intos = endpoint.languages()
         rows = [
             {
                 "languageCode": code,

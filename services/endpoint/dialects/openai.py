@@ -21,9 +21,9 @@ from starlette.responses import StreamingResponse
 
 from dragoman.model.errors import UserError
 from dragoman.model.languages import split_pair
-from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import openai as form
 from dragoman.services.endpoint.call import Call
+from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.deepl_requests import IGNORED
 from dragoman.services.endpoint.dialects.questions import (
     ask,
@@ -158,11 +158,7 @@ def served(endpoint: Endpoint) -> dict[str, float]:
 
 
 def check_model(endpoint: Endpoint, name: str, names: Mapping[str, float]) -> str:
-    """Returns the name.
-
-    Raises:
-        HTTPException: 404, no model has it.
-    """
+    """Returns the name. Raises HTTPException: 404, no model has it."""
     if name not in names:
         raise HTTPException(404, f"The model `{name}` does not exist: there are {', '.join(names)}")
     return name
@@ -175,8 +171,7 @@ def model_record(name: str, loaded: float) -> dict[str, Any]:
 def last_message(request: ChatRequest) -> tuple[str, str | None, str | None]:
     """Returns the text of the last user's message, and the languages that it or the body names.
 
-    Raises:
-        HTTPException: 400, there is no such message, or it has no text.
+    Raises HTTPException: 400, there is no such message, or it has no text.
     """
     message = next((candidate for candidate in reversed(request.messages) if candidate.get("role") == "user"), None)
     content = message.get("content") if message else None
@@ -198,8 +193,7 @@ def last_message(request: ChatRequest) -> tuple[str, str | None, str | None]:
 def languages_of(endpoint: Endpoint, name: str, source: str | None, target: str | None) -> tuple[str | None, str]:
     """Returns the languages of a request to the model `name`.
 
-    Raises:
-        HTTPException: 404 no model has this name, 400 the languages are not said.
+    Raises HTTPException: 404 no model has this name, 400 the languages are not said.
     """
     pair = pair_named(endpoint, name)
     if pair is None:

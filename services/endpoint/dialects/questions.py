@@ -25,8 +25,7 @@ async def ask(
 ) -> tuple[list[Answer], dict[str, str]]:
     """Returns one answer per text, and the headers that name the model.
 
-    Raises:
-        HTTPException: as `Endpoint.translate`; MarkupError if a text has not the format that is said.
+    Raises HTTPException: as `Endpoint.translate`; MarkupError if a text has not the format that is said.
     """
     question = Question(texts, source, target, alternatives, options=options or TextOptions(), version=version, key=key)
     answers, route = await endpoint.translate(question)
@@ -54,16 +53,6 @@ def check_size(texts: Sequence[str], endpoint: Endpoint, status: int = 400) -> N
         raise HTTPException(status, f"{size} characters exceed the limit of {limits.characters} in a request")
 
 
-def sources(endpoint: Endpoint) -> Sequence[str]:
-    """Returns the languages that can be translated from, each once."""
-    return endpoint.languages()[0]
-
-
-def targets(endpoint: Endpoint) -> Sequence[str]:
-    """Returns the languages that can be translated into, each once."""
-    return endpoint.languages()[1]
-
-
 def offered(code: str, languages: Sequence[str]) -> bool:
     """Returns True if one of the languages is the asked one or its nearest relative."""
     return nearest(standard_code(code), tuple(languages)) is not None
@@ -82,7 +71,8 @@ def check_pair(
     message: str = "Invalid value for {name}: {code} is not supported",
 ) -> None:
     """Raises 400 with the dialect's message if there is no model from `source` (None: any) or into `target`."""
-    for name, code, languages in ((names[1], target, targets(endpoint)), (names[0], source, sources(endpoint))):
+    sources, targets = endpoint.languages()
+    for name, code, languages in ((names[1], target, targets), (names[0], source, sources)):
         if code is not None and not offered(code, languages):
             raise HTTPException(400, message.format(name=name, code=code))
 
@@ -91,8 +81,7 @@ def choose_pair(endpoint: Endpoint, source: str | None, target: str | None) -> t
     """Returns the languages of a request that may name none: those of the one pair that fits; a source that several
     pairs have is detected (None).
 
-    Raises:
-        HTTPException: 400, pairs with several targets fit, or none.
+    Raises HTTPException: 400, pairs with several targets fit, or none.
     """
     pairs = endpoint.pairs()
     fitting = [

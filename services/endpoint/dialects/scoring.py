@@ -11,9 +11,9 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.answer import mlflow as form
 from dragoman.services.endpoint.call import Call
+from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.questions import ask, check_pair, check_size, choose_pair
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.openapi import Routes
@@ -68,8 +68,7 @@ def add_scoring_routes(app: FastAPI, endpoint: Endpoint) -> None:
 def texts_of(values: Mapping[str, Any]) -> list[str]:
     """Returns the texts of a request.
 
-    Raises:
-        HTTPException: 400, it has none, or something else than one column of texts.
+    Raises HTTPException: 400, it has none, or something else than one column of texts.
     """
     names = [name for name in PLACES if name in values]
     if len(names) != 1:
@@ -99,11 +98,7 @@ def cell_of(row: Any) -> Any:
 
 
 def params_of(params: Any) -> dict[str, Any]:
-    """Returns the checked `params`.
-
-    Raises:
-        HTTPException: 400, an unknown one or an invalid value.
-    """
+    """Returns the checked `params`. Raises HTTPException: 400, an unknown one or an invalid value."""
     if params is None:
         return {}
     if not isinstance(params, dict):

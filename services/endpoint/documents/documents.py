@@ -12,10 +12,11 @@ from typing import NamedTuple
 from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import UserError
-from dragoman.services.endpoint.documents.jobs import Handle, Job, Jobs, Status, new_secret, steady_clock
+from dragoman.services.endpoint.documents.jobs import Handle, Job, Jobs, Status, new_secret
 from dragoman.services.endpoint.documents.worker import SAME, DocumentWorker
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.translation import Question
+from dragoman.services.repeating import SteadyClock
 from dragoman.services.texts.documents.kinds import KINDS, ending_of
 
 MOST_CHARACTERS = 1_000_000
@@ -48,7 +49,7 @@ class Documents:
 
     endpoint: Endpoint
     folder: Path | None
-    now: Callable[[], float] = field(default_factory=steady_clock)
+    now: Callable[[], float] = field(default_factory=SteadyClock)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -58,11 +59,7 @@ class Documents:
 
     @cached_property
     def jobs(self) -> Jobs:
-        """Returns the jobs.
-
-        Raises:
-            HTTPException: 403, this server translates no documents.
-        """
+        """Returns the jobs. Raises HTTPException: 403, this server translates no documents."""
         if self.folder is None:
             raise HTTPException(403, DISABLED)
         return Jobs(self.folder, self.now)
@@ -78,9 +75,8 @@ class Documents:
         The question's key pays for the characters; it gets them back if there is no translation. An hour after its end,
         or once it is downloaded, the document is deleted.
 
-        Raises:
-            HTTPException: 400 the document cannot be read or its languages are not served, 403 none is translated here,
-                413 it is too long, 429 too many are kept, 503 it cannot be stored; or the key's limits are reached.
+        Raises HTTPException: 400 the document cannot be read or its languages are not served, 403 none is translated
+        here, 413 it is too long, 429 too many are kept, 503 it cannot be stored; or the key's limits are reached.
         """
         jobs, limits = self.jobs, self.endpoint.limits
         name = PurePath(name.replace("\\", "/")).name
@@ -128,11 +124,7 @@ class Documents:
         return handle
 
     def state(self, identity: str, key: str) -> State:
-        """Returns how far a job is.
-
-        Raises:
-            HTTPException: 404, there is none of this id and key.
-        """
+        """Returns how far a job is. Raises HTTPException: 404, there is none of this id and key."""
         job = self.jobs.find(identity, key)
         left = None
         if job.status == "translating":  # at first: as long again as it has taken
@@ -142,8 +134,7 @@ class Documents:
     def result(self, identity: str, key: str, keep: bool = False) -> Finished:
         """Returns the translated document, and deletes it unless `keep`.
 
-        Raises:
-            HTTPException: 404 there is none of this id and key, 503 it is not translated yet, 400 it never will be.
+        Raises HTTPException: 404 there is none of this id and key, 503 it is not translated yet, 400 it never will be.
         """
         job = self.jobs.find(identity, key)
         if job.status == "error":
@@ -175,12 +166,12 @@ class Documents:
 
     def _check_languages(self, question: Question) -> None:
         models = self.endpoint.served()
-        if question.source is not None and models.is_one(question.source, question.target):
+        if question.source is not None and models.view.is_one(question.source, question.target):
             raise HTTPException(400, SAME)
         try:
             if question.source is not None:
                 models.choose(question.source, question.target, question.version)
-            elif not models.sources(question.target):
+            elif not models.view.sources(question.target):
                 raise UserError(f"{question.target} is not supported")
         except UserError as problem:
             raise HTTPException(400, str(problem)) from None

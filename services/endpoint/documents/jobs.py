@@ -10,7 +10,6 @@ import hmac
 import json
 import secrets
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -98,11 +97,7 @@ class Jobs:
         return [identity for _, identity in sorted(waiting_jobs)]
 
     def find(self, identity: str, key: str) -> Job:
-        """Returns the job.
-
-        Raises:
-            HTTPException: 404, there is none of this id and key.
-        """
+        """Returns the job. Raises HTTPException: 404, there is none of this id and key."""
         job = self.load(identity) if _is_id(identity) else None
         if job is None or not hmac.compare_digest(job.secret.encode(), key.encode()):
             raise HTTPException(404, "There is no such document")
@@ -116,11 +111,7 @@ class Jobs:
             return None
 
     def save(self, identity: str, job: Job) -> None:
-        """Stores the job's state.
-
-        Raises:
-            DocumentError: its owner has deleted it.
-        """
+        """Stores the job's state. Raises DocumentError: its owner has deleted it."""
         if not self.place(identity).exists():
             raise DocumentError("it was deleted")
         content = json.dumps(dataclasses.asdict(job))
@@ -157,12 +148,6 @@ class Jobs:
         with contextlib.suppress(OSError):
             return self.place(identity).stat().st_mtime
         return self.now()
-
-
-def steady_clock() -> Callable[[], float]:
-    """Returns what tells the seconds since 1970, and does not jump where the machine's clock is set."""
-    beginning = time.time() - time.monotonic()
-    return lambda: beginning + time.monotonic()
 
 
 def new_secret() -> str:

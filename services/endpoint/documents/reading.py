@@ -64,8 +64,7 @@ class Reading:
     ) -> Translated:
         """Returns a document in another language; `reply` answers what its process asks for (`reading_worker.py`).
 
-        Raises:
-            DocumentError, ServiceError: as `count`; and as `reply`.
+        Raises DocumentError, ServiceError: as `count`; and as `reply`.
         """
         question = {"name": name, "content": base64.b64encode(content).decode(), "terms": terms, "language": language}
         message = await self._ask("translate", question, owner, reply)

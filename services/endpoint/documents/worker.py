@@ -180,9 +180,9 @@ class _Replies:
         endpoint, job = self.worker.endpoint, self.job
         source = job.source
         if source is None:
-            sources = endpoint.served().sources(job.target)
+            sources = endpoint.served().view.sources(job.target)
             source = (await asyncio.to_thread(endpoint.detector.detect, sample, sources)).language or sources[0]
-        if endpoint.served().is_one(source, job.target):
+        if endpoint.served().view.is_one(source, job.target):
             raise UserError(SAME)
         endpoint.keys.allow(_payer(job), [source])
         self.route = await endpoint.find(source, job.target, job.version)

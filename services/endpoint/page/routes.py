@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
@@ -26,25 +26,14 @@ from dragoman.services.endpoint.page.words import kept_entries, language_text
 from dragoman.services.endpoint.requests import TranslationRequest, validate
 from dragoman.services.endpoint.terms import with_terms
 from dragoman.services.endpoint.translation import Answer
-from dragoman.services.http.static_files import KeptStaticFiles, versioned
+from dragoman.services.http.pages import page_headers, page_templates
+from dragoman.services.http.static_files import KeptStaticFiles
 from dragoman.services.http.wrapper import REFUSED
 from dragoman.services.models.catalogue import Route
 from dragoman.services.texts.options import FORMATS
-from dragoman.services.version import version
 
 FOLDER = Path(__file__).resolve().parent
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "X-Frame-Options": "DENY",
-    "Vary": "Accept",
-}
+HEADERS = {**page_headers(), "Vary": "Accept"}
 ALTERNATIVES, OTHERS = 3, 5  # that the page asks for: of a translation, and at one of its words
 
 
@@ -73,8 +62,8 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
         except HTTPException as problem:  # no model, or none yet
             context |= {"problem": problem.detail, "languages": [], "models": [], "endpoint": endpoint}
             return render("page.html", problem.status_code, values, **context)
-        languages = [(code, language_name(code), list(targets)) for code, targets in served.targets().items()]
-        models = list(served.cards())
+        languages = [(code, language_name(code), list(targets)) for code, targets in served.view.targets.items()]
+        models = [offer.card for offer in served.view.offers]
         context |= {"languages": languages, "models": models, "endpoint": endpoint, "glossaries": await glossaries()}
         context["others"] = min(OTHERS, endpoint.limits.alternatives)
         return render("page.html", status, values, **context)
@@ -117,11 +106,7 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
 
 
 async def _translate(endpoint: Endpoint, model: type[TranslationRequest], values: dict[str, Any], key: Key) -> Shown:
-    """Returns the answer to the form.
-
-    Raises:
-        HTTPException: as POST /translate.
-    """
+    """Returns the answer to the form. Raises HTTPException: as POST /translate."""
     if isinstance(values.get("q"), str):
         values["q"] = values["q"].replace("\r\n", "\n")  # a browser's forms have CRLF
     more = {"alternatives": min(ALTERNATIVES, endpoint.limits.alternatives), "report": True, "alignment": False}
@@ -136,18 +121,7 @@ async def _translate(endpoint: Endpoint, model: type[TranslationRequest], values
 
 
 def make_templates() -> Environment:
-    templates = Environment(
-        loader=FileSystemLoader(FOLDER / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    templates = page_templates(FOLDER, "static/")
     templates.filters |= {"language": language_text, "kept": kept_entries}
-    templates.globals |= {"dragoman": version(), "asset": asset, "FORMATS": FORMATS}
+    templates.globals["FORMATS"] = FORMATS
     return templates
-
-
-def asset(name: str) -> str:
-    """Returns the address of a file of static/, which changes with its content."""
-    return f"static/{versioned(FOLDER / 'static', name)}"

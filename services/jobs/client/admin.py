@@ -121,11 +121,7 @@ def _times(row: dict[str, float]) -> tuple[str, str, str]:
 
 
 def split(verb: str, words: Sequence[str], keys: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Returns the names, and the values of `keys`.
-
-    Raises:
-        UserError: there is another key, or an option.
-    """
+    """Returns the names, and the values of `keys`. Raises UserError: there is another key, or an option."""
     names, values = list[str](), dict[str, str]()
     for word in words:
         key, equals, value = word.partition("=")

@@ -14,7 +14,7 @@ from typing import Any, Unpack
 from typing_extensions import TypedDict
 
 from dragoman.model.errors import ServiceError
-from dragoman.services.jobs.client.connection import LARGEST, PATIENCE, Connection, path_part
+from dragoman.services.jobs.client.connection import PATIENCE, Connection, path_part
 from dragoman.services.jobs.views import Job, JobHistory
 
 
@@ -81,16 +81,8 @@ class Administration(Connection):
         return self._json("GET", "/v1/retention", params=rules)
 
     def every_audit_row(self, most: int | None = None, **filters: str) -> Iterator[dict[str, Any]]:
-        """Yields rows of the audit, newest first, at most `most`; `filters`: person, what, status, since, until."""
-        cursor = None
-        while most is None or most > 0:
-            limit = LARGEST if most is None else min(most, LARGEST)
-            query = {**filters, "limit": limit, **({"cursor": cursor} if cursor else {})}
-            page = self._json("GET", "/v1/audit", params=query)
-            yield from page["rows"]
-            most = None if most is None else most - len(page["rows"])
-            if (cursor := page["next"]) is None:
-                return
+        """Returns rows of the audit, newest first, at most `most`; `filters`: person, what, status, since, until."""
+        return self._pages("/v1/audit", "rows", most, filters)
 
     def tokens(self) -> list[dict[str, Any]]:
         """Returns all tokens' records; the tokens themselves are not stored."""
@@ -257,14 +249,8 @@ class JobClient(Administration):
         return self._json("GET", "/v1/jobs", params=query)
 
     def every_job(self, most: int | None = None, **filters: Unpack[JobFilters]) -> Iterator[Job]:
-        """Yields the wanted jobs, at most `most`, page by page."""
-        cursor = None
-        while most is None or most > 0:
-            page = self.jobs(cursor, LARGEST if most is None else min(most, LARGEST), **filters)
-            yield from page["jobs"]
-            most = None if most is None else most - len(page["jobs"])
-            if (cursor := page["next"]) is None:
-                return
+        """Returns the wanted jobs, at most `most`, page by page."""
+        return self._pages("/v1/jobs", "jobs", most, filters)
 
     def job(self, name: str) -> Detail:
         job: Detail = self._ask("GET", f"/v1/jobs/{path_part(name)}").json()

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import httpx
@@ -86,6 +86,18 @@ class Connection:
     def _rows(self, path: str, **more: Any) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = self._ask("GET", path, **more).json()
         return rows
+
+    def _pages(self, path: str, key: str, most: int | None, query: Mapping[str, Any]) -> Iterator[Any]:
+        """Yields the rows under `key` of one page after the other, at most `most`."""
+        cursor: dict[str, Any] = {}
+        while most is None or most > 0:
+            limit = LARGEST if most is None else min(most, LARGEST)
+            page = self._json("GET", path, params={"limit": limit, **cursor, **query})
+            yield from page[key]
+            most = None if most is None else most - len(page[key])
+            if page["next"] is None:
+                return
+            cursor = {"cursor": page["next"]}
 
     def _ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         try:

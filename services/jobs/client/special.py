@@ -46,8 +46,7 @@ def _job_of(service: JobClient, name: str) -> str:
 def submit_array(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> int:
     """Submits the jobs and prints their ids.
 
-    Raises:
-        UserError: nothing varies, there are too many combinations, or the service refuses one.
+    Raises UserError: nothing varies, there are too many combinations, or the service refuses one.
     """
     if config.every is not None or config.plan == "only":
         raise UserError(f"{ARRAY}: --every and jobs.plan=only are for a single job")
@@ -68,8 +67,7 @@ def submit_array(config: JobsConfig, service: JobClient, verb: str, overrides: S
 def add_schedule(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> int:
     """Enters a schedule and prints its id.
 
-    Raises:
-        UserError: a setting that fits one job only, or the service refuses.
+    Raises UserError: a setting that fits one job only, or the service refuses.
     """
     if config.after or config.by or config.plan == "only":
         raise UserError("jobs.every: jobs.after, jobs.by and jobs.plan=only are for a single job")

@@ -31,8 +31,7 @@ def client(config: JobsConfig, address: str, owner: str | None = None, home: str
 
     Without jobs.key_file it has the token that `dragoman login` has left in `home`.
 
-    Raises:
-        UserError: jobs.key_file cannot be read.
+    Raises UserError: jobs.key_file cannot be read.
     """
     token = read_token(home, address) if home is not None else None
     if config.key_file is not None:
@@ -77,11 +76,7 @@ def submitted(words: Sequence[str]) -> Sequence[str]:
 
 
 def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> Detail:
-    """Plans and queues a job as the section says, and returns it.
-
-    Raises:
-        UserError: the planner refuses the job.
-    """
+    """Plans and queues a job as the section says, and returns it. Raises UserError: the planner refuses the job."""
     job = service.submit(verb, overrides, **special.options(config, service))
     plan = service.planned(job["id"])
     if plan["state"] == "failed" and not plan["attempts"]:

@@ -93,8 +93,7 @@ class Head:
     def ask(self, client: Any, path: str) -> Any:
         """Returns the dashboard's answer to a question for which Ray's clients have no method.
 
-        Raises:
-            OSError: it does not answer, or refuses.
+        Raises OSError: it does not answer, or refuses.
         """
         try:
             answer = httpx.get(f"{client.get_address()}{path}", headers=self._headers(), timeout=30)

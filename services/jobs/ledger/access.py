@@ -140,8 +140,7 @@ class Access:
     def enter(self, name: str, role: str, token: str, actor: str) -> None:
         """Accepts `token`, made elsewhere, in place of the one that was entered under this name.
 
-        Raises:
-            UserError: an invalid role, a token that could be guessed, or no admin would be left.
+        Raises UserError: an invalid role, a token that could be guessed, or no admin would be left.
         """
         if len(token) < SHORTEST:
             raise UserError(f"token {name!r}: {len(token)} characters; at least {SHORTEST} are needed")
@@ -175,8 +174,7 @@ class Access:
     def revoke(self, name: str, actor: str) -> None:
         """Ends a token, with its sessions and the tokens that were made with it.
 
-        Raises:
-            UserError: no valid token has that name, or it is the last admin's while others are valid.
+        Raises UserError: no valid token has that name, or it is the last admin's while others are valid.
         """
         issued = select(Token).where(Token.revoked.is_(None), Token.kind == ISSUED)
         with self.ledger.database.write() as session:
@@ -195,8 +193,7 @@ class Access:
     def person(self, token: str) -> Person | None:
         """Returns the user of a token; None if it is unknown or revoked.
 
-        Raises:
-            TokenExpiredError: its end has passed.
+        Raises TokenExpiredError: its end has passed.
         """
         return self.holder(digest_of(token))
 

@@ -141,8 +141,7 @@ class Ledger:
     def move(self, session: Session, job: Job, state: State, actor: str, reason: str, **values: Any) -> Job:
         """Changes the state of `job`, as it was read, to `state`, and sets other columns with it.
 
-        Raises:
-            ConflictError: the job has changed since it was read.
+        Raises ConflictError: the job has changed since it was read.
         """
         before = State(job.state)
         if state not in MOVES[before]:
@@ -174,8 +173,7 @@ class Ledger:
     ) -> Job:
         """Ends the running attempt of `job`, and with it the job or its present turn (`state` is waiting).
 
-        Raises:
-            ConflictError: the job has changed since it was read.
+        Raises ConflictError: the job has changed since it was read.
         """
         now = self.now()
         lost = {name: values.pop(name) for name in OF_ATTEMPT if name in values}
@@ -190,11 +188,7 @@ class Ledger:
         return moved
 
     def mark_started(self, job: Job) -> Job:
-        """Records that its processes run.
-
-        Raises:
-            ConflictError: the job has changed since it was read.
-        """
+        """Records that its processes run. Raises ConflictError: the job has changed since it was read."""
         with self.database.write(lasting=False) as session:
             now = self.now()
             set_attempt(session, job, started=now)
@@ -228,8 +222,7 @@ class Ledger:
     def remove(self, job: Job, actor: str, reason: str = "") -> None:
         """Deletes an ended job; the audit trail keeps its rows.
 
-        Raises:
-            ConflictError: it has not ended, or has changed since it was read.
+        Raises ConflictError: it has not ended, or has changed since it was read.
         """
         if job.state not in ENDED:
             raise ConflictError(f"job {job.id} is {job.state}: stop it first")
@@ -339,9 +332,9 @@ class Ledger:
         """Returns the id of the last row of the audit trail; 0 if it is empty."""
         return self.database.first(NEWEST) or 0
 
-    def note(self, actor: str, action: str, reason: str, owner: str | None = None, job: str | None = None) -> None:
+    def note(self, actor: str, action: str, reason: str, owner: str | None = None) -> None:
         """Adds a row to the audit trail that is no change of a job."""
-        row = {"at": self.now(), "actor": actor, "action": action, "owner": owner, "reason": reason, "job": job}
+        row = {"at": self.now(), "actor": actor, "action": action, "owner": owner, "reason": reason}
         with self.database.write() as session:
             _add(session, row, reason)
         self.committed(session)

@@ -40,8 +40,7 @@ class Projects:
     def create(self, name: str, group: str, actor: str) -> None:
         """Makes a project without members; people of the proxy's `group` become members when they come.
 
-        Raises:
-            UserError: an invalid name, or one that is in use.
+        Raises UserError: an invalid name, or one that is in use.
         """
         if len(check_name("project", name)) > LONGEST:
             raise UserError(f"project {name!r}: at most {LONGEST} letters")
@@ -54,8 +53,7 @@ class Projects:
     def remove(self, name: str, actor: str) -> None:
         """Removes a project, its members and its quota. Its ended jobs stay with their owners.
 
-        Raises:
-            UserError: jobs of it have not ended, or models belong to it.
+        Raises UserError: jobs of it have not ended, or models belong to it.
         """
         account = account_of("", name)
         with self.ledger.database.write() as session:
@@ -72,8 +70,7 @@ class Projects:
     def enter(self, name: str, owner: str, rank: str, actor: str) -> None:
         """Makes an owner a member, or changes their rank.
 
-        Raises:
-            UserError: an invalid owner or rank, or too many members.
+        Raises UserError: an invalid owner or rank, or too many members.
         """
         check_name("owner", owner)
         if rank not in RANKS:

@@ -6,8 +6,8 @@ from typing import Any
 
 from dragoman.services.jobs.ledger.access import OTHERS, Bounds, Person
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.pages.curves import EDGE, MACHINE_CHARTS, use_charts
 from dragoman.services.jobs.pages.site import PageContext
+from dragoman.services.jobs.service.charts import EDGE, MACHINE_CHARTS, use_charts
 from dragoman.services.jobs.service.usage import read_machines
 from dragoman.services.jobs.states import ACTIVE
 

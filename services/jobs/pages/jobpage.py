@@ -13,9 +13,9 @@ from dragoman.model.untrusted import open_regular, read_object
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Attempt, Job
 from dragoman.services.jobs.pages import shards
-from dragoman.services.jobs.pages.curves import EDGE, JOB_CHARTS, charts, use_charts
 from dragoman.services.jobs.pages.site import Link, PageContext
 from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.charts import EDGE, JOB_CHARTS, charts, use_charts
 from dragoman.services.jobs.service.curves import score_in, score_text
 from dragoman.services.jobs.service.logs import PIECE, Piece, cut
 from dragoman.services.jobs.service.schemas import ChangeView, NoticeView

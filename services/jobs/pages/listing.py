@@ -23,9 +23,9 @@ from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import live
 from dragoman.services.jobs.pages.jobpage import PARENT, title
 from dragoman.services.jobs.pages.site import HEADERS, PageContext, Visitor, part, validated
-from dragoman.services.jobs.pages.words import iso, priority
 from dragoman.services.jobs.scheduling.why import Forecast
 from dragoman.services.jobs.service.usage import read_use
+from dragoman.services.jobs.service.words import iso, priority
 from dragoman.services.jobs.states import ACTIVE, PRIORITIES, QUEUED, State
 
 FIELDS = tuple(name for name in JobQuery.model_fields if name != "sort")

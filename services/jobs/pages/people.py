@@ -17,8 +17,8 @@ from dragoman.services.jobs.ledger.own_tokens import LENDABLE, OwnTokens
 from dragoman.services.jobs.ledger.projects import RANKS
 from dragoman.services.jobs.pages.listing import csv_lines
 from dragoman.services.jobs.pages.site import COOKIE, HEADERS, PageContext, Visitor, validated
-from dragoman.services.jobs.pages.words import iso
 from dragoman.services.jobs.service import people_schemas as schemas
+from dragoman.services.jobs.service.words import iso
 
 
 def add_sign_in(router: APIRouter, site: PageContext) -> None:

@@ -18,7 +18,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from itsdangerous import BadData, URLSafeSerializer
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 from pydantic import BaseModel, FiniteFloat, ValidationError
 from starlette.datastructures import FormData
@@ -26,7 +26,7 @@ from starlette.datastructures import FormData
 from dragoman.model.errors import UserError, reason
 from dragoman.model.files import secret_file
 from dragoman.model.text.excerpt import for_markup
-from dragoman.services.http.static_files import versioned
+from dragoman.services.http.pages import page_headers, page_templates
 from dragoman.services.jobs.bodies import NAME
 from dragoman.services.jobs.client.table import reason_beyond
 from dragoman.services.jobs.http.guard import ANONYMOUS, Guard
@@ -34,8 +34,8 @@ from dragoman.services.jobs.http.problems import STATUS
 from dragoman.services.jobs.ledger.access import Person, Role, TokenExpiredError, digest_of
 from dragoman.services.jobs.ledger.asked import tell_person
 from dragoman.services.jobs.ledger.ledger import UnknownJobError
-from dragoman.services.jobs.pages import words
-from dragoman.services.jobs.pages.curves import Journals
+from dragoman.services.jobs.service import words
+from dragoman.services.jobs.service.charts import Journals
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.service.shard_folders import ShardFolders
@@ -43,7 +43,6 @@ from dragoman.services.jobs.service.sharing import Sharing
 from dragoman.services.jobs.service.sign_in import Devices
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED
-from dragoman.services.version import version
 
 COOKIE = "dragoman_session"
 LASTS = 7 * 86_400.0  # seconds from signing in
@@ -162,17 +161,7 @@ def _login_name() -> str:
 
 
 FOLDER = Path(__file__).resolve().parent
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "X-Frame-Options": "DENY",
-}
+HEADERS = page_headers("'self' data:")
 KNOWN: tuple[type[Exception], ...] = (*STATUS, RequestValidationError, HTTPException)
 TITLES = {403: "Not allowed", 404: "Not found", 409: "Not now", 429: "Too many requests", 503: "No answer"}
 Body = TypeVar("Body", bound=BaseModel)
@@ -216,19 +205,11 @@ class PageContext:
     def __post_init__(self) -> None:
         self.shards = ShardFolders(self.operations.loop.intake.places, self.home)
         self.sharing = Sharing(self.sessions.access, self.operations.loop.intake.projects)
-        self.templates = Environment(
-            loader=FileSystemLoader(FOLDER / "templates"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
+        self.templates = page_templates(FOLDER, "/static/")
         named = ("span", "when", "hour", "iso", "number", "short", "size", "between", "priority", "plain")
         self.templates.filters |= {name: getattr(words, name) for name in named}
         self.templates.filters |= {"breaks": breaks, "reason_beyond": reason_beyond}
         self.templates.globals |= {
-            "dragoman": version(),
-            "asset": asset,
             "ENDED": ENDED,
             "ACTIVE": ACTIVE,
             "QUEUED": QUEUED,
@@ -245,11 +226,7 @@ class PageContext:
         return self.operations.ledger.newest
 
     def visitor(self, request: Request, role: Role = "viewer") -> Visitor:
-        """Returns the visitor.
-
-        Raises:
-            LoginNeededError, HTTPException: the visitor is unknown or may not see this.
-        """
+        """Returns the visitor. Raises LoginNeededError, HTTPException: the visitor is unknown or may not see this."""
         visitor_of_session = self.sessions.visitor(request)
         self._check_role(visitor_of_session, role)
         return visitor_of_session
@@ -257,8 +234,7 @@ class PageContext:
     async def form(self, request: Request, role: Role = "submitter") -> tuple[Visitor, FormData]:
         """Returns the sender of a form and its values.
 
-        Raises:
-            LoginNeededError, HTTPException: the sender is unknown or may not do this, or the form is foreign.
+        Raises LoginNeededError, HTTPException: the sender is unknown or may not do this, or the form is foreign.
         """
         sent = await request.form(max_files=0, max_fields=1000)
         visitor_of_session = self.sessions.check_form(request, sent.get("csrf", ""))
@@ -289,11 +265,6 @@ def breaks(text: object) -> Markup:
     parts = BREAKS.split(str(text))
     return Markup("<wbr>").join(parts[index] + (parts[index + 1] if index + 1 < len(parts) else "")
                                 for index in range(0, len(parts), 2))  # fmt: skip
-
-
-def asset(name: str) -> str:
-    """Returns the address of a file of static/, which changes with its content."""
-    return f"/static/{versioned(FOLDER / 'static', name)}"
 
 
 def part(name: str, text: str) -> dict[str, str]:

@@ -16,8 +16,7 @@ UNSEEN = "paths.root=out-of-sight"  # for a command whose inputs are still to be
 def rehearse(verb: str, words: Sequence[str]) -> dict[str, Any]:
     """Checks the words of a command; returns its configuration, with what its shards and their size settle.
 
-    Raises:
-        UserError: in the command's own words.
+    Raises UserError: in the command's own words.
     """
     said = io.StringIO()
     with compose.rehearsal() as settled, remembered(words), redirect_stderr(said), redirect_stdout(said):

@@ -23,12 +23,12 @@ from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.room import Node
 from dragoman.services.jobs.service.attempts import Accounts, Attempts, describe_attempt
 from dragoman.services.jobs.service.intake import Intake
-from dragoman.services.jobs.service.repeating import Repeating
 from dragoman.services.jobs.service.scheduler import Scheduler, rules
 from dragoman.services.jobs.service.schedules import Schedules
 from dragoman.services.jobs.service.verdict import SHUTDOWN
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import ACTIVE, ENDED, UNENDED, State
+from dragoman.services.repeating import Repeating
 
 CAPACITY_KEPT = 5.0  # seconds
 UNBOUNDED = Capacity((Node("queue", 1e12, 1e12),), 1_000_000)  # if another system queues, every job passes here

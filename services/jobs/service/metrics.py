@@ -20,9 +20,9 @@ from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.ledger import Ledger, UnknownJobError
 from dragoman.services.jobs.ledger.tables import Attempt, Change, Job
 from dragoman.services.jobs.service.attempts import place_of
-from dragoman.services.jobs.service.repeating import Repeating
 from dragoman.services.jobs.service.usage import Spell
 from dragoman.services.jobs.states import ACTIVE, PRIORITIES, PRIORITY_NAMES, State
+from dragoman.services.repeating import Repeating
 from dragoman.services.telemetry.disk import disks
 from dragoman.services.telemetry.spans import tell
 from dragoman.services.telemetry.telemetry import Telemetry

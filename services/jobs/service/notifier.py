@@ -23,11 +23,11 @@ from dragoman.model.untrusted import read_object
 from dragoman.services.jobs.ledger.ledger import SHORT, Ledger, UnknownJobError
 from dragoman.services.jobs.ledger.tables import Change, Job, Meta, Notice
 from dragoman.services.jobs.service.curves import run_of, score_in, score_text
-from dragoman.services.jobs.service.repeating import Repeating
 from dragoman.services.jobs.service.targets import Message, RefusedError, send, shown
 from dragoman.services.jobs.service.usage import Spell
 from dragoman.services.jobs.settings import Event, NotifyConfig
 from dragoman.services.jobs.states import State
+from dragoman.services.repeating import Repeating
 
 LOCK = 7_100_116  # advisory lock of writing notices
 CURSOR = "noticed"  # key of `meta`: the last change that notices were made of

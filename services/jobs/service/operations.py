@@ -300,8 +300,7 @@ class Operations:
     def changes(self, person: Person, name: str) -> list[schemas.ChangeView]:
         """Returns the changes of a job, as the person may read them.
 
-        Raises:
-            UnknownJobError: there is no such job, or the person may not see it.
+        Raises UnknownJobError: there is no such job, or the person may not see it.
         """
         self.job(person, name)
         return [schemas.ChangeView.shown(change, person) for change in self.ledger.changes(job=name, limit=10_000)]
@@ -309,8 +308,7 @@ class Operations:
     def log(self, person: Person, name: str, attempt: int, offset: int, limit: int) -> tuple[bytes, int]:
         """Returns a piece of an attempt's log, and the attempt's number; 0 if there is none yet.
 
-        Raises:
-            HTTPException: 404, there is no such attempt.
+        Raises HTTPException: 404, there is no such attempt.
         """
         job = self.job(person, name)
         number = attempt or job.attempt

@@ -17,8 +17,8 @@ from dragoman.model.runs.spool import pending
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.service.curves import run_of
-from dragoman.services.jobs.service.repeating import Repeating
 from dragoman.services.jobs.states import ENDED
+from dragoman.services.repeating import Repeating
 
 TICK = 5.0  # seconds between two looks
 NEWEST = 100  # ended jobs that are checked

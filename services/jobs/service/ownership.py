@@ -48,8 +48,7 @@ class Ownership:
 
         `account`: of the job's project, whose models are `owner`'s too in this job.
 
-        Raises:
-            UserError: the model is another owner's, and `owner` is no admin.
+        Raises UserError: the model is another owner's, and `owner` is no admin.
         """
         account = account or owner
         name = plan.get("model")

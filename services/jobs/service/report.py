@@ -1,10 +1,10 @@
 """A job on one HTML page that works without a network: state, curves, attempts, changed settings, lineage, end of log.
 
-There is no script; curves are SVG of at most 1,000 points. All text that others have written is escaped.
+There is no script; curves are SVG, drawn as on the pages. All text that others have written is escaped.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,12 @@ from dragoman.model.untrusted import open_regular, read_object
 from dragoman.services.jobs.client.table import clock, reason_beyond
 from dragoman.services.jobs.ledger.tables import Attempt, Job
 from dragoman.services.jobs.records import attempt_of
-from dragoman.services.jobs.service.curves import read_curves, run_of
+from dragoman.services.jobs.service.charts import Journals, charts
+from dragoman.services.jobs.service.curves import run_of
 from dragoman.services.jobs.service.logs import clean
 from dragoman.services.jobs.service.schemas import ChangeView
 
 LOG_END = 20_000  # bytes
-WIDTH, HEIGHT = 600, 180  # of a curve, in units of its own
-CURVES = {"loss": "training loss (nats per token)", "valid_loss": "validation loss", "lr": "learning rate"}
-SHORT = frozenset({"attempt", "workers", "started", "took", "outcome", "when", "by", "state"})  # not to be broken
 Rows = Iterable[Sequence[Any]]
 
 
@@ -36,47 +34,13 @@ def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[ChangeView],
         _template().render(
             job=job,
             plan=plan,
-            short=SHORT,
             log=_log(job, home),
-            curves=list(_curves(run_dir)),
-            about=list(_facts(job, plan)),
+            charts=charts({str(plan.get("run") or job.id): Journals().read(str(run_dir) if run_dir else None)}),
             lineage=list(_lineage(run_dir, plan)),
-            attempts=list(map(_attempt, attempts)),
-            changes=list(map(_change, changes)),
+            attempts=attempts,
+            changes=changes,
             changed=sorted((plan.get("changed") or {}).items()),
         )
-    )
-
-
-def _facts(job: Job, plan: dict[str, Any]) -> Rows:
-    yield "job", f"{job.id}, of {job.owner}"
-    yield "command", " ".join(["dragoman", job.verb, *job.words])
-    yield "submitted", clock(job.submitted)
-    yield "ran for", duration(job.spent)
-    if plan.get("steps"):
-        yield "work", f"{plan['steps']:,} steps, {plan['tokens']:,} tokens, {plan['flops']:.3g} operations"
-        yield "network", f"{plan['parameters']:,} parameters, about {plan['memory'] / 2**20:,.0f} MiB a worker"
-    for workers, estimate in (plan.get("seconds") or {}).items():
-        span = f"{duration(estimate['low'])} to {duration(estimate['high'])}, from {estimate['basis']}"
-        yield f"on {plural(int(workers), 'worker')}", f"{duration(estimate['expected'])} expected ({span})"
-
-
-def _attempt(attempt: Attempt) -> Sequence[Any]:
-    took = duration(attempt.ended - (attempt.started or attempt.decided)) if attempt.ended else "-"
-    lost = f"{attempt.lost_tokens:,} tokens, {duration(attempt.lost_seconds)}" if attempt.lost_tokens else ""
-    if attempt.startup and attempt.outcome not in (None, "succeeded"):
-        lost = "; ".join([*([lost] if lost else []), f"start-up of {duration(attempt.startup)}"])
-    message = reason_beyond(attempt.outcome or "", attempt.message)
-    why = f"{attempt.cause or ''}: {message}" if message else ""
-    return attempt.number, attempt.workers, clock(attempt.started), took, attempt.outcome or "runs", why, lost
-
-
-def _change(change: ChangeView) -> Sequence[Any]:
-    return (
-        clock(change.at),
-        change.actor,
-        change.after if change.action == "state" else f"{change.action} {change.after or ''}",
-        reason_beyond(change.after or change.action, change.reason),
     )
 
 
@@ -105,36 +69,11 @@ def _log(job: Job, home: Path) -> str | None:
         return None
 
 
-def _curves(run_dir: Path | None) -> Iterator[dict[str, object]]:
-    """Yields what the template draws of each curve."""
-    curves = read_curves(run_dir)
-    for key, title in CURVES.items():
-        points = curves.get(key, ())
-        if len(points) < 2:
-            continue
-        steps, values = zip(*points, strict=True)
-        low, high = min(values), max(values)
-        span, length = high - low or 1.0, steps[-1] - steps[0] or 1
-        place = " ".join(
-            f"{(x - steps[0]) / length * WIDTH:.1f},{2 + (high - y) / span * (HEIGHT - 4):.1f}" for x, y in points
-        )
-        numbers = {"low": low, "high": high, "first": values[0], "last": values[-1]}
-        yield {
-            **{name: f"{value:.4g}" for name, value in numbers.items()},
-            "title": title,
-            "place": place,
-            "width": WIDTH,
-            "height": HEIGHT,
-            "begin": f"{steps[0]:,}",
-            "end": f"{steps[-1]:,}",
-        }
-
-
 @cache
 def _template() -> Template:
     made = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters["reason_beyond"] = lambda reason, state: reason_beyond(state, reason)
+    made.filters |= {"reason_beyond": reason_beyond, "clock": clock, "duration": duration, "plural": plural}
     made.filters["plain"] = lambda value: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return made.get_template("report.html")

@@ -23,9 +23,9 @@ from dragoman.services.jobs.ledger.audit import Audit
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
 from dragoman.services.jobs.ledger.tables import Job, Place, Schedule
 from dragoman.services.jobs.service.metrics import Metrics
-from dragoman.services.jobs.service.repeating import Repeating
 from dragoman.services.jobs.settings import KeepConfig
 from dragoman.services.jobs.states import ENDED, UNENDED, State
+from dragoman.services.repeating import Repeating
 
 DAY = 86_400.0  # seconds
 TICK = 300.0  # seconds between two looks

@@ -61,8 +61,7 @@ class Schedules:
     def check(self, every: str, verb: str, words: list[str], options: dict[str, Any]) -> list[str]:
         """Returns the words of the first job.
 
-        Raises:
-            UserError: an impossible expression, word or target, or a training that would only resume the last one.
+        Raises UserError: an impossible expression, word or target, or a training that would only resume the last one.
         """
         first = fill(words, next_time(every, self.ledger.now()))
         check_words(verb, first)

@@ -20,8 +20,7 @@ class Sharing:
     def get(self, person: Person, name: str, manage: bool = False) -> Project:
         """Returns a project.
 
-        Raises:
-            HTTPException: 404, there is none, or the person is no member; 403, with `manage` they are no maintainer.
+        Raises HTTPException: 404, there is none, or the person is no member; 403, with `manage` they are no maintainer.
         """
         project = self.projects.get(name)
         rank = "maintainer" if person.sees_all else dict(person.projects).get(name)

@@ -118,11 +118,7 @@ class Devices:
         return self.own.ledger.now()
 
     def ask(self, address: str) -> tuple[str, str]:
-        """Returns a command line's secret, and the code to type.
-
-        Raises:
-            UserError: too many wait.
-        """
+        """Returns a command line's secret, and the code to type. Raises UserError: too many wait."""
         secret, code = secrets.token_urlsafe(32), "".join(secrets.choice(LETTERS) for _ in range(8))
         with self._lock:
             self._forget_old()

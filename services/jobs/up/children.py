@@ -24,8 +24,8 @@ from pathlib import Path
 import psutil
 
 from dragoman.model.files import atomic_write, socket_folder
-from dragoman.services.jobs.service.repeating import Repeating
 from dragoman.services.jobs.up.guard import LOOK, MARK, end_marked
+from dragoman.services.repeating import Repeating
 
 PREFIX = "dragoman-"  # of the name of the sockets' folder
 AGAIN = (1.0, 2.0, 5.0, 15.0, 60.0)  # seconds until a process that ended is restarted

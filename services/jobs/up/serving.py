@@ -36,7 +36,6 @@ from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.metrics import Metrics
 from dragoman.services.jobs.service.notifier import Notifier
 from dragoman.services.jobs.service.outbox import Outbox
-from dragoman.services.jobs.service.repeating import SteadyClock
 from dragoman.services.jobs.service.sign_in import Proxy
 from dragoman.services.jobs.service.targets import check_settings
 from dragoman.services.jobs.service.tracking import Tracking
@@ -47,6 +46,7 @@ from dragoman.services.jobs.up.children import Child, Children, answers, end_lef
 from dragoman.services.jobs.up.entry import UpRoot
 from dragoman.services.jobs.up.mlflow import ADMIN, FILES, keep_admitting, logins, server_variables
 from dragoman.services.jobs.up.secret_files import close_to_others, enter_tokens, secrets_of
+from dragoman.services.repeating import SteadyClock
 from dragoman.services.store.database import answering
 from dragoman.services.telemetry.telemetry import Telemetry
 

@@ -36,11 +36,7 @@ class DocumentError(UserError):
 
 
 def read_text(content: bytes) -> tuple[str, str]:
-    """Returns the byte order mark and the text of a file in UTF-8.
-
-    Raises:
-        DocumentError: it is not UTF-8.
-    """
+    """Returns the byte order mark and the text of a file in UTF-8. Raises DocumentError: it is not UTF-8."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as problem:

@@ -27,11 +27,7 @@ PACKED = (".docx", ".pptx", ".odt", ".epub")  # no lines of text
 
 
 def ending_of(name: str) -> str:
-    """Returns the ending that names the kind of a document.
-
-    Raises:
-        DocumentError: there is no such kind.
-    """
+    """Returns the ending that names the kind of a document. Raises DocumentError: there is no such kind."""
     ending = PurePath(name).suffix.lower()
     if ending not in KINDS:
         raise DocumentError(f"{ending or 'a name without an ending'} is not supported; choose from {' '.join(KINDS)}")
@@ -46,8 +42,7 @@ def same_kind(ending: str, other: str) -> bool:
 def read_document(name: str, content: bytes) -> Document:
     """Returns a document by its name's ending and its content.
 
-    Raises:
-        DocumentError: the kind is not supported, or the file is not of that kind.
+    Raises DocumentError: the kind is not supported, or the file is not of that kind.
     """
     file, function, _ = KINDS[ending_of(name)]
     read: Callable[[bytes], Document] = getattr(import_module(f"{HERE}.{file}"), function)

@@ -116,6 +116,7 @@ def test_the_first_epochs_go_in_both_directions_from_the_first_step_on(directory
     lanes = epoch_of(directory, 3, window_chunks=5, both_directions=2)
     sides = [[side_of_sources(batch) for batch in lane] for lane in lanes]
     assert [sorted(step) for step in zip(*(side[:2] for side in sides), strict=True)] == [[0, 0, 1, 1]] * 2
+    assert [side[0] for side in sides] == [0, 1, 0, 1]
     per_epoch = [len(lane) // 3 for lane in sides]
     assert all(0 < sum(side[:third]) < third for side, third in zip(sides, per_epoch, strict=True))
     assert not any(sum(side[-third + 5 :]) for side, third in zip(sides, per_epoch, strict=True))

@@ -94,6 +94,12 @@ def test_the_first_version_beats_a_floor(stage: Stage) -> None:
     assert accepted.message.endswith("; knows nothing of it)")
 
 
+@pytest.mark.parametrize(("score", "better"), [(29.0, True), (28.5, False)])
+def test_a_guarded_set_may_lose_just_what_is_allowed(score: float, better: bool) -> None:
+    kept = (Comparison("BLEU", score, 30.0, 0.001, 1000),)
+    assert Comparison("BLEU", 31.0, 30.0, 0.001, 1000, kept=kept, may_lose=1.0).better(0.05) is better
+
+
 def test_an_imported_first_champion_may_have_no_gate(stage: Stage) -> None:
     outcome = stage.promote("1", lambda *given: None)
     assert outcome.accepted and "imported; paths.shards has no gate to measure it on" in outcome.message

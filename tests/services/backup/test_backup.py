@@ -345,6 +345,7 @@ def test_a_restore_that_was_killed_is_named_and_no_service_starts_on_it(
         patch.setattr(Path, "rename", rename)
         with pytest.raises(KeyboardInterrupt):
             restore(config_of(target), place)
+    assert "service" not in moved, "it comes last"
     with pytest.raises(UserError, match="a restore was interrupted here"):
         restore(config_of(target), place)
     assert cli.main(["up", f"paths.root={target}", "service.port=0"]) == 2

@@ -83,7 +83,7 @@ def test_two_bundles_answer_in_both_directions_within_the_memory_of_one(
     config = ServeConfig(models=[str(there), str(back)], memory=size, tracking_uri="sqlite:///nowhere.db")
     with translation_models(config, DecodeConfig()) as models:
         assert models is not None
-        assert models.pairs() == (("en", "de"), ("de", "en-GB"))
+        assert models.view.pairs == (("en", "de"), ("de", "en-GB"))
         assert [one.loaded for one in models.models] == [False, True]
         for source, target, bundle in (("EN-us", "de-DE", there), ("de", "en", back), ("en", "deu", there)):
             model = models.find(source, target).models[0]

@@ -25,9 +25,9 @@ from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.operations import Operations
-from dragoman.services.jobs.service.repeating import IDLE, Repeating
 from dragoman.services.jobs.service.verdict import judge_exit, judge_vanishing
 from dragoman.services.jobs.states import ENDED, State
+from dragoman.services.repeating import IDLE, Repeating
 from tests.services.jobs.processes import PROCESSES, REPOSITORY, ProcessExecutor, make_loop, words
 
 PATIENCE = 120.0
@@ -209,7 +209,7 @@ def test_a_stopped_job_ends_in_order_and_one_that_is_deaf_is_killed(loop: Loop, 
 def test_time_that_is_over_ends_a_job_and_a_clock_that_jumps_does_not(
     loop: Loop, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dragoman.services.jobs.service.repeating import SteadyClock
+    from dragoman.services.repeating import SteadyClock
 
     loop.ledger.now = SteadyClock()
     bounded = submit(loop, home, "bounded", steps=10_000, max_seconds=1.0)

@@ -85,7 +85,7 @@ def test_codes_are_compared_as_languages(source: str, target: str, answers: str)
 )
 def test_relatives_are_one_language_unless_a_model_translates_between_them(source: str, target: str, one: bool) -> None:
     catalogue = Catalogue([served(pair) for pair in ("de>en", "en>de", "en-GB>en-US")], pivot=True)
-    assert catalogue.is_one(source, target) is one
+    assert catalogue.view.is_one(source, target) is one
 
 
 def test_a_language_itself_goes_before_its_relatives_and_the_pair_before_the_nearest_source() -> None:
@@ -123,9 +123,9 @@ def test_a_pair_without_a_model_goes_over_a_language_in_the_middle_and_says_whic
 
 def test_every_language_names_what_it_is_translated_into_directly_first() -> None:
     models = [served("fr>en"), served("en>de"), served("de>en")]
-    assert dict(Catalogue(models).targets()) == {"fr": ("en", "de"), "en": ("de",), "de": ("en",)}
-    assert dict(Catalogue(models, pivot=False).targets()) == {"fr": ("en",), "en": ("de",), "de": ("en",)}
-    assert Catalogue(models).sources("deu") == ("fr", "en")
+    assert dict(Catalogue(models).view.targets) == {"fr": ("en", "de"), "en": ("de",), "de": ("en",)}
+    assert dict(Catalogue(models, pivot=False).view.targets) == {"fr": ("en",), "en": ("de",), "de": ("en",)}
+    assert Catalogue(models).view.sources("deu") == ("fr", "en")
 
 
 def test_versions_share_the_requests_by_weight_and_without_weights_the_first_answers() -> None:
@@ -159,7 +159,7 @@ def test_the_least_used_model_is_unloaded_and_comes_back_when_asked() -> None:
     for one in models:
         catalogue.add(one)
     assert [one.loaded for one in models] == [False, True, True]
-    assert sorted(catalogue.pairs()) == [("de", "en"), ("en", "de"), ("fr", "en")]  # known, though unloaded
+    assert sorted(catalogue.view.pairs) == [("de", "en"), ("en", "de"), ("fr", "en")]  # known, though unloaded
     catalogue.find("de", "en")
     assert catalogue.find("en", "de").origin.name == "en-de"
     assert [one.loaded for one in models] == [True, True, False]

@@ -1,5 +1,6 @@
 """Following a reference: what is new is loaded, what fails leaves the last good model in place."""
 
+import threading
 import weakref
 from dataclasses import dataclass, field
 from typing import Any
@@ -130,7 +131,7 @@ def test_loading_now_lets_errors_through(shelf: Shelf) -> None:
 
 def test_the_thread_follows_and_ends(shelf: Shelf) -> None:
     following = follower(shelf, seconds=0.01)
-    following.start()
+    following.repeating.start()
     try:
         while answering(following) != "1":
             pass
@@ -138,8 +139,8 @@ def test_the_thread_follows_and_ends(shelf: Shelf) -> None:
         while answering(following) != "2":
             pass
     finally:
-        following.stop()
-    assert not following._thread.is_alive()
+        following.repeating.stop()
+    assert not any(thread.name == "follower" for thread in threading.enumerate())
 
 
 def test_a_swap_forgets_the_old_model_and_returns_its_memory(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,8 +81,8 @@ def test_the_tag_stands_before_the_line(bundle: Path) -> None:
 
 def test_every_pair_is_offered_by_the_one_model(bundle: Path) -> None:
     models, served = catalogue(bundle)
-    assert models.pairs() == (("en", "de"), ("en", "fr"))
-    assert models.targets()["en"] == ("de", "fr")
+    assert models.view.pairs == (("en", "de"), ("en", "fr"))
+    assert models.view.targets["en"] == ("de", "fr")
     german, french = (models.find("en", target).models[0] for target in ("de-AT", "fr"))
     assert (german.target, french.target) == ("de", "fr")
     assert german is models.find("en", "de").models[0]  # requests are batched by the object
@@ -97,7 +97,7 @@ def test_its_weights_count_once_and_go_together(bundle: Path) -> None:
     models, served = catalogue(bundle, memory=10**9)
     assert sum(one.card.bytes for one in models.models if one.card) == load_model(bundle).held_bytes
     served.unload()
-    assert models.pairs() == (("en", "de"), ("en", "fr"))  # known, though unloaded
+    assert models.view.pairs == (("en", "de"), ("en", "fr"))  # known, though unloaded
     assert models.find("en", "fr").models[0].target == "fr"
     assert served.loaded
 

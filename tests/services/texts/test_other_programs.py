@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.services.texts.documents.kinds import read_document
-from tests.services.texts.test_inline_model import translate
+from tests.services.texts.passages import translate
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "texts.md"
 

@@ -1,29 +1,22 @@
 """Pages as a program gets them: who sees what, forms that cannot be forged, asking before destroying, 10,000 jobs."""
 
-import hashlib
 import json
 import math
 import re
 import time
-from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 import pytest
 from itsdangerous import URLSafeSerializer
-from sqlalchemy import insert, update
+from sqlalchemy import insert
 
 from dragoman.conf import compose
-from dragoman.model.usage.points import PointsFile
 from dragoman.services.jobs.client import table
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.pages.curves import MACHINE_CHARTS, Journal, charts, use_charts
 from dragoman.services.jobs.pages.site import COOKIE
-from dragoman.services.jobs.pages.words import between, span
 from dragoman.services.jobs.records import attempt_of
-from dragoman.services.jobs.service.logs import clean, cut
-from dragoman.services.jobs.service.usage import Use
 from dragoman.services.jobs.states import State
 from tests.markup import HOSTILE as HOSTILE_TEXTS
 from tests.markup import check_nothing_runs
@@ -215,181 +208,6 @@ def test_every_link_to_mlflow_opens_its_view_for_training(world: World, browser:
     assert all(re.fullmatch(r"[^?]*#/[^?]*\?workflowType=machine_learning", link) for link in found), found
 
 
-def test_a_sharding_leads_to_its_run_in_mlflow_until_its_shards_are_made_anew(
-    world: World, browser: httpx.Client
-) -> None:
-    shards, manifest = world.home / "shards" / "phrases", b'{"corpus": "phrases"}'
-    shards.mkdir(parents=True)
-    (shards / "manifest.json").write_bytes(manifest)
-    run = world.home / "runs" / f"shard-phrases-{hashlib.sha256(manifest).hexdigest()[:12]}"
-    run.mkdir(parents=True)
-    (run / "mlflow.json").write_text(json.dumps({"run_id": "d" * 32, "name": run.name}))
-
-    def sharded(shape: str) -> Job:
-        job = world.ledger.submit("anna", "shard", ["corpus=phrasebook"])
-        plan = {"run": "phrases", "run_dir": str(world.home / "runs" / "phrases"), "shape": shape, "choices": [1]}
-        values = {"choices": [1], "run": f"shards {shards}", "plan": plan}
-        for state in (State.PLANNED, State.WAITING):
-            job = world.ledger.change(job, state, "planner", str(state), **values)
-        with world.ledger.database.write() as session:
-            job = world.ledger.begin(session, job, 1, "scheduler", "fits")
-        return world.ledger.end(world.ledger.mark_started(job), State.SUCCEEDED, "succeeded", "end", "succeeded", 0)
-
-    first, again = sharded("one"), sharded("one")
-    link = f"/#/experiments/1/runs/{'d' * 32}?workflowType=machine_learning"
-    assert all(link in browser.get(f"/jobs/{job.id}").text for job in (first, again))
-    other = sharded("two")
-    assert link in browser.get(f"/jobs/{other.id}").text
-    assert link not in browser.get(f"/jobs/{first.id}").text  # the manifest is the other sharding's
-
-
-def test_a_jobs_hash_has_a_name_of_its_own(world: World, browser: httpx.Client) -> None:
-    job = world.job("hashed", State.SUCCEEDED)
-    page = browser.get(f"/jobs/{job.id}").text
-    assert "<dt>Submission</dt>" in page and "Configuration" not in page
-    report = browser.get(f"/jobs/{job.id}/report").text
-    assert ">submission<" in report and ">configuration<" not in report
-
-
-def test_a_state_is_said_once(world: World, browser: httpx.Client) -> None:
-    job = world.job("said-once", State.SUCCEEDED)
-    trail = re.findall(r'<li><span class="at">.*?</li>', browser.get(f"/jobs/{job.id}").text, re.DOTALL)
-    told = [re.sub(r"<time.*?</time>|<[^>]*>", " ", line).split() for line in trail]
-    assert len(told) >= 6
-    assert not [words for words in told if len(words) > 1 and words[0] == words[1]]
-    detail = table.detail(browser.get(f"/v1/jobs/{job.id}").json())
-    report = browser.get(f"/jobs/{job.id}/report").text
-    assert "end: succeeded" not in report
-    for text in (detail, re.sub(r"<[^>]*>", " ", report)):
-        assert not re.search(r"\b(succeeded|submitted|planned|waiting)\b\W+\1\b", text), text
-
-
-def test_every_moment_says_its_day(world: World, browser: httpx.Client) -> None:
-    job = world.job("dated", State.SUCCEEDED)
-    day = r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{1,2} \w{3}( \d{4})? \d\d:\d\d"
-    for path in (f"/jobs/{job.id}", "/cluster", "/models", "/models/demo-en-de"):
-        moments = re.findall(r"<time datetime[^>]*>(.*?)</time>", browser.get(path).text)
-        assert moments or path == "/cluster", path
-        assert all(re.match(day, one) for one in moments), (path, moments)
-    detail = table.detail(browser.get(f"/v1/jobs/{job.id}").json())
-    assert len(re.findall(day, detail)) >= 6
-    assert not re.search(r"(?m)^\d\d:\d\d", detail)
-    report = browser.get(f"/jobs/{job.id}/report").text
-    assert re.search(day, report)
-
-
-def test_a_job_that_has_ended_still_says_what_was_promised(world: World, browser: httpx.Client) -> None:
-    def ended(seconds: float, state: State) -> str:
-        job = world.job(f"promised-{seconds:g}-{state}", state)
-        with world.ledger.database.write() as session:
-            session.execute(update(Job).where(Job.id == job.id).values(spent=seconds))
-        page = browser.get(f"/jobs/{job.id}").text
-        facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>(.*?)</dd>", page))
-        return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", f"{facts['Ran for']}; {facts['Promised']}")).strip()
-
-    assert ended(400, State.SUCCEEDED) == "6 min 40 s; 5 min 00 s to 7 min 30 s as promised"
-    assert ended(1080, State.SUCCEEDED) == "18 min; 5 min 00 s to 7 min 30 s 3.0 times as long as expected"
-    assert ended(60, State.SUCCEEDED).endswith("less than promised")
-    assert ended(60, State.FAILED) == "1 min 00 s; 5 min 00 s to 7 min 30 s"  # it has not done what was promised
-    assert "Promised" not in browser.get(f"/jobs/{world.job('not-yet', State.RUNNING).id}").text
-
-
-def test_a_job_shows_its_tags_and_says_when_it_takes_longer_than_promised(
-    world: World, browser: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = world.job("tagged", State.RUNNING, tags=["paper", "a b"])
-    page = browser.get(f"/jobs/{job.id}").text
-    assert 'href="/?q=tag:paper"' in page and 'href="/?q=tag:a%20b"' in page
-    assert "later than promised" not in browser.get("/cluster").text
-    now = world.ledger.now()
-    monkeypatch.setattr(world.ledger, "now", lambda: now + 451)
-    assert "later than promised" in browser.get("/cluster").text
-
-
-def test_the_cluster_draws_nothing_where_nothing_was_measured_and_next_to_nothing_as_0(
-    world: World, browser: httpx.Client
-) -> None:
-    now = world.ledger.now()
-    for name, age in (("earlier", 3000), ("later", 300)):
-        job = world.job(name, State.RUNNING)
-        file = PointsFile(Path(f"{attempt_of(world.home, job.id, job.attempt).usage}-node-9"))
-        for part in range(60):  # a burst of 5 MB, then 42 bytes in 5 s
-            sent = 5e6 * min(part, 1) + 42 * part
-            file.add({"at": now - age + 5 * part, "machine_cpu": 50.0, "machine_sent": sent})
-    page = browser.get("/cluster").text.replace("<wbr>", "")
-    curves = [[float(x) for x in re.findall(r"([\d.]+),", points)] for points in re.findall(r'points="([^"]*)"', page)]
-    assert {int(x / 100) for curve in curves for x in curve} >= {0, 9}  # before and after the gap
-    assert max(after - before for curve in curves for before, after in pairwise(curve)) < 100
-    assert "<bdi>node-9 sent</bdi> <b>0</b>" in page
-
-
-def test_a_training_that_ended_before_its_steps_promises_no_curves(world: World, browser: httpx.Client) -> None:
-    job = world.job("no-steps", State.FAILED)
-    (world.home / "runs" / "no-steps" / "steps.jsonl").unlink()
-    assert "It ended before its second step." in browser.get(f"/jobs/{job.id}").text
-
-
-@pytest.mark.parametrize(
-    ("steps", "labels"),
-    [(4, "1 2 3 4"), (7, "1 3 5 7"), (12, "1 12"), (101, "1 26 51 76 101"), (100_001, "1 25k 50k 75k 100k")],
-)
-def test_labels_below_curves_are_whole_steps_and_short(steps: int, labels: str) -> None:
-    (chart,) = charts({"run": Journal(points={"loss": [(1.0, 2.0), (float(steps), 1.0)]})})
-    assert chart.ticks_x == labels.split()
-
-
-def test_times_below_curves_have_seconds_where_they_are_few() -> None:
-    for wide, digits, labels in ((300, 8, 3), (1200, 5, 5)):
-        use = Use({"machine_cpu": [(1e9, 1.0), (1e9 + wide, 2.0)]}, [(1e9, 1e9 + wide)])
-        (chart,) = use_charts({"here": use}, MACHINE_CHARTS)
-        assert [len(label) for label in chart.ticks_x] == [digits] * labels
-
-
-def test_a_copy_of_a_training_gets_a_name_that_resumes_nothing(world: World, browser: httpx.Client) -> None:
-    def name(job: Job) -> str:
-        page = browser.get(f"/submit?like={job.id}").text
-        found = re.search(r'name="set.name" value="([^"]*)"', page)
-        assert found is not None and re.search(r"<textarea[^>]*></textarea>", page)  # no name among the other overrides
-        assert 'name="set.model.dropout" value="0.1"' in page  # all else is as it was
-        return found[1]
-
-    first = world.job("copied", State.SUCCEEDED)
-    assert name(first) == "copied-2"
-    second = world.job("copied-2", State.FAILED)
-    (world.home / "runs" / "copied-3").mkdir()  # a run that no job made
-    assert name(first) == name(second) == "copied-4"
-
-
-def test_a_job_leads_to_its_run_its_shards_and_its_model_version(world: World, browser: httpx.Client) -> None:
-    job = world.job("linked", State.SUCCEEDED)
-    shards = world.ledger.submit("anna", "shard", ["corpus=phrasebook"])
-    values = {"choices": [1], "run": "shards /data/phrasebook"}
-    world.ledger.change(shards, State.PLANNED, "planner", "planned", **values)
-    run = world.home / "runs" / "linked"
-    (run / "mlflow.json").write_text('{"run_id": "' + "e" * 32 + '", "name": "linked", "server": "x"}')
-    release = '{"model": "demo-en-de", "version": "2", "shards": "/data/phrasebook", "manifest_hash": "9af2a2d1c69c00"}'
-    (run / "release.json").write_text(release)
-    page = browser.get(f"/jobs/{job.id}").text
-    assert "/#/experiments/1/runs/" + "e" * 32 in page
-    assert f'href="/jobs/{shards.id}"' in page
-    assert 'href="/models/demo-en-de?version=2"' in page
-
-
-def test_a_sweep_leads_to_its_trials_and_they_to_their_sweep(world: World, browser: httpx.Client) -> None:
-    run, others = "7" * 32, "8" * 32
-    trials = [world.job(f"search-00{number}", words=[f"tracking.parent={run}"]) for number in range(3)]
-    world.job("search-000", words=[f"tracking.parent={run}", "registry.register=true"])  # the best, registered
-    other = world.job("elsewhere-000", words=[f"tracking.parent={others}"])
-    page = browser.get(f"/jobs/{trials[1].id}").text
-    assert f'href="/?sweep={run}"' in page and "all trials of search" in page.replace("<wbr>", "")
-    page = browser.get("/", params={"sweep": run}).text
-    assert all(one.id in page for one in trials) and other.id not in page
-    assert f"/#/experiments/1/runs/{run}/artifacts" in page
-    assert re.findall(r"<b>(\d+)</b></a></li>", page)[:3] == ["4", "0", "4"]  # counted are these alone
-    assert "No job is like that" in browser.get("/", params={"sweep": "9" * 32}).text
-    assert other.id in browser.get("/", params={"sweep": "%"}).text  # no id: nothing is asked for
-
-
 def test_with_tokens_a_person_signs_in_and_sees_his_own(tmp_path: Path) -> None:
     world = World(tmp_path)
     access = world.loop.scheduler.access
@@ -529,39 +347,3 @@ def test_the_command_line_says_of_a_waiting_job_what_the_page_says(tmp_path: Pat
         assert all(job["why"] == "" for job in listed["jobs"] if job["id"] != waiting.id)
     finally:
         world.close()
-
-
-def test_a_log_is_read_and_downloaded_without_script(world: World, browser: httpx.Client) -> None:
-    job = world.job("logged", State.RUNNING)
-    world.write(job, "\x1b[32mone\x1b[0m <of> many\n")
-    whole = browser.get(f"/jobs/{job.id}/log.txt")
-    assert whole.text.endswith("\x1b[32mone\x1b[0m <of> many\n") and len(whole.text.splitlines()) == 200
-    assert whole.headers["content-type"].startswith("text/plain")
-    assert whole.headers["content-disposition"] == f'inline; filename="{job.id}-a1.log"'
-    waiting = world.job("not-logged")
-    assert "It has not started" in browser.get(f"/jobs/{waiting.id}").text
-    assert browser.get(f"/jobs/{waiting.id}/log.txt").text == ""
-
-
-def test_a_failed_job_names_the_error_of_its_log(world: World, browser: httpx.Client) -> None:
-    job = world.job("erring", State.FAILED)
-    assert "The log says" not in browser.get(f"/jobs/{job.id}").text
-    world.write(job, "ValueError: it broke\nValueError: and again\n")
-    assert "The log says: <code><bdi>ValueError: it broke<" in browser.get(f"/jobs/{job.id}").text
-    why = browser.get(f"/v1/jobs/{job.id}/why").json()["text"]
-    assert why.endswith("; its log says: ValueError: it broke")
-
-
-def test_a_log_is_shown_in_whole_lines_without_what_was_written_over() -> None:
-    assert cut(b"one\ntwo\nthr", 100, False) == ("one\ntwo\n", 108)
-    assert cut(b"one\nthr", 0, True) == ("one\nthr", 7)
-    assert clean("10 %\r50 %\r100 %\nnext\r\n\x1b[31mred\x1b[0m") == "100 %\nnext\nred"
-
-
-def test_times_are_said_in_the_units_that_matter() -> None:
-    assert [span(seconds) for seconds in (0, 59.6, 61, 3599, 3660, 400_000)] == [
-        *("0 s", "1 min 00 s", "1 min 01 s", "59 min", "1 h 01 min", "4 d 15 h")
-    ]
-    assert [
-        between(*known, 1000.0) for known in ((None, None), (1000, 1000), (1600, 1601), (1600, 2200), (1600, None))
-    ] == [*("", "any moment", "about in 10 min", "in 10 min to 20 min", "in 10 min at the earliest")]

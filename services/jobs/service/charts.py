@@ -17,9 +17,9 @@ from dragoman.model.runs import paths
 from dragoman.model.runs.lines import JournalReader
 from dragoman.model.untrusted import finite
 from dragoman.services.jobs.measures import MEASURES
-from dragoman.services.jobs.pages.words import hour, number, short
 from dragoman.services.jobs.service.curves import POINTS, thinned
 from dragoman.services.jobs.service.usage import Use
+from dragoman.services.jobs.service.words import hour, number, short
 
 KEPT = 64  # journals kept in memory
 EDGE = 1000.0  # the drawing's own width and height
@@ -125,13 +125,13 @@ class Chart:
     clock: int | None = None  # the horizontal axis is time: seconds that local time is ahead of UTC
 
 
-def charts(journals: Mapping[str, Journal], keys: Sequence[str] = tuple(CURVES)) -> list[Chart]:
-    """Returns a chart for each key of which any run has at least two points."""
+def charts(journals: Mapping[str, Journal]) -> list[Chart]:
+    """Returns a chart for each of CURVES of which any run has at least two points."""
     drawn = []
-    for key in keys:
+    for key, title in CURVES.items():
         lines = {name: [points] for name, journal in journals.items() if (points := journal.points.get(key))}
         if any(len(points) > 1 for (points,) in lines.values()):
-            drawn.append(_chart(key, CURVES[key], lines))
+            drawn.append(_chart(key, title, lines))
     return drawn
 
 
