@@ -26,14 +26,13 @@ OF_SHARDS = ("train", "evaluate", "promote", "rollback", "compare", "unpack")
 OF_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "translate": ("translate", ("translation",)), "rerank": ("rerank", ("translation",)),
     "score": ("score", ("translation", "language")), "generate": ("generate", ("language",)),
-    "next": ("guess", ("language",)), "fill": ("guess", ("masked",)),
-    "classify": ("label", ("classes", "numbers")), "tag": ("label", ("tags",)),
-    "embed": ("embed", ()), "serve": ("serve", ()),
+    "next": ("guess", ("language",)), "fill": ("guess", ("masked",)), "serve": ("serve", ()),
+    "classify": ("label", ("classes", "numbers")), "tag": ("label", ("tags",)), "embed": ("embed", ()),
 }  # fmt: skip
 SERVED = {"classes": "labels", "tags": "labels", "numbers": "labels", "vectors": "vectors", "language": "guesser",
           "masked": "guesser"}  # kind -> key of serve  # fmt: skip
-SHARDING = ("corpus", "experiment", "pair", "paths", "tokenizer", "registry")  # sections that say which shards
-NAMING = (*SHARDING[:2], "name", *SHARDING[3:], "model", "models")  # or which model
+SHARDING = ("corpus", "experiment", "pair", "paths", "tokenizer", "registry.")  # how keys that say which shards begin
+NAMING = (*SHARDING[:2], "name", *SHARDING[3:], "model")  # or which model
 POINTING = (".bundle", ".model", ".models", ".ensemble", ".labels", ".vectors", ".encoder", ".guesser", "tracking_uri",
             ".uri", ".wait")  # ends of keys  # fmt: skip
 OPTIONS = ("-m", "--multirun", "--json")
@@ -58,8 +57,7 @@ def with_home(verb: str, words: Sequence[str]) -> list[str]:
     own = [] if compose.is_rehearsal() else own_words(verb, words, home)
     if own:
         print(f"dragoman {verb}: the only one in {home}: {shlex.join(own)}", file=sys.stderr)
-    texts = _texts(words)
-    return [*texts, *own, *words[len(texts) :]]
+    return [*(texts := _texts(words)), *own, *words[len(texts) :]]
 
 
 def own_words(
@@ -112,10 +110,8 @@ def _is_setting(word: str) -> bool:
 def _says_which(word: str, verb: str) -> bool:
     if "=" not in word:  # a run's folder, a file
         return word not in OPTIONS
-    section = _key(word).partition(".")[0]
-    if verb in OF_SHARDS and word.startswith("registry="):  # the kind of model, on whichever shards
-        return False
-    return section in SHARDING if verb in OF_SHARDS else section in NAMING or _key(word).endswith(POINTING)
+    key = _key(word)
+    return key.startswith(SHARDING) if verb in OF_SHARDS else key.startswith(NAMING) or key.endswith(POINTING)
 
 
 def _shardings(verb: str, words: Sequence[str], home: Path, visible: Callable[[Path], bool]) -> list[list[str]]:
@@ -134,8 +130,7 @@ def _beside(own: list[str], words: Sequence[str]) -> list[str]:
     keys = {*map(_key, words)}
     chosen = ("model=", "registry=language", "registry=vectors") if keys & {"model", "models"} else ()
     begun = ("model=gpt_tiny",) if "train.init_from" in keys else ()  # it says which network
-    kind = ("registry=",) if "registry" in keys else ()
-    return [word for word in own if not word.startswith((*chosen, *begun, *kind))]
+    return [word for word in own if not word.startswith((*chosen, *begun)) and _key(word) not in keys]
 
 
 def shardings(folder: Path, visible: Callable[[Path], bool]) -> Iterator[list[str]]:
@@ -166,11 +161,10 @@ def models(runs: Path, visible: Callable[[Path], bool] = lambda _: True) -> Iter
     """Yields the model of each run that has one, by name."""
     for bundle in filter(lambda bundle: visible(bundle.parent), sorted(bundles(runs))):
         try:
-            release = json.loads((bundle.parent / RELEASE).read_text(encoding="utf-8"))
+            facts, release = read_facts(bundle), json.loads((bundle.parent / RELEASE).read_text(encoding="utf-8"))
             registered, shards = str(release.get("model") or ""), str(release.get("shards") or "")
-            facts = read_facts(bundle)
-            kind = str(facts.get("kind", "translation"))
-            yield Model(bundle.parent.name, facts["model"]["head"] if kind == "labels" else kind, registered, shards)
+            kind = facts["model"]["head"] if facts.get("kind") == "labels" else facts.get("kind", "translation")
+            yield Model(bundle.parent.name, str(kind), registered, shards)
         except (OSError, ValueError, KeyError, TypeError, UserError):
             continue  # damaged or not released: who names it is told
 

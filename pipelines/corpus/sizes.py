@@ -103,13 +103,14 @@ def as_fitting(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
     if _has_experiment(words) or not has_manifest(shards):
         return {}
     manifest, record = read_manifest(shards), read_record(Path(runs) / values["name"])
+    fit = fitting(manifest.splits["train"].records)
     if record is not None:
         settings = {key: look_up(record, key) for key in _table()}
-        settings[STEPS] = record[PLANS][-1]["max_steps"] if record.get(PLANS) else UNSAID
+        began = fit[STEPS] if settings[WARMUP] == fit[WARMUP] else UNSAID  # a schedule without an end keeps no plan
+        settings[STEPS] = record[PLANS][-1]["max_steps"] if record.get(PLANS) else began
     else:
         translates = model.get("architecture") in TRANSLATING and values["loader"]["denoise"] == "none"
         fits = translates and manifest.kind == "parallel"
-        fit = fitting(manifest.splits["train"].records)
         labels = {key: fit[key] for key in OF_LABELS} if manifest.kind == "labelled" else {}
         settings = fit if fits else {WARMUP: train["optimizer"]["warmup_steps"], **labels}
         if STEPS in chosen:

@@ -114,6 +114,13 @@ def test_a_run_keeps_what_it_began_with(tmp_path: Path) -> None:
     assert (values["loader"]["batch_tokens"], values["model"]["dropout"]) == (333, 0.7)
     assert (values["train"]["max_steps"], values["train"]["optimizer"]["lr"]) == (44, 0.1)
     assert training([*words, "train.max_steps=50"])["train"]["max_steps"] == 50
+    del record["plans"]  # of a schedule without an end, begun before there was a table
+    (run / "run.json").write_text(json.dumps(record))
+    assert training(words)["train"]["max_steps"] == compose.values([])["train"]["max_steps"]
+    fit = fitting(read_manifest(Path(values["paths"]["shards"])).splits["train"].records)
+    record["train"] = {"optimizer": {"warmup_steps": fit["train.optimizer.warmup_steps"]}}  # begun with the table
+    (run / "run.json").write_text(json.dumps(record))
+    assert training(words)["train"]["max_steps"] == fit["train.max_steps"]
 
 
 def test_the_steps_of_a_head_fit_its_texts(tmp_path: Path) -> None:
