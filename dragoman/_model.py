@@ -1,6 +1,5 @@
 """Trained models in this process."""
 
-import contextlib
 import os
 import pathlib
 import re
@@ -272,8 +271,11 @@ def _find(reference: str, config: "Config") -> tuple[pathlib.Path, "ModelVersion
         return registry.fetch(version), version
     try:
         return config.bundle_dir(reference, "load"), UNREGISTERED
-    except UserError:
-        with contextlib.suppress(UserError):  # no registered model of this name either
+    except UserError as problem:
+        if pathlib.PurePath(name).name != name:  # a path
+            raise
+        try:
             version = registry.resolve(f"models:/{name}@champion")
-            return registry.fetch(version), version
-        raise
+        except UserError as unregistered:
+            raise UserError(f"{problem}; {unregistered}") from None
+        return registry.fetch(version), version

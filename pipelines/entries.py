@@ -84,7 +84,7 @@ def next_command(verb: str, config: Config) -> str | None:
     corpus, chosen = config.corpus, "head" in config.model or again.gives("model")  # an experiment chooses one
     if verb == "shard" and not chosen:
         changes = kind_words(corpus.format, corpus.labels, len(config.languages), config.tokenizer.type)
-        if config.tokenizer.type == "huggingface":  # of an imported model, with whose weights a network begins
+        if config.tokenizer.same_as:
             changes = begun_words(changes, config)
     if "model=gpt_tiny" in changes and has_manifest(config.shard_dir):
         manifest = read_manifest(config.shard_dir)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from dragoman.conf import compose
 from dragoman.conf.groups import sections
 from dragoman.conf.kinds import kind_words
-from dragoman.model.bundles.directory import bundle_kind
+from dragoman.model.bundles.directory import read_facts
 from dragoman.model.errors import UserError
 from dragoman.model.runs.bundles import bundles
 from dragoman.model.runs.paths import RELEASE
@@ -26,17 +26,19 @@ OF_SHARDS = ("train", "evaluate", "promote", "rollback", "compare", "unpack")
 OF_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "translate": ("translate", ("translation",)), "rerank": ("rerank", ("translation",)),
     "score": ("score", ("translation", "language")), "generate": ("generate", ("language",)),
-    "next": ("guess", ("language",)), "fill": ("guess", ("masked",)), "classify": ("label", ("labels",)),
-    "tag": ("label", ("labels",)), "embed": ("embed", ()), "serve": ("serve", ()),
+    "next": ("guess", ("language",)), "fill": ("guess", ("masked",)), "serve": ("serve", ()),
+    "classify": ("label", ("classes", "numbers")), "tag": ("label", ("tags",)), "embed": ("embed", ()),
 }  # fmt: skip
-SERVED = {"labels": "labels", "vectors": "vectors", "language": "guesser", "masked": "guesser"}  # kind -> key of serve
-SHARDING = ("corpus", "experiment", "pair", "paths", "tokenizer", "registry")  # sections that say which shards
-NAMING = (*SHARDING[:2], "name", *SHARDING[3:], "model", "models")  # or which model
+SERVED = {"classes": "labels", "tags": "labels", "numbers": "labels", "vectors": "vectors", "language": "guesser",
+          "masked": "guesser"}  # kind -> key of serve  # fmt: skip
+SHARDING = ("corpus", "experiment", "pair", "paths", "tokenizer", "registry.")  # how keys that say which shards begin
+NAMING = (*SHARDING[:2], "name", *SHARDING[3:], "model")  # or which model
 POINTING = (".bundle", ".model", ".models", ".ensemble", ".labels", ".vectors", ".encoder", ".guesser", "tracking_uri",
             ".uri", ".wait")  # ends of keys  # fmt: skip
 OPTIONS = ("-m", "--multirun", "--json")
 MOST = 8  # shardings, champions or runs to list
 SHARD = "dragoman shard corpus=tsv pair=en-de corpus.train.file=PAIRS.tsv"
+SHARD_LABELS = "dragoman shard corpus=labelled pair=en corpus.train.file=TEXTS.tsv"
 BUILT_IN = "corpus=everyday takes the built-in sentences"
 
 
@@ -44,7 +46,7 @@ class Model(NamedTuple):
     """The model of a run of the home."""
 
     run: str
-    kind: str
+    kind: str  # of its bundle; of labels what its head gives
     registered: str = ""  # its name in the registry
     shards: str = ""
 
@@ -55,8 +57,7 @@ def with_home(verb: str, words: Sequence[str]) -> list[str]:
     own = [] if compose.is_rehearsal() else own_words(verb, words, home)
     if own:
         print(f"dragoman {verb}: the only one in {home}: {shlex.join(own)}", file=sys.stderr)
-    texts = _texts(words)
-    return [*texts, *own, *words[len(texts) :]]
+    return [*(texts := _texts(words)), *own, *words[len(texts) :]]
 
 
 def own_words(
@@ -109,8 +110,8 @@ def _is_setting(word: str) -> bool:
 def _says_which(word: str, verb: str) -> bool:
     if "=" not in word:  # a run's folder, a file
         return word not in OPTIONS
-    section = _key(word).partition(".")[0]
-    return section in SHARDING if verb in OF_SHARDS else section in NAMING or _key(word).endswith(POINTING)
+    key = _key(word)
+    return key.startswith(SHARDING) if verb in OF_SHARDS else key.startswith(NAMING) or key.endswith(POINTING)
 
 
 def _shardings(verb: str, words: Sequence[str], home: Path, visible: Callable[[Path], bool]) -> list[list[str]]:
@@ -125,11 +126,11 @@ def _shardings(verb: str, words: Sequence[str], home: Path, visible: Callable[[P
 
 
 def _beside(own: list[str], words: Sequence[str]) -> list[str]:
-    """Returns a sharding's words without the usual network and registry, where the user chose another network."""
+    """Returns a sharding's words without the usual network and registry, where the user chose another."""
     keys = {*map(_key, words)}
     chosen = ("model=", "registry=language", "registry=vectors") if keys & {"model", "models"} else ()
     begun = ("model=gpt_tiny",) if "train.init_from" in keys else ()  # it says which network
-    return [word for word in own if not word.startswith((*chosen, *begun))]
+    return [word for word in own if not word.startswith((*chosen, *begun)) and _key(word) not in keys]
 
 
 def shardings(folder: Path, visible: Callable[[Path], bool]) -> Iterator[list[str]]:
@@ -160,10 +161,11 @@ def models(runs: Path, visible: Callable[[Path], bool] = lambda _: True) -> Iter
     """Yields the model of each run that has one, by name."""
     for bundle in filter(lambda bundle: visible(bundle.parent), sorted(bundles(runs))):
         try:
-            release = json.loads((bundle.parent / RELEASE).read_text(encoding="utf-8"))
+            facts, release = read_facts(bundle), json.loads((bundle.parent / RELEASE).read_text(encoding="utf-8"))
             registered, shards = str(release.get("model") or ""), str(release.get("shards") or "")
-            yield Model(bundle.parent.name, bundle_kind(bundle), registered, shards)
-        except (OSError, ValueError, UserError):
+            kind = facts["model"]["head"] if facts.get("kind") == "labels" else facts.get("kind", "translation")
+            yield Model(bundle.parent.name, str(kind), registered, shards)
+        except (OSError, ValueError, KeyError, TypeError, UserError):
             continue  # damaged or not released: who names it is told
 
 
@@ -187,7 +189,7 @@ def _models(verb: str, home: Path) -> list[list[str]]:
     if everything and not fitting and not remote:  # of an empty home the verb itself says what to do
         raise UserError(
             f"no {' or '.join(kinds)} model in {home}; `dragoman import` takes another's, and of your own data: "
-            f"{SHARD}, then dragoman train"
+            f"{SHARD_LABELS if section == 'label' else SHARD}, then dragoman train"
         )
     return [_pointing(section, model.kind, "bundle", model.run) for model in fitting]
 

@@ -30,6 +30,7 @@ BY_SIZE = 0  # of the vocabulary, until the pairs are counted
 PIECES_A_CHARACTER = 2  # at least, so that a writing of many characters leaves room for words
 NETWORK = "transformer_tiny"
 OF_NETWORK = {"train.optimizer.lr", "train.optimizer.schedule", "model.dropout"}  # chosen for that one
+OF_LABELS = (STEPS, WARMUP, "train.evaluate_every", "train.checkpoint_every")  # what a head takes for its texts
 TRANSLATING = {"transformer", "rnnsearch", "rnnenc", "prefixlm"}
 logger = logging.getLogger(__name__)
 
@@ -60,8 +61,10 @@ def _between(low: Any, high: Any, part: float) -> Any:
 def as_counted(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """Returns the mark `BY_SIZE` for the vocabulary of a sharding, where it is to fit the pairs."""
     of_pairs = values["corpus"]["format"] not in ("text", "labelled") and not is_single(values["pair"])
-    learned = values["tokenizer"]["type"] in ("bpe", "unigram") and VOCABULARY not in find_given_keys(words, values)
-    return {VOCABULARY: BY_SIZE} if of_pairs and learned and not _has_experiment(words) else {}
+    tokenizer = values["tokenizer"]
+    learned = tokenizer["type"] in ("bpe", "unigram") and not tokenizer["same_as"]
+    counts = of_pairs and learned and VOCABULARY not in find_given_keys(words, values)
+    return {VOCABULARY: BY_SIZE} if counts and not _has_experiment(words) else {}
 
 
 def vocabulary_of(sources: Sequence[Source], directory: Path) -> int:
@@ -88,8 +91,8 @@ def _blocks(source: Source) -> Iterator[bytes]:
 def as_fitting(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """Returns dotted key -> value of a training's settings that nobody chose.
 
-    Those of a run that has begun are its own. A translation network's fit its pairs; the warm-up of every network is at
-    most a tenth of the steps.
+    Those of a run that has begun are its own. A translation network's fit its pairs, the steps of a head its texts;
+    the warm-up of every network is at most a tenth of the steps.
 
     Args:
         values: the composed configuration, with what the shards define.
@@ -100,13 +103,16 @@ def as_fitting(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
     if _has_experiment(words) or not has_manifest(shards):
         return {}
     manifest, record = read_manifest(shards), read_record(Path(runs) / values["name"])
+    fit = fitting(manifest.splits["train"].records)
     if record is not None:
         settings = {key: look_up(record, key) for key in _table()}
-        settings[STEPS] = record[PLANS][-1]["max_steps"] if record.get(PLANS) else UNSAID
+        began = fit[STEPS] if settings[WARMUP] == fit[WARMUP] else UNSAID  # a schedule without an end keeps no plan
+        settings[STEPS] = record[PLANS][-1]["max_steps"] if record.get(PLANS) else began
     else:
         translates = model.get("architecture") in TRANSLATING and values["loader"]["denoise"] == "none"
         fits = translates and manifest.kind == "parallel"
-        settings = fitting(manifest.splits["train"].records) if fits else {WARMUP: train["optimizer"]["warmup_steps"]}
+        labels = {key: fit[key] for key in OF_LABELS} if manifest.kind == "labelled" else {}
+        settings = fit if fits else {WARMUP: train["optimizer"]["warmup_steps"], **labels}
         if STEPS in chosen:
             settings[WARMUP] = min(settings[WARMUP], max(1, train["max_steps"] // 10))
         if model["name"] != NETWORK or train["init_from"]:

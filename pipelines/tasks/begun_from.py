@@ -4,11 +4,12 @@ A network that begins with another's weights has its sizes. Without `model=` it 
 head takes those of the encoder below it. What the user chose stays, and is compared with the bundle before a training.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dragoman.conf import compose
-from dragoman.model.bundles.directory import bundle_kind, read_facts
+from dragoman.model.bundles.directory import read_facts
 from dragoman.model.errors import UserError
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import as_sharded, find_given_keys
@@ -16,7 +17,6 @@ from dragoman.pipelines.corpus.sizes import as_counted, as_fitting
 
 KEY = "train.init_from"
 OWN = ("architecture", "name", "head", "pooling", "tie", "dropout", "attention_dropout", "activation_dropout")
-LENGTHS = ("max_length", "context_length")
 ENCODERS = ("bert", "transformer_head")  # networks with the same stack
 
 
@@ -33,7 +33,7 @@ def as_begun(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     positions = model.get("max_positions", 0) - len(model.get("prefix") or ())
     lengths = {  # no longer than the network reads
         f"loader.{key}": positions
-        for key in LENGTHS
+        for key in ("max_length", "context_length")
         if 0 < positions < values["loader"][key] and f"loader.{key}" not in chosen
     }
     theirs, architecture = str(model["architecture"]), str(ours["architecture"])
@@ -50,14 +50,14 @@ def as_begun(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
 
 
 def begun_words(kind: Sequence[str], config: Config) -> list[str]:
-    """Returns the words that choose a network (`conf/kinds.py`), for one that begins with the model whose tokenizer the
-    shards have: the same network, but for labels."""
-    model = str(config.tokenizer.same_as)
-    try:
-        same = {"registry=language": f"registry={bundle_kind(config.bundle_dir(model, KEY))}"}
-    except UserError:  # the tokenizer of other shards
-        return list(kind)
-    return [*(same.get(word, word) for word in kind if word != "model=gpt_tiny"), f"{KEY}={model}"]
+    """Returns the words of a network (`conf/kinds.py`) that begins with the imported model whose tokenizer is taken."""
+    with contextlib.suppress(UserError):  # the tokenizer of other shards
+        facts = read_facts(config.bundle_dir(str(config.tokenizer.same_as), KEY))
+        if config.tokenizer.type == "huggingface" or "imported" in facts:
+            same = {"registry=language": f"registry={facts.get('kind', 'translation')}"}
+            own = [same.get(word, word) for word in kind if word != "model=gpt_tiny"]
+            return [*own, f"{KEY}={config.tokenizer.same_as}"]
+    return list(kind)
 
 
 FACTS: dict[str, compose.Facts] = {  # command -> what settles the settings that nobody chose, one after the other

@@ -159,7 +159,8 @@ def promote(registry: Registry, config: PromoteConfig, compare: Compare, lock: P
             if event.moved:
                 registry.set_champion(candidate.number)
         if not event.moved:
-            kept = f"version {champion.number} stays" if champion else "there is no champion still"
+            force = "there is no champion still (promote.force=true promote.reason='...' makes it one)"
+            kept = f"version {champion.number} stays" if champion else force
             return Outcome(False, _number(champion), f"not better: {reason}; {kept}")
         return Outcome(True, candidate.number, f"version {candidate.number} is champion ({action}: {reason})")
     raise RuntimeError(f"the champion changed during each of {ATTEMPTS} comparisons; try again when it is quiet")

@@ -33,7 +33,7 @@ from dragoman.services.settings import Limits
 
 EncoderQueue: TypeAlias = InferenceQueue[LoadedEncoder, str, NDArray[np.float32]]
 
-NO_TRANSLATION = "This endpoint answers questions about word vectors only: it has no translation model"
+NO_TRANSLATION = "This endpoint has no translation model; GET /status says which models answer"
 NOTHING: dict[str, Any] = {
     "status": "off",
     "model": None,

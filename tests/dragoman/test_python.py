@@ -120,6 +120,7 @@ def test_word_vectors_answer(home: Path, tmp_path: Path) -> None:
         (lambda: dragoman.train(config="absent.yaml"), "--config absent.yaml: No such file"),
         (lambda: dragoman.train(name="x", **{"corpus.name": "absent"}), "dragoman shard corpus.name=absent"),
         (lambda: dragoman.load("absent"), "'absent' is neither a bundle's directory nor a run"),
+        (lambda: dragoman.load("absent"), "mlflow.db is not there: no model has been trained here yet"),
         (lambda: dragoman.load("absent@champion"), "mlflow.db is not there: no model has been trained here yet"),
         (lambda: dragoman.submit("train"), "no job service runs here"),
     ],

@@ -78,6 +78,8 @@ def test_a_command_that_says_which_is_left_as_it_is(home: Path, verb: str, words
         ("train", ["name=second"], "bpe", ["model=gpt_tiny", "registry=language"]),
         ("train", ["model=gpt_small"], "bpe", []),
         ("train", ["train.init_from=first"], "bpe", ["registry=language"]),
+        ("train", ["train.init_from=first", "model=gpt_small", "registry=masked"], "bpe", []),
+        ("promote", ["registry=language"], "bpe", ["model=gpt_tiny"]),
         ("compare", ["models=[rnnlm_gru,rnnlm_tanh]"], "words", []),
         ("evaluate", ["evaluate.bundle=imported"], "words", ["model=skipgram", "registry=vectors"]),
     ],
@@ -113,10 +115,12 @@ def test_shards_of_no_named_corpus_are_not_made() -> None:
     assert with_home("shard", ["corpus=phrasebook"]) == ["corpus=phrasebook"]
 
 
-def run_of(home: Path, name: str, kind: str, registered: str = "") -> None:
+def run_of(home: Path, name: str, kind: str, registered: str = "", head: str = "classes") -> None:
     bundle = home / "runs" / name / "bundle"
     bundle.mkdir(parents=True)
-    (bundle / "config.json").write_text(json.dumps({"format_version": 1, "kind": kind, "pair": "en-de"}))
+    (bundle / "config.json").write_text(
+        json.dumps({"format_version": 1, "kind": kind, "pair": "en-de", "model": {"head": head}})
+    )
     (bundle.parent / "release.json").write_text(json.dumps({"model": registered, "shards": "x"}))
 
 
@@ -131,6 +135,22 @@ def test_the_only_run_of_a_kind_is_taken(home: Path) -> None:
         with_home("serve", [])
     with pytest.raises(UserError, match="no masked model in"):
         with_home("fill", ["The [MASK]."])
+    with pytest.raises(UserError, match=r"no tags model in .*dragoman shard corpus=labelled"):
+        with_home("tag", ["x"])
+
+
+def test_a_verb_takes_the_models_whose_head_it_answers_with(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A champion of classes does not stand before the only run of tags."""
+    from dragoman.services.models.registry import Registry
+
+    run_of(home, "a", "labels", "first")
+    run_of(home, "b", "labels", "second", head="tags")
+    (home / "mlflow").mkdir()
+    (home / "mlflow" / "mlflow.db").touch()
+    monkeypatch.setattr(Registry, "aliases", lambda _: {("first", "1"): ["champion"]})
+    assert with_home("classify", ["x"]) == ["x", "label.model=models:/first@champion"]
+    assert with_home("tag", ["x"]) == ["x", "label.bundle=b"]
+    assert with_home("serve", []) == ["serve.model=null", "serve.labels=models:/first@champion"]
 
 
 def test_the_only_run_of_the_only_shards_is_evaluated(home: Path) -> None:

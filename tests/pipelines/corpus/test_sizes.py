@@ -114,12 +114,35 @@ def test_a_run_keeps_what_it_began_with(tmp_path: Path) -> None:
     assert (values["loader"]["batch_tokens"], values["model"]["dropout"]) == (333, 0.7)
     assert (values["train"]["max_steps"], values["train"]["optimizer"]["lr"]) == (44, 0.1)
     assert training([*words, "train.max_steps=50"])["train"]["max_steps"] == 50
+    del record["plans"]  # of a schedule without an end, begun before there was a table
+    (run / "run.json").write_text(json.dumps(record))
+    assert training(words)["train"]["max_steps"] == compose.values([])["train"]["max_steps"]
+    fit = fitting(read_manifest(Path(values["paths"]["shards"])).splits["train"].records)
+    record["train"] = {"optimizer": {"warmup_steps": fit["train.optimizer.warmup_steps"]}}  # begun with the table
+    (run / "run.json").write_text(json.dumps(record))
+    assert training(words)["train"]["max_steps"] == fit["train.max_steps"]
 
 
-@pytest.mark.parametrize("chosen", ["tokenizer.vocabulary=700", "tokenizer=characters"])
+def test_the_steps_of_a_head_fit_its_texts(tmp_path: Path) -> None:
+    """The default of pairs by the million reads 200 texts thousands of times."""
+    lines = (f"{row} is {'even' if row % 2 == 0 else 'odd'}\t{'ab'[row % 2]}\n" for row in range(200))
+    file = tmp_path / "texts.tsv"
+    file.write_text("".join(lines), encoding="utf-8")
+    words = sharded(tmp_path, "corpus=labelled", "pair=en", f"corpus.train.file={file}", "model=classifier_recurrent")
+    values, defaults = training(words), compose.values([])
+    fit = fitting(200)
+    for key in ("train.max_steps", "train.optimizer.warmup_steps", "train.evaluate_every", "train.checkpoint_every"):
+        assert at(values, key) == fit[key], key
+    assert values["loader"]["batch_tokens"] == defaults["loader"]["batch_tokens"]  # a text may be long
+    assert values["train"]["optimizer"]["lr"] == defaults["train"]["optimizer"]["lr"]
+
+
+@pytest.mark.parametrize(
+    "chosen", ["tokenizer.vocabulary=700", "tokenizer=characters", "tokenizer=unigram tokenizer.same_as=x"]
+)
 def test_a_chosen_vocabulary_stays(tmp_path: Path, chosen: str) -> None:
-    values = compose.values(["corpus=tsv", chosen], FACTS["shard"])
-    assert values["tokenizer"] == compose.values([chosen])["tokenizer"]
+    values = compose.values(["corpus=tsv", *chosen.split()], FACTS["shard"])
+    assert values["tokenizer"] == compose.values(chosen.split())["tokenizer"]
 
 
 def test_a_writing_of_many_characters_has_pieces_left_for_words(tmp_path: Path) -> None:

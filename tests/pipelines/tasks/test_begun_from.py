@@ -1,5 +1,6 @@
 """`train.init_from`: the network has the sizes of the bundle, for imported models and for heads above them."""
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ import pytest
 
 from dragoman.conf import compose
 from dragoman.model.bundles.directory import read_facts
-from dragoman.pipelines.tasks.begun_from import FACTS
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.tasks.begun_from import FACTS, begun_words
 from dragoman.services.cli import main
 from tests import huggingface_folders as folders
 
@@ -54,6 +56,17 @@ def test_a_head_takes_the_encoder_below_it(home: Path) -> None:
     assert {key: found[key] for key in ("width", "layers", "norm", "prefix", "embedding_norm", "norm_epsilon")} == {
         key: bert[key] for key in ("width", "layers", "norm", "prefix", "embedding_norm", "norm_epsilon")
     }
+
+
+def test_shards_with_an_imported_tokenizer_lead_to_the_model_it_came_with(tmp_path: Path) -> None:
+    for name, imported in (("opus", {"imported": {}}), ("own", {})):
+        bundle = tmp_path / "runs" / name / "bundle"
+        bundle.mkdir(parents=True)
+        facts = {"format_version": 1, "pair": "en-de", "model": {}, **imported}
+        (bundle / "config.json").write_text(json.dumps(facts), encoding="utf-8")
+    for name, words in (("opus", ["train.init_from=opus"]), ("own", []), ("shards", [])):
+        values = compose.values([f"paths.root={tmp_path}", "tokenizer=unigram", f"tokenizer.same_as={name}"])
+        assert begun_words([], compose.typed(Config, values)) == words
 
 
 @pytest.mark.long

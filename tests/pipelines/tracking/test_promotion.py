@@ -85,6 +85,7 @@ def test_the_first_version_beats_a_floor(stage: Stage) -> None:
     refused = stage.promote("1", lambda *given: of_no_use)
     assert not refused.accepted and stage.champion() is None
     assert "not better: a first champion has to beat a copy of the source: BLEU 0.00 against 1.00" in refused.message
+    assert "(promote.force=true promote.reason='...' makes it one)" in refused.message
     by_luck = replace(of_no_use, candidate=2.0, p_value=0.2)
     assert not stage.promote("1", lambda *given: by_luck).accepted
     accepted = stage.promote("1", unasked)

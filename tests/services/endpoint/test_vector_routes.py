@@ -205,7 +205,7 @@ def test_a_full_queue_and_a_late_answer(stage: Stage) -> None:
 
 def test_an_endpoint_of_vectors_alone_says_what_it_is_not(stage: Stage) -> None:
     answer = stage.client.post("/translate", json={"q": "x", "source": "en", "target": "de"})
-    assert (answer.status_code, "it has no translation model" in answer.json()["error"]) == (404, True)
+    assert (answer.status_code, "has no translation model; GET /status" in answer.json()["error"]) == (404, True)
     assert stage.get("/languages").status_code == 404
     health = stage.get("/status")
     body = health.json()
