@@ -1,6 +1,7 @@
 """The Triton kernel against the torch step: on a GPU where there is one, else by Triton's interpreter."""
 
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,13 +25,16 @@ WORDS = 60
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-@pytest.fixture
-def kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The module, interpreted where no GPU is: that is decided when it is imported."""
-    if DEVICE == "cpu":
-        monkeypatch.setenv("TRITON_INTERPRET", "1")
-    yield importlib.import_module("dragoman.model.word_vectors.triton_kernel")
-    sys.modules.pop("dragoman.model.word_vectors.triton_kernel")
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[ModuleType]:
+    """The module, interpreted where no GPU is: that is decided when it and Triton are imported."""
+    with pytest.MonkeyPatch.context() as patch:
+        if DEVICE == "cpu":
+            if "triton" in sys.modules and not os.environ.get("TRITON_INTERPRET"):
+                pytest.skip("another test has loaded Triton for a GPU: run this file alone, or with TRITON_INTERPRET=1")
+            patch.setenv("TRITON_INTERPRET", "1")
+        yield importlib.import_module("dragoman.model.word_vectors.triton_kernel")
+        sys.modules.pop("dragoman.model.word_vectors.triton_kernel")
 
 
 def learner(algorithm: str, output: str) -> BatchedWord2Vec:

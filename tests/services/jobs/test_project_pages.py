@@ -76,7 +76,9 @@ def browser(team: Team) -> Iterator[httpx.Client]:
 def be(team: Team, browser: httpx.Client, who: str) -> str:
     browser.cookies.clear()
     assert browser.post("/login", content=f"token={team.tokens[who]}", headers=FORM).status_code == 303
-    return re.search(r'name="csrf" value="(\w+)"', browser.get("/tokens").text)[1]  # type: ignore[index]
+    match = re.search(r'name="csrf" value="(\w+)"', browser.get("/tokens").text)
+    assert match is not None
+    return match[1]
 
 
 def test_the_pages_show_a_project_and_change_it_as_far_as_one_may(team: Team, browser: httpx.Client) -> None:

@@ -22,7 +22,6 @@ from dragoman.services.jobs.scheduling.why import explain, forecasts
 from dragoman.services.jobs.states import State
 from tests.services.jobs.processes import words
 from tests.services.jobs.project_team import Team
-from tests.services.jobs.test_own_tokens import FORM
 
 
 @pytest.fixture
@@ -309,15 +308,3 @@ def test_a_schedule_submits_for_its_project_while_its_owner_is_a_member(
         if not trouble:
             team.people["anna"].act(job.id, "stop")
             team.people["carl"].remove_member("vision", "anna")
-
-
-@pytest.fixture
-def browser(team: Team) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=team.address, headers={"Accept": "text/html"}, timeout=60) as client:
-        yield client
-
-
-def be(team: Team, browser: httpx.Client, who: str) -> str:
-    browser.cookies.clear()
-    assert browser.post("/login", content=f"token={team.tokens[who]}", headers=FORM).status_code == 303
-    return re.search(r'name="csrf" value="(\w+)"', browser.get("/tokens").text)[1]  # type: ignore[index]

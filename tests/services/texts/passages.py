@@ -127,9 +127,11 @@ def check_texts(count: int, kind: str) -> Counter[bool]:
         elif kind == "text":
             source, options = render(items, XML), TextOptions()
         else:
-            elements = {"html": HTML, "xml": XML, "xliff": UNITS}[kind]
+            elements, options = {
+                "html": (HTML, TextOptions(format="html")), "xml": (XML, TextOptions(format="xml")),
+                "xliff": (UNITS, XLIFF),
+            }[kind]  # fmt: skip
             source = render(items, elements, escape)
-            options = XLIFF if kind == "xliff" else TextOptions(format=kind)  # type: ignore[arg-type]
         rebuilt = translate(source, options)
         assert whole(source, rebuilt), (source, rebuilt.text)
         seen[rebuilt.report["complete"]] += 1
