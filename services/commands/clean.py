@@ -18,8 +18,8 @@ import psutil
 from dragoman.conf import compose, showing
 from dragoman.model.errors import UserError
 from dragoman.model.ranges import Amount, check_ranges
-from dragoman.services.commands.run_folders import age, extent, run_folders, size
-from dragoman.services.jobs.client.table import table
+from dragoman.services.commands.run_folders import AGE_AND_SIZE, extent, run_folders, size
+from dragoman.services.jobs.client.table import show as show_table
 
 DAY = 86400.0
 JUST_STARTED = 3600.0  # seconds; a Ray session changed within this time may not have a process yet
@@ -64,12 +64,9 @@ def clean(config: CleanConfig) -> int:
     if not leftovers:
         showing.show([], lambda: "nothing to clean")
         return compose.OK
-    rows = [[run.kind, str(run.path), age(run.changed), size(run.bytes)] for run in leftovers]
     total = f"{len(leftovers)} folders, {size(sum(run.bytes for run in leftovers))}"
-    records = [
-        {"kind": run.kind, "path": str(run.path), "changed": run.changed, "bytes": run.bytes} for run in leftovers
-    ]
-    showing.show(records, lambda: f"{table([['WHAT', 'FOLDER', 'AGE', 'SIZE'], *rows])}\n{total}")
+    records = [{**vars(run), "path": str(run.path)} for run in leftovers]
+    show_table(records, {"WHAT": "kind", "FOLDER": "path", **AGE_AND_SIZE}, total)
     if config.ask:
         if not sys.stdin.isatty():
             raise UserError(
