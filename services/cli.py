@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from dragoman.conf import compose
-from dragoman.conf.again import remembered
+from dragoman.conf.again import own_options, remembered
 from dragoman.conf.endings import BROKEN_PIPE, OK, close_output, end, run_process
 from dragoman.conf.groups import VARIABLE
 from dragoman.conf.interrupts import interruptible
@@ -94,16 +94,12 @@ def with_own_settings(words: Sequence[str]) -> list[str]:
     """
     rest: list[str] = []
     words_read: list[str] = []
-    words_left = iter(words)
-    for word in words_left:
-        option, equals, value = word.partition("=")
-        if option not in ("--config", "--config-dir", "-cd"):
-            rest.append(word)
-            continue
-        value = value if equals else next(words_left, "")
-        if not value:
+    for option, value in own_options(words):
+        if not option:
+            rest.append(value)
+        elif not value:
             raise UserError(f"{option}: say which: --config FILE.yaml, --config-dir FOLDER")
-        if option == "--config":
+        elif option == "--config":
             words_read += read_settings(value)
         else:
             os.environ[VARIABLE] = str(checked_folder(value))

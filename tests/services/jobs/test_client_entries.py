@@ -5,6 +5,7 @@ import pytest
 from dragoman.conf import compose
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.client import entries
+from dragoman.services.jobs.client.settings import JobsConfig
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,6 @@ def test_options_show_the_configuration_of_the_job_and_submit_nothing(capsys: py
 def test_a_service_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert entries.main(["stop", "a-job", "paths.root=nowhere"]) == 2
     assert "jobs.service: none is named, and no job service runs here" in capsys.readouterr().err
-    root = entries.Root(entries.JobsConfig(service="here:8300"), {})
+    root = entries.Root(JobsConfig(service="here:8300"), {})
     with pytest.raises(UserError, match="give its address as http://HOST:8300"):
         entries.address(root)
