@@ -99,7 +99,7 @@ VERBS: dict[str, Verb] = {
         json="query.format=json",
     ),
     "vectors": _verb(
-        "dragoman.services.commands.vectors", "turn an encoder into a static table of vectors", "export", "distil RUN"
+        "dragoman.services.commands.export", "turn an encoder into a static table of vectors", "export", "distil RUN"
     ),
     "export": _verb(
         "dragoman.services.commands.export",
@@ -218,6 +218,7 @@ TEXT_FIRST = {*["translate", "generate", "next", "fill", "classify", "tag", "emb
 # Modules of several commands: they get the command's name.
 SHARED_MODULES = {
     "dragoman.services.commands.backup",
+    "dragoman.services.commands.export",
     "dragoman.pipelines.entries",
     "dragoman.services.entries",
     "dragoman.services.jobs.client.entries",

@@ -201,14 +201,8 @@ def number_of(value: float) -> float | None:
 def read_texts(config: ScoreConfig, languages: tuple[str, ...], stack: contextlib.ExitStack) -> Iterator[Pair]:
     """Yields the texts of the file, one per line; `stack` closes it. Raises UserError: a file that cannot be read."""
     file, name = stack.enter_context(open_input(config.input, "score", languages=lambda: languages))
-    return texts_of_lines(read_lines(file, name, config.on_error, "score"), name)
-
-
-def texts_of_lines(lines: Iterator[str | None], name: str) -> Iterator[Pair]:
-    """Yields one text per line."""
-    for number, line in enumerate(lines, 1):
-        place = f"{name}, line {number}"
-        yield Pair(place, "", "", "not UTF-8") if line is None else Pair(place, "", line)
+    lines = enumerate(read_lines(file, name, config.on_error, "score"), 1)
+    return (Pair(f"{name}, line {at}", "", line or "", None if line is not None else "not UTF-8") for at, line in lines)
 
 
 def read_pairs(config: ScoreConfig, languages: tuple[str, ...], stack: contextlib.ExitStack) -> Iterator[Pair]:
