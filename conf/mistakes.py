@@ -160,20 +160,14 @@ def misspelt_option(option: str, value: str) -> str:
 
 
 def refuse_hydras(words: Iterable[str]) -> None:
-    """Refuses settings of Hydra itself, which would be read and have no effect.
-
-    Raises UserError: names the first one.
-    """
+    """Refuses settings of Hydra itself, which would be read and have no effect."""
     for word in words:
         if re.match(r"[+~]*hydra([./=@]|$)", word):
             raise UserError(f"{word}: Hydra's own settings have no effect here; a verb's are shown by --help")
 
 
 def refuse_unfitting(words: Sequence[str]) -> None:
-    """Refuses a model for which an experiment has settings that it does not know.
-
-    Raises UserError: names the first one.
-    """
+    """Refuses a model for which an experiment has settings that it does not know."""
     values = {key: value for key, _, value in (word.partition("=") for word in words)}
     experiment, model = values.get("experiment", ""), values.get("model", "")
     if experiment not in choices("experiment") or model not in choices("model"):

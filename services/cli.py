@@ -71,10 +71,7 @@ def _dispatch(argv: list[str], run: Callable[[str, Sequence[str]], int]) -> int:
 
 
 def run_at_home(name: str, words: Sequence[str]) -> int:
-    """Runs a verb, with the words of the home's only shards or model; a mistake in its own words comes first.
-
-    Raises UserError: the home has several, or none.
-    """
+    """Runs a verb, with the words of the home's only shards or model; a mistake in its own words comes first."""
     try:
         words = with_home(name, words)
     except UserError:
@@ -89,8 +86,6 @@ def with_own_settings(words: Sequence[str]) -> list[str]:
     """Returns the words with the settings of `--config` files before the command line's own, which win.
 
     `--config-dir` sets the variable DRAGOMAN_CONF, which child processes inherit.
-
-    Raises UserError: the file or folder is missing, or holds no settings.
     """
     rest: list[str] = []
     words_read: list[str] = []

@@ -79,10 +79,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def text_of(argv: Sequence[str], key: str | None) -> tuple[str | None, list[str]]:
-    """Splits off the words before the first option that are no settings, as a text (None: there are none).
-
-    Raises UserError: the words name a file, which `key` takes, if there is such a key.
-    """
+    """Splits off the words before the first option that are no settings, as a text (None: there are none)."""
     options = next((place for place, word in enumerate(argv) if word.startswith("-") and " " not in word), len(argv))
     words = [word for word in argv[:options] if not is_setting(word)]
     if key is not None and len(words) == 1 and Path(words[0]).is_file():

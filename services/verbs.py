@@ -227,10 +227,7 @@ SHARED_MODULES = {
 
 
 def take_json(name: str, words: Sequence[str]) -> tuple[bool, list[str]]:
-    """Returns whether `--json` is among the words, and the words without it, with the setting that it stands for.
-
-    Raises UserError: the command has no such option.
-    """
+    """Returns whether `--json` is among the words, and the words without it, with the setting that it stands for."""
     rest = [word for word in words if word != OPTION]
     if len(rest) == len(words):
         return False, rest

@@ -55,10 +55,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def clean(config: CleanConfig) -> int:
-    """Shows what may be deleted, and deletes it if the user or `clean.ask=false` agrees.
-
-    Raises UserError: there is something to delete, and no terminal to ask at.
-    """
+    """Shows what may be deleted, and deletes it if the user or `clean.ask=false` agrees."""
     check_ranges("clean", config)
     leftovers = [*old_runs(config), *old_bundles(config), *dead_sessions(Path(config.ray))]
     if not leftovers:

@@ -135,10 +135,7 @@ def read_run(path: Path) -> dict[str, Any]:
 
 
 def tensors(path: Path) -> dict[str, Any]:
-    """Returns names, types and shapes from a safetensors header, and the number of parameters.
-
-    Raises UserError: it is not a safetensors file.
-    """
+    """Returns names, types and shapes from a safetensors header, and the number of parameters."""
     try:
         with safe_open(path, framework="np") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # no mapping

@@ -31,10 +31,7 @@ FEWEST, MOST_DRAWN = 3, 300  # uses in a picture
 
 
 def nearest_uses(config: QueryConfig, words: Sequence[str]) -> int:
-    """Prints the nearest uses of each word as it is meant in `config.sentence`; returns 0.
-
-    Raises UserError: no texts, a word that is not in the sentence, or a model without a network.
-    """
+    """Prints the nearest uses of each word as it is meant in `config.sentence`; returns 0."""
     if config.sentence is None or not words:
         raise UserError('neighbours: name the word too: dragoman neighbours bank query.in="He sat on the bank."')
     if config.texts is None:
@@ -58,10 +55,7 @@ def nearest_uses(config: QueryConfig, words: Sequence[str]) -> int:
 
 
 def model_directory(config: VectorsSource, section: str = "query") -> Path:
-    """Returns the bundle that the section's `vectors` names, or that of the newest run with a network.
-
-    Raises UserError: there is none.
-    """
+    """Returns the bundle that the section's `vectors` names, or that of the newest run with a network."""
     loader = VectorsLoader.of(section, config)
     if config.vectors is not None:
         return loader.directory(config.vectors)
@@ -75,10 +69,7 @@ def model_directory(config: VectorsSource, section: str = "query") -> Path:
 
 
 def draw(config: QueryConfig, use: Use, vector: Floats, uses: Uses, senses: Mapping[str, str]) -> None:
-    """Draws the use and the first MOST_DRAWN others of its word, whatever their case.
-
-    Raises UserError: too few uses, or the file cannot be written.
-    """
+    """Draws the use and the first MOST_DRAWN others of its word, whatever their case."""
     rows = [
         row for row, other in enumerate(uses.words) if other.word.casefold() == use.word.casefold() and other != use
     ]
@@ -99,10 +90,7 @@ def draw(config: QueryConfig, use: Use, vector: Floats, uses: Uses, senses: Mapp
 
 
 def read_uses(config: QueryConfig, texts: str, vectors: NetworkVectors) -> tuple[Uses, dict[str, str]]:
-    """Returns the words of the first `config.lines` different texts with their vectors, and each text's sense if known.
-
-    Raises UserError: no words, or a line without a sense where lines have one.
-    """
+    """Returns the words of the first `config.lines` different texts with their vectors, and each text's sense."""
     kept = list(itertools.islice(dict.fromkeys(read_texts(config, texts, vectors)), config.lines))
     senses: dict[str, str] = {}
     if config.senses:

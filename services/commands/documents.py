@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def open_document(path: str | None) -> Iterator[tuple[BinaryIO, str]]:
-    """Opens a file or standard input as it is, with its name for messages. Raises UserError: it cannot be read."""
+    """Opens a file or standard input as it is, with its name for messages."""
     if path is None:
         if sys.stdin is None:
             raise UserError("translate.input: standard input is closed; name a file")
@@ -51,10 +51,7 @@ def report_file(path: str | None) -> Iterator[Certify]:
 
 
 def document_of(config: TranslateConfig, text: str | None) -> tuple[str, Document] | None:
-    """Returns name and content of the document that the settings name; None if they name none.
-
-    Raises UserError: it cannot be read, or is given with what belongs to lines.
-    """
+    """Returns name and content of the document that the settings name; None if they name none."""
     packed = config.input is not None and Path(config.input).suffix.lower() in PACKED
     key = "translate.document" if config.document is not None else "translate.input"
     name = config.document if config.document is not None else config.input if packed else None
@@ -79,7 +76,7 @@ def document_of(config: TranslateConfig, text: str | None) -> tuple[str, Documen
 
 
 def markup_document(content: bytes, name: str, options: TextOptions) -> Document:
-    """Returns a text with markup as a document of one passage. Raises UserError: it is not UTF-8."""
+    """Returns a text with markup as a document of one passage."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
@@ -95,10 +92,7 @@ def translate_document(
     options: TextOptions,
     certify: Certify,
 ) -> tuple[Losses, bytes]:
-    """Translates a document; returns the losses, of sentences, and the new file. Certificates count its passages.
-
-    Raises UserError: its markup cannot be read, or a sentence cannot be translated.
-    """
+    """Translates a document; returns the losses, of sentences, and the new file. Certificates count its passages."""
     losses, texts, reports = Losses("sentence"), [], []
     for note in document.notes:
         logger.warning("%s: %s", name, note)

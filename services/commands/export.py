@@ -1,4 +1,4 @@
-"""`dragoman export [FORMAT...]` and `dragoman vectors distil RUN`: models in the formats of other programs, as files in a folder."""
+"""`dragoman export [FORMAT...]` and `vectors distil RUN`: models in the formats of other programs, as files."""
 
 import shlex
 import tempfile
@@ -127,11 +127,7 @@ def network_writers(config: ExportConfig) -> dict[str, Callable[[Path], object]]
 
 
 def export_network(config: ExportConfig) -> int:
-    """Writes the folder `output` of transformers for the translation or language model that `vectors` names.
-
-    Raises:
-        UserError: no such model, a network that no class of transformers computes, or a folder that is there already.
-    """
+    """Writes the folder `output` of transformers for the translation or language model that `vectors` names."""
     from dragoman.model.huggingface.write import write_huggingface  # with torch, which word vectors need not
     from dragoman.model.inference.kinds import open_bundle
 

@@ -38,10 +38,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def keys(config: KeysConfig, words: Sequence[str]) -> int:
-    """Does what the words say; without words it lists.
-
-    Raises UserError: an unknown action or key, a name in use, or a language that does not exist.
-    """
+    """Does what the words say; without words it lists."""
     check_ranges("keys", config)
     action, names = (words[0], words[1:]) if words else ("list", [])
     if action not in ACTIONS:

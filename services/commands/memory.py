@@ -39,10 +39,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def memory(config: MemoryConfig, words: Sequence[str]) -> int:
-    """Does what the words say; without words it lists.
-
-    Raises UserError: an unknown action, a file that cannot be read, or nothing to export.
-    """
+    """Does what the words say; without words it lists."""
     action, names = (words[0], words[1:]) if words else ("list", [])
     if action not in ACTIONS:
         raise unknown("action", action, ACTIONS)

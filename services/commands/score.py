@@ -97,10 +97,7 @@ def score(config: ScoreConfig) -> int:
 
 
 def choose_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfig | None, tuple[str, ...]]:
-    """Returns the scorer for the bundle's kind, the search whose tokens are left out (if requested), the languages.
-
-    Raises UserError: no valid bundle of a translation or language model, or settings that a language model lacks.
-    """
+    """Returns the scorer for the bundle's kind, the search whose tokens are left out (if requested), the languages."""
     directory, name = bundle_directory(config, "translation or language")
     if bundle_kind(directory) == "language":
         for key in ("source", "target", "searched"):
@@ -199,17 +196,14 @@ def number_of(value: float) -> float | None:
 
 
 def read_texts(config: ScoreConfig, languages: tuple[str, ...], stack: contextlib.ExitStack) -> Iterator[Pair]:
-    """Yields the texts of the file, one per line; `stack` closes it. Raises UserError: a file that cannot be read."""
+    """Yields the texts of the file, one per line; `stack` closes it."""
     file, name = stack.enter_context(open_input(config.input, "score", languages=lambda: languages))
     lines = enumerate(read_lines(file, name, config.on_error, "score"), 1)
     return (Pair(f"{name}, line {at}", "", line or "", None if line is not None else "not UTF-8") for at, line in lines)
 
 
 def read_pairs(config: ScoreConfig, languages: tuple[str, ...], stack: contextlib.ExitStack) -> Iterator[Pair]:
-    """Yields the pairs of one or two files; `stack` closes them.
-
-    Raises UserError: only one of the two files, or both ways at once, or an unreadable file.
-    """
+    """Yields the pairs of one or two files; `stack` closes them."""
     if (config.source is None) != (config.target is None):
         lone, missing = ("source", "target") if config.target is None else ("target", "source")
         raise UserError(f"score.{lone}: {getattr(config, lone)} needs the other side too: set score.{missing}")

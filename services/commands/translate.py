@@ -96,10 +96,7 @@ def translate(
 
 
 def into(served: LoadedModel, target: str | None) -> LoadedModel:
-    """Returns the model for the target language that `translate.to` asks for.
-
-    Raises UserError: the model does not translate into it, or it has several target languages and none is asked for.
-    """
+    """Returns the model for the target language that `translate.to` asks for."""
     pairs = [pair for pair in served.prefixes if served.target == MANY] or [(served.source, served.target)]
     refuse_other_pair(pairs)
     targets = tuple(dict.fromkeys(language for _, language in pairs))
@@ -110,17 +107,14 @@ def into(served: LoadedModel, target: str | None) -> LoadedModel:
 
 
 def refuse_other_pair(pairs: Iterable[tuple[str, ...]]) -> None:
-    """Refuses the command line's `pair` if it is none of the model's pairs, or its one language.
-
-    Raises UserError: names both.
-    """
+    """Refuses the command line's `pair` if it is none of the model's pairs, or its one language."""
     pair_given, own = again.given("pair"), ["-".join(pair) for pair in pairs]
     if pair_given is not None and not any(same_pair(pair_given, pair) for pair in own):
         raise UserError(f"pair={pair_given}: the model is of {', '.join(own)}; leave pair out, or name another model")
 
 
 def text_options(config: TranslateConfig) -> TextOptions:
-    """Returns what the settings ask of a text. Raises UserError: settings that exclude each other."""
+    """Returns what the settings ask of a text."""
     if raw(config) and (config.glossary or config.memory or config.report):
         key = "glossary" if config.glossary else "memory" if config.memory else "report"
         raise UserError(f"translate.{key} needs translate.protect=true and translate.format=text, json or a document's")
@@ -134,10 +128,7 @@ def text_options(config: TranslateConfig) -> TextOptions:
 
 
 def with_files(options: TextOptions, config: TranslateConfig, served: LoadedModel) -> TextOptions:
-    """Returns the options with the glossary and the known translations of the model's languages.
-
-    Raises UserError: a file cannot be read, or has nothing of these languages.
-    """
+    """Returns the options with the glossary and the known translations of the model's languages."""
     pair = served.source, served.target
     glossary = read_glossary(config.glossary, "translate.glossary", *pair) if config.glossary else None
     memory = read_known(config.memory, "translate.memory", *pair, config.fuzzy) if config.memory else None

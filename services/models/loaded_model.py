@@ -232,10 +232,7 @@ def add_attention(
 
 
 def check_answers(served: LoadedModel) -> None:
-    """Warms up the model, and refuses one that fails or returns only empty texts.
-
-    Raises UserError: a line fails, or every answer is empty.
-    """
+    """Warms up the model, and refuses one that fails or returns only empty texts."""
     lines = [*SMOKE_LINES.get(base_language(served.source), []), *ODD_LINES]
     cutting = dataclasses.replace(served.decode, too_long="truncate", nbest=1)  # the longest line tests errors
     answers = served.translator.translate(lines, cutting, on_error="keep")

@@ -117,7 +117,7 @@ def _times(row: dict[str, float]) -> tuple[str, str, str]:
 
 
 def split(verb: str, words: Sequence[str], keys: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Returns the names, and the values of `keys`. Raises UserError: there is another key, or an option."""
+    """Returns the names, and the values of `keys`."""
     names, values = list[str](), dict[str, str]()
     for word in words:
         key, equals, value = word.partition("=")
@@ -131,7 +131,7 @@ def split(verb: str, words: Sequence[str], keys: Sequence[str]) -> tuple[list[st
 
 
 def bounds_of(values: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the limits of a quota. Raises UserError for a value that is no number and not `none`."""
+    """Returns the limits of a quota."""
     bounds: dict[str, Any] = {key: _bound(key, values[key]) for key in BOUNDS if key in values}
     jobs = bounds.get("jobs")
     if jobs is not None:

@@ -88,7 +88,7 @@ def _is_kept(word: str) -> bool:
 
 
 def _set_every(words: Sequence[str]) -> list[str]:
-    """Returns the words with the setting that `--every CRON` stands for. Raises UserError if CRON is missing."""
+    """Returns the words with the setting that `--every CRON` stands for."""
     if EVERY not in words:
         return list(words)
     at = words.index(EVERY)

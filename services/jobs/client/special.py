@@ -44,10 +44,7 @@ def _job_of(service: JobClient, name: str) -> str:
 
 
 def submit_array(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> int:
-    """Submits the jobs and prints their ids.
-
-    Raises UserError: nothing varies, there are too many combinations, or the service refuses one.
-    """
+    """Submits the jobs and prints their ids."""
     if config.every is not None or config.plan == "only":
         raise UserError(f"{ARRAY}: --every and jobs.plan=only are for a single job")
     lines = combinations(overrides)
@@ -65,10 +62,7 @@ def submit_array(config: JobsConfig, service: JobClient, verb: str, overrides: S
 
 
 def add_schedule(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> int:
-    """Enters a schedule and prints its id.
-
-    Raises UserError: a setting that fits one job only, or the service refuses.
-    """
+    """Enters a schedule and prints its id."""
     if config.after or config.by or config.plan == "only":
         raise UserError("jobs.every: jobs.after, jobs.by and jobs.plan=only are for a single job")
     how = options(config, service)
@@ -105,7 +99,7 @@ FROM, SAVE = "--from", "--save"
 
 
 def take(option: str, words: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Returns the name after `option`, None if it is not there, and the other words. Raises UserError."""
+    """Returns the name after `option`, None if it is not there, and the other words."""
     if option not in words:
         return None, list(words)
     at = words.index(option)

@@ -76,7 +76,7 @@ def submitted(words: Sequence[str]) -> Sequence[str]:
 
 
 def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> Detail:
-    """Plans and queues a job as the section says, and returns it. Raises UserError: the planner refuses the job."""
+    """Plans and queues a job as the section says, and returns it."""
     job = service.submit(verb, overrides, **special.options(config, service))
     plan = service.planned(job["id"])
     if plan["state"] == "failed" and not plan["attempts"]:

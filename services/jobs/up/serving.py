@@ -185,7 +185,7 @@ def _open_ledger(config: ServiceConfig, keys: bool, stack: contextlib.ExitStack)
 
 
 def _proxy(config: ServiceConfig, access: Access) -> Proxy | None:
-    """Returns the proxy that lets people in; None if none is set. Raises UserError for an unreadable secret."""
+    """Returns the proxy that lets people in; None if none is set."""
     if config.proxy.header is None or config.proxy.secret is None:
         return None
     return Proxy(config.proxy, read_secret("service.proxy.secret", config.proxy.secret), access)
