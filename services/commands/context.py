@@ -11,11 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dragoman.model.bundles.directory import CONFIG, bundle_kind
 from dragoman.model.errors import UserError
 from dragoman.model.inference.sentence_vectors import Floats, NetworkVectors, load_any_bundle, network_vectors
 from dragoman.model.inference.words_in_context import SUFFIXES, Use, Uses, group_uses, use_of, uses_in, uses_picture
-from dragoman.model.runs.bundles import bundles
 from dragoman.model.shards.manifest import has_manifest
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.excerpt import excerpt
@@ -59,10 +57,9 @@ def model_directory(config: VectorsSource, section: str = "query") -> Path:
     loader = VectorsLoader.of(section, config)
     if config.vectors is not None:
         return loader.directory(config.vectors)
-    for bundle in sorted(bundles(loader.runs), key=lambda path: -(path / CONFIG).stat().st_mtime):
-        if bundle_kind(bundle) != "vectors":
-            logger.info("%s.vectors is not given: the network of the newest run, %s", section, bundle.parent.name)
-            return bundle
+    if bundle := loader.newest_bundle(lambda kind: kind != "vectors"):
+        logger.info("%s.vectors is not given: the network of the newest run, %s", section, bundle.parent.name)
+        return bundle
     raise UserError(
         f"{section}.vectors: no run with a network in {loader.runs}; name a run, a bundle or models:/NAME@ALIAS"
     )

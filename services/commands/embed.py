@@ -24,7 +24,7 @@ from dragoman.model.ranges import check_ranges
 from dragoman.services.commands.lines import batches, open_input, read_lines
 from dragoman.services.commands.matrix import open_matrix
 from dragoman.services.commands.output import open_output
-from dragoman.services.models.source import bundle_directory
+from dragoman.services.models.source import find_model
 from dragoman.services.settings import EmbedConfig
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def embed(config: EmbedConfig, text: str | None = None) -> int:
         raise UserError("embed.level=token: lines have different numbers of tokens; choose embed.format=json")
     with contextlib.ExitStack() as stack:
         file, name = stack.enter_context(open_input(config.input, "embed", text=text))
-        directory, _ = bundle_directory(config, "sentence")
+        directory, _ = find_model(config, "sentence")
         bundle = load_any_bundle(directory)
         open_vectors = network_vectors if config.level == "token" else sentence_vectors
         vectors = open_vectors(

@@ -19,7 +19,7 @@ from dragoman.model.plural import plural
 from dragoman.services.commands.lines import batches, flat, open_input, read_lines
 from dragoman.services.commands.nbest import Entry, NBest
 from dragoman.services.commands.weights import Weights
-from dragoman.services.models.source import bundle_directory, open_bundle
+from dragoman.services.models.source import find_model, open_bundle
 from dragoman.services.settings import RerankConfig
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Reranker:
     def __init__(self, config: RerankConfig) -> None:
         self.config = config
         if config.bundle is not None:  # a mistake in the name is refused even if the lists have our scores
-            bundle_directory(config, "translation")
+            find_model(config, "translation")
         self.first: list[str] = []  # hypotheses of the first lists
         self.sources = all_lines(config.source or "", "source")
         self.references = None if config.references is None else all_lines(config.references, "references")
