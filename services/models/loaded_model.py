@@ -202,7 +202,7 @@ def _tested(
         origin=Origin.of(bundle, version),
         source=source,
         target=target,
-        bytes=_bytes_of(translator),
+        bytes=translator.engine.bytes if isinstance(translator, Translator) else 0,  # some kinds have no engine
         **attention,
     )
     check_answers(served.into(*next(iter(served.prefixes), ("", ""))))
@@ -261,8 +261,3 @@ def chosen_decode(stored: DecodeConfig, section: DecodeConfig | None, overrides:
     chosen = dataclasses.replace(stored, **changes)
     chosen.check()
     return chosen
-
-
-def _bytes_of(translator: Translator) -> int:
-    """Returns the bytes of its weights in memory; 0 for a kind of model that has no engine."""
-    return translator.engine.bytes if isinstance(translator, Translator) else 0

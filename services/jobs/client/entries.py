@@ -53,9 +53,8 @@ def main(argv: Sequence[str]) -> int:
                 return sign_in.VERBS[verb](client, root.paths["root"], rest)
             if saved is not None:
                 command = verbs.submitted(rest)[0]
-                return special.save(
-                    client, saved, command, [word for word in words if word != command and _is_kept(word)]
-                )
+                kept = [word for word in words if word != command and not CONNECTION.match(word)]
+                return special.save(client, saved, command, kept)
             return verbs.VERBS[verb](root.jobs, client, rest)
 
     def check(_: Root) -> int:
@@ -81,10 +80,6 @@ def _submit_from(name: str, words: Sequence[str]) -> int:
 def _is_ours(verb: str, word: str) -> bool:
     """Returns True if a word is a setting of the request itself."""
     return OURS.match(word) is not None and not (verb in BOUNDED and BOUND.match(word))
-
-
-def _is_kept(word: str) -> bool:
-    return not CONNECTION.match(word)
 
 
 def _set_every(words: Sequence[str]) -> list[str]:

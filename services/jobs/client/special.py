@@ -118,7 +118,8 @@ def submission(service: JobClient, name: str, words: Sequence[str]) -> list[str]
             job = service.job(name)
         except UserError:
             raise unknown(f"{FROM}: preset or job", name, presets) from None
-        verb, first = job["verb"], [word for word in job["words"] if verb_keeps(job["verb"], word)]
+        verb = job["verb"]
+        first = [word for word in job["words"] if verb != "train" or key_of(word) != "name"]  # it would go on with it
         if verb == "train" and not any(key_of(word) == "name" for word in words):
             raise UserError(f"{FROM} {name}: add name=NEW, or this training would go on with the run of {name}")
         first += [f"jobs.priority={PRIORITY_NAMES.get(job['priority'], 'normal')}", f"jobs.retries={job['retries']}"]
@@ -130,11 +131,6 @@ def submission(service: JobClient, name: str, words: Sequence[str]) -> list[str]
         if "=" not in word and not word.startswith(("-", "~")) and word != verb:
             raise UserError(f"{word}: {name} is a submission of {verb}; give settings that change it, KEY=VALUE")
     return [verb, *merge_words(first, [word for word in words if word != verb])]
-
-
-def verb_keeps(verb: str, word: str) -> bool:
-    """Returns True if a word of a job belongs to its copy too: not a training's name, under which it would go on."""
-    return verb != "train" or key_of(word) != "name"
 
 
 def save(service: JobClient, name: str, verb: str, words: Sequence[str]) -> int:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -18,7 +19,7 @@ from dragoman.conf.interrupts import handled_by
 from dragoman.model import landlock
 from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.model.files import atomic_write, exclusive, read_secret
+from dragoman.model.files import atomic_write, exclusive, read_secret, secret_file
 from dragoman.services.http.listening import bind, reserve_descriptors
 from dragoman.services.http.proxies import networks
 from dragoman.services.jobs.executors.base import Executor
@@ -85,7 +86,7 @@ def _serve(
     children = Children(home / "service" / "children.json")
     stack.callback(children.stop)
     places = subprocesses.choose_places(home, config, children.folder)
-    subprocesses.write_token(places)
+    secret_file(places.token, secrets.token_hex(32))  # it gives full rights on the cluster
     variables = subprocesses.environment(places, config, config.tracking)
     if config.tracking:
         _, of_jobs = logins(places.service)
@@ -107,7 +108,12 @@ def _serve(
         admitted = partial(keep_admitting, f"http://127.0.0.1:{places.tracking}", *logins(places.service), ending)
         if closed:
             admitted()
-        access.first = partial(_ask_for_login, children, partial(make_tracking, True), admitted)
+
+        def ask_for_login() -> None:  # because the first token was issued
+            children.replace(make_tracking(True))
+            admitted()
+
+        access.first = ask_for_login
     planner = Planner([home, *(Path(place).absolute() for place in config.roots)], secrets_of(root))
     stack.callback(planner.close)
     planner.prepare()
@@ -235,12 +241,6 @@ def _tracking(
     if closed:
         logger.info("MLflow asks for a login: the admin's is in %s", places.service / FILES[ADMIN])
     return subprocesses.tracking(places, Path(root.paths["mlflow"]).absolute(), variables, login)
-
-
-def _ask_for_login(children: Children, make: Callable[[], Child], admit: Callable[[], None]) -> None:
-    """Restarts MLflow with a login, because the first token was issued."""
-    children.replace(make())
-    admit()
 
 
 def _executor(root: UpRoot, places: subprocesses.Places, home: Path, pages: str) -> Executor:
