@@ -104,10 +104,5 @@ def with_own_settings(words: Sequence[str]) -> list[str]:
     return [*rest[:first], *words_read, *rest[first:]]
 
 
-def entry() -> None:
-    """Runs the console script `dragoman`."""
-    run_process(lambda: main(sys.argv[1:]))
-
-
 if __name__ == "__main__":
-    entry()
+    run_process(lambda: main(sys.argv[1:]))
