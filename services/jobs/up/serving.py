@@ -4,7 +4,6 @@ import contextlib
 import json
 import logging
 import os
-import secrets
 import signal
 import socket
 import sys
@@ -19,7 +18,7 @@ from dragoman.conf.interrupts import handled_by
 from dragoman.model import landlock
 from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.model.files import atomic_write, exclusive, read_secret, secret_file
+from dragoman.model.files import atomic_write, exclusive, read_secret
 from dragoman.services.http.listening import bind, reserve_descriptors
 from dragoman.services.http.proxies import networks
 from dragoman.services.jobs.executors.base import Executor
@@ -86,7 +85,7 @@ def _serve(
     children = Children(home / "service" / "children.json")
     stack.callback(children.stop)
     places = subprocesses.choose_places(home, config, children.folder)
-    secret_file(places.token, secrets.token_hex(32))  # it gives full rights on the cluster
+    subprocesses.write_token(places)
     variables = subprocesses.environment(places, config, config.tracking)
     if config.tracking:
         _, of_jobs = logins(places.service)

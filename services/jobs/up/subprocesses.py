@@ -73,6 +73,11 @@ def environment(places: Places, config: ServiceConfig, tracking: bool) -> dict[s
     return variables
 
 
+def write_token(places: Places) -> None:
+    """Writes a token that only this user can read; it gives full rights on the cluster."""
+    secret_file(places.token, secrets.token_hex(32))
+
+
 def ray_head(places: Places, config: ServiceConfig, variables: Mapping[str, str]) -> Child:
     """Returns the Ray head, with one CPU more than jobs may use, for starting them.
 
