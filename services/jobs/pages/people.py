@@ -168,6 +168,7 @@ def add_projects(router: APIRouter, site: PageContext) -> None:
         person, owner = visitor.person, str(sent.get("owner", "")).strip()
         does: dict[str, Callable[[], object]] = {
             "enter": lambda: sharing.enter(person, name, owner, str(sent.get("role", ""))),
+            "leave": lambda: sharing.leave(person, name, owner),
             "quota": lambda: sharing.set_quota(person, name, _quota(sent)),
             "remove": lambda: sharing.projects.remove(sharing.get(person, name).name, person.owner),
         }
