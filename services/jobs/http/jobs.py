@@ -61,7 +61,7 @@ def job(here: Here, person: Viewer, id: Id) -> schemas.JobDetail:
     row = here.operations.job(person, id)
     detail: schemas.JobDetail = {
         **columns(row, JobHistory),  # type: ignore[typeddict-item]  # named by it
-        "notices": [schemas.NoticeView.of(notice) for notice in here.ledger.notices(id)],
+        "notices": [schemas.NoticeView.model_validate(notice) for notice in here.ledger.notices(id)],
         "attempts": [schemas.AttemptView.model_validate(attempt) for attempt in here.ledger.attempts(id)],
         "changes": here.operations.changes(person, id),
     }
@@ -193,13 +193,13 @@ PresetName = Annotated[SavedName, Path()]
 @router.get("/presets")
 def presets(here: Here, person: Viewer) -> list[schemas.PresetView]:
     """Returns the person's own presets by name."""
-    return [schemas.PresetView.of(preset) for preset in here.operations.presets.all(person.owner)]
+    return [schemas.PresetView.model_validate(preset) for preset in here.operations.presets.all(person.owner)]
 
 
 @router.put("/presets/{preset}")
 def keep_preset(here: Here, person: Submitter, preset: PresetName, body: schemas.PresetRequest) -> schemas.PresetView:
     """Keeps a submission, in the place of one of the same name; its words are checked, and planned when it is used."""
-    return schemas.PresetView.of(here.operations.keep(person, preset, body))
+    return schemas.PresetView.model_validate(here.operations.keep(person, preset, body))
 
 
 @router.delete("/presets/{preset}", status_code=204)
@@ -222,7 +222,7 @@ OwnSchedule = Annotated[Schedule, Depends(own_schedule)]
 def schedules(here: Here, person: Viewer) -> list[schemas.ScheduleView]:
     """Returns the schedules that the person may see."""
     return [
-        schemas.ScheduleView.of(schedule) for schedule in here.loop.schedules.all(here.operations.only(person, None))
+        schemas.ScheduleView.model_validate(schedule) for schedule in here.loop.schedules.all(here.operations.only(person, None))
     ]
 
 
@@ -236,7 +236,7 @@ def add_schedule(here: Here, person: Submitter, body: schemas.ScheduleRequest) -
     here.loop.intake.plan(
         person.owner, body.verb, first, here.loop.capacity, deadline=None, admin=False, project=project
     )
-    return schemas.ScheduleView.of(here.loop.schedules.add(person, *command))
+    return schemas.ScheduleView.model_validate(here.loop.schedules.add(person, *command))
 
 
 @router.post("/schedules/{id}/pause", status_code=204)

@@ -108,7 +108,7 @@ def overview(site: PageContext, person: Person, name: str, beside: str = "") -> 
         "may": _may(person, job),
         "command": command(job),
         "error": site.operations.error(job),
-        "notices": [NoticeView.of(notice) for notice in site.operations.ledger.notices(name)],
+        "notices": [NoticeView.model_validate(notice) for notice in site.operations.ledger.notices(name)],
         "told": [shown(target) for target in site.operations.targets(job)],
         "idle": site.operations.idle(job),
         "lost": sum(attempt.lost_seconds for attempt in attempts),

@@ -14,6 +14,7 @@ from starlette.datastructures import FormData, QueryParams
 
 from dragoman.conf.again import key_of
 from dragoman.model.errors import UserError
+from dragoman.services.jobs.bodies import NAME
 from dragoman.services.jobs.client.table import moment
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.filters import JobQuery
@@ -99,7 +100,7 @@ def change_preset(
     site: PageContext, person: Person, what: str, name: str, filled: Filled, words: Sequence[str]
 ) -> None:
     """Keeps the form as a preset, or forgets that preset (`what` is `forget`)."""
-    if not schemas.is_saved_name(name):
+    if not re.fullmatch(NAME, name) or len(name) > 64:
         raise UserError(f"preset {name!r}: a name has letters, digits and . + - _, at most 64")
     if what == "forget":
         site.operations.presets.remove(person.owner, name)

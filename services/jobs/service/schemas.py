@@ -1,15 +1,14 @@
 """The types of the REST interface for jobs, presets and schedules; OpenAPI and the client are made of them."""
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AliasPath, BaseModel, BeforeValidator, Field
 
 from dragoman.services.jobs.bodies import NAME, JobId, ProjectOrNone, Strict, Tag, View
 from dragoman.services.jobs.ledger.access import OTHERS, Person
 from dragoman.services.jobs.ledger.ledger import Options as Columns
-from dragoman.services.jobs.ledger.tables import Change, Notice, SavedPreset, Schedule
+from dragoman.services.jobs.ledger.tables import Change
 from dragoman.services.jobs.options import MOST_RUNS
 from dragoman.services.jobs.planning.refusals import LONGEST, MOST_WORDS
 from dragoman.services.jobs.scheduling.room import Node
@@ -17,11 +16,6 @@ from dragoman.services.jobs.service.targets import shown
 from dragoman.services.jobs.service.usage import Use
 from dragoman.services.jobs.states import PRIORITIES, Priority
 from dragoman.services.jobs.views import Job, JobHistory
-
-
-def is_saved_name(text: str) -> bool:
-    """Returns True if a kept item may have this name."""
-    return len(text) <= 64 and re.match(NAME, text) is not None
 
 
 class Problem(BaseModel):
@@ -159,21 +153,16 @@ class ChangeView(View):
         return view
 
 
-class NoticeView(BaseModel):
+class NoticeView(View):
     """A message to a target about a job; the target is shown without its path."""
 
     event: str
-    target: str
+    target: Annotated[str, BeforeValidator(shown)]
     created: float
     tries: int
     sent: float | None
     due: float | None  # the next try; null: delivered, or given up
     error: str
-
-    @classmethod
-    def of(cls, notice: Notice) -> "NoticeView":
-        values = {name: getattr(notice, name) for name in cls.model_fields if name != "target"}
-        return cls(target=shown(notice.target), **values)
 
 
 class JobDetail(JobHistory):
@@ -197,7 +186,7 @@ class MachineUse(View):
     `written` in bytes a second. `machine_...` is the same of the whole machine, with its CPU in percent, the free bytes
     of the home's disk, and the network, of which Linux keeps no count by process."""
 
-    machine: str
+    machine: str = ""
     at: float  # of the last sample
     last: dict[str, float]
     total: dict[str, float]  # cpu: seconds of processors; read, written: bytes
@@ -214,11 +203,7 @@ class UsageView(BaseModel):
 
     @classmethod
     def of(cls, attempt: int, uses: Mapping[str, Use]) -> "UsageView":
-        shared = MachineUse.model_fields.keys() - {"machine", "last"}
-        machines = [
-            MachineUse(machine=name, last=use.last, **{key: getattr(use, key) for key in shared})
-            for name, use in uses.items()
-        ]
+        machines = [MachineUse.model_validate(use).model_copy(update={"machine": name}) for name, use in uses.items()]
         return cls(attempt=attempt, machines=machines)
 
 
@@ -227,36 +212,27 @@ class ScheduleView(View):
 
     id: int
     owner: str
-    project: str
+    project: Annotated[str, BeforeValidator(lambda project: project or "")] = Field(
+        "", validation_alias=AliasPath("options", "project")
+    )  # rows from before have none
     every: str
     verb: str
     words: list[str]
-    priority: Priority
-    tags: list[str]
+    priority: Priority = Field(validation_alias=AliasPath("options", "priority"))
+    tags: list[str] = Field(validation_alias=AliasPath("options", "tags"))
     created: float
     due: float | None  # null: paused
     job: str | None
     trouble: str
 
-    @classmethod
-    def of(cls, schedule: Schedule) -> "ScheduleView":
-        names = cls.model_fields.keys() - {"priority", "tags", "project"}
-        options = {name: schedule.options[name] for name in ("priority", "tags")}
-        options["project"] = schedule.options.get("project") or ""  # rows from before have none
-        return cls(**{name: getattr(schedule, name) for name in names}, **options)
 
-
-class PresetView(BaseModel):
+class PresetView(View):
     """A kept command."""
 
     name: str
-    verb: str
-    words: list[str]
+    verb: str = Field(validation_alias=AliasPath("content", "verb"))
+    words: list[str] = Field(validation_alias=AliasPath("content", "words"))
     changed: float
-
-    @classmethod
-    def of(cls, preset: SavedPreset) -> "PresetView":
-        return cls(name=preset.name, changed=preset.changed, **preset.content)
 
 
 class StatusView(BaseModel):
