@@ -17,7 +17,7 @@ from dragoman.model.runs import paths
 from dragoman.model.runs.lines import JournalReader
 from dragoman.model.untrusted import finite
 from dragoman.services.jobs.measures import MEASURES
-from dragoman.services.jobs.service.curves import POINTS, thinned
+from dragoman.services.jobs.service.curves import POINTS, run_of, thinned
 from dragoman.services.jobs.service.usage import Use
 from dragoman.services.jobs.service.words import hour, number, short
 
@@ -78,11 +78,12 @@ class Journals:
         self._known: OrderedDict[Path, tuple[JournalReader, Journal]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def read(self, run_dir: str | None) -> Journal:
-        """Returns the journal of a run; an empty one if the run cannot be seen from here or has not begun."""
-        if not run_dir:
+    def read(self, job: Any) -> Journal:
+        """Returns the journal of a job's run; an empty one if it cannot be seen from here, or no training has begun."""
+        run = run_of(job)
+        if run is None:
             return Journal()
-        path = Path(run_dir) / paths.STEPS
+        path = run / paths.STEPS
         with self._lock:
             if not path.exists():
                 return Journal()
