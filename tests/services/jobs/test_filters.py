@@ -13,12 +13,11 @@ from dragoman.conf import showing
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.client import entries, selecting, verbs
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.filters import SORT_KEYS, JobQuery, moment_of
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import PRIORITIES, State
-from dragoman.services.jobs.up.app import create_app
+from tests.services.jobs.at_work import application
 from tests.services.jobs.processes import make_loop, words
 
 # Starlette's client would rather have the next httpx.
@@ -104,7 +103,7 @@ def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
 
     loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
     loop.capacity = loop.executor.capacity()
-    app = create_app(ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False))
+    app = application(loop)
 
     class Client(JobClient):
         def __init__(self, address: str, *more: Any, **settings: Any) -> None:

@@ -2,8 +2,6 @@
 
 import base64
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,33 +11,15 @@ from hypothesis import HealthCheck, given, settings
 
 from dragoman.services.http.rates import Rate
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import State
-from dragoman.services.jobs.up.app import create_app
-from tests.services.jobs.processes import make_loop, words
+from tests.services.jobs.at_work import LOCAL, application, client
+from tests.services.jobs.processes import words
 
 # Starlette's client would rather have the next httpx.
 PARTS = 16  # of the operations, a test each
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
-LOCAL = "http://127.0.0.1:8300"
-
-
-@pytest.fixture
-def loop(tmp_path: Path) -> Iterator[Loop]:
-    one = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
-    one.capacity = one.executor.capacity()
-    yield one
-    one.ledger.database.close()
-
-
-def client(loop: Loop, keys: bool = False, owner: str = "anna", token: str = "") -> httpx.Client:
-    from fastapi.testclient import TestClient
-
-    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, keys)
-    headers = {"X-Dragoman-Owner": owner} | ({"Authorization": f"Bearer {token}"} if token else {})
-    return TestClient(create_app(parts), base_url=LOCAL, headers=headers)
 
 
 def submission(loop: Loop, name: str = "a", **more: Any) -> dict[str, Any]:
@@ -240,9 +220,7 @@ def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_whatever_our_openapi_allows_is_never_answered_with_a_fault_of_ours(loop: Loop, part: int) -> None:
     loop.config.rate, loop.config.burst = 1e6, 10**6
-    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
-    app = create_app(parts)
-    schema = schemathesis.openapi.from_asgi("/openapi.json", app)
+    schema = schemathesis.openapi.from_asgi("/openapi.json", application(loop))
     answered: list[int] = []
     loop.ledger.submit("anna", "train", words(loop.home, "a", 3))
 

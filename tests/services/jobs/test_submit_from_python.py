@@ -10,8 +10,7 @@ import pytest
 import dragoman
 from dragoman.services.jobs.client import verbs
 from dragoman.services.jobs.client.client import Detail, JobClient
-from dragoman.services.jobs.http.parts import ServiceParts
-from dragoman.services.jobs.up.app import create_app
+from tests.services.jobs.at_work import application
 from tests.services.jobs.processes import make_loop, words
 
 # Starlette's client would rather have the next httpx.
@@ -25,7 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
     loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
     loop.capacity = loop.executor.capacity()
-    app = create_app(ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False))
+    app = application(loop)
 
     class Client(JobClient):
         def __init__(self, address: str, *more: Any, **settings: Any) -> None:
