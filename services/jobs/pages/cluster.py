@@ -11,22 +11,12 @@ from dragoman.services.jobs.ledger.access import OTHERS, Bounds, Person
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import live
 from dragoman.services.jobs.pages.site import Page, Parts, Viewer, marked, page_router
-from dragoman.services.jobs.service.charts import EDGE, MACHINE_CHARTS, use_charts
+from dragoman.services.jobs.service.charts import EDGE, MACHINE_CHARTS, Segment, use_charts
 from dragoman.services.jobs.service.usage import read_machines
 from dragoman.services.jobs.states import ACTIVE
 
 FAULTS = 12  # rows of the bill
 router = page_router()
-
-
-@dataclass(frozen=True)
-class Part:
-    """A segment of a bar, 0 to EDGE."""
-
-    start: float
-    width: float
-    colour: int
-    label: str
 
 
 @dataclass(frozen=True)
@@ -36,7 +26,7 @@ class Resource:
     name: str
     total: float
     used: float
-    parts: Sequence[Part]
+    parts: Sequence[Segment]
 
 
 @dataclass(frozen=True)
@@ -115,7 +105,7 @@ def _resource(name: str, total: float, holdings: Sequence[Holding]) -> Resource:
         amount = holding.cpus if name == "CPU" else holding.gpus
         if amount:
             label = f"{holding.job.id}: {amount:g}" if holding.visible else f"{OTHERS}: {amount:g}"
-            parts.append(Part(round(place, 1), round(max(1.0, amount * scale - 3), 1), holding.colour, label))
+            parts.append(Segment(round(place, 1), round(max(1.0, amount * scale - 3), 1), holding.colour, label))
             place += amount * scale
     return Resource(name, total, used, parts)
 

@@ -15,7 +15,7 @@ from dragoman.services.jobs.ledger.tables import Attempt, Job
 from dragoman.services.jobs.pages import shards
 from dragoman.services.jobs.pages.site import Link, Page, PageContext, validated
 from dragoman.services.jobs.records import attempt_of
-from dragoman.services.jobs.service.charts import EDGE, JOB_CHARTS, Journal, charts, use_charts
+from dragoman.services.jobs.service.charts import EDGE, JOB_CHARTS, Journal, Segment, charts, use_charts
 from dragoman.services.jobs.service.curves import score_in, score_text
 from dragoman.services.jobs.service.logs import PIECE, Piece, cut
 from dragoman.services.jobs.service.schemas import NoticeView, PriorityRequest
@@ -36,16 +36,6 @@ DONE = {  # word of the address after an action -> its message
     "submit": "It is handed in.",
     "after": "The jobs that it comes after are changed.",
 }
-
-
-@dataclass(frozen=True)
-class Bar:
-    """An attempt in the drawing; from 0 to EDGE."""
-
-    number: int
-    start: float
-    width: float
-    outcome: str
 
 
 @dataclass(frozen=True)
@@ -199,7 +189,7 @@ def progress_of(job: Any, journal: Journal) -> Progress | None:
     return Progress(min(step, steps), steps, left, rate)
 
 
-def _bars(job: Job, attempts: Sequence[Attempt], now: float) -> list[Bar]:
+def _bars(job: Job, attempts: Sequence[Attempt], now: float) -> list[Segment]:
     """Returns the attempts from the job's submission until now or its end."""
     newest = attempts[-BARS:]
     if not newest:
@@ -211,7 +201,7 @@ def _bars(job: Job, attempts: Sequence[Attempt], now: float) -> list[Bar]:
     for attempt in newest:
         start = (attempt.decided - first) / wide * EDGE
         end = ((attempt.ended or last) - first) / wide * EDGE
-        bars.append(Bar(attempt.number, round(start, 1), round(max(end - start, 4.0), 1), attempt.outcome or "running"))
+        bars.append(Segment(round(start, 1), round(max(end - start, 4.0), 1), attempt.outcome or "running"))
     return bars
 
 
@@ -232,24 +222,21 @@ def _may(person: Person, job: Job) -> dict[str, bool]:
 
 def _links(page: Page, job: Job, plan: dict[str, Any], notes: list[str]) -> list[Link]:
     """Returns links to the MLflow run, the shards, the model version and back. Adds the files' faults to `notes`."""
-    links, site = [], page.site
     run_dir = Path(plan["run_dir"]) if plan.get("run_dir") else None
     if job.verb == "shard" and run_dir:
-        run_dir = _sharding_run(site, job)
+        run_dir = _sharding_run(page.site, job)
     tracked, begun, released = (
         read_object(run_dir / name, notes) if run_dir and job.verb in ("train", "shard") else {}
         for name in (paths.TRACKED, paths.RECORD, paths.RELEASE)
     )
-    if tracked.get("run_id"):
-        address = site.tracking.run_page(str(tracked["run_id"]))
-        links.append(Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), address, outside=True))
+    links = shards.run_links(page.site, tracked)
     above = next((word.removeprefix(PARENT) for word in job.words if word.startswith(PARENT)), "")
     if above:
         links.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/?sweep={above}"))
     links += [Link("Array", tag, f"/?q=tag:{tag}") for tag in job.tags if tag.startswith("array-")]
     digest = str(released.get("manifest_hash") or begun.get("shards") or "")
     folder = _shards(page, job, digest)
-    maker = _maker(site, job, str(released.get("shards") or ""))
+    maker = _maker(page.site, job, str(released.get("shards") or ""))
     if folder is not None:
         links.append(Link("Shards", folder.name, shards.address(folder)))
     elif maker is not None:

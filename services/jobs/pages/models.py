@@ -277,19 +277,16 @@ def ask_endpoint(site: PageContext) -> Answering:
         status = answer.json()
     except (httpx.HTTPError, ValueError) as problem:
         return Answering(trouble=f"the endpoint cannot be reached ({reason(problem)})")
-    models_status = status if isinstance(status, dict) else {}
+    status = status if isinstance(status, dict) else {}
     trouble = ""
     if answer.is_error:
-        error = str(models_status.get("reload_error") or "")[:TROUBLE]
+        error = str(status.get("reload_error") or "")[:TROUBLE]
         trouble = f"the endpoint answers {answer.status_code}{f': {error}' if error else ''}"
-    others = (models_status.get(key) for key in ("vectors", "encoder", "labels", "guesser"))
-    several: Any = models_status.get("models") if isinstance(models_status.get("models"), list) else []
-    every = [models_status.get("model"), *several, *(other.get("model") for other in others if isinstance(other, dict))]
+    parts = {key: status.get(key) for key in ("vectors", "encoder", "labels", "guesser")}
+    others: dict[str, Any] = {key: part.get("model") for key, part in parts.items() if isinstance(part, dict)}
+    several = status.get("models")
+    every = [status.get("model"), *(several if isinstance(several, list) else ()), *others.values()]
     loaded = [model for model in every if isinstance(model, dict) and model.get("name") and model.get("loaded", True)]
-    vectors = models_status.get("vectors")
-    models = {
-        "translation": models_status.get("model"),
-        "vectors": vectors.get("model") if isinstance(vectors, dict) else None,
-    }
+    models = {"translation": status.get("model"), "vectors": others.get("vectors")}
     by_kind = {kind: model for kind, model in models.items() if isinstance(model, dict)}
     return Answering(by_kind, {str(model["name"]): str(model.get("version")) for model in reversed(loaded)}, trouble)

@@ -78,7 +78,7 @@ def decide(page: ViewerForm) -> Response:
 
 @router.post("/logout")
 def leave(page: ViewerForm) -> Response:
-    answer = RedirectResponse("/login" if page.site.sessions.keys else "/", 303)
+    answer = RedirectResponse("/login" if page.site.sessions.guard.keys else "/", 303)
     answer.delete_cookie(COOKIE)
     return answer
 

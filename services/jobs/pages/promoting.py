@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlalchemy import select
 
@@ -21,14 +20,6 @@ SHOWN = 10  # jobs
 READ = 500  # newest shard folders, of which those with a gate are offered
 LONGEST = 200  # characters of a reason
 PLAIN = re.compile(r"[\w./+-]+")
-
-
-@dataclass(frozen=True)
-class AliasJob:
-    """A job that was asked to move the alias, and what it said at its end."""
-
-    job: Job
-    said: str
 
 
 def why_not(page: Page, model: Model) -> str:
@@ -54,11 +45,11 @@ def owner_of(site: PageContext, model: Model) -> str:
     return site.operations.loop.intake.ownership.names.owner(model.name) or model.owner
 
 
-def asked(page: Page, model: str) -> list[AliasJob]:
-    """Returns the newest jobs about the alias of a model that the user may see."""
+def asked(page: Page, model: str) -> list[tuple[Job, str]]:
+    """Returns the newest jobs that were asked to move a model's alias, as the user may see, and what they said last."""
     query = select(Job).where(Job.verb.in_(("promote", "rollback")), Job.model == model, *page.person.jobs())
     jobs = page.operations.ledger.database.all(query.order_by(Job.seq.desc()).limit(SHOWN))
-    return [AliasJob(job, _said(page.site, job)) for job in jobs]
+    return [(job, _said(page.site, job)) for job in jobs]
 
 
 def _said(site: PageContext, job: Job) -> str:

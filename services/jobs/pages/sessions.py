@@ -54,11 +54,6 @@ class Sessions:
         self._secret = secret_file(home / "service" / "session_key", secrets.token_hex(32))
         self._signer = URLSafeSerializer(self._secret, salt="session")
 
-    @property
-    def keys(self) -> bool:
-        """Returns True if a token is needed."""
-        return self.guard.keys
-
     def visitor(self, request: Request) -> Visitor:
         """Returns the visitor of a page.
 
@@ -71,7 +66,7 @@ class Sessions:
         if session is None:
             session = Session(id=secrets.token_urlsafe(18), token=None, at=time.time())
             fresh = str(self._signer.dumps(session.model_dump()))
-        person = (self.guard.proxied(request) if self.keys else None) or self._person(session)
+        person = (self.guard.proxied(request) if self.guard.keys else None) or self._person(session)
         self.guard.count(person.owner)
         return Visitor(person, self._csrf(session.id), fresh)
 
@@ -101,7 +96,7 @@ class Sessions:
         response.set_cookie(COOKIE, value, max_age=lasts, httponly=True, samesite="lax", secure=secure, path="/")
 
     def _person(self, session: Session) -> Person:
-        if not self.keys:
+        if not self.guard.keys:
             tell_person(_login_name())
             return Person(_login_name(), "admin")
         try:

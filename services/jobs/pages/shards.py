@@ -1,6 +1,7 @@
 """The pages of shards: their list, and of each its sources, how much cleaning dropped, and its users."""
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
@@ -111,13 +112,19 @@ def _links(site: PageContext, person: Person, folder: Folder) -> list[Link]:
     job = _makers(site, person, [folder]).get(folder.name)
     if job is None:
         return []
-    links = [Link("Made by job", job.id, f"/jobs/{job.id}")]
     run = sharding_run(job)
-    tracked = read_object(run / paths.TRACKED) if run else {}
-    if tracked.get("run_id"):
-        page = site.tracking.run_page(str(tracked["run_id"]))
-        links.append(Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), page, outside=True))
-    return links
+    return [
+        Link("Made by job", job.id, f"/jobs/{job.id}"),
+        *run_links(site, read_object(run / paths.TRACKED) if run else {}),
+    ]
+
+
+def run_links(site: PageContext, tracked: Mapping[str, Any]) -> list[Link]:
+    """Returns the link to the MLflow run that a run's folder names; none if it names none."""
+    if not tracked.get("run_id"):
+        return []
+    address = site.tracking.run_page(str(tracked["run_id"]))
+    return [Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), address, outside=True)]
 
 
 def _users(site: PageContext, person: Person, folder: Folder) -> list[Job]:

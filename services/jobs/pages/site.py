@@ -55,12 +55,11 @@ class Link:
     outside: bool = False
 
 
-class Refusal(Exception):  # noqa: N818  # a problem shown on a page
+class Refusal(NamedTuple):
     """A problem in the page's words."""
 
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status, self.text = status, text
+    status: int
+    text: str
 
 
 class PageContext:
@@ -135,7 +134,12 @@ class Page:
 
     def render(self, template: str, **context: Any) -> str:
         """Returns a template with what all of them show, as HTML."""
-        shared = {"csrf": self.visitor.csrf, "person": self.person, "keys": self.site.sessions.keys, "now": self.now}
+        shared = {
+            "csrf": self.visitor.csrf,
+            "person": self.person,
+            "keys": self.site.sessions.guard.keys,
+            "now": self.now,
+        }
         shared |= {"trouble": self.operations.loop.trouble, "path": self.request.url.path}
         return self.site.render(template, **{**shared, "stream": "", "problem": "", "done": "", **context})
 

@@ -200,6 +200,16 @@ def round_bounds(low: float, high: float) -> tuple[float, float, list[float]]:
     return bottom, top, [0.0 if abs(tick) < step / 1e6 else tick for tick in ticks]
 
 
+@dataclass(frozen=True)
+class Segment:
+    """A segment of a bar, 0 to EDGE. `look`: an outcome, or one of the style sheet's eight colours."""
+
+    start: float
+    width: float
+    look: str | int
+    label: str = ""
+
+
 Groups = Sequence[tuple[str, Mapping[str, str]]]  # (title, measure -> its line's name)
 LINES = 16  # of a chart, those with the greatest values
 JOB_CHARTS: Groups = (
