@@ -24,6 +24,7 @@ from dragoman.services.jobs.service.targets import shown
 from dragoman.services.jobs.service.usage import read_use
 from dragoman.services.jobs.states import ACTIVE, ENDED, PRIORITIES, QUEUED, State
 
+BLOCK = 1 << 20  # bytes of a log that are sent at once
 BARS = 40  # attempts in the drawing; the table has all of them
 OTHERS = 50  # trainings that a curve is compared with
 CHANGES = 200  # newest rows of the audit trail
@@ -171,12 +172,10 @@ def log_piece(site: PageContext, job: Job, attempt: int, before: int | None, aft
 
 def whole_log(site: PageContext, job: Job, attempt: int) -> Iterator[bytes]:
     """Yields the log as the command has written it; nothing if there is none."""
-    try:
-        with open_regular(attempt_of(site.home, job.id, attempt).log) as file:
-            while block := file.read(PIECE):
-                yield block
-    except OSError:
-        return
+    start, files = 0, attempt_of(site.home, job.id, attempt)
+    while block := files.read_log(start, BLOCK):
+        start += len(block)
+        yield block
 
 
 def progress_of(job: Any, journal: Journal) -> Progress | None:

@@ -17,6 +17,10 @@ from dragoman.services.jobs.service.usage import Use
 from dragoman.services.jobs.states import PRIORITIES, Priority
 from dragoman.services.jobs.views import Job, JobHistory
 
+Verb = Annotated[str, Field(max_length=32)]
+Word = Annotated[str, Field(max_length=LONGEST)]
+Words = Annotated[list[Word], Field(max_length=MOST_WORDS)]
+
 
 class Problem(BaseModel):
     """The body of every refusal."""
@@ -27,8 +31,8 @@ class Problem(BaseModel):
 class Command(Strict):
     """A command and its overrides, and nothing else that could run."""
 
-    verb: Annotated[str, Field(max_length=32)]
-    overrides: Annotated[list[Annotated[str, Field(max_length=LONGEST)]], Field(max_length=MOST_WORDS)] = []
+    verb: Verb
+    overrides: Words = []
 
 
 class PlanRequest(Command):
@@ -71,16 +75,15 @@ class ArrayRequest(Submission):
     """A command that is submitted several times, each with some overrides more."""
 
     runs: Annotated[
-        list[Annotated[list[Annotated[str, Field(max_length=LONGEST)]], Field(min_length=1, max_length=20)]],
-        Field(min_length=1, max_length=MOST_RUNS),
+        list[Annotated[list[Word], Field(min_length=1, max_length=20)]], Field(min_length=1, max_length=MOST_RUNS)
     ]
 
 
 class PresetRequest(Strict):
     """A command to be kept: its overrides, and options such as jobs.priority=high."""
 
-    verb: Annotated[str, Field(max_length=32)]
-    words: Annotated[list[Annotated[str, Field(max_length=LONGEST)]], Field(max_length=MOST_WORDS)] = []
+    verb: Verb
+    words: Words = []
 
 
 class ScheduleRequest(Command, Options):

@@ -16,7 +16,7 @@ from dragoman.services.jobs.ledger.audit import Audit
 from dragoman.services.jobs.ledger.presets import Presets
 from dragoman.services.jobs.ledger.tables import Job, Notice
 from dragoman.services.jobs.states import State
-from tests.services.jobs.pages.world import LONG, RIGHT_TO_LEFT, World
+from tests.services.jobs.pages.world import LONG, OPTIONS, RIGHT_TO_LEFT, World
 from tests.text_shards import write_text_shards
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -85,9 +85,8 @@ def jobs(world: World) -> dict[str, Job]:
     for number, rate in enumerate(("1e-4", "3e-4", "1e-3", "3e-3", "1e-2")):
         words = [f"tracking.parent={'7' * 32}", f"train.optimizer.lr={rate}", f"model.architecture={LONG}{number % 2}"]
         world.job(f"search-{number:03d}", State.SUCCEEDED if number else State.RUNNING, words=words)
-    options = {"priority": "normal", "tags": [], "notify": [], "retries": 0, "max_hours": None}
     for words in (["name=nightly-@time"], [f"name={LONG}-@time"]):
-        one = world.loop.schedules.add(Person("anna", "submitter"), "*/5 3,4 * * 1-5", "train", words, options)
+        one = world.loop.schedules.add(Person("anna", "submitter"), "*/5 3,4 * * 1-5", "train", words, OPTIONS)
     world.loop.schedules.set_active(one, False, Person("anna", "submitter"))
     preset = {"verb": "shard", "words": ["seed=3", "jobs.priority=high", "jobs.tags=[a,b]"]}
     Presets(world.ledger).put(getpass.getuser(), "nightly", preset)

@@ -16,9 +16,7 @@ from dragoman.services.jobs.ledger.tables import Job, Notice
 from dragoman.services.jobs.pages.listing import read_search
 from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.test_pages import names
-from tests.services.jobs.pages.world import World, csrf
-
-OPTIONS = {"priority": "normal", "tags": [], "notify": [], "retries": 0, "max_hours": None}
+from tests.services.jobs.pages.world import OPTIONS, World, csrf
 
 
 @pytest.fixture(scope="module")

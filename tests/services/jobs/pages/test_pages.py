@@ -13,13 +13,14 @@ from sqlalchemy import insert
 
 from dragoman.conf import compose
 from dragoman.services.jobs.client import table
+from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages.sessions import COOKIE
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.states import State
 from tests.markup import HOSTILE as HOSTILE_TEXTS
 from tests.markup import check_nothing_runs
-from tests.services.jobs.pages.world import HOSTILE, LONG, RIGHT_TO_LEFT, World, csrf
+from tests.services.jobs.pages.world import HOSTILE, LONG, OPTIONS, RIGHT_TO_LEFT, World, csrf
 
 
 def test_without_jobs_the_pages_say_how_to_begin(world: World, browser: httpx.Client) -> None:
@@ -109,6 +110,27 @@ def test_a_form_of_another_site_or_session_does_nothing(world: World, browser: h
     answer = browser.post(stop, data={"csrf": csrf(asked.text)}, headers={"Origin": world.address})
     assert (answer.status_code, answer.headers["location"]) == (303, f"/jobs/{job.id}?done=stop")
     assert world.ledger.job(job.id).state == State.STOPPED
+
+
+def test_every_form_of_every_page_is_answered(empty: World) -> None:
+    states = (State.WAITING, State.RUNNING, State.SUCCEEDED, State.FAILED)
+    jobs = [f"/jobs/{empty.job(f'job-{state}', state).id}" for state in states]
+    empty.loop.intake.projects.create("vision", "", "root")
+    empty.loop.intake.projects.enter("vision", "anna", "member", "root")
+    empty.loop.schedules.add(Person("anna", "submitter"), "0 3 * * *", "shard", [], OPTIONS)
+    asking = ("/schedules/1/remove", "/projects/vision/remove", f"{jobs[0]}/stop", f"{jobs[-1]}/remove")
+    moves = ("/models/demo-en-de/promote?version=1", "/models/demo-en-de/rollback")
+    forms: dict[str, dict[str, str]] = {}
+    with empty.visit() as client:
+        for path in ("/", "/schedules", "/projects", "/login/device", *jobs, *asking, *moves):
+            for action, fields in re.findall(
+                r'<form method="post" action="([^"]*)"[^>]*>(.*?)</form>', client.get(path).text, re.DOTALL
+            ):
+                forms[action] = dict(re.findall(r'name="([^"]*)" value="([^"]*)"', fields))
+        assert len(forms) >= 19
+        for action in sorted(forms, key=lambda action: action.endswith("remove")):
+            answer = client.post(action, data=forms[action], follow_redirects=False)
+            assert answer.status_code in (200, 303, 400, 409), (action, answer.text)
 
 
 def test_what_cannot_be_done_is_said_on_a_page(world: World, browser: httpx.Client) -> None:

@@ -28,6 +28,7 @@ from tests.services.jobs.processes import make_loop
 LONG = "a-very-long-name-" * 11 + "that-ends-here"  # 201 characters
 RIGHT_TO_LEFT = "مترجم-العربية-الإنجليزية"
 HOSTILE = "<script>alert(1)</script>"
+OPTIONS = {"priority": "normal", "tags": [], "notify": [], "retries": 0, "max_hours": None}  # of a schedule
 DIGEST = "9af2a2d1c69c" + "0" * 52
 TAGS = {
     **{"bundle_kind": "translation", "pair": "en-de", "architecture": "transformer", "run_name": "base"},
