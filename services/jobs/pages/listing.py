@@ -81,13 +81,13 @@ GROUPS: dict[str, tuple[str, frozenset[State]]] = {
 
 @dataclass(frozen=True)
 class Filter:
-    """The requested jobs. `before` is the cursor, the `seq` of the last page's end.
+    """The requested jobs, by the names in an address. `before` is the cursor, the `seq` of the last page's end.
 
-    `text` is as somebody typed it, with fields or without. Waiting jobs come in the queue's order; their cursor is
+    `q` is as somebody typed it, with fields or without. Waiting jobs come in the queue's order; their cursor is
     `place`, the number of jobs before the page. `sweep` is the run above trials."""
 
-    group: str = "all"
-    text: str = ""
+    state: str = "all"  # a key of GROUPS
+    q: str = ""
     owner: str = ""
     sweep: str = ""
     before: int | None = None
@@ -113,7 +113,7 @@ class Filter:
 
         Raises UserError if the text cannot be read.
         """
-        query, rest = read_search(self.text)
+        query, rest = read_search(self.q)
         conditions = [*person.jobs(), *query.conditions(time.time())]
         words = cast(Job.words, String)
         if self.owner:
@@ -127,10 +127,8 @@ class Filter:
 
     def query(self, **changed: Any) -> str:
         """Returns the address of another such list."""
-        values: dict[str, Any] = {"state": self.group, "q": self.text, "owner": self.owner, "sweep": self.sweep}
-        values |= {"before": self.before, "place": self.place, "sort": self.sort, **changed}
-        kept = {key: value for key, value in values.items() if value not in ("", None, 0, "all")}
-        return f"?{urlencode(kept)}" if kept else ""
+        values = {key: value for key, value in {**vars(self), **changed}.items() if value not in ("", None, 0, "all")}
+        return f"?{urlencode(values)}" if values else ""
 
 
 def _number(text: str) -> int | None:
@@ -166,24 +164,21 @@ def listing(page: Page, filters: Filter) -> Listing:
     """Returns the requested jobs that a user may see. Raises UserError if the search cannot be read."""
     site, ledger, wanted = page.site, page.operations.ledger, filters.conditions(page.person)
     forecasts = site.forecaster.view().forecasts
-    active: Sequence[Any] = ()
-    following: Sequence[Any] = ()
-    first = filters.group in ("all", "waiting") and filters.before is None and not (filters.place or filters.sort)
-    if first:
-        active = _jobs(ledger, filters, [*wanted, _among(ACTIVE)], ACTIVE_ROWS)
-    if first and filters.group == "all":
-        following = _queue(ledger, filters, wanted, list(forecasts))[:NEXT]
+    first = filters.state in ("all", "waiting") and filters.before is None and not (filters.place or filters.sort)
+    active = _jobs(ledger, filters, [*wanted, _among(ACTIVE)], ACTIVE_ROWS) if first else []
+    queued = _queue(ledger, filters, wanted, list(forecasts)) if filters.state == "waiting" or first else []
+    following = queued[:NEXT] if first and filters.state == "all" else []
     jobs: Sequence[Any]
-    if filters.group == "waiting":
-        jobs = _queue(ledger, filters, wanted, list(forecasts))
+    if filters.state == "waiting":
+        jobs = queued
     else:
         # the newest of all jobs are read in order; an index of states does not help here
-        all_states = filters.group == "all" and not filters.sort
-        condition = Job.state.not_in(sorted(ACTIVE)) if all_states else _among(GROUPS[filters.group][1])
+        all_states = filters.state == "all" and not filters.sort
+        condition = Job.state.not_in(sorted(ACTIVE)) if all_states else _among(GROUPS[filters.state][1])
         jobs = _jobs(ledger, filters, [*wanted, condition], ROWS + 1)
     shown, more = jobs[:ROWS], ""
     if len(jobs) > ROWS:
-        counted = filters.group == "waiting" or filters.sort
+        counted = filters.state == "waiting" or filters.sort
         more = f"/{filters.query(place=filters.place + ROWS) if counted else filters.query(before=shown[-1].seq)}"
     shown = [job for job in shown if job.id not in {follower.id for follower in following}]
     rows, above, after = (
@@ -276,7 +271,7 @@ def show(page: Viewer) -> Response:
     try:
         parts = _parts(page, filters)
     except UserError as wrong:  # beside all jobs, which stand there instead
-        parts, problem = _parts(page, replace(filters, text="")), str(wrong)
+        parts, problem = _parts(page, replace(filters, q="")), str(wrong)
     return page.show(
         "jobs.html",
         400 if problem else 200,
@@ -342,5 +337,5 @@ def recent(page: Viewer) -> Response:
 
 def older(page: Page, filters: Filter, before: int | None, most: int) -> Sequence[Any]:
     """Returns the wanted jobs older than `before`, newest first."""
-    conditions = [*filters.conditions(page.person), _among(GROUPS[filters.group][1])]
+    conditions = [*filters.conditions(page.person), _among(GROUPS[filters.state][1])]
     return _jobs(page.operations.ledger, replace(filters, before=before, sort=""), conditions, most)
