@@ -98,12 +98,12 @@ class LedgerMetrics(Collector):
             for state, priority, count in session.execute(query):
                 key = (str(state), PRIORITY_NAMES.get(int(priority), "normal"))
                 counts[key] = counts.get(key, 0) + int(count)
-        yield _gauge("dragoman_jobs", "Jobs of the ledger", ["state", "queue"], counts)
+        yield _gauge("dragoman_jobs", "Jobs of the ledger", ["state", "queue"], counts.items())
         yield from self._quotas()
         size = self.cluster()
         yield GaugeMetricFamily("dragoman_cluster_up", "Whether the cluster answered", value=float(size is not None))
         amounts = {(resource,): amount for resource, amount in (size or {}).items()}
-        yield _gauge("dragoman_cluster_capacity", "What jobs may use", ["resource"], amounts)
+        yield _gauge("dragoman_cluster_capacity", "What jobs may use", ["resource"], amounts.items())
         yield from disks({"home": self.home})
 
     def _quotas(self) -> Iterable[Metric]:
@@ -122,14 +122,14 @@ class LedgerMetrics(Collector):
             for resource, limit in zip(RESOURCES, row, strict=True)
             if limit is not None
         }
-        yield _gauge("dragoman_quota_used", "What owners' jobs hold", ["owner", "resource"], used)
-        yield _gauge("dragoman_quota_limit", "What they may hold", ["owner", "resource"], most)
-        yield _gauge("dragoman_idle_gpus", "GPUs that jobs hold and do not use", ["owner"], idle)
+        yield _gauge("dragoman_quota_used", "What owners' jobs hold", ["owner", "resource"], used.items())
+        yield _gauge("dragoman_quota_limit", "What they may hold", ["owner", "resource"], most.items())
+        yield _gauge("dragoman_idle_gpus", "GPUs that jobs hold and do not use", ["owner"], idle.items())
 
 
-def _gauge(name: str, about: str, labels: Sequence[str], values: Mapping[tuple[str, ...], float]) -> Metric:
+def _gauge(name: str, about: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]) -> Metric:
     family = GaugeMetricFamily(name, about, labels=labels)
-    for key, value in values.items():
+    for key, value in values:
         family.add_metric(key, value)
     return family
 
