@@ -1,4 +1,4 @@
-"""Who is at a browser: sessions in signed cookies, and the word that each form has to send back."""
+"""Sessions of browsers in signed cookies, and the word that each form has to send back."""
 
 import getpass
 import hashlib

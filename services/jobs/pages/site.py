@@ -63,7 +63,7 @@ class Refusal(NamedTuple):
 
 
 class PageContext:
-    """What the pages are made of, beside the parts of the service."""
+    """The parts that pages are made of, beside those of the service."""
 
     def __init__(self, parts: ServiceParts) -> None:
         self.operations, self.forecaster, self.sharing = parts.operations, parts.forecaster, parts.sharing
@@ -92,7 +92,7 @@ def templates(**more: object) -> Environment:
 
 
 class Question(NamedTuple):
-    """What a page asks before an action that cannot be undone."""
+    """A question before an action that cannot be undone."""
 
     question: str
     button: str

@@ -69,6 +69,7 @@ def test_every_route_asks_for_a_token_and_for_the_role_it_needs(loop: Loop) -> N
         routes = {(method.upper(), path) for path, methods in paths.items() for method in methods}
         routes = {route for route in routes if route[1] == "/status" or route[1].startswith("/v1/")}
         assert routes >= OF_SUBMITTERS | OF_ADMINS | OPEN
+        assert (http.get("/status").status_code, http.get("/metrics").status_code) == (200, 401)
         for method, path in sorted(routes - OPEN - {("GET", "/v1/events")}):
             where = path.format(id="x", owner="anna", name="none", preset="none", project="none")
             body = {"json": {}} if method in ("POST", "PUT") else {}

@@ -103,15 +103,6 @@ def test_an_event_is_told_once_and_none_of_those_before_the_start(loop: Loop) ->
     assert value("dragoman_job_wait_seconds_count") == 2
 
 
-def test_metrics_ask_for_a_token_where_everything_does(loop: Loop) -> None:
-    loop.scheduler.access.issue("root", "root", "admin", "root")
-    token = loop.scheduler.access.issue("prometheus", "prometheus", "viewer", "root")
-    with client(loop, keys=True) as http:
-        assert http.get("/metrics").status_code == 401
-    with client(loop, keys=True, token=token) as http:
-        assert http.get("/metrics").status_code == 200
-
-
 @pytest.mark.parametrize("collected", [True, False], ids=["with a collector", "without"])
 def test_a_trace_goes_from_the_submission_to_the_attempts(loop: Loop, collected: bool) -> None:
     spans = InMemorySpanExporter()

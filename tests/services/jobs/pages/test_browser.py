@@ -366,20 +366,3 @@ def wait(page: Any, done: Callable[[], bool], seconds: float = 30.0) -> None:
     while not done():
         assert time.monotonic() < deadline, page.inner_text("main")
         page.wait_for_timeout(100)
-
-
-def test_without_script_shards_are_searched_and_a_version_is_promoted(
-    world: World, tab: Tab, jobs: dict[str, Job]
-) -> None:
-    page = tab(java_script_enabled=False)
-    page.goto(f"{world.address}/shards")
-    page.fill("input[name=q]", LONG[:20])
-    page.click("text=Find")
-    page.click("table.jobs .name a")
-    page.goto(f"{world.address}/models/demo-en-de?version=1")
-    page.click("text=Promote version 1")
-    assert "Promote this version?" in page.inner_text("h1")
-    page.get_by_role("button", name="Promote it").click()
-    page.wait_for_url("**/jobs/*?done=submit")
-    job = world.ledger.job(page.url.rpartition("/")[2].partition("?")[0])
-    assert (job.verb, job.words[:2]) == ("promote", ["registry.name=demo-en-de", "promote.version=1"])

@@ -21,6 +21,7 @@ from dragoman.services.jobs.states import State
 from tests.markup import HOSTILE as HOSTILE_TEXTS
 from tests.markup import check_nothing_runs
 from tests.services.jobs.pages.world import HOSTILE, LONG, OPTIONS, RIGHT_TO_LEFT, World, csrf
+from tests.text_shards import write_text_shards
 
 
 def test_without_jobs_the_pages_say_how_to_begin(world: World, browser: httpx.Client) -> None:
@@ -120,16 +121,18 @@ def test_every_form_of_every_page_is_answered(empty: World) -> None:
     empty.loop.schedules.add(Person("anna", "submitter"), "0 3 * * *", "shard", [], OPTIONS)
     asking = ("/schedules/1/remove", "/projects/vision/remove", f"{jobs[0]}/stop", f"{jobs[-1]}/remove")
     moves = ("/models/demo-en-de/promote?version=1", "/models/demo-en-de/rollback")
-    forms: dict[str, dict[str, str]] = {}
+    forms: dict[str, tuple[str, dict[str, str]]] = {}
+    write_text_shards(empty.home / "shards" / "books", {"train": [("a dog", "ein Hund")] * 9})
     with empty.visit() as client:
-        for path in ("/", "/schedules", "/projects", "/login/device", *jobs, *asking, *moves):
-            for action, fields in re.findall(
-                r'<form method="post" action="([^"]*)"[^>]*>(.*?)</form>', client.get(path).text, re.DOTALL
-            ):
-                forms[action] = dict(re.findall(r'name="([^"]*)" value="([^"]*)"', fields))
-        assert len(forms) >= 19
+        for path in ("/", "/schedules", "/projects", "/shards", "/audit", "/login/device", *jobs, *asking, *moves):
+            for form, fields in re.findall(r"<form ([^>]*)>(.*?)</form>", client.get(path).text, re.DOTALL):
+                facts = dict(re.findall(r'(\w+)="([^"]*)"', form))
+                forms[facts["action"]] = facts["method"], dict(re.findall(r'name="([^"]*)" value="([^"]*)"', fields))
+        assert len(forms) >= 25
         for action in sorted(forms, key=lambda action: action.endswith("remove")):
-            answer = client.post(action, data=forms[action], follow_redirects=False)
+            method, sent = forms[action]
+            how = {"data": sent} if method == "post" else {"params": sent}
+            answer = client.request(method, action, follow_redirects=False, **how)
             assert answer.status_code in (200, 303, 400, 409), (action, answer.text)
 
 
