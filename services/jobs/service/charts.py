@@ -45,7 +45,6 @@ class Journal:
     every: dict[str, int] = field(default_factory=dict)  # key -> n: one of n points is kept
     seen: dict[str, int] = field(default_factory=dict)
     losses: list[float] = field(default_factory=list)  # since the last kept point
-    tokens: int = 0
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Adds a line of the journal; a repeated step (after a resume) replaces the later points."""

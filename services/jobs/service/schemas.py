@@ -189,7 +189,7 @@ class MachineUse(View):
     `written` in bytes a second. `machine_...` is the same of the whole machine, with its CPU in percent, the free bytes
     of the home's disk, and the network, of which Linux keeps no count by process."""
 
-    machine: str = ""
+    machine: str
     at: float  # of the last sample
     last: dict[str, float]
     total: dict[str, float]  # cpu: seconds of processors; read, written: bytes
@@ -206,7 +206,7 @@ class UsageView(BaseModel):
 
     @classmethod
     def of(cls, attempt: int, uses: Mapping[str, Use]) -> "UsageView":
-        machines = [MachineUse.model_validate(use).model_copy(update={"machine": name}) for name, use in uses.items()]
+        machines = [MachineUse(machine=name, last=use.last, **vars(use)) for name, use in uses.items()]
         return cls(attempt=attempt, machines=machines)
 
 
@@ -215,9 +215,9 @@ class ScheduleView(View):
 
     id: int
     owner: str
-    project: Annotated[str, BeforeValidator(lambda project: project or "")] = Field(
-        "", validation_alias=AliasPath("options", "project")
-    )  # rows from before have none
+    project: Annotated[str, BeforeValidator(lambda options: options.get("project") or "")] = Field(
+        validation_alias="options"  # rows from before have none
+    )
     every: str
     verb: str
     words: list[str]
