@@ -47,6 +47,8 @@ def network_fingerprint(config: Config, of_loader: Sequence[str]) -> dict[str, A
         "model": asdict(model_config(config.model)),
         "loader": {key: loader[key] for key in of_loader},
         "train": {key: train[key] for key in ("precision", "optimizer", "loss")},
+        **config.train.beginning,
+        **({"embeddings": asdict(config.embeddings)} if config.embeddings.references else {}),
     }
 
 

@@ -35,7 +35,7 @@ from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation, eva
 from dragoman.pipelines.evaluation.labels.evaluation import compare as significance
 from dragoman.pipelines.evaluation.labels.plots import pictures
 from dragoman.pipelines.loaders.labelled import LabelledLoader, held_out_labelled
-from dragoman.pipelines.tasks import warm_start
+from dragoman.pipelines.tasks import beginnings, warm_start
 from dragoman.pipelines.tasks.base import Measured, Plan, Task
 from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint
 from dragoman.pipelines.tasks.network import (
@@ -212,12 +212,12 @@ def validate(config: Config) -> None:
 
 def fingerprint(config: Config) -> dict[str, Any]:
     """Returns the run's identity: everything that the weights after a given step depend on."""
-    return {**network_fingerprint(config, LabelledLoader.of), **warm_start.identity(config)}
+    return network_fingerprint(config, LabelledLoader.of)
 
 
 def plan(config: Config) -> Plan:
     """Finds the encoder's initial weights once, before the ranks start."""
-    warm_start.keep(config, label_tokenizers(config))
+    beginnings.keep(config, label_tokenizers(config))
     return Plan(config.train.max_steps, "labels", config.cluster)
 
 

@@ -34,7 +34,7 @@ from dragoman.pipelines.loaders.prefetch import Lanes
 from dragoman.pipelines.loaders.segments import side_number
 from dragoman.pipelines.loaders.streams import StreamLoader, WindowLoader, rows_of
 from dragoman.pipelines.loaders.text import SplitText, side_tokenizer
-from dragoman.pipelines.tasks import warm_start
+from dragoman.pipelines.tasks import beginnings, warm_start
 from dragoman.pipelines.tasks.base import Measured, Plan, Task
 from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint
 from dragoman.pipelines.tasks.network import (
@@ -240,13 +240,13 @@ def fingerprint(config: Config) -> dict[str, Any]:
         read = StreamLoader.of if carries(network) else WindowLoader.of
     else:
         read = MaskedLoader.of
-    return {**network_fingerprint(config, read), **warm_start.identity(config)}
+    return network_fingerprint(config, read)
 
 
 def plan(config: Config) -> Plan:
     """Finds the network's initial weights once, before the ranks start."""
     tokenizer = text_tokenizer(config)
-    warm_start.keep(config, TokenizerPair(tokenizer, tokenizer))
+    beginnings.keep(config, TokenizerPair(tokenizer, tokenizer))
     return Plan(config.train.max_steps, "tokens", config.cluster)
 
 

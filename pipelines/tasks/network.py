@@ -16,7 +16,7 @@ from dragoman.model.text.text_batch import Batch
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import cutting, shard_command, training_file
-from dragoman.pipelines.tasks import pretrained_embeddings, teachers, warm_start
+from dragoman.pipelines.tasks import beginnings
 from dragoman.pipelines.tasks.identity import origin_facts
 from dragoman.pipelines.tasks.parts import rates, share
 from dragoman.pipelines.tasks.precision import settle_precision
@@ -45,7 +45,7 @@ def train_network(
     """Trains on this rank until the run is over, from the run's newest checkpoint, and closes the loader."""
     with contextlib.closing(loader), rank_record(run, ranks) as tracked:
         if tracked:
-            tracked.tags(ancestry(begun_with(config)))
+            tracked.tags(ancestry(beginnings.facts(config)))
             if (trained := share(network)) < 1:
                 tracked.metrics(0, {"trained_share": trained})
         trainer = Trainer(
@@ -64,11 +64,6 @@ def train_network(
         return trainer.run(tracked.metrics if tracked else lambda step, values: None)
 
 
-def begun_with(config: Config) -> dict[str, Any]:
-    """Returns the bundle's facts about the models that gave the run weights, probabilities or word vectors."""
-    return {**warm_start.facts(config), **teachers.facts(config), **pretrained_embeddings.facts(config)}
-
-
 def final_network(config: Config, tracked: TrackedRun, source: int, target: int) -> tuple[Network, dict[str, Any]]:
     """Returns the network with its final weights, in evaluation mode, and what its bundle says of its origin.
 
@@ -78,7 +73,7 @@ def final_network(config: Config, tracked: TrackedRun, source: int, target: int)
     network = any_network(model_config(config.model), source, target)
     fill(network, weights, str(config.run_dir))
     of_weights = {"weights": weights_facts(config.run_dir, config.train, steps)}
-    return network.eval(), {**origin_facts(config, tracked), **of_weights, **begun_with(config)}
+    return network.eval(), {**origin_facts(config, tracked), **of_weights, **beginnings.facts(config)}
 
 
 def refuse_translation_settings(config: Config, kind: str) -> None:

@@ -29,7 +29,7 @@ from dragoman.pipelines.evaluation.metrics import quick_bleu
 from dragoman.pipelines.evaluation.translation import held_out as held_out_texts
 from dragoman.pipelines.loaders.denoising import DenoisingLoader, held_out_noised
 from dragoman.pipelines.loaders.pairs import LaneLoader, check_lengths, held_out_batches
-from dragoman.pipelines.tasks import pretrained_embeddings, teachers, warm_start
+from dragoman.pipelines.tasks import beginnings, pretrained_embeddings, teachers, warm_start
 from dragoman.pipelines.tasks.base import Plan, Task
 from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint
 from dragoman.pipelines.tasks.network import needs_training, refuse_bleu, train_network
@@ -176,20 +176,13 @@ def validate(config: Config) -> None:
 
 def fingerprint(config: Config) -> dict[str, Any]:
     """Returns the run's identity: everything that the weights after a given step depend on."""
-    begun = {**pretrained_embeddings.identity(config), **warm_start.identity(config)}
-    return {
-        **network_fingerprint(config, (DenoisingLoader if denoises(config) else LaneLoader).of),
-        **begun,
-        **teachers.identity(config),
-    }
+    return network_fingerprint(config, (DenoisingLoader if denoises(config) else LaneLoader).of)
 
 
 def plan(config: Config) -> Plan:
     """Finds the network's initial weights and its teachers once, before the ranks start."""
-    pretrained_embeddings.keep(config)
     manifest, steps = read_manifest(config.shard_dir), config.train.max_steps
-    warm_start.keep(config, load_pair(config.shard_dir, manifest.tokenizer))
-    teachers.keep(config)
+    beginnings.keep(config, load_pair(config.shard_dir, manifest.tokenizer))
     tokens = config.loader.lanes * config.loader.batch_tokens
     plan_line = f"{manifest.split('train').records:,} pairs: {steps:,} steps of {tokens:,} tokens"
     return Plan(steps, "target tokens", config.cluster, plan_line)

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from dragoman.model.bundles.directory import bundle_hash, read_facts
 from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.errors import UserError
+from dragoman.model.runs.paths import TAUGHT
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.pipelines import train
@@ -17,7 +18,7 @@ from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.settings import LoaderConfig
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks import launch
-from dragoman.pipelines.tasks.teachers import FILE, KEPT, TaughtLoader
+from dragoman.pipelines.tasks.teachers import KEPT, TaughtLoader
 from tests.pipelines.tasks.test_warm_start import config, corpus, same, tags, weights
 
 
@@ -42,7 +43,7 @@ def test_it_keeps_the_mean_of_what_the_teachers_hold_likely(home: Path, taught: 
     settings = config(home)
     networks = [load_bundle(taught.parent / name / "bundle").network for name in ("first", "second")]
     loader = LaneLoader(ShardReader(settings.shard_dir, "train"), LoaderConfig(lanes=1, batch_tokens=200))
-    learned = TaughtLoader(loader, taught / FILE, 0.25)
+    learned = TaughtLoader(loader, taught / TAUGHT, 0.25)
     for _ in range(3):
         (batch,) = learned.step()
         assert isinstance(batch, TranslationBatch) and batch.taught is not None
@@ -81,10 +82,10 @@ def test_a_run_that_goes_on_needs_its_teachers_no_more(home: Path) -> None:
     limits = ["train.max_steps=6", "train.schedule_steps=6"]
     assert train.task(config(home, *whole, *limits)) == 0
     assert train.task(config(home, *cut, *limits, "train.max_steps=4")) == 0
-    said = load_file(runs / "cut" / FILE)
+    said = load_file(runs / "cut" / TAUGHT)
     shutil.rmtree(runs / "moved")
     assert train.task(config(home, *cut, *limits)) == 0
-    assert same(load_file(runs / "cut" / FILE), said)
+    assert same(load_file(runs / "cut" / TAUGHT), said)
     assert same(weights(home, "cut"), weights(home, "whole"))
     with pytest.raises(UserError, match="teachers was"):
         launch.check(config(home, "name=cut", "train.teachers=[first]"))
@@ -93,7 +94,7 @@ def test_a_run_that_goes_on_needs_its_teachers_no_more(home: Path) -> None:
 def test_nobody_is_asked_about_pairs_that_are_too_long_to_train_on(home: Path) -> None:
     short = ["name=short", "train.teachers=[first]", "loader.max_length=12"]
     assert train.task(config(home, *short)) == 0
-    lengths = load_file(home / "artifacts" / "runs" / "short" / FILE)["lengths"]
+    lengths = load_file(home / "artifacts" / "runs" / "short" / TAUGHT)["lengths"]
     assert lengths.max() <= 12 and 0 < (lengths == 0).sum() < len(lengths)
 
 

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from dragoman.conf import compose
 from dragoman.model.bundles.directory import bundle_hash, read_facts
 from dragoman.model.errors import UserError
+from dragoman.model.runs.paths import FIRST_WEIGHTS
 from dragoman.model.runs.spool import Spool
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.text.tokenizers import load_pair
@@ -20,7 +21,7 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks import launch
 from dragoman.pipelines.tasks.translation import fresh_network
-from dragoman.pipelines.tasks.warm_start import FILE, vocabularies
+from dragoman.pipelines.tasks.warm_start import vocabularies
 from tests.pipelines.conftest import make_pairs
 
 SMALL = ["model.width=16", "model.heads=2", "model.feed_forward=16", "model.encoder_layers=1", "model.decoder_layers=1"]
@@ -99,7 +100,7 @@ def test_a_run_that_goes_on_needs_the_other_no_more(home: Path) -> None:
     assert train.task(config(home, *begun)) == 0
     shutil.rmtree(runs / "moved")
     assert train.task(config(home, *begun, "train.max_steps=6")) == 0
-    assert (runs / "third" / FILE).is_file()
+    assert (runs / "third" / FIRST_WEIGHTS).is_file()
     assert len((runs / "third" / "steps.jsonl").read_text().splitlines()) >= 6
     with pytest.raises(UserError, match="init_from"):
         launch.check(config(home, "name=third", "train.init_from=first"))
