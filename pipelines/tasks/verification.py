@@ -25,16 +25,14 @@ from dragoman.model.runs.bundles import is_released
 from dragoman.model.runs.paths import BUNDLE, RECORD, STEPS
 from dragoman.model.runs.record import read_record, read_release
 from dragoman.model.shards.manifest import MANIFEST, manifest_hash, read_manifest
-from dragoman.model.shards.reader import ShardReader
 from dragoman.model.shards.verify import verify as verify_shards
 from dragoman.model.text.hashed_texts import find, read, summary
 from dragoman.pipelines.config import Config, VerifyRoot
-from dragoman.pipelines.loaders.denoising import DenoisingLoader
-from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.tasks.base import task_for
 from dragoman.pipelines.tasks.identity import recorded_config
 from dragoman.pipelines.tasks.recompute import check_recomputed
 from dragoman.pipelines.tasks.score_verification import check_scores
+from dragoman.pipelines.tasks.translation import Pairs
 from dragoman.pipelines.training import checkpoint
 from dragoman.pipelines.training.chain import check_records, is_whole
 from dragoman.pipelines.training.final_weights import with_first
@@ -58,8 +56,7 @@ def check_parts(config: Config) -> Check | None:
         return None
     counts = np.zeros(len(ranges), np.int64)
     ends = [ids.stop for ids in ranges.values()]
-    kind = LaneLoader if config.loader.denoise == "none" else DenoisingLoader
-    with contextlib.closing(kind(ShardReader(config.shard_dir, "train"), config.loader, config.seed)) as loader:
+    with contextlib.closing(Pairs(config).loader()) as loader:
         for _ in range(last_step(config.run_dir)):
             for batch in loader.step():
                 counts += np.bincount(

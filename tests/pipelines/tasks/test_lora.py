@@ -25,7 +25,7 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks import launch, lora
 from dragoman.pipelines.tasks.parts import share
-from dragoman.pipelines.tasks.translation import fresh_network
+from dragoman.pipelines.tasks.translation import Pairs
 from tests.pipelines.tasks.test_warm_start import config, corpus, same, weights
 
 LORA = ["train.init_from=first", "train.lora.rank=2", "train.optimizer.lr=0.05", "train.final_weights=last"]
@@ -58,7 +58,7 @@ def test_only_products_change_and_the_bundle_is_an_ordinary_one(home: Path) -> N
 def test_merged_and_unmerged_translate_alike(home: Path) -> None:
     settings = config(home, "name=tuned", *LORA, "train.max_steps=8")
     pair = load_pair(settings.shard_dir, read_manifest(settings.shard_dir).tokenizer)
-    unmerged = fresh_network(settings, pair)
+    unmerged = Pairs(settings).network
     fill(unmerged, load_file(checkpoints.last(settings.run_dir) / "network.safetensors"), "checkpoint")
     assert any(isinstance(module, LowRank) for module in unmerged.modules())
     merged = load_bundle(settings.run_dir / "bundle").network

@@ -12,12 +12,10 @@ from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.layers.int8 import Int8Linear
 from dragoman.model.runs import checkpoints
-from dragoman.model.shards.manifest import read_manifest
-from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines import entries, train
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks import launch
-from dragoman.pipelines.tasks.translation import fresh_network
+from dragoman.pipelines.tasks.translation import Pairs
 from tests.pipelines.tasks.test_warm_start import config, corpus, same, weights
 
 INT8 = ["train.init_from=first", "train.quantize=int8", "train.final_weights=last"]
@@ -48,7 +46,7 @@ def test_all_weights_are_trained_and_the_bundle_is_an_ordinary_one(home: Path) -
 
 def test_the_training_computes_in_int8(home: Path) -> None:
     settings = config(home, "name=rounded", *INT8)
-    network = fresh_network(settings, load_pair(settings.shard_dir, read_manifest(settings.shard_dir).tokenizer))
+    network = Pairs(settings).network
     assert sum(isinstance(module, Int8Linear) for module in network.modules()) == 12  # four, seven, and the output
 
 

@@ -15,12 +15,11 @@ from dragoman.model.errors import UserError
 from dragoman.model.runs.paths import FIRST_WEIGHTS
 from dragoman.model.runs.spool import Spool
 from dragoman.model.shards.manifest import read_manifest
-from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines import entries, train
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks import launch
-from dragoman.pipelines.tasks.translation import fresh_network
+from dragoman.pipelines.tasks.translation import Pairs
 from dragoman.pipelines.tasks.warm_start import vocabularies
 from tests.pipelines.conftest import make_pairs
 
@@ -184,7 +183,6 @@ def test_tables_of_two_vocabularies_are_not_exchanged() -> None:
 def test_every_process_begins_alike(home: Path) -> None:
     """As drawn weights do: from what the run keeps, with the reference out of reach."""
     settings = config(home, "name=third", "train.init_from=moved")
-    pair = load_pair(settings.shard_dir, read_manifest(settings.shard_dir).tokenizer)
-    ours = fresh_network(settings, pair).state_dict()
+    ours = Pairs(settings).network.state_dict()
     for name, tensor in weights(home, "first").items():
         assert torch.equal(ours[name], tensor)
