@@ -1,10 +1,8 @@
 """MLflow's view of a version: its type, its tags and the text of its description; one row per kind of model."""
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 SCORES = {"bleu": "BLEU {:.2f}", "chrf": "chrF {:.2f}", "ter": "TER {:.2f}"}  # of translations, on a split
@@ -57,6 +55,19 @@ def _lines_of(tags: Mapping[str, str], figures: Mapping[str, str]) -> dict[str, 
     }
 
 
+def _described(tags: Mapping[str, str], figures: Mapping[str, str]) -> list[str]:
+    return [f"**On {split}** {text}" for split, text in _lines_of(tags, figures).items()]
+
+
+def _translation_scores(config: Mapping[str, Any]) -> dict[str, Any]:
+    by_name = _on_splits(config, SCORES)
+    for split, scores in (config.get("scores") or {}).items():
+        by_name[f"{split}_signature"] = (scores.get("signatures") or {}).get("bleu")
+    if noise := config.get("noise"):
+        by_name |= {NOISE_TAG: noise.get("denoise"), **_on_splits(config, REWRITING)}
+    return by_name | imported_tags(config)
+
+
 def imported_tags(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns where an imported model comes from, as tags; empty for one that was trained here."""
     origin = config.get("imported") or {}
@@ -70,6 +81,11 @@ def imported_lines(tags: Mapping[str, str]) -> list[str]:
     revision = f", revision `{tags['imported_revision']}`" if "imported_revision" in tags else ""
     license = tags.get("imported_license", "none named")
     return [f"**Imported** from `{tags[IMPORTED_TAG]}`{revision}; license: {license}"]
+
+
+def _text_scores(config: Mapping[str, Any]) -> dict[str, Any]:
+    method = (config.get("model") or {}).get("name")
+    return {"method": method, "vocabulary": config.get("vocabulary"), **_on_splits(config, TEXT_SCORES)}
 
 
 def _vector_facts(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,34 +103,28 @@ def _vector_facts(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _translation_tags(config: Mapping[str, Any]) -> dict[str, Any]:
-    signatures = {
-        f"{split}_signature": (scores.get("signatures") or {}).get("bleu")
-        for split, scores in (config.get("scores") or {}).items()
-    }
-    noise = {NOISE_TAG: config["noise"].get("denoise"), **_on_splits(config, REWRITING)} if config.get("noise") else {}
-    return {**_on_splits(config, SCORES), **signatures, **noise, **imported_tags(config)}
-
-
 def _described_translation(tags: Mapping[str, str]) -> list[str]:
     lines = imported_lines(tags)
     if NOISE_TAG in tags:
-        title = f"**Pre-trained** to undo noise ({tags[NOISE_TAG]}); it translates nothing"
-        lines += _described(title, REWRITING, tags)
+        lines.append(f"**Pre-trained** to undo noise ({tags[NOISE_TAG]}); it translates nothing")
+        lines += _described(tags, REWRITING)
     scored = _lines_of(tags, SCORES).items()
     return [*lines, *(f"{text} on {split} `{tags.get(f'{split}_signature', '')}`" for split, text in scored)]
 
 
-def _described(title: str, figures: Mapping[str, str], tags: Mapping[str, str]) -> list[str]:
-    """Returns the lines of the title, which names tags, and of the figures on each split."""
-    named = title.format_map(defaultdict(str, tags))
-    return [named, *(f"**On {split}** {text}" for split, text in _lines_of(tags, figures).items())]
+def _described_text(tags: Mapping[str, str]) -> list[str]:
+    kind = "Masked language model" if tags[KIND_TAG] == "masked" else "Language model"
+    return [f"**{kind}** {tags.get('method', '')}, `{tags.get('pair')}`", *_described(tags, TEXT_SCORES)]
 
 
-def _network_tags(own: str, figures: Mapping[str, str], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the method, the fact named `own`, of the bundle or of its model, and the figures on each split."""
+def _label_scores(config: Mapping[str, Any]) -> dict[str, Any]:
     model = config.get("model") or {}
-    return {"method": model.get("name"), own: {**model, **config}.get(own), **_on_splits(config, figures)}
+    return {"method": model.get("name"), "head": model.get("head"), **_on_splits(config, LABEL_SCORES)}
+
+
+def _described_labels(tags: Mapping[str, str]) -> list[str]:
+    title = f"**Labels** {tags.get('head', '')} by {tags.get('method', '')}, `{tags.get('pair')}`"
+    return [title, *_described(tags, LABEL_SCORES)]
 
 
 def _described_vectors(tags: Mapping[str, str]) -> list[str]:
@@ -136,13 +146,12 @@ class Card:
     vectors: bool = False  # True if an answer is numbers rather than text
 
 
-def _network(type_: str, title: str, own: str, figures: Mapping[str, str]) -> Card:
-    return Card(type_, OF_TEXT, partial(_network_tags, own, figures), partial(_described, title, figures))
-
-
 CARDS: dict[str, Card] = {
     "translation": Card(
-        "translation", (*OF_TEXT, "ctranslate2", "sacremoses"), _translation_tags, _described_translation
+        "translation",
+        ("mlflow", "torch", "numpy", "sentencepiece", "safetensors", "ctranslate2", "sacremoses"),
+        _translation_scores,
+        _described_translation,
     ),
     "vectors": Card(
         "word-vectors",
@@ -151,9 +160,9 @@ CARDS: dict[str, Card] = {
         _described_vectors,
         vectors=True,
     ),
-    "language": _network("language-model", "**Language model** {method}, `{pair}`", "vocabulary", TEXT_SCORES),
-    "masked": _network("fill-mask", "**Masked language model** {method}, `{pair}`", "vocabulary", TEXT_SCORES),
-    "labels": _network("text-classification", "**Labels** {head} by {method}, `{pair}`", "head", LABEL_SCORES),
+    "language": Card("language-model", OF_TEXT, _text_scores, _described_text),
+    "masked": Card("fill-mask", OF_TEXT, _text_scores, _described_text),
+    "labels": Card("text-classification", OF_TEXT, _label_scores, _described_labels),
 }
 
 
