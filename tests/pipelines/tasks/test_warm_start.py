@@ -54,15 +54,6 @@ def corpus(home: Path, name: str, seed: int) -> list[str]:
     return [f"corpus.name={name}", *files]
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a run `first` in it."""
-    folder = tmp_path_factory.mktemp("home")
-    shard(config(folder, *corpus(folder, "toy", 1)))
-    assert train.task(config(folder, "name=first")) == 0
-    return folder
-
-
 def weights(home: Path, run: str) -> dict[str, torch.Tensor]:
     return load_file(home / "artifacts" / "runs" / run / "bundle" / "model.safetensors")
 
@@ -113,21 +104,6 @@ def test_a_mean_with_the_first_weights_is_proved(home: Path, capsys: pytest.Capt
     (home / "artifacts" / "runs" / "mean" / FIRST_WEIGHTS).write_bytes(b"others")
     assert entries.main(verify) == 1
     assert "made with first weights that are not" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("overrides", "told"),
-    [
-        (["train.init_from=nowhere"], "train.init_from: 'nowhere' is neither a bundle's directory nor a run"),
-        (["model.width=32"], "train.init_from=first: was trained with model.width=16, this network has 32"),
-        (["model.norm=pre"], "train.init_from=first: was trained with model.norm=post, this network has pre"),
-        (["embeddings.source=words"], "embeddings.source and .target"),
-    ],
-)
-def test_what_does_not_fit_is_refused_and_leaves_nothing(home: Path, overrides: list[str], told: str) -> None:
-    with pytest.raises(UserError, match=told):
-        train.task(config(home, "name=refused", "train.init_from=first", *overrides))
-    assert not (home / "artifacts" / "runs" / "refused").exists()
 
 
 def test_a_network_of_another_kind_is_refused(home: Path) -> None:
