@@ -17,6 +17,7 @@ from dragoman.model.networks.network import Network
 from dragoman.model.plural import plural
 from dragoman.model.runs import checkpoints
 from dragoman.model.shards.manifest import Manifest, manifest_hash, read_manifest
+from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.text_batch import Batch
 from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.model.text.tokenizers import load_pair
@@ -158,7 +159,7 @@ def validate(kind: type[Learning], config: Config) -> None:
     with contextlib.closing(learning.loader(0, processes)) as loader:
         refuse_unrunnable(config, learning.network)
         warn_of_warmup(config)
-        learning.held_out(Ranks(0, 1, torch.device("cpu")))
+        ShardReader(learning.shards, "valid")
         logger.info(
             f"{config.name}: {config.model['name']}, {counted(learning.network)}; {learning.describe()}; "
             f"{plural(processes, 'worker')}, {plural(config.loader.lanes, 'lane')} of {config.loader.batch_tokens:,} "
