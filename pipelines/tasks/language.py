@@ -106,6 +106,7 @@ class Texts(Learning):
     def check(self) -> None:
         super().check()
         refuse_shared_statistics(self.config, worker_count(self.config))
+        SplitText(self.shards, "valid", self.settings.side)
         smoothing = self.config.train.loss.label_smoothing
         if smoothing:
             logger.warning(
