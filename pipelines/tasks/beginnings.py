@@ -1,4 +1,4 @@
-"""What a run begins with beside its settings: other models' weights, their answers and their word vectors."""
+"""The table of a run's beginnings beside its settings: other models' weights, answers and word vectors."""
 
 from typing import Any
 

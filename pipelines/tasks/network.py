@@ -53,7 +53,7 @@ def rank_record(run: Run, ranks: Ranks) -> "contextlib.AbstractContextManager[Tr
 
 
 class Learning(ABC):
-    """What a network learns from, and how: all that the kinds of network differ in before a release."""
+    """The data and the checks of a training: all that the kinds of network differ in before a release."""
 
     kind: ClassVar[str]  # of its bundles
     called: ClassVar[str]  # what it is in a message
