@@ -83,7 +83,7 @@ def score_set(
         return Group(title, len(some), {metric: score(metric, some) for metric in metrics})
 
     whole = group(held_out.name, rows)
-    signatures = {  # sacreBLEU's are of the last texts that were scored
+    signatures: dict[str, str] = {  # sacreBLEU's are of the last texts that were scored
         metric: learned[metric].signature if metric in learned else str(overlaps[metric].get_signature())
         for metric in metrics
     }
