@@ -25,13 +25,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dragoman.model.bundles.directory import bundle_kind
-from dragoman.model.bundles.labelled import LabelBundle, load_label_bundle
-from dragoman.model.bundles.language import TextBundle, load_text_bundle
-from dragoman.model.bundles.translation import TranslationBundle, load_bundle
-from dragoman.model.bundles.vectors import VectorsBundle, load_vectors
+from dragoman.model.bundles.labelled import LabelBundle
+from dragoman.model.bundles.language import TextBundle
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.bundles.vectors import VectorsBundle
 from dragoman.model.decoding.lengths import length_batches
 from dragoman.model.decoding.search import pad
 from dragoman.model.errors import UserError
+from dragoman.model.inference.kinds import open_bundle
 from dragoman.model.networks.bert import EncoderOnly
 from dragoman.model.networks.heads import Head
 from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
@@ -212,13 +213,14 @@ class WordVectors:
 
 
 def load_any_bundle(directory: Path) -> AnyBundle:
-    """Loads the bundle in `directory`, of whatever kind. Raises UserError: not a valid bundle."""
-    kind = bundle_kind(directory)
-    if kind == "vectors":
-        return load_vectors(directory)
-    if kind == "labels":
-        return load_label_bundle(directory)
-    return load_bundle(directory) if kind == "translation" else load_text_bundle(directory)
+    """Loads a bundle that makes vectors of texts. Raises UserError: not a valid bundle, or of another kind."""
+    bundle = open_bundle(directory)
+    if not isinstance(bundle, AnyBundle):
+        raise UserError(
+            f"{directory}: a bundle of the kind {bundle_kind(directory)!r}, which makes no vectors of texts; those of "
+            f"translation, language, masked, vectors and labels do"
+        )
+    return bundle
 
 
 def sentence_vectors(
