@@ -19,7 +19,7 @@ from dragoman.model.bundles.directory import Bundle, bundle_hash, bundle_kind
 from dragoman.model.bundles.ensemble import EnsembleBundle, load_ensemble
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
-from dragoman.model.inference.kinds import KINDS
+from dragoman.model.inference.kinds import KINDS, open_bundle
 from dragoman.model.runs import journal
 from dragoman.pipelines.comparison.entries import label_of
 from dragoman.pipelines.comparison.sets import evaluate_sets, page_of_split
@@ -120,7 +120,7 @@ def evaluated(config: Config) -> tuple[Bundle, Path]:
     settings = config.evaluate
     if not settings.ensemble:
         directory = config.bundle_dir(settings.bundle, "evaluate.bundle")
-        return KINDS[bundle_kind(directory)].load(directory), record_folder(config, directory)
+        return open_bundle(directory), record_folder(config, directory)
     if settings.bundle is not None:
         raise UserError(
             f"evaluate.bundle={settings.bundle} and evaluate.ensemble=[{','.join(settings.ensemble)}] ask for two "

@@ -14,7 +14,7 @@ text is read alone, and its bytes do not depend on its company, unless `batch_to
 Letters: N texts, T tokens of a text, D width of a vector.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -211,14 +211,23 @@ class WordVectors:
         return (np.asarray(sums, np.float32) / np.maximum(1, counts)[:, None]).astype(np.float32)
 
 
+OPENERS: dict[str, Callable[[Path], AnyBundle]] = {
+    "translation": load_bundle,
+    "language": load_text_bundle,
+    "masked": load_text_bundle,
+    "vectors": load_vectors,
+    "labels": load_label_bundle,
+}
+
+
 def load_any_bundle(directory: Path) -> AnyBundle:
-    """Loads the bundle in `directory`, of whatever kind. Raises UserError: not a valid bundle."""
+    """Loads a bundle that makes vectors of texts. Raises UserError: not a valid bundle, or of another kind."""
     kind = bundle_kind(directory)
-    if kind == "vectors":
-        return load_vectors(directory)
-    if kind == "labels":
-        return load_label_bundle(directory)
-    return load_bundle(directory) if kind == "translation" else load_text_bundle(directory)
+    if kind not in OPENERS:
+        raise UserError(
+            f"{directory}: a bundle of the kind {kind!r}, which makes no vectors of texts. Choices: {', '.join(OPENERS)}"
+        )
+    return OPENERS[kind](directory)
 
 
 def sentence_vectors(
