@@ -81,7 +81,7 @@ def evaluate(*overrides: str, config: Path | None = None, **settings: Any) -> Ev
 
         whole = configure(Config, words_of(overrides, config, settings))
         measured, comparison = verb.evaluate(whole, say=lambda report: None)
-        return Evaluation(scores=dict(measured.scores), report=measured.report, comparison=comparison)
+        return Evaluation(scores=dict(measured.metrics()), report=measured.report(), comparison=comparison)
 
 
 def promote(*overrides: str, config: Path | None = None, **settings: Any) -> Promotion:

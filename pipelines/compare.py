@@ -22,8 +22,8 @@ from dragoman.pipelines.comparison.texts import lead, origin
 from dragoman.pipelines.comparison.training import bundle_of, with_budget
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.comparison_settings import model_file
+from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.evaluation.significance import Floats, score_resampled
-from dragoman.pipelines.evaluation.translation import held_out
 from dragoman.pipelines.settings import Backend
 from dragoman.pipelines.tasks.openings import Checked, open_split
 from dragoman.pipelines.tracking.run import TrackedRun

@@ -23,7 +23,7 @@ from dragoman.conf import compose
 from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import has_manifest
 from dragoman.pipelines.config import Config, PathsConfig
-from dragoman.pipelines.evaluation.translation import gate_split
+from dragoman.pipelines.evaluation.held_out import gate_split
 from dragoman.pipelines.settings import EvaluateConfig
 from dragoman.pipelines.tasks.base import task_of
 from dragoman.pipelines.tasks.openings import Held, held_split, note_opening

@@ -225,7 +225,8 @@ def load_any_bundle(directory: Path) -> AnyBundle:
     kind = bundle_kind(directory)
     if kind not in OPENERS:
         raise UserError(
-            f"{directory}: a bundle of the kind {kind!r}, which makes no vectors of texts. Choices: {', '.join(OPENERS)}"
+            f"{directory}: a bundle of the kind {kind!r}, which makes no vectors of texts. Choices: "
+            f"{', '.join(OPENERS)}"
         )
     return OPENERS[kind](directory)
 

@@ -153,7 +153,7 @@ def measure(config: Config, entry: Entry, bundle: TextBundle) -> LanguageMeasure
         bundle=bundle.digest,
         parameters=bundle.network.parameter_count(),
         bits=interval(evaluation, settings.bootstrap),
-        perplexity=evaluation.scores()["perplexity"],
+        perplexity=evaluation.figures()["perplexity"],
         record_bits=(evaluation.total / math.log(2)).tolist(),
         record_characters=evaluation.characters.tolist(),
         described=evaluation.described,

@@ -30,7 +30,7 @@ from dragoman.model.text.letters import words_of
 from dragoman.pipelines.comparison.entries import Entry
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.significance import Interval, interval
-from dragoman.pipelines.evaluation.translation import Evaluation
+from dragoman.pipelines.evaluation.translation import TranslationEvaluation
 from dragoman.pipelines.tasks.translation_release import evaluate
 
 PAUSE = 5.0  # a step this many times longer than usual includes an evaluation, a checkpoint or a start
@@ -214,7 +214,8 @@ def measure_network(
     """Decodes the held-out set and scores it."""
     settings = config.evaluate
     evaluated = replace(config, evaluate=replace(settings, engine=config.compare.engine, samples=0, stored=False))
-    evaluation: Evaluation = evaluate(evaluated, bundle).details
+    evaluation = evaluate(evaluated, bundle)
+    assert isinstance(evaluation, TranslationEvaluation), "entries that denoise are refused"
     if evaluation.references != list(references):
         raise UserError(f"{entry.label}: its held-out references are not those of the others")
     name = tokeniser(settings.tokenize, bundle.languages[1])

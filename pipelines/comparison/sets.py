@@ -18,23 +18,22 @@ from dragoman.model.inference.translator import open_translator
 from dragoman.model.languages import same_pair
 from dragoman.model.plural import plural
 from dragoman.model.runs import journal, paths
-from dragoman.model.runs.record import write_evaluation
 from dragoman.model.shards.manifest import has_manifest, read_manifest
 from dragoman.pipelines.comparison.lines import Compared, lines_of
 from dragoman.pipelines.comparison.page import Report, render
 from dragoman.pipelines.comparison.table import Table
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.base import Evaluation
 from dragoman.pipelines.evaluation.checks import Check, checks_record, checks_report, compare_checks, run_checks
+from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.evaluation.sets.comet import Comet
 from dragoman.pipelines.evaluation.sets.metricx import MetricX
 from dragoman.pipelines.evaluation.sets.read import HeldOutSet, read_sets
 from dragoman.pipelines.evaluation.sets.scores import LABELS, Judge, SetScores, score_set, tables
 from dragoman.pipelines.evaluation.sets.stored import System, translate_once
 from dragoman.pipelines.evaluation.significance import paired_bootstrap
-from dragoman.pipelines.evaluation.translation import held_out
 from dragoman.pipelines.evaluation.tuning import settle_length_penalty
 from dragoman.pipelines.settings import CheckName, MetricName
-from dragoman.pipelines.tasks.base import Measured
 from dragoman.pipelines.tasks.openings import Held, held_split, open_held
 from dragoman.pipelines.tasks.translation_release import stored_translations
 
@@ -92,28 +91,41 @@ def write_page(
 
 logger = logging.getLogger(__name__)
 Rivals = Mapping[str, TranslationBundle]  # by label
-RECORD = "sets"  # evaluation.sets.json
 RESAMPLED: tuple[Literal["bleu", "chrf"], ...] = ("bleu", "chrf")  # metrics with a paired test
 
 
 @dataclass(frozen=True)
-class SetsEvaluation:
+class SetsEvaluation(Evaluation):
     """A system's scores on every set."""
 
+    split = "sets"  # evaluation.sets.json
     system: System
     sets: list[HeldOutSet]
     scores: list[SetScores]
     checks: list[dict[CheckName, Check]]  # for faults of meaning
 
+    def report(self) -> str:
+        system = self.system
+        head = (
+            f"{system.bundle.pair}, {plural(len(self.sets), 'set')}: {system.label}, beam {system.decode.beam}, length "
+            f"penalty {system.decode.alpha:g}, {system.engine}"
+        )
+        checks = [
+            checks_report(each, held_out.sources, texts, f"{held_out.name}: checks")
+            for held_out, each, texts in zip(self.sets, self.checks, system.translations, strict=True)
+        ]
+        return "\n\n".join([head, tables(self.scores), *checks])
+
+    def metrics(self) -> dict[str, float]:
+        return {f"{score.name}_{metric}": value for score in self.scores for metric, value in score.scores.items()}
+
     def rows(self) -> list[dict[str, Any]]:
-        """Returns a row per set for `--json`."""
         return [
             {"set": score.name, "sentences": score.sentences, "references": score.references, "scores": score.scores}
             for score in self.scores
         ]
 
     def record(self) -> dict[str, Any]:
-        """Returns plain values for JSON."""
         bundle = self.system.bundle
         return {
             "pair": bundle.pair,
@@ -144,7 +156,7 @@ def evaluate_sets(
     run: str,
     rivals: Rivals,
     say: Callable[[str], object],
-) -> tuple[Measured, str]:
+) -> tuple[SetsEvaluation, str]:
     """Scores a bundle on the sets of `evaluate.sets`, stores the record, and compares it with `rivals` by label.
 
     `say` gets the report as soon as it is known. `members`: the folders of the bundle, or of an ensemble's. `run`: the
@@ -165,23 +177,16 @@ def evaluate_sets(
         for held_out, texts in zip(sets, ours.translations, strict=True)
     ]
     evaluation = SetsEvaluation(ours, sets, scores, checks)
-    measured = Measured(
-        report=report(evaluation),
-        scores={f"{score.name}_{metric}": value for score in scores for metric, value in score.scores.items()},
-        facts={},
-        summary={},
-        details=evaluation,
-    )
-    say("\n".join([measured.report, "", *openings]))
-    path = write_evaluation(folder, RECORD, evaluation.record())
+    say("\n".join([evaluation.report(), "", *openings]))
+    (path,) = evaluation.write(folder)
     journal.note_evaluation(folder, path)
     logger.info(f"kept in {path}")
     others = [translate_sets(config, label, rival, sets) for label, rival in rivals.items()]
     if others:
         scored = [(other, score_system(config, other, sets, judges)) for other in others]
-        page = write_page(folder, RECORD, sets, [*scored, (ours, scores)])
+        page = write_page(folder, evaluation.split, sets, [*scored, (ours, scores)])
         logger.info(f"the translations are compared line by line in {page}")
-    return measured, "\n\n".join(compare_systems(config, evaluation, other) for other in others)
+    return evaluation, "\n\n".join(compare_systems(config, evaluation, other) for other in others)
 
 
 def page_of_split(config: Config, bundle: TranslationBundle, folder: Path, run: str, rivals: Rivals) -> Path:
@@ -253,19 +258,6 @@ def translate_sets(config: Config, label: str, bundle: TranslationBundle, sets: 
             logger.warning(f"{label}, {test_set.name}: {warning}")
         translations.append(made.texts)
     return System(label, bundle, translator.engine.name, decode, translations)
-
-
-def report(result: SetsEvaluation) -> str:
-    system = result.system
-    head = (
-        f"{system.bundle.pair}, {plural(len(result.sets), 'set')}: {system.label}, beam {system.decode.beam}, length "
-        f"penalty {system.decode.alpha:g}, {system.engine}"
-    )
-    checks = [
-        checks_report(each, held_out.sources, texts, f"{held_out.name}: checks")
-        for held_out, each, texts in zip(result.sets, result.checks, system.translations, strict=True)
-    ]
-    return "\n\n".join([head, tables(result.scores), *checks])
 
 
 def compare_systems(config: Config, evaluated: SetsEvaluation, other: System) -> str:

@@ -44,11 +44,20 @@ class Significance:
     unit: str = "sentences"
     lower_is_better: bool = False
 
-    def __str__(self) -> str:
+    def line(self, candidate: str = "", baseline: str = "") -> str:
+        """Returns the scores of the two systems, named if they have names, and their difference."""
+        if self.signature:
+            return (
+                f"{self.metric}{candidate} {self.candidate:.2f} against{baseline} {self.baseline:.2f}: "
+                f"{self.difference:+.2f} (mean of {self.samples:,} resampled sets {self.mean_difference:+.2f}, "
+                f"p = {self.p_value:.4f}) {self.signature}"
+            )
         return (
             f"{self.metric} {self.candidate:.4f} against {self.baseline:.4f}: {self.difference:+.4f} "
             f"on {self.items:,} {self.unit} ({self.test}, p = {self.p_value:.4f})"
         )
+
+    __str__ = line
 
     def turned(self) -> "Significance":
         """Returns the same test of the share of right answers, from that of the wrong ones."""

@@ -31,7 +31,7 @@ from dragoman.model.text.hashed_texts import HashedTexts, Keys, find
 from dragoman.model.text.tags import tag_prefix
 from dragoman.model.text.text_keys import sentence_keys
 from dragoman.pipelines.config import Config, PathsConfig
-from dragoman.pipelines.evaluation.translation import held_out_lines
+from dragoman.pipelines.evaluation.held_out import held_out_lines
 from dragoman.pipelines.tasks.training_texts import KEY, Overlap, refuse_learned
 from dragoman.pipelines.tracking.author import user_and_machine
 from dragoman.pipelines.tracking.history import now

@@ -39,23 +39,23 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
             bundle = task.save_bundle(config, directory, tracked)
         attach(bundle, run.folder)
         checked = open_split(config, run.folder, run.name, [directory], tracked) if task.held_out else None
-        measured = task.evaluate(config, bundle)
+        evaluation = task.evaluate(config, bundle)
         openings = {} if checked is None else checked.counts
-        page = measured.report if checked is None else f"{measured.report}\n\n{checked}"
+        page = evaluation.report() if checked is None else f"{evaluation.report()}\n\n{checked}"
         learned = {} if checked is None else {"learned_lines": {config.evaluate.split: checked.overlap.record()}}
-        bundle.update_facts({"scores": measured.facts, **learned})
-        written = task.write(measured, run.folder)
+        bundle.update_facts({"scores": evaluation.facts(), **learned})
+        written = evaluation.write(run.folder)
         journal.note_evaluation(run.folder, written[0])
         tracked.artifact(written[0], "evaluation")
-        tracked.metrics(checkpoints.newest_step(run.folder), {**measured.scores, **openings})
+        tracked.metrics(checkpoints.newest_step(run.folder), {**evaluation.metrics(), **openings})
         tracked.text(f"{page}\n", "evaluation/report.txt")
-        task.record(config, bundle, measured, tracked)
+        task.record(config, bundle, evaluation, tracked)
         say(page)
         run.publish(paths.BUNDLE, paths.evaluation(run.folder, config.evaluate.split).name)
         if config.registry.register:
             version = register_bundle(run.tracking, config.registry, tracked, directory, openings)
             shards = manifest_hash(config.shard_dir)
-            _write_release(config, tracked, version, manifest_hash=shards, **openings, **measured.summary)
+            _write_release(config, tracked, version, manifest_hash=shards, **openings, **evaluation.summary())
             run.publish(paths.RELEASE)
     return directory
 

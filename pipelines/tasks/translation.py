@@ -25,8 +25,8 @@ from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.pack.report import WITHOUT, missing
 from dragoman.pipelines.corpus.sharded import shard_command
+from dragoman.pipelines.evaluation.held_out import held_out as held_out_texts
 from dragoman.pipelines.evaluation.metrics import quick_bleu
-from dragoman.pipelines.evaluation.translation import held_out as held_out_texts
 from dragoman.pipelines.loaders.denoising import DenoisingLoader, held_out_noised
 from dragoman.pipelines.loaders.pairs import LaneLoader, check_lengths, held_out_batches
 from dragoman.pipelines.tasks import pretrained_embeddings, teachers, warm_start
@@ -37,15 +37,7 @@ from dragoman.pipelines.tasks.parts import counted
 from dragoman.pipelines.tasks.precision import refuse_unrunnable
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.schedule import warn_of_warmup
-from dragoman.pipelines.tasks.translation_release import (
-    compare,
-    evaluate,
-    judge,
-    measure_more,
-    record,
-    save_bundle,
-    write,
-)
+from dragoman.pipelines.tasks.translation_release import evaluate, judge, measure_more, record, save_bundle
 from dragoman.pipelines.tasks.workers import check_lanes_of, worker_count
 from dragoman.pipelines.training.final_weights import stored_weights, weights_hashes
 from dragoman.pipelines.training.loop import Progress
@@ -209,8 +201,6 @@ TRANSLATION = Task(
     save_bundle=save_bundle,
     record=record,
     evaluate=evaluate,
-    write=write,
-    compare=compare,
     judge=judge,
     measure_more=measure_more,
     replay=lambda config: replay_lanes(make_loader(ShardReader(config.shard_dir, "train"), config)),

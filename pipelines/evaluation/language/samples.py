@@ -45,6 +45,11 @@ def continuations(
     ]
 
 
+def sample_rows(names: Sequence[str], samples: Sequence[TextSample]) -> tuple[Sequence[str], list[list[str]]]:
+    """Returns a table of samples: the names of its columns, and the rows."""
+    return names, [[sample.prompt, sample.text, sample.truth] for sample in samples]
+
+
 def pick_evenly(count: int, of: int) -> list[int]:
     """Returns `count` of the numbers 0 .. `of` - 1, evenly spread; all if there are fewer."""
     numbers: list[int] = np.unique(np.linspace(0, of - 1, min(count, of)).round().astype(int)).tolist()

@@ -215,5 +215,5 @@ def test_each_kind_of_bundle_is_opened(tmp_path: Path, tokenizer: Tokenizer) -> 
 
 def test_a_kind_without_vectors_of_texts_is_refused_with_those_that_have_some(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"format_version": 1, "kind": "matching"}', encoding="utf-8")
-    with pytest.raises(UserError, match="'matching'.* Choices: translation, language, masked, vectors, labels"):
+    with pytest.raises(UserError, match=r"'matching'.* Choices: translation, language, masked, vectors, labels"):
         load_any_bundle(tmp_path)

@@ -14,8 +14,8 @@ from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.files import file_sha256
 from dragoman.model.runs import journal, paths
 from dragoman.model.text.hashed_texts import HashedTexts
+from dragoman.pipelines.evaluation.held_out import held_out_lines
 from dragoman.pipelines.evaluation.metrics import score
-from dragoman.pipelines.evaluation.translation import held_out_lines
 
 SPLIT = "test"
 

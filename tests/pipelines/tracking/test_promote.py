@@ -14,7 +14,7 @@ from dragoman.model.files import file_sha256
 from dragoman.model.runs import journal
 from dragoman.model.shards.manifest import Manifest, read_manifest, write_manifest
 from dragoman.pipelines import entries
-from dragoman.pipelines.evaluation.translation import gate_split
+from dragoman.pipelines.evaluation.held_out import gate_split
 from dragoman.pipelines.promote import promote_version
 from dragoman.pipelines.settings import CheckName
 from dragoman.pipelines.tasks.openings import held_split, note_opening
