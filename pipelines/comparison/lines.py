@@ -9,6 +9,7 @@ from html import escape
 import regex
 
 from dragoman.pipelines.evaluation.checks import run_checks
+from dragoman.pipelines.evaluation.metrics import scorer
 
 MOST = 500  # lines on a page: half of them with the largest losses, half with the largest gains
 LONGEST = 600  # characters of a text: a network that has not learned to stop writes without end
@@ -64,9 +65,7 @@ class Lines:
 
 def lines_of(sets: Sequence[Compared], languages: Sequence[str], most: int = MOST) -> Lines:
     """Returns the lines on which the systems differ, at most `most`: the largest losses and the largest gains."""
-    from sacrebleu.metrics.chrf import CHRF
-
-    metric, differing = CHRF(), []
+    metric, differing = scorer("chrf"), []
     for compared in sets:
         faults: dict[int, dict[str, list[str]]] = {}
         for label, texts in compared.texts.items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dragoman.model.alignment.attention_map import AttentionMap
 from dragoman.model.durations import duration
 from dragoman.pipelines.comparison.alignments import SentenceMaps, sharpness
-from dragoman.pipelines.comparison.measures import LengthScore, Measures, TrainingRecord
+from dragoman.pipelines.comparison.measures import TrainingRecord
 from dragoman.pipelines.comparison.table import amount
 from dragoman.pipelines.evaluation.significance import Interval
 from dragoman.pipelines.evaluation.word_vectors.plots import PALETTE
@@ -28,6 +28,18 @@ class Picture:
     section: str  # of the page
 
 
+@dataclass
+class LengthScore:
+    """The scores of sentences of similar length."""
+
+    low: int  # source words of the shortest and the longest
+    high: int
+    sentences: int
+    mean: float  # words of the source
+    bleu: Interval
+    surprise: float  # nats per character of the reference, by teacher forcing
+
+
 def colours(labels: Sequence[str]) -> dict[str, str]:
     return {label: PALETTE[place % len(PALETTE)] for place, label in enumerate(labels)}
 
@@ -37,11 +49,11 @@ def markers(labels: Sequence[str]) -> dict[str, str]:
     return {label: MARKERS[place % len(MARKERS)] for place, label in enumerate(labels)}
 
 
-def png(figure: Figure) -> bytes:
-    """Returns the figure as the bytes of a PNG file; the same figure gives the same bytes."""
+def picture(name: str, section: str, title: str, text: str, alt: str, figure: Figure) -> Picture:
+    """Returns the figure as a PNG with its texts; the same figure gives the same bytes."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()
+    return Picture(name, title, text, alt, buffer.getvalue(), section)
 
 
 def thousands(axis: Axes, which: str = "x") -> None:
@@ -192,13 +204,6 @@ def draw_scores(
         axis.grid(axis="y", visible=False)
         axis.margins(x=0.08)
     return figure
-
-
-def describe_scores(every: Sequence[Measures]) -> str:
-    return "; ".join(
-        f"{measures.label} BLEU {format_interval(measures.bleu)}, chrF {format_interval(measures.chrf)}"
-        for measures in every
-    )
 
 
 def format_interval(interval: Interval) -> str:

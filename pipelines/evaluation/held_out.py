@@ -3,9 +3,12 @@
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.shards.manifest import read_manifest
+
+Item = TypeVar("Item")
 
 
 def held_out(
@@ -56,3 +59,9 @@ def gate_split(shards: Path, split_name: str) -> str:
             f"(dragoman shard), or use promote.force=true with a reason"
         )
     return splits[0]
+
+
+def pick_evenly(items: Sequence[Item], count: int) -> list[Item]:
+    """Returns `count` of the items, evenly from the first to the last; all if there are fewer."""
+    count = min(count, len(items))
+    return [items[round(place * (len(items) - 1) / max(1, count - 1))] for place in range(count)]

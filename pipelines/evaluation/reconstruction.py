@@ -28,7 +28,8 @@ from dragoman.model.text.excerpt import excerpt
 from dragoman.model.text.tokenizer import PAD
 from dragoman.pipelines.corpus.sharded import shard_command
 from dragoman.pipelines.evaluation.base import Rows, SplitEvaluation, origin
-from dragoman.pipelines.evaluation.language.samples import TextSample, pick_evenly, sample_rows
+from dragoman.pipelines.evaluation.held_out import pick_evenly
+from dragoman.pipelines.evaluation.language.samples import TextSample, sample_rows
 from dragoman.pipelines.evaluation.significance import Significance, paired
 from dragoman.pipelines.loaders.denoising import held_out_noised
 from dragoman.pipelines.settings import LoaderConfig
@@ -143,7 +144,7 @@ def rewrite(bundle: TranslationBundle, batches: Sequence[TranslationBatch], coun
         for batch in batches
         for source, target in zip(batch.source, batch.target_out, strict=True)
     ]
-    chosen = [rows[place] for place in pick_evenly(count, len(rows))]
+    chosen = pick_evenly(rows, count)
     rewritten = decode(bundle.network, [source for source, _ in chosen], DecodeConfig(beam=1, length_penalty=1.0))
     tokenizer = bundle.tokenizers.source
     return [

@@ -32,10 +32,10 @@ from dragoman.model.text.excerpt import excerpt
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import EOS, PAD, UNK, Tokenizer
 from dragoman.pipelines.evaluation.base import Rows, SplitEvaluation, origin
-from dragoman.pipelines.evaluation.held_out import held_out_lines
+from dragoman.pipelines.evaluation.held_out import held_out_lines, pick_evenly
 from dragoman.pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
 from dragoman.pipelines.evaluation.language.plots import surprise_by_line
-from dragoman.pipelines.evaluation.language.samples import TextSample, continuations, pick_evenly, sample_rows
+from dragoman.pipelines.evaluation.language.samples import TextSample, continuations, sample_rows
 from dragoman.pipelines.evaluation.language.spelling import described_text, spelling_nats
 from dragoman.pipelines.evaluation.significance import Significance, paired
 from dragoman.pipelines.loaders.masked import MaskedWindow, Masking, held_out_bits, masking, sorted_batches
@@ -343,7 +343,7 @@ def _masked_nll(
         filled[places] = losses.predictions
     samples_shown = []
     guessed = np.flatnonzero(items)
-    for number in guessed[pick_evenly(samples, len(guessed))].tolist():
+    for number in pick_evenly(guessed.tolist(), samples):
         begin = int(lines.starts[number])
         at = slice(begin, begin + int(lines.lengths[number]) - 1)  # without the end of record
         masked_text, guess = (decode_masked(bundle.tokenizer, ids[at]) for ids in (window.inputs, filled))

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 from dragoman.model.columns import columns
 from dragoman.model.inference.bleu import UNSPACED, tokeniser
-from dragoman.model.languages import base_language
-from dragoman.pipelines.evaluation.metrics import ASIAN, Unit, length_groups, quieten
+from dragoman.pipelines.evaluation.metrics import Unit, length_groups, scorer
 from dragoman.pipelines.evaluation.sets.read import HeldOutSet
 from dragoman.pipelines.settings import MetricName
 
@@ -75,7 +74,6 @@ def score_set(
 
     Raises UserError: an unknown tokeniser, or one that is not installed.
     """
-    quieten()
     name, rows = tokeniser(tokenize, language), range(len(held_out.sources))
     learned = judges or {}
     opened: dict[str, Metric] = {
@@ -84,11 +82,11 @@ def score_set(
         else _overlap(metric, held_out, hypotheses, name, language)
         for metric in metrics
     }
-    whole = {metric: scorer.of(rows) for metric, scorer in opened.items()}
-    signatures = {metric: scorer.signature() for metric, scorer in opened.items()}
+    whole = {metric: score.of(rows) for metric, score in opened.items()}
+    signatures = {metric: score.signature() for metric, score in opened.items()}
 
     def group(title: str, some: Rows) -> Group:
-        return Group(title, len(some), {metric: scorer.of(some) for metric, scorer in opened.items()})
+        return Group(title, len(some), {metric: score.of(some) for metric, score in opened.items()})
 
     by_domain: dict[str, list[int]] = {}
     for row, domain in enumerate(held_out.domains):
@@ -117,22 +115,12 @@ def _overlap(
     metric: MetricName, held_out: HeldOutSet, hypotheses: Sequence[str], tokenize: str, language: str
 ) -> Metric:
     """Returns a metric of sacreBLEU over all references of each line."""
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.metrics.ter import TER
-
-    asian = base_language(language) in ASIAN
-    scorers: dict[MetricName, Callable[[], Any]] = {
-        "bleu": lambda: BLEU(tokenize=tokenize),
-        "chrf": CHRF,
-        "ter": lambda: TER(normalized=asian, asian_support=asian),
-    }
-    scorer = scorers[metric]()
+    sacre = scorer(metric, tokenize, language)
 
     def score(rows: Rows) -> float:
-        return float(scorer.corpus_score([hypotheses[row] for row in rows], held_out.streams(rows)).score)
+        return float(sacre.corpus_score([hypotheses[row] for row in rows], held_out.streams(rows)).score)
 
-    return Metric(score, lambda: str(scorer.get_signature()))
+    return Metric(score, lambda: str(sacre.get_signature()))
 
 
 def tables(scores_of_sets: Sequence[SetScores]) -> str:

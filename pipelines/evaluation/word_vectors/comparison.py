@@ -8,7 +8,7 @@ import numpy as np
 
 from dragoman.model.errors import UserError
 from dragoman.model.word_vectors.embeddings import Embeddings
-from dragoman.pipelines.evaluation.significance import Significance
+from dragoman.pipelines.evaluation.significance import SEED, Significance
 from dragoman.pipelines.evaluation.word_vectors.analogies import right_answers
 from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets, evaluate_embeddings
 from dragoman.pipelines.evaluation.word_vectors.retrieval import Records
@@ -21,7 +21,6 @@ METRICS: dict[Metric, str] = {
     "similarity": "similarity (Spearman x 100)",
     "analogies": "analogies (% right)",
 }
-SEED = 12345  # sacreBLEU's
 AT_ONCE = 100  # resampled sets in memory
 
 
@@ -119,8 +118,7 @@ def significance(
 
     Resamples the pairs of each set and the questions of each file. The score is the mean over the sets, weighted by
     their pairs, or over all questions (3CosAdd); `auto`: the mean of the two, if both exist. The p-value is two-sided,
-    as in `metrics.paired_bootstrap`: how often a resampled difference is further from their mean than the observed
-    difference is from 0.
+    as in `Significance.of_drawn`.
 
     Raises UserError: no words in common, or no pairs and questions for the metric.
     """
@@ -139,17 +137,12 @@ def significance(
         [_totals(groups, rng, min(AT_ONCE, samples - begin)) for begin in range(0, samples, AT_ONCE)]
     )
     differences = resampled[:, 1] - resampled[:, 0]
-    difference = float(whole[1] - whole[0])
-    beyond = int((np.abs(differences - differences.mean()) > abs(difference)).sum())
     sizes = {name: sum(task.items for task in measured[name]) if name in groups else 0 for name in measured}
-    return Significance(
-        metric="similarity and analogies" if len(groups) == 2 else next(iter(groups)),
-        baseline=float(whole[0]),
-        candidate=float(whole[1]),
-        difference=difference,
-        mean_difference=float(differences.mean()),
-        p_value=(beyond + 1) / (samples + 1) if difference else 1.0,
-        samples=samples,
+    return Significance.of_drawn(
+        "similarity and analogies" if len(groups) == 2 else next(iter(groups)),
+        *map(float, whole),
+        float(whole[1] - whole[0]),
+        differences,
         signature=f"words:{len(baseline)}|pairs:{sizes['similarity']}|questions:{sizes['analogies']}"
         f"|restrict:{baseline.limit(restrict)}|bs:{samples}|seed:{SEED}",
     )

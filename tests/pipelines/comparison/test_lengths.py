@@ -1,6 +1,6 @@
 import pytest
 
-from dragoman.pipelines.comparison.measures import length_buckets, scores_by_length
+from dragoman.pipelines.comparison.translation import length_buckets, scores_by_length
 from dragoman.pipelines.evaluation.significance import interval
 
 
