@@ -27,13 +27,13 @@ from dragoman.pipelines.corpus.sharded import shard_command
 from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation, evaluate_label_bundle
 from dragoman.pipelines.loaders.labelled import LabelledLoader, held_out_labelled
 from dragoman.pipelines.tasks import warm_start
-from dragoman.pipelines.tasks.base import Plan, Task
+from dragoman.pipelines.tasks.base import Plan
 from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint
 from dragoman.pipelines.tasks.network import (
     check_held_out,
     check_positions,
     final_network,
-    needs_training,
+    network_task,
     refuse_translation_settings,
     train_network,
 )
@@ -42,9 +42,8 @@ from dragoman.pipelines.tasks.precision import refuse_unrunnable
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.schedule import warn_of_warmup
 from dragoman.pipelines.tasks.split_comparison import judge_by_split
-from dragoman.pipelines.tasks.workers import check_lanes_of, worker_count
+from dragoman.pipelines.tasks.workers import worker_count
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.training.final_weights import stored_weights, weights_hashes
 from dragoman.pipelines.training.loop import Progress
 from dragoman.pipelines.training.verification import replay_lanes
 
@@ -179,17 +178,13 @@ def replay(config: Config) -> Generator[tuple[int, int]]:
     return replay_lanes(make_loader(config, labels_of(label_tokenizers(config))))
 
 
-LABELS = Task(
+LABELS = network_task(
     kind="labels",
     unread=("vectors", "embeddings", "decode"),
     validate=validate,
-    validate_settings=check_lanes_of,
     fingerprint=fingerprint,
-    needs_training=needs_training,
     plan=plan,
     train_rank=train_rank,
-    weights_origin=lambda config: weights_hashes(config.run_dir, config.train),
-    stored_origin=stored_weights,
     save_bundle=save_bundle,
     evaluate=evaluate,
     judge=judge,

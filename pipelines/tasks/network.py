@@ -3,6 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from dragoman.model.bundles.ancestry import ancestry
@@ -17,12 +18,20 @@ from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import cutting, shard_command, training_file
 from dragoman.pipelines.tasks import pretrained_embeddings, teachers, warm_start
+from dragoman.pipelines.tasks.base import Task
 from dragoman.pipelines.tasks.identity import origin_facts
 from dragoman.pipelines.tasks.parts import rates, share
 from dragoman.pipelines.tasks.precision import settle_precision
 from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.tasks.workers import check_lanes_of
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.training.final_weights import final_weights, keep_last, weights_facts
+from dragoman.pipelines.training.final_weights import (
+    final_weights,
+    keep_last,
+    stored_weights,
+    weights_facts,
+    weights_hashes,
+)
 from dragoman.pipelines.training.loop import Loader, Progress, Trainer, limits
 
 logger = logging.getLogger(__name__)
@@ -144,3 +153,13 @@ def needs_training(config: Config) -> bool:
     then = "is trained to its end" if over else f"goes on to step {max_steps:,}"
     logger.info(f"{config.name}: found the checkpoint of step {step:,}; the run {then}")
     return not over
+
+
+# A row of a kind whose networks are trained by `train_network`.
+network_task = partial(
+    Task,
+    validate_settings=check_lanes_of,
+    needs_training=needs_training,
+    weights_origin=lambda config: weights_hashes(config.run_dir, config.train),
+    stored_origin=stored_weights,
+)

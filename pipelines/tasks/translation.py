@@ -30,16 +30,15 @@ from dragoman.pipelines.evaluation.metrics import quick_bleu
 from dragoman.pipelines.loaders.denoising import DenoisingLoader, held_out_noised
 from dragoman.pipelines.loaders.pairs import LaneLoader, check_lengths, held_out_batches
 from dragoman.pipelines.tasks import pretrained_embeddings, teachers, warm_start
-from dragoman.pipelines.tasks.base import Plan, Task
+from dragoman.pipelines.tasks.base import Plan
 from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint
-from dragoman.pipelines.tasks.network import needs_training, refuse_bleu, train_network
+from dragoman.pipelines.tasks.network import network_task, refuse_bleu, train_network
 from dragoman.pipelines.tasks.parts import counted
 from dragoman.pipelines.tasks.precision import refuse_unrunnable
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.schedule import warn_of_warmup
 from dragoman.pipelines.tasks.translation_release import evaluate, judge, measure_more, record, save_bundle
-from dragoman.pipelines.tasks.workers import check_lanes_of, worker_count
-from dragoman.pipelines.training.final_weights import stored_weights, weights_hashes
+from dragoman.pipelines.tasks.workers import worker_count
 from dragoman.pipelines.training.loop import Progress
 from dragoman.pipelines.training.verification import replay_lanes
 
@@ -187,17 +186,13 @@ def plan(config: Config) -> Plan:
     return Plan(steps, "target tokens", config.cluster, plan_line)
 
 
-TRANSLATION = Task(
+TRANSLATION = network_task(
     kind="translation",
     unread=("vectors",),
     validate=validate,
-    validate_settings=check_lanes_of,
     fingerprint=fingerprint,
-    needs_training=needs_training,
     plan=plan,
     train_rank=train_rank,
-    weights_origin=lambda config: weights_hashes(config.run_dir, config.train),
-    stored_origin=stored_weights,
     save_bundle=save_bundle,
     record=record,
     evaluate=evaluate,

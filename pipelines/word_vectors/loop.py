@@ -98,29 +98,13 @@ def train_tables(
 
     Raises UserError: the loss or a table is no longer finite, or an epoch had nothing to train on.
     """
-    with publisher(run, ranks) as publish:
-        return _rounds(learner, feed, config, decay, run, ranks, seed, threads, report, publish)
-
-
-def _rounds(
-    learner: Learner,
-    feed: Feed,
-    config: VectorsConfig,
-    decay: Decay,
-    run: Path,
-    ranks: Ranks,
-    seed: int,
-    threads: int,
-    report: Report,
-    publish: Publisher,
-) -> Progress:
-    """Runs `train_tables` once the run is claimed."""
-    progress = resume(learner, feed, run, ranks)
-    decay = decay.times(rate_factor(decay.first, ranks.world, config))
-    averaging = Averaging(learner.tables, ranks, config.average)
-    steps = config.epochs * feed.segments
-    recent, clock, rounds = Sums(), Clock(ranks), 0
     with contextlib.ExitStack() as stack:
+        publish = stack.enter_context(publisher(run, ranks))
+        progress = resume(learner, feed, run, ranks)
+        decay = decay.times(rate_factor(decay.first, ranks.world, config))
+        averaging = Averaging(learner.tables, ranks, config.average)
+        steps = config.epochs * feed.segments
+        recent, clock, rounds = Sums(), Clock(ranks), 0
         journal = Journal(run, progress.step) if ranks.first else None
         if journal:
             stack.callback(journal.close)
