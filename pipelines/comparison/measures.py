@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any, ClassVar, TypedDict, TypeVar
 
 from dragoman.conf import compose
-from dragoman.model.bundles.language import NetworkBundle
+from dragoman.model.bundles.language import TextBundle
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write
@@ -115,7 +115,7 @@ class Common(TypedDict):
 def measured(
     config: Config,
     entry: Entry,
-    bundle: NetworkBundle | TranslationBundle,
+    bundle: TextBundle | TranslationBundle,
     kind: type[Kind],
     depends: Mapping[str, Any],
     measure: Callable[[Common], Kind],

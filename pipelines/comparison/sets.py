@@ -19,7 +19,7 @@ from dragoman.model.languages import same_pair
 from dragoman.model.plural import plural
 from dragoman.model.runs import journal, paths
 from dragoman.model.shards.manifest import has_manifest, read_manifest
-from dragoman.pipelines.comparison.lines import Compared, lines_of
+from dragoman.pipelines.comparison.lines import lines_of
 from dragoman.pipelines.comparison.page import Report, render
 from dragoman.pipelines.comparison.table import Table
 from dragoman.pipelines.config import Config
@@ -60,13 +60,7 @@ def write_page(
     metrics = scored[0][1][0].signatures
     head = [("system", "set"), ("sentences", ""), *((LABELS[metric], "") for metric in metrics)]
     compared = [
-        Compared(
-            test_set.name,
-            test_set.sources,
-            test_set.references,
-            test_set.domains,
-            {system.label: system.translations[place] for system in systems},
-        )
+        (test_set, {system.label: system.translations[place] for system in systems})
         for place, test_set in enumerate(sets)
     ]
     names = [system.label for system in systems]

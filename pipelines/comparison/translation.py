@@ -18,9 +18,9 @@ from dragoman.model.inference.bleu import tokeniser
 from dragoman.model.inference.scoring import open_scorer
 from dragoman.model.plural import plural
 from dragoman.model.text.letters import words_of
-from dragoman.pipelines.comparison import lines
 from dragoman.pipelines.comparison.entries import Entry
 from dragoman.pipelines.comparison.figures import attention, curves
+from dragoman.pipelines.comparison.lines import Lines, lines_of
 from dragoman.pipelines.comparison.measures import Common, Measures, measured
 from dragoman.pipelines.comparison.networks import Networks
 from dragoman.pipelines.comparison.page import Sample
@@ -36,6 +36,7 @@ from dragoman.pipelines.comparison.pictures import (
 from dragoman.pipelines.comparison.samples import samples
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.held_out import held_out
+from dragoman.pipelines.evaluation.sets.read import HeldOutSet
 from dragoman.pipelines.evaluation.significance import Floats, Interval, Metric, draw_seeds, interval, score_resampled
 from dragoman.pipelines.evaluation.translation import TranslationEvaluation
 from dragoman.pipelines.tasks.translation_release import evaluate
@@ -225,11 +226,10 @@ class TranslationNetworks(Networks[TranslationMeasures]):
         hypotheses = {label: measures.hypotheses for label, measures in self.measures.items()}
         return samples(self.sources, self.references, hypotheses)
 
-    def lines(self) -> lines.Lines | None:
+    def lines(self) -> Lines | None:
         texts = {label: measures.hypotheses for label, measures in self.measures.items()}
-        references = [(line,) for line in self.references]
-        compared = lines.Compared(self.config.evaluate.split, self.sources, references, (), texts)
-        return lines.lines_of([compared], self.config.languages) if len(texts) > 1 else None
+        split = HeldOutSet(self.config.evaluate.split, self.sources, [(line,) for line in self.references])
+        return lines_of([(split, texts)], self.config.languages) if len(texts) > 1 else None
 
     def notes(self, tested: int) -> list[str]:
         every, seeds = list(self.measures.values()), self.config.compare.seeds

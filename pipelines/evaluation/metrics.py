@@ -247,7 +247,7 @@ def _moses(language: str) -> Any:
     return MosesTokenizer(lang=language).tokenize
 
 
-def scorer(metric: MetricName, tokenize: str = "13a", language: str = "", **options: Any) -> Any:
+def scorer(metric: MetricName, tokenize: str = "", language: str = "", **options: Any) -> Any:
     """Returns a metric of sacreBLEU; `tokenize` is BLEU's tokeniser, `language` that of TER's rules.
 
     Silences sacreBLEU's log: its progress, and advice about its own command's options.
@@ -258,6 +258,7 @@ def scorer(metric: MetricName, tokenize: str = "13a", language: str = "", **opti
 
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)
     if metric == "bleu":
+        assert tokenize, "BLEU's own choice, 13a, makes one word of a Chinese sentence"
         return BLEU(tokenize=tokenize, **options)
     asian = base_language(language) in ASIAN
     return CHRF(**options) if metric == "chrf" else TER(normalized=asian, asian_support=asian, **options)

@@ -178,10 +178,11 @@ def paired(
     count, difference = len(sizes), float((candidate - baseline).sum() / sizes.sum())
     gain = candidate - baseline
     drawn = resample(count, samples, lambda rows: gain[rows].sum() / max(1, sizes[rows].sum()))
-    scores = (float(side.sum() / sizes.sum()) for side in (baseline, candidate))
+    before, after = (float(side.sum() / sizes.sum()) for side in (baseline, candidate))
     return Significance.of_drawn(
         metric,
-        *scores,
+        before,
+        after,
         difference,
         drawn,
         np.greater_equal,

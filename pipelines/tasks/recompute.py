@@ -37,7 +37,7 @@ from dragoman.pipelines.tasks.base import task_for
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tracking.server import TrackingConfig
 from dragoman.pipelines.training import checkpoint
-from dragoman.pipelines.training.verification import NETWORK, Check, DifferenceError, read_lines
+from dragoman.pipelines.training.verification import NETWORK, Check, DifferenceError, check, read_lines
 
 NOISE = 0.02  # of a step's loss, and of the distance that the weights moved: rounding over a few hundred steps
 ROUNDED = 1e-6  # of a loss, as rounded in the journal
@@ -53,13 +53,7 @@ def check_recomputed(config: Config, record: Mapping[str, Any], chosen_intervals
         )
     if not chosen:
         return Check("again", "not recorded", "no two checkpoints of a network that an interval lies between")
-    lines = []
-    try:
-        for begin, end in chosen:
-            lines.append(_compare(config, record, begin, end))
-    except (DifferenceError, UserError) as problem:
-        return Check("again", "differs", str(problem))
-    return Check("again", "same", "; ".join(lines))
+    return check("again")(lambda: "; ".join(_compare(config, record, *steps) for steps in chosen))()
 
 
 def intervals(run: Path) -> list[tuple[int, int]]:

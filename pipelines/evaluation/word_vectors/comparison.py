@@ -140,7 +140,8 @@ def significance(
     sizes = {name: sum(task.items for task in measured[name]) if name in groups else 0 for name in measured}
     return Significance.of_drawn(
         "similarity and analogies" if len(groups) == 2 else next(iter(groups)),
-        *map(float, whole),
+        float(whole[0]),
+        float(whole[1]),
         float(whole[1] - whole[0]),
         differences,
         signature=f"words:{len(baseline)}|pairs:{sizes['similarity']}|questions:{sizes['analogies']}"

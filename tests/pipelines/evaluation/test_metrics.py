@@ -204,4 +204,4 @@ def test_nobody_takes_sacrebleus_own_tokeniser_unasked() -> None:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Call) and ast.unparse(node.func) in ("BLEU", "corpus_bleu", "sentence_bleu"):
                     calls.append((path.name, "tokenize" in {word.arg for word in node.keywords}))
-    assert len(calls) > 5 and [name for name, named in calls if not named] == []
+    assert len(calls) > 2 and [name for name, named in calls if not named] == []
