@@ -97,7 +97,7 @@ def promote(*overrides: str, config: Path | None = None, **settings: Any) -> Pro
         from dragoman.pipelines.config import Config
 
         whole = configure(Config, words_of(overrides, config, settings))
-        outcome = verb.promote_configured(whole)
+        outcome = verb.promote_version(whole)
         return Promotion(outcome.accepted, whole.registry.name, outcome.champion, outcome.message)
 
 

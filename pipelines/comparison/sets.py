@@ -26,10 +26,11 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.base import Evaluation
 from dragoman.pipelines.evaluation.checks import Check, checks_record, checks_report, compare_checks, run_checks
 from dragoman.pipelines.evaluation.held_out import held_out
+from dragoman.pipelines.evaluation.metrics import LABELS
 from dragoman.pipelines.evaluation.sets.comet import Comet
 from dragoman.pipelines.evaluation.sets.metricx import MetricX
 from dragoman.pipelines.evaluation.sets.read import HeldOutSet, read_sets
-from dragoman.pipelines.evaluation.sets.scores import LABELS, Judge, SetScores, score_set, tables
+from dragoman.pipelines.evaluation.sets.scores import Judge, SetScores, score_set, tables
 from dragoman.pipelines.evaluation.sets.stored import System, translate_once
 from dragoman.pipelines.evaluation.significance import paired_bootstrap
 from dragoman.pipelines.evaluation.tuning import settle_length_penalty

@@ -33,6 +33,7 @@ CHARACTERS = (10, 20, 30, 40, 60, 80)  # the same for languages without spaces; 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 ROUGES = ("rouge1", "rouge2", "rougeL")
 Unit = Literal["words", "characters"]
+LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "comet": "COMET", "metricx": "MetricX"}
 ASIAN = ("zh", "ja")  # languages that TER has rules for: each ideograph is a word
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.model.inference.bleu import tokeniser
-from dragoman.pipelines.evaluation.metrics import check_counts, scorer
+from dragoman.pipelines.evaluation.metrics import LABELS, check_counts, scorer
 
 Floats = NDArray[np.float64]
 Metric = Literal["bleu", "chrf"]
@@ -155,7 +155,7 @@ def paired_bootstrap(
     mean: Any = (first.mean, second.mean)  # type: ignore[union-attr]  # results; only the column System holds names
     difference = float(second.score - first.score)  # type: ignore[union-attr]
     return Significance(
-        metric=metric,
+        metric=LABELS[metric],
         baseline=float(first.score),  # type: ignore[union-attr]
         candidate=float(second.score),  # type: ignore[union-attr]
         difference=difference,
@@ -163,6 +163,7 @@ def paired_bootstrap(
         p_value=float(second.p_value or 0.0) if difference else 1.0,  # type: ignore[union-attr]
         samples=samples,
         signature=str(signatures[name]),
+        items=len(references),
     )
 
 

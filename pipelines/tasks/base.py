@@ -20,10 +20,9 @@ from dragoman.pipelines.evaluation.base import Evaluation
 from dragoman.pipelines.evaluation.significance import Significance
 from dragoman.pipelines.settings import ClusterConfig
 from dragoman.pipelines.tasks.run import Run
-from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
+from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def compare_rivals(task: "Task", config: Config, ours: Any, rivals: Sequence[Any
     return "\n\n".join(lines)
 
 
-Judge = Callable[[Registry, Version, Version | None, PromoteConfig, Path, EvaluateVectors], Comparison]
+Judge = Callable[[Config, Registry, Version, Version | None], Comparison]  # by the sections `promote` and `paths`
 
 
 @dataclass(frozen=True)

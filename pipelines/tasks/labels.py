@@ -100,7 +100,7 @@ def evaluate(config: Config, bundle: LabelBundle) -> LabelEvaluation:
 judge = judge_by_split(
     metrics=("auto",),
     compared_by="models that label are compared by accuracy, of numbers by the mean error",
-    measure=lambda bundle, shards, split: evaluate_label_bundle(load_label_bundle(bundle), shards, split, samples=0),
+    evaluate=evaluate,
     sides=lambda evaluation: (evaluation.pair, SIDE),
 )
 logger = logging.getLogger(__name__)

@@ -101,7 +101,7 @@ def evaluate(config: Config, bundle: TextBundle) -> TextEvaluation:
 judge = judge_by_split(
     metrics=("auto", "likelihood"),
     compared_by="language models are compared by the likelihood of a text",
-    measure=lambda bundle, shards, split: evaluate_text_bundle(load_text_bundle(bundle), shards, split, samples=0),
+    evaluate=evaluate,
     sides=lambda evaluation: (evaluation.pair,),
 )
 logger = logging.getLogger(__name__)

@@ -28,14 +28,14 @@ from dragoman.pipelines.evaluation.translation import TranslationEvaluation, eva
 from dragoman.pipelines.evaluation.tuning import gate_int8, tune_length_penalty
 from dragoman.pipelines.loaders.denoising import OF_NOISE
 from dragoman.pipelines.tasks.alignment_report import measure_run, record_alignment
+from dragoman.pipelines.tasks.base import compared
 from dragoman.pipelines.tasks.network import final_network
 from dragoman.pipelines.tracking.gate import set_name
 from dragoman.pipelines.tracking.hypotheses import hypotheses
 from dragoman.pipelines.tracking.lineage import log_hypotheses
-from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
+from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -194,42 +194,32 @@ def measure_more(config: Config, bundle: TranslationBundle) -> None:
         measure_run(config, bundle)
 
 
-def judge(
-    registry: Registry,
-    candidate: Version,
-    champion: Version | None,
-    config: PromoteConfig,
-    shards: Path,
-    _sets: EvaluateVectors,
-) -> Comparison:
+def judge(config: Config, registry: Registry, candidate: Version, champion: Version | None) -> Comparison:
     """Compares the candidate's translations of the held-out split with the champion's, or with the sources."""
     names: dict[str, Literal["bleu", "chrf"]] = {"auto": "bleu", "bleu": "bleu", "chrf": "chrf"}
-    if config.metric not in names:
-        raise unknown("promote.metric", config.metric, names)
-    metric = names[config.metric]
-    languages, split = read_manifest(shards).languages, gate_split(shards, config.split)
+    settings, shards = config.promote, config.shard_dir
+    if settings.metric not in names:
+        raise unknown("promote.metric", settings.metric, names)
+    metric = names[settings.metric]
+    languages, split = read_manifest(shards).languages, gate_split(shards, settings.split)
     sources, references = held_out(shards, split, languages, key="promote.split")
     champions = sources if champion is None else hypotheses(registry, champion, split, sources, translate)
     candidates = hypotheses(registry, candidate, split, sources, translate)
-    paired = paired_bootstrap(champions, candidates, references, languages[1], samples=config.samples, metric=metric)
-    label = {"bleu": "BLEU", "chrf": "chrF"}[metric]
-    held_out_set = set_name([*sources, *references])
+    paired = paired_bootstrap(champions, candidates, references, languages[1], samples=settings.samples, metric=metric)
     faults = []
-    if config.checks:
+    if settings.checks:
         gold = [(line,) for line in references]
-        ours, theirs = (run_checks(sources, gold, texts, languages, config.checks) for texts in (candidates, champions))
+        ours, theirs = (
+            run_checks(sources, gold, texts, languages, settings.checks) for texts in (candidates, champions)
+        )
         faults = compare_checks(ours, theirs)
-    return Comparison(
-        label,
-        paired.candidate,
-        paired.baseline,
-        paired.p_value,
-        len(sources),
-        gate=held_out_set,
+    return compared(
+        paired,
+        gate=set_name([*sources, *references]),
         floor="a copy of the source" if champion is None else "",
         of=split,
         faults=tuple(faults),
-        faults_p_value=config.checks_p_value,
+        faults_p_value=settings.checks_p_value,
     )
 
 

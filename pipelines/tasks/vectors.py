@@ -28,10 +28,9 @@ from dragoman.pipelines.tasks.vectors_release import VectorsResults, draw, evalu
 from dragoman.pipelines.tasks.vectors_training import check_method, count, fingerprint, make_feed, train_rank
 from dragoman.pipelines.tasks.workers import is_first, worker_count
 from dragoman.pipelines.tracking.gate import set_name
-from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
+from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.word_vectors.loop import replay_segments
-from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 SEED, WIDTH = 12345, 64  # of random vectors
 
@@ -80,20 +79,14 @@ def as_lines(compared: dict[str, dict[str, float | None]], names: Sequence[str])
     return columns([["on the words that all have", *names], *rows], right=True)
 
 
-def judge(
-    registry: Registry,
-    candidate: Version,
-    champion: Version | None,
-    config: PromoteConfig,
-    _shards: Path,
-    settings: EvaluateVectors,
-) -> Comparison:
+def judge(config: Config, registry: Registry, candidate: Version, champion: Version | None) -> Comparison:
     """Compares the candidate with the champion on half of the sets of `vectors.evaluate`, over their common words.
 
     The other half is their test set: its score is reported and decides nothing.
     """
-    if config.metric not in METRICS:
-        raise unknown("promote.metric", config.metric, METRICS)
+    settings, metric, samples = config.vectors.evaluate, config.promote.metric, config.promote.samples
+    if metric not in METRICS:
+        raise unknown("promote.metric", metric, METRICS)
     if settings.root is None or not (settings.similarity or settings.analogies):
         raise UserError(
             "vectors.evaluate.root: word vectors are promoted by similarity sets and analogies; name their folder "
@@ -102,9 +95,9 @@ def judge(
     selection, test = halves(read_sets(settings))
     ours = fetch(registry, candidate)
     versions = random_vectors(ours) if champion is None else fetch(registry, champion), ours
-    paired = significance(*versions, selection, settings.restrict, config.metric, config.samples)
+    paired = significance(*versions, selection, settings.restrict, metric, samples)
     try:
-        other = significance(*versions, test, settings.restrict, config.metric, samples=1)
+        other = significance(*versions, test, settings.restrict, metric, samples=1)
         reported = f"{other.metric} {other.candidate:.2f} against {other.baseline:.2f}"
     except UserError:  # few pairs, none of them in this half
         reported = "nothing that both know"

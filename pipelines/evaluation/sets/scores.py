@@ -7,11 +7,10 @@ from typing import Any, Protocol
 
 from dragoman.model.columns import columns
 from dragoman.model.inference.bleu import UNSPACED, tokeniser
-from dragoman.pipelines.evaluation.metrics import Unit, length_groups, scorer
+from dragoman.pipelines.evaluation.metrics import LABELS, Unit, length_groups, scorer
 from dragoman.pipelines.evaluation.sets.read import HeldOutSet
 from dragoman.pipelines.settings import MetricName
 
-LABELS: dict[str, str] = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "comet": "COMET", "metricx": "MetricX"}
 Rows = Sequence[int]
 
 

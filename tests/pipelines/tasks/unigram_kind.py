@@ -28,7 +28,7 @@ from dragoman.pipelines.evaluation.metrics import quick_bleu
 from dragoman.pipelines.evaluation.significance import paired_bootstrap
 from dragoman.pipelines.tasks.base import Task
 from dragoman.pipelines.tasks.identity import check_shards
-from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
+from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 
 
@@ -114,14 +114,13 @@ def translated(store: Registry, version: Version, sources: list[str], shards: Pa
     return [one.text for one in bundle.translate(sources)]
 
 
-def judge(
-    store: Registry, new: Version, old: Version | None, config: PromoteConfig, shards: Path, _sets: Any
-) -> Comparison:
-    sources, references = held_out(shards, gate_split(shards, config.split), read_manifest(shards).languages)
+def judge(config: Config, store: Registry, new: Version, old: Version | None) -> Comparison:
+    shards, settings = config.shard_dir, config.promote
+    sources, references = held_out(shards, gate_split(shards, settings.split), read_manifest(shards).languages)
     theirs, ours = (
         sources if version is None else translated(store, version, sources, shards) for version in (old, new)
     )
-    found = paired_bootstrap(theirs, ours, references, read_manifest(shards).languages[1], samples=config.samples)
+    found = paired_bootstrap(theirs, ours, references, read_manifest(shards).languages[1], samples=settings.samples)
     return Comparison("BLEU", found.candidate, found.baseline, found.p_value, len(references))
 
 

@@ -15,13 +15,12 @@ from dragoman.model.settings import GenerateConfig
 from dragoman.model.shards.manifest import Manifest, write_manifest
 from dragoman.model.text.tokenizer import BOS, MASK, PAD, SEP, UNK, TokenizerConfig
 from dragoman.model.text.tokenizers import train
-from dragoman.pipelines.promote import promote_version
 from dragoman.pipelines.tracking.cards import card_of
 from dragoman.pipelines.tracking.promotion import PromoteConfig
 from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig
-from tests.pipelines.tracking.conftest import places
+from tests.pipelines.tracking.conftest import promoted
 
 REGISTRY = RegistryConfig(name="toy-en-language")
 TEXT = ["the cat sat on the mat", "a dog sat on the cat", "the mat was the dog's"] * 5
@@ -100,7 +99,7 @@ def test_versions_are_promoted_by_likelihood_and_kinds_are_not_mixed(tracking: T
 
     def promote(version: str, reason: str = "") -> bool:
         config = PromoteConfig(version=version, samples=200, force=bool(reason), reason=reason)
-        return promote_version(tracking, REGISTRY, config, shards, places(tmp_path)).accepted
+        return promoted(tracking, REGISTRY, config, tmp_path, shards).accepted
 
     assert not promote("1"), "it knows less than the frequencies of the tokens"
     assert promote("1", "the first")

@@ -22,6 +22,7 @@ from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizer import Kind, Tokenizer, TokenizerConfig
 from dragoman.model.text.tokenizers import train
 from dragoman.model.text.words import WordRules, WordTokenizer
+from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.evaluation.language.evaluation import (
     Lines,
     TextEvaluation,
@@ -32,7 +33,6 @@ from dragoman.pipelines.evaluation.language.spelling import END, SYMBOLS, Spacin
 from dragoman.pipelines.tasks.language import judge
 from dragoman.pipelines.tracking.promotion import PromoteConfig
 from dragoman.pipelines.tracking.registry import Version
-from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 
 def rare_words(count: int, seed: int) -> list[str]:
@@ -167,8 +167,8 @@ def test_a_model_full_of_unknown_words_does_not_win(tmp_path: Path) -> None:
 
     made["words"].update_facts({"scores": {"valid": {"bits_per_character": bare_bits(words)}}})  # as it was recorded
     shelf: Any = Shelf(tmp_path)
-    settings = PromoteConfig(split="valid", samples=100)
-    verdict = judge(shelf, Version("words", ""), Version("characters", ""), settings, held_out, EvaluateVectors())
+    config = Config(promote=PromoteConfig(split="valid", samples=100), paths=PathsConfig(shards=str(held_out)))
+    verdict = judge(config, shelf, Version("words", ""), Version("characters", ""))
     assert not verdict.better(1.0)
     assert verdict.candidate == pytest.approx(words.figures()["bits_per_character"])
 
