@@ -1,8 +1,8 @@
 """Compares word vectors on the same tasks, over the words that all have, with the significance of a lead."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -24,48 +24,21 @@ METRICS: dict[Metric, str] = {
 AT_ONCE = 100  # resampled sets in memory
 
 
-class Task(Protocol):
-    """One set, answered by two embeddings."""
-
-    @property
-    def items(self) -> int:
-        """Returns the number of pairs or questions that both know."""
-        ...
-
-    def scores(self, weights: Floats) -> Floats:
-        """Returns (samples, 2) scores in percent; item i occurs `weights[s, i]` times in sample s (samples, items)."""
-        ...
+# One set, answered by two embeddings: the pairs or questions that both know, and (samples, 2) their scores in percent,
+# where item i occurs `weights[s, i]` times in sample s (samples, items).
+Task = tuple[int, Callable[[Floats], Floats]]
 
 
-@dataclass(frozen=True)
-class SimilarityTask:
-    """A similarity set: Spearman's rho times 100, 0 if it is not defined."""
-
-    marks: Floats  # (n,) people's ratings
-    cosines: tuple[Floats, Floats]  # (n,) each
-
-    @property
-    def items(self) -> int:
-        return len(self.marks)
-
-    def scores(self, weights: Floats) -> Floats:
-        rho = [weighted_spearman(cosines, self.marks, weights) for cosines in self.cosines]
-        return 100 * np.nan_to_num(np.stack(rho, axis=1))
+def similarity_scores(marks: Floats, cosines: Sequence[Floats], weights: Floats) -> Floats:
+    """Returns Spearman's rho times 100, 0 if it is not defined, of (n,) cosines with people's ratings (n,)."""
+    rho = [weighted_spearman(of_pairs, marks, weights) for of_pairs in cosines]
+    return 100 * np.nan_to_num(np.stack(rho, axis=1))
 
 
-@dataclass(frozen=True)
-class AnalogyTask:
-    """A file of questions: percent correct by 3CosAdd."""
-
-    right: Floats  # (2, n) 1 or 0
-
-    @property
-    def items(self) -> int:
-        return int(self.right.shape[1])
-
-    def scores(self, weights: Floats) -> Floats:
-        shares: Floats = 100 * (weights @ self.right.T) / weights.sum(axis=1, keepdims=True)
-        return shares
+def analogy_scores(right: Floats, weights: Floats) -> Floats:
+    """Returns the percentage of correct answers, from (2, n) 1 or 0."""
+    shares: Floats = 100 * (weights @ right.T) / weights.sum(axis=1, keepdims=True)
+    return shares
 
 
 def restrict_to_shared_words(every: Sequence[Embeddings]) -> list[Embeddings]:
@@ -100,14 +73,15 @@ def tasks(baseline: Embeddings, candidate: Embeddings, sets: Sets, restrict: int
         rows = pair_rows(baseline, similarity_set.pairs)
         complete = (rows >= 0).all(axis=1)
         if complete.sum() > 1:
-            first, second = (embeddings.similarities(rows[complete]) for embeddings in pair)
-            similarity.append(SimilarityTask(similarity_set.marks[complete], (first, second)))
+            cosines = [embeddings.similarities(rows[complete]) for embeddings in pair]
+            scores = partial(similarity_scores, similarity_set.marks[complete], cosines)
+            similarity.append((int(complete.sum()), scores))
     analogies: list[Task] = []
     for sections in sets.analogies.values():
         questions = [question for section in sections.values() for question in section]
         right = [right_answers(embeddings, questions, restrict)[1][:, 0] for embeddings in pair]
         if len(right[0]):
-            analogies.append(AnalogyTask(np.stack(right).astype(np.float64)))
+            analogies.append((len(right[0]), partial(analogy_scores, np.stack(right).astype(np.float64))))
     return {"similarity": similarity, "analogies": analogies}
 
 
@@ -137,7 +111,7 @@ def significance(
         [_totals(groups, rng, min(AT_ONCE, samples - begin)) for begin in range(0, samples, AT_ONCE)]
     )
     differences = resampled[:, 1] - resampled[:, 0]
-    sizes = {name: sum(task.items for task in measured[name]) if name in groups else 0 for name in measured}
+    sizes = {name: sum(count for count, _ in measured[name]) if name in groups else 0 for name in measured}
     return Significance.of_drawn(
         "similarity and analogies" if len(groups) == 2 else next(iter(groups)),
         float(whole[0]),
@@ -154,11 +128,11 @@ def _totals(groups: Mapping[str, Sequence[Task]], rng: np.random.Generator | Non
     means = []
     for group in groups.values():
         total, items = np.zeros((samples, 2)), 0
-        for task in group:
-            shares = np.full(task.items, 1 / task.items)
-            weights = np.ones((1, task.items)) if rng is None else rng.multinomial(task.items, shares, samples)
-            total += task.items * task.scores(weights.astype(np.float64))
-            items += task.items
+        for count, scores in group:
+            shares = np.full(count, 1 / count)
+            weights = np.ones((1, count)) if rng is None else rng.multinomial(count, shares, samples)
+            total += count * scores(weights.astype(np.float64))
+            items += count
         means.append(total / items)
     mean: Floats = np.mean(means, axis=0)
     return mean
