@@ -68,17 +68,14 @@ class Scores:
     rouge2: float | None = None
     rougeL: float | None = None  # noqa: N815  # the name that it has everywhere
 
-    def figures(self) -> dict[str, float]:
-        """Returns the numbers by name, for a journal or MLflow."""
-        return {**self.metrics(), "brevity_penalty": self.brevity_penalty, "length_ratio": self.length_ratio}
-
     def metrics(self) -> dict[str, float]:
         """Returns the scores by name, those that the language has."""
         return {name: float(getattr(self, name)) for name in self.lines}
 
     def record(self) -> dict[str, Any]:
         """Returns plain values for JSON: the `scores` of a bundle."""
-        return {**self.figures(), "sentences": self.sentences, "signatures": self.signatures}
+        ratios = {"brevity_penalty": self.brevity_penalty, "length_ratio": self.length_ratio}
+        return {**self.metrics(), **ratios, "sentences": self.sentences, "signatures": self.signatures}
 
 
 @dataclass

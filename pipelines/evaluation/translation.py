@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.files import atomic_write
-from dragoman.model.inference.translator import Translator, open_translator
+from dragoman.model.inference.translator import open_translator
 from dragoman.model.languages import is_rewriting, languages_of
 from dragoman.model.plural import plural
 from dragoman.model.runs import paths
@@ -158,14 +158,20 @@ def evaluate_bundle(
     made = translate_once(translator, sources, decode_config, bundle.digest, stored)
     for warning in made.warnings:
         logger.warning(f"{bundle.pair} {split}: {warning}")
-    hypotheses = made.texts
+    hypotheses, float32 = made.texts, None
+    if "int8" in translator.engine.name:
+        by_float32 = translate_once(
+            open_translator(bundle, "ctranslate2"), sources, decode_config, bundle.digest, stored
+        )
+        of_float32 = score(by_float32.texts, references, bundle.languages[1], tokenize)
+        float32 = {"bleu": of_float32.bleu, "chrf": of_float32.chrf}
     return TranslationEvaluation(
         split=split,
         pair=bundle.pair,
         sources=sources,
         references=references,
         hypotheses=hypotheses,
-        float32=score_float32(bundle, translator, sources, references, decode_config, tokenize, stored),
+        float32=float32,
         scores=score(hypotheses, references, bundle.languages[1], tokenize, with_rouge=is_rewriting(bundle.languages)),
         samples=sample_table(sources, references, hypotheses, samples),
         parts=score_parts(hypotheses, references, shards, split, bundle.languages[1], tokenize),
@@ -197,20 +203,3 @@ def score_parts(
         name: score([hypotheses[row] for row in rows], [references[row] for row in rows], spoken, tokenize, False)
         for name, (rows, spoken) in parts.items()
     }
-
-
-def score_float32(
-    bundle: TranslationBundle,
-    translator: Translator,
-    sources: Sequence[str],
-    references: Sequence[str],
-    decode: DecodeConfig,
-    tokenize: str,
-    stored: Path | None = None,
-) -> dict[str, float] | None:
-    """Returns BLEU and chrF of float32's translations if int8 made the reported ones, else None."""
-    if "int8" not in translator.engine.name:
-        return None
-    made = translate_once(open_translator(bundle, "ctranslate2"), sources, decode, bundle.digest, stored)
-    scores = score(made.texts, references, bundle.languages[1], tokenize)
-    return {"bleu": scores.bleu, "chrf": scores.chrf}

@@ -17,7 +17,6 @@ from dragoman.pipelines.tasks.openings import open_split
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.training_texts import attach
 from dragoman.pipelines.tracking.registry import register_bundle
-from dragoman.pipelines.tracking.run import TrackedRun
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +53,16 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
         run.publish(paths.BUNDLE, paths.evaluation(run.folder, config.evaluate.split).name)
         if config.registry.register:
             version = register_bundle(run.tracking, config.registry, tracked, directory, openings)
-            shards = manifest_hash(config.shard_dir)
-            _write_release(config, tracked, version, manifest_hash=shards, **openings, **evaluation.summary())
+            content = {
+                "run": config.name,
+                "run_id": tracked.run_id,
+                "bundle": str(directory),
+                "model": config.registry.name,
+                "version": version,
+                "shards": str(config.shard_dir),
+                "manifest_hash": manifest_hash(config.shard_dir),
+            }
+            record.write_release(run.folder, {**content, **openings, **evaluation.summary()})
             run.publish(paths.RELEASE)
     return directory
 
@@ -69,20 +76,6 @@ def is_released(config: Config, task: Task) -> bool:
 def stored_origin(task: Task, bundle: Path) -> Any:
     """Returns the task's `weights_origin` at the time of the bundle; None if there is none."""
     return task.stored_origin(read_facts(bundle)) if (bundle / CONFIG).is_file() else None
-
-
-def _write_release(config: Config, tracked: TrackedRun, version: str | None, **measured: Any) -> None:
-    """Writes RUN/release.json: the results and their places, and what was `measured`."""
-    content = {
-        "run": config.name,
-        "run_id": tracked.run_id,
-        "bundle": str(config.run_dir / paths.BUNDLE),
-        "model": config.registry.name,
-        "version": version,
-        "shards": str(config.shard_dir),
-        **measured,
-    }
-    record.write_release(config.run_dir, content)
 
 
 def plain(value: Any) -> Any:

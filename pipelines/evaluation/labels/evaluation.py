@@ -4,7 +4,8 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import cached_property
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -140,7 +141,27 @@ class LabelEvaluation(SplitEvaluation):
     sizes: NDArray[np.int64]  # (texts,) units
     scores: dict[str, float]
     bins: list[tuple[int, float, float]]
-    mistakes: list[Mistake]
+    samples: int  # mistakes that are shown
+
+    @cached_property
+    def mistakes(self) -> list[Mistake]:
+        """Returns the surest wrong labels, or the numbers that are furthest off."""
+        owners, starts = np.repeat(np.arange(len(self.texts)), self.sizes), np.cumsum(self.sizes) - self.sizes
+        by = self.confidence if len(self.confidence) else self.wrong
+
+        def text_of(place: int) -> str:
+            owner = int(owners[place])
+            text = self.texts[owner]
+            if self.sizes[owner] == 1:
+                return text
+            words, at = text.split(" "), place - int(starts[owner])
+            return " ".join([*words[:at], f"[{words[at]}]", *words[at + 1 :]])
+
+        order = (place for place in np.argsort(-by, kind="stable").tolist() if self.gold[place] != self.guessed[place])
+        return [
+            Mistake(text_of(place), self.gold[place], self.guessed[place], float(by[place]))
+            for place in islice(order, self.samples)
+        ]
 
     def figures(self) -> dict[str, float]:
         return self.scores
@@ -282,7 +303,7 @@ def evaluate_label_bundle(
         sizes=sizes,
         scores=scores,
         bins=[] if table is None else bins,
-        mistakes=worst(lines, gold, guessed, confidence, wrong, sizes, samples),
+        samples=samples,
         seconds=time.perf_counter() - begin,
         **origin(bundle, shards),
     )
@@ -296,30 +317,3 @@ def check_labels(bundle: LabelBundle, units: Sequence[Sequence[str]], shards: Pa
             f"{shards}: its texts have the labels {', '.join(unknown[:10])}, and the model in {bundle.directory} knows "
             f"{', '.join(bundle.labels.labels[:10])}; evaluate it on shards of its own labels"
         )
-
-
-def worst(
-    texts: Sequence[str],
-    gold: Sequence[str],
-    guessed: Sequence[str],
-    confidence: NDArray[np.float64],
-    wrong: NDArray[np.float64],
-    sizes: NDArray[np.int64],
-    count: int,
-) -> list[Mistake]:
-    """Returns the surest wrong labels, or the numbers that are furthest off."""
-    owners = np.repeat(np.arange(len(texts)), sizes)
-    by = confidence if len(confidence) else wrong
-    wrong_places = [place for place in np.argsort(-by, kind="stable").tolist() if gold[place] != guessed[place]][:count]
-    starts = np.cumsum(sizes) - sizes
-
-    def text_of(place: int) -> str:
-        owner = int(owners[place])
-        text = texts[owner]
-        if sizes[owner] == 1:
-            return text
-        words = text.split(" ")
-        at = place - int(starts[owner])
-        return " ".join([*words[:at], f"[{words[at]}]", *words[at + 1 :]])
-
-    return [Mistake(text_of(place), gold[place], guessed[place], float(by[place])) for place in wrong_places]

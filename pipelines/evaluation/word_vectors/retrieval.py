@@ -29,8 +29,9 @@ EQUAL = 1e-6  # cosines closer than this are equal; float32 is no finer
 
 def rates(ranks: NDArray[np.float64]) -> dict[str, float]:
     """Returns rates in percent from the rank of each correct answer, 1 the best."""
-    shares = {"recall_at_1": ranks <= 1, "recall_at_10": ranks <= 10, "mean_reciprocal_rank": 1 / ranks}
-    return {name: 100 * float(np.mean(share)) for name, share in shares.items()}
+    shares = (np.mean(ranks <= 1), np.mean(ranks <= 10), np.mean(1 / ranks))
+    names = ("recall_at_1", "recall_at_10", "mean_reciprocal_rank")
+    return {name: 100 * float(share) for name, share in zip(names, shares, strict=True)}
 
 
 def retrieval(embeddings: Embeddings, records: Records) -> dict[str, float]:
