@@ -14,7 +14,7 @@ text is read alone, and its bytes do not depend on its company, unless `batch_to
 Letters: N texts, T tokens of a text, D width of a vector.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -25,13 +25,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dragoman.model.bundles.directory import bundle_kind
-from dragoman.model.bundles.labelled import LabelBundle, load_label_bundle
-from dragoman.model.bundles.language import TextBundle, load_text_bundle
-from dragoman.model.bundles.translation import TranslationBundle, load_bundle
-from dragoman.model.bundles.vectors import VectorsBundle, load_vectors
+from dragoman.model.bundles.labelled import LabelBundle
+from dragoman.model.bundles.language import TextBundle
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.bundles.vectors import VectorsBundle
 from dragoman.model.decoding.lengths import length_batches
 from dragoman.model.decoding.search import pad
 from dragoman.model.errors import UserError
+from dragoman.model.inference.kinds import open_bundle
 from dragoman.model.networks.bert import EncoderOnly
 from dragoman.model.networks.heads import Head
 from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
@@ -211,24 +212,15 @@ class WordVectors:
         return (np.asarray(sums, np.float32) / np.maximum(1, counts)[:, None]).astype(np.float32)
 
 
-OPENERS: dict[str, Callable[[Path], AnyBundle]] = {
-    "translation": load_bundle,
-    "language": load_text_bundle,
-    "masked": load_text_bundle,
-    "vectors": load_vectors,
-    "labels": load_label_bundle,
-}
-
-
 def load_any_bundle(directory: Path) -> AnyBundle:
     """Loads a bundle that makes vectors of texts. Raises UserError: not a valid bundle, or of another kind."""
-    kind = bundle_kind(directory)
-    if kind not in OPENERS:
+    bundle = open_bundle(directory)
+    if not isinstance(bundle, AnyBundle):
         raise UserError(
-            f"{directory}: a bundle of the kind {kind!r}, which makes no vectors of texts. Choices: "
-            f"{', '.join(OPENERS)}"
+            f"{directory}: a bundle of the kind {bundle_kind(directory)!r}, which makes no vectors of texts; those of "
+            f"translation, language, masked, vectors and labels do"
         )
-    return OPENERS[kind](directory)
+    return bundle
 
 
 def sentence_vectors(

@@ -76,7 +76,6 @@ class LanguageModels(Networks[LanguageMeasures]):
     """Language models, measured by their bits per character."""
 
     metric = "bits per character"
-    same = "text"
 
     def measure(self, entry: Entry, folder: Path) -> tuple[LanguageMeasures, TextBundle]:
         bundle, settings = load_text_bundle(folder, "language"), self.config.evaluate
@@ -120,11 +119,9 @@ class LanguageModels(Networks[LanguageMeasures]):
     def draw(self, runs: Sequence[LanguageMeasures]) -> tuple[Floats, Floats]:
         return resample_bits([(run.record_bits, run.record_characters) for run in runs], self.samples)
 
-    def name(self, corpus: str) -> str:
-        return f"{len(self.measures)} language models on {corpus}"
-
-    def measured_on(self) -> str:
-        return plural(len(next(iter(self.measures.values())).record_bits), "record")
+    def titles(self, corpus: str) -> tuple[str, str, str]:
+        records = len(next(iter(self.measures.values())).record_bits)
+        return f"{len(self.measures)} language models on {corpus}", plural(records, "record"), "text"
 
     def pictures(self) -> Iterator[Picture]:
         """Yields the scores, and the curves of those with a journal."""

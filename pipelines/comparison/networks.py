@@ -26,7 +26,6 @@ class Networks(Generic[Own]):
     """The networks of a comparison; a kind says how they are measured, and what its page shows."""
 
     metric: str  # of the differences between rows
-    same: str  # what networks that are trained here share
 
     def __init__(self, config: Config) -> None:
         self.config, self.samples = config, config.evaluate.bootstrap
@@ -47,12 +46,8 @@ class Networks(Generic[Own]):
         """Scores runs on the test set and on resampled ones, the same for all."""
         raise NotImplementedError
 
-    def name(self, corpus: str) -> str:
-        """Returns the title of the page."""
-        raise NotImplementedError
-
-    def measured_on(self) -> str:
-        """Returns how much text the networks were measured on."""
+    def titles(self, corpus: str) -> tuple[str, str, str]:
+        """Returns the page's title, how much text was measured on, and what networks that are trained here share."""
         raise NotImplementedError
 
     def pictures(self) -> Iterable[Picture]:
@@ -86,9 +81,10 @@ class Networks(Generic[Own]):
         gains: Mapping[str, Step] = steps(self.runs, self.metric, self.draw, self.samples)
         tested = sum(corrected is not None for _, corrected in gains.values())
         logger.info("drawing the pictures")
+        title, *texts = self.titles(read_manifest(config.shard_dir).corpus)
         return Report(
-            title=self.name(read_manifest(config.shard_dir).corpus),
-            lead=lead(config, every, self.measured_on(), self.same),
+            title=title,
+            lead=lead(config, every, *texts),
             table=table_of(every, self.records, gains, config.compare.seeds),
             pictures=list(self.pictures()),
             samples=self.shown(),

@@ -134,7 +134,6 @@ class TranslationNetworks(Networks[TranslationMeasures]):
     """Networks that translate, measured by BLEU and chrF."""
 
     metric = "bleu"
-    same = "batches in the same order"
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
@@ -196,11 +195,9 @@ class TranslationNetworks(Networks[TranslationMeasures]):
         hypotheses = [run.hypotheses for run in runs]
         return score_resampled(hypotheses, self.references, metric, self.tokenize, self.samples)
 
-    def name(self, corpus: str) -> str:
-        return f"{len(self.measures)} networks on {corpus}, {' to '.join(self.config.languages)}"
-
-    def measured_on(self) -> str:
-        return plural(len(self.sources), "sentence")
+    def titles(self, corpus: str) -> tuple[str, str, str]:
+        title = f"{len(self.measures)} networks on {corpus}, {' to '.join(self.config.languages)}"
+        return title, plural(len(self.sources), "sentence"), "batches in the same order"
 
     def pictures(self) -> Iterator[Picture]:
         """Yields the scores, the curves of those with a journal, the scores by length, and the attention."""
