@@ -1,6 +1,5 @@
 """The verb evaluate and what it is made of, on a small bundle with made-up weights."""
 
-import hashlib
 import json
 import random
 import re
@@ -29,6 +28,7 @@ from dragoman.pipelines.evaluation.metrics import quick_bleu
 from dragoman.pipelines.evaluation.sets.stored import Translated, translate_once
 from dragoman.pipelines.evaluation.translation import evaluate_bundle, score_parts
 from dragoman.pipelines.evaluation.tuning import gate_int8, tune_length_penalty
+from tests.held_out import keep_texts
 
 
 def lines(count: int, seed: int) -> list[str]:
@@ -57,23 +57,14 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> TranslationBundle:
 @pytest.fixture(scope="module")
 def shards(bundle: TranslationBundle) -> Path:
     """A shard directory with held-out texts; the references are what the bundle itself says, twice damaged."""
-    directory = bundle.directory.parents[2] / "shards"
-    directory.mkdir()
-    texts: dict[str, dict[str, dict[str, object]]] = {}
+    texts: dict[str, dict[str, list[str]]] = {}
     for split, count in (("valid", 30), ("test", 40)):
         sources = lines(count, count)
         sources[3] = ""
         said = [answer.text for answer in open_translator(bundle).translate(sources)]
         references = [f"{text} mehr" if row % 2 else text or "leer" for row, text in enumerate(said)]
-        texts[split] = {}
-        for language, side in (("en", sources), ("de", references)):
-            name, content = f"{split}.{language}.txt", "".join(f"{line}\n" for line in side).encode()
-            (directory / name).write_bytes(content)
-            digest = hashlib.sha256(content).hexdigest()
-            texts[split][language] = {"file": name, "sha256": digest, "lines": count}
-    manifest = Manifest("made up", ["en", "de"], bundle.tokenizers.describe(), "<u2", {}, texts=texts)
-    write_manifest(directory, manifest)
-    return directory
+        texts[split] = {"en": sources, "de": references}
+    return keep_texts(bundle.directory.parents[2] / "shards", texts, tokenizer=bundle.tokenizers.describe())
 
 
 def test_an_evaluation_holds_scores_texts_and_origins(bundle: TranslationBundle, shards: Path) -> None:

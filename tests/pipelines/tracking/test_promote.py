@@ -23,6 +23,7 @@ from dragoman.pipelines.tracking.promotion import PromoteConfig, rollback
 from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig
+from tests.held_out import keep_texts
 from tests.pipelines.tracking.conftest import places, promoted
 
 REGISTRY = RegistryConfig(name="demo-en-de")
@@ -31,19 +32,8 @@ REFERENCES = [f"der {word} Hund sieht {number} Katzen im Garten ." for word in "
 
 @pytest.fixture
 def shards(tmp_path: Path) -> Path:
-    directory = tmp_path / "shards"
-    directory.mkdir()
-    texts = {}
-    for split in ("valid", "test"):
-        names = {"en": f"{split}.en.txt", "de": f"{split}.de.txt"}
-        (directory / names["en"]).write_text("".join(f"{split} {i}\n" for i in range(100)), encoding="utf-8")
-        (directory / names["de"]).write_text("".join(f"{line}\n" for line in REFERENCES), encoding="utf-8")
-        texts[split] = {
-            language: {"file": name, "sha256": file_sha256(directory / name), "lines": 100}
-            for language, name in names.items()
-        }
-    write_manifest(directory, Manifest("demo", ["en", "de"], {"files": []}, "<u2", {}, texts=texts))
-    return directory
+    sides = {split: [f"{split} {i}" for i in range(100)] for split in ("valid", "test")}
+    return keep_texts(tmp_path / "shards", {split: {"en": en, "de": REFERENCES} for split, en in sides.items()})
 
 
 class Translators:

@@ -12,12 +12,12 @@ from dragoman.model.bundles.language import TextBundle, load_text_bundle, save_t
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import any_network, model_config
 from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
-from dragoman.model.shards.manifest import Manifest, write_manifest
 from dragoman.model.text.tokenizer import EOS, MASK, Tokenizer, TokenizerConfig
 from dragoman.model.text.tokenizers import train
 from dragoman.pipelines.evaluation.language.evaluation import Lines, evaluate_text_bundle
 from dragoman.pipelines.evaluation.significance import paired
 from dragoman.pipelines.tracking.plots import curves
+from tests.held_out import keep_texts
 
 TEXT = [
     "the cat sat on the mat and looked at the dog",
@@ -40,19 +40,7 @@ def tokenizer(kind: str = "characters") -> Tokenizer:
 @pytest.fixture
 def shards(tmp_path: Path) -> Path:
     """A directory that keeps the held-out texts and nothing else."""
-    import hashlib
-
-    folder = tmp_path / "shards"
-    folder.mkdir()
-    content = "".join(f"{line}\n" for line in TEXT).encode()
-    (folder / "valid.en.txt").write_bytes(content)
-    entry = {"file": "valid.en.txt", "sha256": hashlib.sha256(content).hexdigest(), "lines": len(TEXT)}
-    record = {"type": "characters", "joint": True, "files": [], "special": {}}
-    write_manifest(
-        folder,
-        Manifest("toy", ["en"], record, "<u2", {}, kind="monolingual", texts={"valid": {"en": entry}}),
-    )
-    return folder
+    return keep_texts(tmp_path / "shards", {"valid": {"en": TEXT}}, kind="monolingual")
 
 
 def bundle(folder: Path, name: str, seed: int = 1, kind: str = "characters", **facts: Any) -> TextBundle:

@@ -1,7 +1,6 @@
 """What tokens leave out is charged by a code: complete, decodable, and no way to win for a model full of <unk>."""
 
 import gzip
-import hashlib
 import math
 import random
 from collections.abc import Sequence
@@ -17,7 +16,6 @@ from dragoman.model.bundles.language import TextBundle, load_text_bundle, save_t
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import any_network, architecture, model_config
 from dragoman.model.settings import LossConfig
-from dragoman.model.shards.manifest import Manifest, write_manifest
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizer import Kind, Tokenizer, TokenizerConfig
 from dragoman.model.text.tokenizers import train
@@ -33,6 +31,7 @@ from dragoman.pipelines.evaluation.language.spelling import END, SYMBOLS, Spacin
 from dragoman.pipelines.tasks.language import judge
 from dragoman.pipelines.tracking.promotion import PromoteConfig
 from dragoman.pipelines.tracking.registry import Version
+from tests.held_out import keep_texts
 
 
 def rare_words(count: int, seed: int) -> list[str]:
@@ -53,14 +52,7 @@ def tokenizer(kind: Kind, vocabulary: int, lines: Sequence[str]) -> Tokenizer:
 
 def shards(folder: Path, lines: Sequence[str]) -> Path:
     """A directory that keeps a held-out text and nothing else."""
-    folder.mkdir()
-    content = "".join(f"{line}\n" for line in lines).encode()
-    (folder / "valid.en.txt").write_bytes(content)
-    entry = {"file": "valid.en.txt", "sha256": hashlib.sha256(content).hexdigest(), "lines": len(lines)}
-    record = {"type": "characters", "joint": True, "files": [], "special": {}}
-    texts = {"valid": {"en": entry}}
-    write_manifest(folder, Manifest("toy", ["en"], record, "<u2", {}, kind="monolingual", texts=texts))
-    return folder
+    return keep_texts(folder, {"valid": {"en": lines}}, kind="monolingual")
 
 
 def trained(folder: Path, units: Tokenizer, lines: Sequence[str], steps: int = 0) -> TextBundle:
