@@ -9,7 +9,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,18 +21,11 @@ from dragoman.model.device import machine, pick_device
 from dragoman.model.errors import UserError
 from dragoman.model.runs import checkpoints, paths
 from dragoman.model.runs.record import PLANS
-from dragoman.model.settings import LossConfig
+from dragoman.model.schema import build
 from dragoman.model.word_vectors.batched import torch_threads
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.settings import (
-    EarlyStopping,
-    EmbeddingsConfig,
-    LoraConfig,
-    OptimizerConfig,
-    PartModels,
-    PartRates,
-)
+from dragoman.pipelines.settings import EmbeddingsConfig, TrainConfig
 from dragoman.pipelines.tasks.base import task_for
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tracking.server import TrackingConfig
@@ -123,25 +116,12 @@ def _begin(run: Path, again: Path, step: int) -> None:
 def _settings(config: Config, record: Mapping[str, Any], again: Path, begin: int, end: int) -> Config:
     """Returns the configuration that trains from `begin` to `end` by run.json, and leaves one checkpoint."""
     plans = [int(plan["schedule_steps"]) for plan in record.get(PLANS, []) if int(plan["from_step"]) <= begin]
+    recorded = {field.name: record[field.name] for field in fields(TrainConfig) if field.name in record}
     train = replace(
-        config.train,
-        precision=record["train"]["precision"],
-        optimizer=OptimizerConfig(**record["train"]["optimizer"]),
-        loss=LossConfig(**record["train"]["loss"]),
-        init_from=record.get("init_from"),
-        init_parts=PartModels(**record.get("init_parts", {})),
-        init_vocabulary=record.get("init_vocabulary", "same"),
-        freeze=record.get("freeze", []),
-        lr_scale=PartRates(**record.get("lr_scale", {})),
-        lora=LoraConfig(**record.get("lora", {})),
-        quantize=record.get("quantize", "none"),
-        teachers=record.get("teachers", []),
+        build(TrainConfig, {**recorded, **record["train"]}, "train"),
         schedule_steps=plans[-1] if plans else 0,
         max_steps=end,
-        max_minutes=0.0,
-        early_stopping=EarlyStopping(),
         evaluate_every=NEVER,
-        bleu_every=0,
         checkpoint_every=NEVER,
         checkpoint_minutes=0.0,
         final_weights="last",
@@ -151,7 +131,7 @@ def _settings(config: Config, record: Mapping[str, Any], again: Path, begin: int
         name=again.name,
         paths=replace(config.paths, runs=str(again.parent)),
         train=train,
-        embeddings=EmbeddingsConfig(**record.get("embeddings", {})),
+        embeddings=build(EmbeddingsConfig, record.get("embeddings", {}), "embeddings"),
         tracking=TrackingConfig(offline=True, system_metrics=False),
     )
 

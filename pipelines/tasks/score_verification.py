@@ -126,7 +126,7 @@ def _check_vectors(settings: Config, path: Path, record: Mapping[str, Any]) -> s
     vectors = replace(settings.vectors, evaluate=replace(evaluate, pictures=False))
     bundle = open_bundle(settings.run_dir / paths.BUNDLE)
     again = task_of(bundle_kind(bundle.directory)).evaluate(replace(settings, vectors=vectors), bundle)
-    compare_numbers(path, record, again.record(), AGAIN, TIMED)
+    compare_numbers(path, record, {**again.record(), "settings": record["settings"]}, AGAIN, TIMED)
     if gone := record["scores"].keys() - again.metrics().keys():
         raise DifferenceError(f"{path}: {min(gone)} is no score of its files")
     return "scored again by the bundle"
