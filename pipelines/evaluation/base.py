@@ -1,4 +1,4 @@
-"""What the commands ask of the evaluation of a bundle, whatever its kind: figures, a report, a record, pictures."""
+"""The evaluation of a bundle of any kind, as the commands use it: figures, a report, a record, pictures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class Evaluation:
 
 
 class Origin(TypedDict):
-    """What every evaluation of a split stores about its bundle and its texts."""
+    """The facts about its bundle and its texts that every evaluation of a split stores."""
 
     bundle: str
     manifest_hash: str

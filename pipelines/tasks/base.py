@@ -3,6 +3,7 @@
 The commands `train`, `evaluate` and `promote` and the release at a training's end are the same for all kinds; they ask
 the row of the model's kind. A new kind needs a row here, the functions it names, one in
 `model/networks/architectures.py` for its configuration and one in `model/inference/kinds.py` for its bundles' answers.
+That of a network begins with `network.network_task`, its evaluation of a split with `evaluation.base.SplitEvaluation`.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
