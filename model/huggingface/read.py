@@ -10,8 +10,9 @@ from dragoman.model.bundles.language import save_text_bundle
 from dragoman.model.bundles.translation import save_bundle
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.huggingface.bart import read_bart, read_m2m, read_marian
+from dragoman.model.huggingface.families import ROWS
 from dragoman.model.huggingface.folder import CONFIG, Folder, Imported, ImportOptions
-from dragoman.model.huggingface.stacks import ROWS, read_stack
+from dragoman.model.huggingface.stacks import read_stack
 from dragoman.model.huggingface.t5 import read_t5
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.schema import build

@@ -100,8 +100,8 @@ def network_writers(config: ExportConfig) -> dict[str, Callable[[Path], object]]
     """Returns format -> what writes the encoder into a folder, each below a folder of its own."""
     # They load torch, which word vectors do not need.
     from dragoman.model.bundles.onnx_graphs import write_onnx
-    from dragoman.model.bundles.sentence_transformers import write_sentence_transformers
     from dragoman.model.bundles.static_table import write_static_table
+    from dragoman.model.huggingface.sentence_transformers import write_sentence_transformers
     from dragoman.model.inference.sentence_vectors import load_any_bundle
     from dragoman.services.commands.context import model_directory
 

@@ -90,12 +90,12 @@ def test_an_encoder_is_distilled_as_it_is_exported(tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("switches", "message"),
     [
-        ({"norm": "post"}, "train it with model.norm=pre"),
-        ({"activation": "relu"}, "train it with model.activation=gelu"),
-        ({"norm_kind": "rms"}, "train it with model.norm_kind=layer"),
+        ({"norm": "post"}, "model.norm=post (EsmModel has pre)"),
+        ({"activation": "relu"}, "model.activation=relu (EsmModel has gelu)"),
+        ({"norm_kind": "rms"}, "model.norm_kind=rms (EsmModel has layer)"),
     ],
 )
-def test_what_fits_no_class_is_refused_with_the_switch_that_does(
+def test_what_fits_no_class_is_refused_with_the_value_that_does(
     switches: dict[str, Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = bundle(tmp_path / "bundle", **switches)
