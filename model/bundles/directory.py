@@ -1,7 +1,7 @@
 """A bundle as a directory: written atomically, opened by its config.json, every file checked against its sha256.
 
-Holds what all kinds of bundle share. Each kind has its own file: `model/bundles/translation.py`,
-`model/bundles/language.py` (language models, plain and masked) and `model/bundles/vectors.py` (word vectors).
+Holds what all kinds of bundle share. Word vectors have `model/bundles/vectors.py`; networks have
+`model/bundles/network.py` and a file for each kind: `translation.py`, `language.py` (plain and masked), `labelled.py`.
 """
 
 import contextlib

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.model.bundles.language import save_text_bundle
-from dragoman.model.bundles.translation import save_bundle
+from dragoman.model.bundles.network import save_bundle
 from dragoman.model.bundles.vectors import save_vectors
 from dragoman.model.errors import UserError
 from dragoman.model.inference.sentence_vectors import (
@@ -186,9 +185,7 @@ def test_a_language_models_states_see_nothing_later(tokenizer: Tokenizer) -> Non
 def test_each_kind_of_bundle_is_opened(tmp_path: Path, tokenizer: Tokenizer) -> None:
     pair = TokenizerPair(tokenizer, tokenizer)
     network = bert(tokenizer)
-    save_text_bundle(
-        tmp_path / "bert", network=network, config=network.config, tokenizer=tokenizer, facts={"pair": "en"}
-    )
+    save_bundle(tmp_path / "bert", network=network, config=network.config, tokenizers=tokenizer, facts={"pair": "en"})
     np.testing.assert_allclose(
         sentence_vectors(load_any_bundle(tmp_path / "bert"))(LINES),
         NetworkVectors(network, tokenizer, 12)(LINES),
@@ -205,7 +202,7 @@ def test_each_kind_of_bundle_is_opened(tmp_path: Path, tokenizer: Tokenizer) -> 
     assert sentence_vectors(load_any_bundle(tmp_path / "vectors"))(["dog"]).tolist() == [[1.0, 0.0]]
     gpt = DecoderOnlyConfig(**SMALL, layers=1, max_positions=12)  # type: ignore[arg-type]
     model = any_network(gpt, tokenizer.vocabulary, tokenizer.vocabulary)
-    save_text_bundle(tmp_path / "gpt", network=model, config=gpt, tokenizer=tokenizer, facts={"pair": "en"})
+    save_bundle(tmp_path / "gpt", network=model, config=gpt, tokenizers=tokenizer, facts={"pair": "en"})
     assert sentence_vectors(load_any_bundle(tmp_path / "gpt"))(LINES).shape == (3, 8)
     with pytest.raises(UserError, match="word vectors have no layers"):
         sentence_vectors(load_any_bundle(tmp_path / "vectors"), layer=1)

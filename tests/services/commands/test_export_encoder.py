@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.model.bundles.language import save_text_bundle
+from dragoman.model.bundles.network import save_bundle
 from dragoman.model.inference.sentence_vectors import load_any_bundle, sentence_vectors
 from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from dragoman.model.text.tokenizer import TokenizerConfig
@@ -38,7 +38,7 @@ def bundle(folder: Path, kind: str = "bpe", **switches: Any) -> Path:
     network = EncoderOnly(config, tokenizer.vocabulary).eval()
     for parameter in network.parameters():  # biases and norms too are not what they are at first
         parameter.data += 0.05 * torch.randn_like(parameter)
-    save_text_bundle(folder, network=network, config=config, tokenizer=tokenizer, facts={"pair": "en"})
+    save_bundle(folder, network=network, config=config, tokenizers=tokenizer, facts={"pair": "en"})
     return folder
 
 

@@ -11,9 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from dragoman.model.bundles import onnx_graphs
-from dragoman.model.bundles.labelled import load_label_bundle, save_label_bundle
-from dragoman.model.bundles.language import load_text_bundle, save_text_bundle
-from dragoman.model.bundles.translation import load_bundle, save_bundle
+from dragoman.model.bundles.labelled import load_label_bundle
+from dragoman.model.bundles.language import load_text_bundle
+from dragoman.model.bundles.network import save_bundle
+from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.inference.sentence_vectors import load_any_bundle, sentence_vectors
 from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from dragoman.model.networks.heads import TransformerHead, TransformerHeadConfig, probabilities
@@ -84,7 +85,7 @@ def test_a_masked_model_gives_vectors_and_tokens(switches: dict[str, Any], tmp_p
     tokenizer = train(TokenizerConfig(name="bpe", type="bpe", vocabulary=60), LINES)
     config = EncoderOnlyConfig(**{**SIZES, "layers": 2, "max_positions": 24, **switches})
     network = drawn(EncoderOnly(config, tokenizer.vocabulary))
-    save_text_bundle(tmp_path / "b", network=network, config=config, tokenizer=tokenizer, facts={"pair": "en"})
+    save_bundle(tmp_path / "b", network=network, config=config, tokenizers=tokenizer, facts={"pair": "en"})
     record, sessions = exported(tmp_path / "b", tmp_path)
     ours = load_text_bundle(tmp_path / "b").network
     assert isinstance(ours, EncoderOnly)
@@ -114,7 +115,7 @@ def test_a_head_gives_probabilities(task: Any, pooling: Any, tmp_path: Path) -> 
     labels = LabelTokenizer.of(task, texts)
     config = TransformerHeadConfig(**SIZES, layers=1, max_positions=24, head=task, pooling=pooling)
     network = drawn(TransformerHead(config, tokenizer.vocabulary, labels.vocabulary))
-    save_label_bundle(
+    save_bundle(
         tmp_path / "b",
         network=network,
         config=config,
@@ -192,7 +193,7 @@ def test_other_networks_and_missing_libraries_are_refused(
     tokenizer = train(TokenizerConfig(name="bpe", type="bpe", vocabulary=60), LINES)
     config = RecurrentLanguageConfig(cell="gru", embedding=8, width=8, layers=1)
     network = RecurrentLanguage(config, tokenizer.vocabulary).eval()
-    save_text_bundle(tmp_path / "b", network=network, config=config, tokenizer=tokenizer, facts={"pair": "en"})
+    save_bundle(tmp_path / "b", network=network, config=config, tokenizers=tokenizer, facts={"pair": "en"})
     words = ["onnx", f"export.vectors={tmp_path / 'b'}", f"export.output={tmp_path / 'out'}"]
     assert main(words) == 2
     assert "onnx: only Transformers are exported" in capsys.readouterr().err
