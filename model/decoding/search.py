@@ -84,11 +84,11 @@ def decode(
     Raises FloatingPointError: the network's output is not a number (its weights are broken).
     """
     config.check()
-    cut = [fit(ids, number, network.max_source_positions, config.too_long) for number, ids in enumerate(sources)]
+    cut = fit(sources, network.max_source_positions, config.too_long, side="source")
     lengths = [len(ids) for ids in cut]
     answers: list[list[Hypothesis]] = [[] for _ in cut]
     with evaluating(network) as device, torch.inference_mode():
-        for rows in length_batches(lengths, config.sentence_tokens, config.sentences):
+        for rows in length_batches(config.sentence_tokens, config.sentences, lengths):
             limits = [config.longest(lengths[row], network.max_target_positions) for row in rows]
             source = pad([cut[row] for row in rows]).to(device)
             results = search(network, source, limits, config, every, guard)
@@ -146,7 +146,7 @@ def continuations(
 
     A score is the next token's log probability and the score of the tokens behind it, as CTranslate2 counts.
     """
-    cut = fit(source, 0, network.max_source_positions, config.too_long)
+    (cut,) = fit([source], network.max_source_positions, config.too_long, side="source")
     limit = max(config.longest(len(cut), network.max_target_positions), len(begin) + 1)
     with evaluating(network) as device, torch.inference_mode():
         row = pad([cut]).to(device)

@@ -119,7 +119,7 @@ def test_each_side_has_half_of_the_positions() -> None:
     with pytest.raises(UserError, match="a target of 21 tokens"):
         ours(sentences(20))
     long = np.append(np.full(50, 7), EOS)
-    with pytest.raises(UserError, match="51 tokens are more than the model's 20 source positions"):
+    with pytest.raises(UserError, match="has 51 tokens, more than the model's 20 source positions"):
         decode(ours, [long], DecodeConfig(too_long="error"))
     assert len(decode(ours, [long], DecodeConfig(beam=1))[0][0].ids) <= 20
     with pytest.raises(UserError, match="max_positions=1: must be at least 2"):

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from dragoman.model.bundles.network import save_bundle
-from dragoman.model.inference.sentence_vectors import load_any_bundle, sentence_vectors
+from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.inference.sentence_vectors import sentence_vectors
 from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import train
@@ -49,7 +50,7 @@ def test_sentence_transformers_gives_our_vectors(switches: dict[str, Any], tmp_p
     source = bundle(tmp_path / "bundle", **switches)
     words = ["sentence-transformers", f"export.vectors={source}", f"export.output={tmp_path}"]
     assert main(words) == 0
-    ours = sentence_vectors(load_any_bundle(source))([*LINES, "Unknown: zebra ß", "long " * 40])
+    ours = sentence_vectors(open_bundle(source))([*LINES, "Unknown: zebra ß", "long " * 40])
     model = library.SentenceTransformer(str(tmp_path / "sentence-transformers"), device="cpu")
     theirs = model.encode([*LINES, "Unknown: zebra ß", "long " * 40])
     np.testing.assert_allclose(theirs, ours, rtol=1e-4, atol=1e-5)

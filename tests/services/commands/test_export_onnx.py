@@ -15,7 +15,8 @@ from dragoman.model.bundles.labelled import load_label_bundle
 from dragoman.model.bundles.language import load_text_bundle
 from dragoman.model.bundles.network import save_bundle
 from dragoman.model.bundles.translation import load_bundle
-from dragoman.model.inference.sentence_vectors import load_any_bundle, sentence_vectors
+from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.inference.sentence_vectors import sentence_vectors
 from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from dragoman.model.networks.heads import TransformerHead, TransformerHeadConfig, probabilities
 from dragoman.model.networks.network import Network
@@ -103,7 +104,7 @@ def test_a_masked_model_gives_vectors_and_tokens(switches: dict[str, Any], tmp_p
 
     rows = [one.ids for one in Tokenizer.from_file(str(tmp_path / "onnx" / "tokenizer.json")).encode_batch(LINES[:1])]
     embedded = compute(sessions["model.onnx"], {"input_ids": np.array(rows)})["sentence_embedding"]
-    close(embedded, sentence_vectors(load_any_bundle(tmp_path / "b"))(LINES[:1]))
+    close(embedded, sentence_vectors(open_bundle(tmp_path / "b"))(LINES[:1]))
     assert record["special"]["pad"] == PAD
     assert record["positions"] == 24
 
