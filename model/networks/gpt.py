@@ -68,10 +68,6 @@ class DecoderOnly(LanguageNetwork):
         """Returns an empty state: keys and values come with the first token."""
         return {}
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """tokens (B,) -> logits (B, V)."""
-        return self.read(tokens[:, None], state)
-
     def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """tokens (B, T), all in one pass -> logits (B, V) of the token after the last.
 
