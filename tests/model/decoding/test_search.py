@@ -130,8 +130,8 @@ def test_beam_of_one_equals_greedy(network: TranslationNetwork) -> None:
     source = pad(sources())
     limits = [config.longest(20, 64)] * len(source)
     with torch.inference_mode():
-        greedy = greedy_search(network, source, limits, config.forbidden(), 0.6)
-        beam = beam_search(network, source, limits, config.forbidden(), 0.6, beam=1, candidates=1)
+        greedy = greedy_search(network, source, limits, config)
+        beam = beam_search(network, source, limits, config)
     close(greedy, beam)
 
 
