@@ -238,7 +238,7 @@ BART = Row(
 MARIAN = replace(BART, fixed={"norm": "post", "positions": "sinusoidal", "output_bias": True})
 M2M = replace(
     BART,
-    settings=BART.settings | {"scale_table": ("scale_embedding", True)},
+    settings={**BART.settings, "scale_table": ("scale_embedding", True)},
     fixed={"norm": "pre", "positions": "learned", "output_bias": True},
 )
 
