@@ -81,7 +81,7 @@ class Aligner:
     @property
     def bytes(self) -> int:
         """Returns the bytes of the network's weights in memory."""
-        return sum(parameter.numel() * parameter.element_size() for parameter in self.network.parameters())
+        return self.network.bytes
 
     def maps(self, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> list[AttentionMap]:
         """Returns one map per line and the ids of its translation, without the end of sentence."""

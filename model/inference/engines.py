@@ -55,7 +55,7 @@ class TorchEngine:
     def __init__(self, network: "TranslationNetwork") -> None:
         self.network = network
         self.target_positions = network.max_target_positions
-        self.bytes = sum(parameter.numel() * parameter.element_size() for parameter in network.parameters())
+        self.bytes = network.bytes
 
     def search(self, sources: Sources, config: DecodeConfig, scored: bool = True, begin: Begin = None) -> Found:
         from dragoman.model.decoding.search import continuations, decode

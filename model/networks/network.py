@@ -47,6 +47,11 @@ class Network(nn.Module):
         """Returns the decoding state of the texts or hypotheses `rows` (B',), which are kept, copied or dropped."""
         return {name: value.index_select(0, rows) for name, value in state.items()}
 
+    @property
+    def bytes(self) -> int:
+        """Returns the bytes of the weights in memory."""
+        return sum(parameter.nbytes for parameter in self.parameters())
+
     def parameter_count(self) -> int:
         """Returns the number of trainable parameters; a tied table counts once."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
