@@ -14,6 +14,7 @@ from torch import Tensor
 
 from dragoman.model.bundles.language import TextBundle
 from dragoman.model.decoding.lengths import fit
+from dragoman.model.decoding.search import pad
 from dragoman.model.inference.scoring import (
     CUTTING,
     PairScore,
@@ -23,7 +24,6 @@ from dragoman.model.inference.scoring import (
     measure_rows,
 )
 from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
-from dragoman.model.text.batch import pad
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import EOS, Tokenizer
@@ -92,19 +92,8 @@ def score_texts(
 
 def text_batch(texts: Sequence[np.ndarray], ids: Sequence[int]) -> TextBatch:
     """Returns a batch of texts that each begin a row: 1-D ids with their end, and the number of each."""
-    lengths = np.array([len(text) for text in texts], dtype=np.int64)
-    starts = np.cumsum(lengths) - lengths
-    targets = np.concatenate(texts)
-    inputs = np.empty_like(targets)
-    inputs[1:] = targets[:-1]
-    inputs[starts] = BEFORE
-    return TextBatch(
-        torch.from_numpy(pad(inputs, starts, lengths)),
-        torch.from_numpy(pad(targets, starts, lengths)),
-        int(lengths.sum()),
-        0,
-        np.asarray(ids, dtype=np.int64),
-    )
+    inputs = [np.concatenate([[BEFORE], text[:-1]]) for text in texts]
+    return TextBatch(pad(inputs), pad(texts), sum(map(len, texts)), 0, np.asarray(ids, dtype=np.int64))
 
 
 def text_log_probabilities(network: LanguageNetwork, batch: TextBatch) -> Tensor:
