@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import ServiceError
 from dragoman.services.endpoint import openapi, schemas
-from dragoman.services.endpoint.answer import NO_KEY, OVER_QUOTA, form_of, openai, refusal
+from dragoman.services.endpoint.answer import refusal
 from dragoman.services.endpoint.call import admissions
 from dragoman.services.endpoint.dialects.deepl import add_deepl_routes
 from dragoman.services.endpoint.dialects.deepl_documents import add_deepl_document_routes
@@ -47,7 +47,6 @@ from dragoman.services.telemetry.telemetry import FORMAT, UNMEASURED
 from dragoman.services.version import version
 
 GLOSSARIES = ("/v2/glossaries", "/v3/glossaries")
-NO_KEY_REASONS = ("missing", "unknown")
 logger = logging.getLogger(__name__)
 ASKED_BY_HEAD = (  # what costs nothing and deletes nothing
     *("/", "/docs", "/spec", "/models", "/languages", "/frontend/settings"),
@@ -85,14 +84,10 @@ def refuse(request: Request, problem: Exception) -> Response | None:
         return refusal(503, "The server's database does not answer", path=path)
     if not isinstance(problem, HTTPException):
         return None
-    status = problem.status_code
-    if isinstance(problem, KeyRefusedError):
-        request.scope[REFUSED] = problem.reason
-        if problem.reason == "characters":
-            status = OVER_QUOTA
-        elif problem.reason in NO_KEY_REASONS and form_of(path) is openai:
-            status = NO_KEY
-    return refusal(status, problem.detail, problem.headers, path)
+    reason = problem.reason if isinstance(problem, KeyRefusedError) else ""
+    if reason:
+        request.scope[REFUSED] = reason
+    return refusal(problem.status_code, problem.detail, problem.headers, path, reason)
 
 
 async def answer_problem(request: Request, problem: Exception) -> Response:
@@ -126,9 +121,10 @@ def make_routes(endpoint: Endpoint, documents: Documents) -> FastAPI:
         code, body = endpoint.status()
         return as_json({**body, "dragoman": app.version}, code)
 
-    @app.get("/models", summary="The translation models", responses=openapi.answers(list[schemas.Model]))
     async def models(_: Request) -> Response:
         return as_json([] if endpoint.models is None else [model.facts() for model in endpoint.models.models])
+
+    openapi.Routes(app).add("GET", "/models", models, "The translation models", schemas.many(schemas.Model))
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics(_: Request) -> Response:

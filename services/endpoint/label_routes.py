@@ -103,15 +103,11 @@ def add_label_routes(app: FastAPI, queue: LabelsQueue | None, limits: Limits, ke
         return await answer(call, True)
 
     for path, route, summary, answers in (
-        (
-            "/classify",
-            classify,
-            "The class of a text, with probabilities",
-            list[schemas.Class] | list[list[schemas.Class]],
-        ),
-        ("/tag", tag, "The tag of each word of a text", list[schemas.Tag] | list[list[schemas.Tag]]),
+        ("/classify", classify, "The class of a text, with probabilities", schemas.Class),
+        ("/tag", tag, "The tag of each word of a text", schemas.Tag),
     ):
-        Routes(app).add("POST", path, route, summary, answers, checked, origin=True)
+        kind = schemas.one_or_many(schemas.many(answers))
+        Routes(app).add("POST", path, route, summary, kind, checked, origin=True)
 
 
 def check_length(served: LoadedLabeller, text: Words) -> None:

@@ -7,7 +7,7 @@ from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language
-from dragoman.services.endpoint.answer import deepl as form
+from dragoman.services.endpoint.answer import DEEPL
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.deepl_requests import WORDING, PairRequest, TranslationRequest, is_on, tags
@@ -66,7 +66,7 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
         used, limit = usage(endpoint, call.key)
         return as_json({"character_count": used, "character_limit": UNLIMITED if limit is None else limit})
 
-    routes, kind = Routes(app, "DeepL: ", form), schemas.DeepLTranslations
+    routes, kind = Routes(app, "DeepL: ", DEEPL), schemas.DeepLTranslations
     routes.add("POST", "/v2/translate", translate, "translate texts", kind, TranslationRequest, origin=True)
     app.get("/v2/translate", include_in_schema=False)(translate)
     routes.add("GET", "/v2/usage", show_usage, "characters used", schemas.DeepLUsage)

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint.answer import deepl as form
+from dragoman.services.endpoint.answer import DEEPL
 from dragoman.services.endpoint.call import Call, FileCall
 from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.deepl import glossary_of
@@ -57,7 +57,7 @@ def add_deepl_document_routes(app: FastAPI, documents: Documents) -> None:
         identity: str = call.path_params["document"]
         return identity, await asyncio.to_thread(function, identity, key)
 
-    routes = Routes(app, "DeepL: ", form)
+    routes = Routes(app, "DeepL: ", DEEPL)
     routes.add("POST", PATH, upload, "translate a document", schemas.DeepLDocument, in_form(DocumentRequest))
     for path, function, about, kind in (
         (f"{PATH}/{{document}}", show_status, "how far a document is", schemas.DeepLDocumentStatus),

@@ -13,7 +13,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language
-from dragoman.services.endpoint.answer import deepl as form
+from dragoman.services.endpoint.answer import DEEPL
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.deepl_requests import WORDING
@@ -170,7 +170,7 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
         await store(call.key, "delete_dictionary", glossary_id(call), request.source_lang, request.target_lang)
         return Response(status_code=204)
 
-    v2, v3 = Routes(app, "DeepL v2: ", form), Routes(app, "DeepL v3: ", form)
+    v2, v3 = Routes(app, "DeepL v2: ", DEEPL), Routes(app, "DeepL v3: ", DEEPL)
     path = "/v2/glossaries"
     v2.add("GET", "/v2/glossary-language-pairs", pairs, "the pairs that glossaries may have", schemas.DeepLPairs)
     v2.add("POST", path, create_v2, "store a glossary", V2, NamedRequest)

@@ -10,7 +10,7 @@ from fastapi import FastAPI, Response
 from pydantic import Field
 
 from dragoman.model.languages import language_name
-from dragoman.services.endpoint.answer import google as form
+from dragoman.services.endpoint.answer import GOOGLE
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.detection import Guess
 from dragoman.services.endpoint.dialects import schemas
@@ -88,7 +88,7 @@ def add_google_routes(app: FastAPI, endpoint: Endpoint) -> None:
         named = {code: {"name": language_name(code, request.target)} if request.target else {} for code in codes}
         return as_json({"data": {"languages": [{"language": code, **name} for code, name in named.items()]}})
 
-    routes = Routes(app, "Google: ", form)
+    routes = Routes(app, "Google: ", GOOGLE)
     for path, schema, function, kind, about in (
         (PATH, TranslationRequest, translate, schemas.GoogleTranslated, "translate texts"),
         (f"{PATH}/detect", DetectionRequest, detections, schemas.GoogleDetected, "detect the language of texts"),

@@ -11,7 +11,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import language_name
-from dragoman.services.endpoint.answer import google as form
+from dragoman.services.endpoint.answer import GOOGLE
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.google import WORDING
@@ -125,7 +125,7 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
         ]
         return as_json({"languages": rows})
 
-    routes = Routes(app, "Google v3: ", form)
+    routes = Routes(app, "Google v3: ", GOOGLE)
     for place in PLACES:
         for method, end, function, about, kind, schema in (
             ("POST", ":translateText", translate, "translate texts", schemas.GoogleV3Translations, TranslationRequest),

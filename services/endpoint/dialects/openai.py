@@ -21,7 +21,7 @@ from starlette.responses import StreamingResponse
 
 from dragoman.model.errors import UserError
 from dragoman.model.languages import split_pair
-from dragoman.services.endpoint.answer import openai as form
+from dragoman.services.endpoint.answer import OPENAI
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.deepl_requests import IGNORED
@@ -135,7 +135,7 @@ def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
         ]
         return as_json({**facts, "object": "chat.completion", "choices": choices, "usage": usage}, headers=headers)
 
-    routes = Routes(app, "OpenAI: ", form)
+    routes = Routes(app, "OpenAI: ", OPENAI)
     routes.add("GET", "/v1/models", models, "the models", schemas.OpenAIModels)
     routes.add("GET", "/v1/models/{model:path}", model, "a model", schemas.OpenAIModel)
     for path, function, about, kind, request in (

@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint.answer import mlflow as form
+from dragoman.services.endpoint.answer import MLFLOW
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.questions import ask, check_pair, check_size, choose_pair
@@ -59,7 +59,7 @@ def add_scoring_routes(app: FastAPI, endpoint: Endpoint) -> None:
     alternative = [{"required": [name]} for name in PLACES]
     body = {"type": "object", "properties": properties, "oneOf": alternative}
     request = {"requestBody": {"required": True, "content": {"application/json": {"schema": body}}}}
-    routes = Routes(app, "MLflow: ", form)
+    routes = Routes(app, "MLflow: ", MLFLOW)
     routes.add("POST", "/invocations", invoke, "translate texts", schemas.Predictions, request, origin=True)
     app.get("/ping", include_in_schema=False)(ping)
     app.get("/version", include_in_schema=False)(version)
