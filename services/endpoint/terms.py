@@ -28,7 +28,7 @@ async def with_terms(question: Question, stored: Glossaries, name: str | None, t
         try:
             own_terms |= await asyncio.to_thread(_stored, stored, question.key.digest, name, question)
         except GlossaryNotFoundError as problem:
-            raise HTTPException(400, f"Invalid request: glossary: {problem}") from None
+            raise HTTPException(400, f"Invalid request: glossary: {problem.detail}") from None
     try:
         rows = (
             terms.items()

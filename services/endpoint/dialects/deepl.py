@@ -19,7 +19,6 @@ from dragoman.services.endpoint.dialects.questions import (
     use_glossaries,
 )
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.glossaries import GlossaryNotFoundError
 from dragoman.services.endpoint.keys import Key
 from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.requests import validate
@@ -88,13 +87,8 @@ async def glossary_of(endpoint: Endpoint, key: Key, request: PairRequest) -> Glo
     """
     terms: dict[str, str] = {}
     for glossary in request.glossaries:
-        try:
-            terms_of_pair = await use_glossaries(
-                endpoint, key, "terms", glossary, request.source_lang, request.target_lang
-            )
-        except GlossaryNotFoundError as problem:
-            raise HTTPException(404, str(problem)) from None
-        terms = terms_of_pair | terms
+        languages = request.source_lang, request.target_lang
+        terms = await use_glossaries(endpoint, key, "terms", glossary, *languages) | terms
     return Glossary(terms) if terms else None
 
 

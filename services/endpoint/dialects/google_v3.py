@@ -22,7 +22,6 @@ from dragoman.services.endpoint.dialects.questions import (
     use_glossaries,
 )
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.glossaries import GlossaryNotFoundError
 from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.requests import Language, Parameters, Strings, Text, validate
 from dragoman.services.http.answers import as_json
@@ -97,11 +96,8 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
             raise HTTPException(400, "sourceLanguageCode is required where a glossary is named")
         name = str(request.glossaryConfig.get("glossary", "")).rpartition("/")[2]
         languages = request.sourceLanguageCode, request.targetLanguageCode
-        try:
-            terms: dict[str, str] = await use_glossaries(endpoint, call.key, "terms", name, *languages)
-            return terms
-        except GlossaryNotFoundError as problem:
-            raise HTTPException(404, str(problem)) from None
+        terms: dict[str, str] = await use_glossaries(endpoint, call.key, "terms", name, *languages)
+        return terms
 
     async def detections(call: Call) -> Response:
         request = validate(DetectionRequest, call.parameters, WORDING)
