@@ -18,6 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
+from starlette.exceptions import HTTPException
+
 from dragoman.services.endpoint.fair_queue import PRIORITIES, Batch, Lane, Request, is_long
 
 Engine = TypeVar("Engine")
@@ -29,16 +31,16 @@ QUIET = 1.0  # seconds without short requests before long ones take all cores
 logger = logging.getLogger(__name__)
 
 
-class QueueFullError(Exception):
-    """The queue has no room for the request's items; retry after `retry_after` seconds."""
+class QueueFullError(HTTPException):
+    """429: the queue has no room for the request's items; retry after `retry_after` seconds."""
 
     def __init__(self, retry_after: int) -> None:
-        super().__init__(f"busy: try again in {retry_after} s")
+        super().__init__(429, f"Slowdown: busy: try again in {retry_after} s", {"Retry-After": str(retry_after)})
         self.retry_after = retry_after
 
 
-class TooManyTokensError(Exception):
-    """The request has more tokens than one request may have."""
+class TooManyTokensError(HTTPException):
+    """400: the request has more tokens than one request may have."""
 
 
 class EngineStoppedError(Exception):
@@ -134,7 +136,8 @@ class Batcher(Generic[Engine, Item, Answer]):
             return []
         costs = [self._tokens(item) for item in items]
         if sum(costs) > self.most_tokens:
-            raise TooManyTokensError(f"request ({sum(costs)}) exceeds token limit ({self.most_tokens})")
+            counts = f"request ({sum(costs)}) exceeds token limit ({self.most_tokens})"
+            raise TooManyTokensError(400, f"Invalid request: {counts}")
         priority = min(max(priority, PRIORITIES[0]), PRIORITIES[-1])
         future: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
         request = Request(engine, list(items), costs, nbest, priority, client, future=future)

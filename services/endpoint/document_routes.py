@@ -27,7 +27,7 @@ class FileRequest(Parameters):
     target: Language = Field(examples=["de"])
 
 
-def add_document_routes(app: FastAPI, documents: Documents) -> None:
+def add_routes(app: FastAPI, documents: Documents) -> None:
     async def translate_file(call: FileCall) -> Response:
         if documents.folder is None:
             raise HTTPException(403, DISABLED)

@@ -1,6 +1,6 @@
 """API keys: who may ask, how much, and in which languages; counted in the database, so that processes share limits.
 
-A key is stored as its sha256. `check` reads and counts in memory only; a thread sends what was counted to the database
+A key is stored as its sha256. A request reads and counts in memory only; a thread sends what was counted to the database
 and reads the keys again every few seconds, so a new key, a revoked one and other processes' counts are known by then.
 Keys from the file `serve.keys` have no limits and are not stored.
 """
@@ -87,12 +87,6 @@ class Keys:
     def needed(self) -> bool:
         """Returns True if a request must have a key."""
         return bool(self.listed or self._stored or (self._issued and not self._reopens))
-
-    def check(self, secret: str, characters: int = 0, pair: tuple[str, str] | None = None) -> Key:
-        """Returns the key of a request and counts the request. Raises as `find` and `charge`."""
-        key = self.admit(secret)
-        self.charge(key, characters, pair)
-        return key
 
     def admit(self, secret: str, address: str = "") -> Key:
         """Returns the key whose secret this is. Raises as `find`.

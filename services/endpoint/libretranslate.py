@@ -12,7 +12,6 @@ from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.questions import check_pair
 from dragoman.services.endpoint.documents.documents import Documents
-from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.memory_store import Unit
 from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.requests import (
@@ -29,20 +28,22 @@ from dragoman.services.http.wrapper import HEADERS
 VERSION = b"x-dragoman-version"  # a request's header that asks for one of several models of a pair
 
 
-def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Documents) -> None:
+def add_routes(app: FastAPI, documents: Documents) -> None:
     """Adds the routes, with LibreTranslate's parameters, answers and messages."""
+    endpoint = documents.endpoint
     translation_request = TranslationRequest.within(endpoint.limits)
     suggestion_request = SuggestionRequest.within(endpoint.limits)
 
     async def translate(call: Call) -> Response:
         request = validate(translation_request, call.parameters)
         question = request.question(call.scope[HEADERS].get(VERSION, b"").decode("latin-1") or None, call.key)
-        question = await with_terms(question, endpoint.glossaries, request.glossary, request.terms)
+        if request.glossary or request.terms:
+            question = await with_terms(question, endpoint.glossaries, request.glossary, request.terms)
         answers, route = await endpoint.translate(question)
         return as_json(_body(request, answers), headers=route.headers())
 
     async def suggest(call: Call) -> Response:
-        if not endpoint.suggestions:
+        if endpoint.memory is None or not endpoint.config.suggestions:
             raise HTTPException(403, "Suggestions are disabled on this server.")
         request = validate(suggestion_request, call.parameters)
         check_pair(endpoint, request.source, request.target)
@@ -75,7 +76,7 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
                 "frontendTimeout": 500,
                 "keyRequired": endpoint.keys.needed,
                 "language": language,
-                "suggestions": endpoint.suggestions,
+                "suggestions": endpoint.config.suggestions,
                 "supportedFilesFormat": documents.endings,
             }
         )
@@ -119,8 +120,8 @@ def _body(request: TranslationRequest, answers: Sequence[Answer]) -> dict[str, A
         body["memory"] = field(lambda answer: answer.memory)
     if any(answer.via for answer in answers):
         body["via"] = field(lambda answer: answer.via)
-    if request.reported:
+    if request.report:
         body["report"] = field(lambda answer: answer.report)
-    if request.aligned:
+    if request.alignment:
         body["alignment"] = field(lambda answer: answer.alignment)
     return body

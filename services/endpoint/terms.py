@@ -21,8 +21,6 @@ async def with_terms(question: Question, stored: Glossaries, name: str | None, t
     Raises:
         HTTPException: 400, the key has no such glossary, the glossary no such languages, or the terms cannot be read.
     """
-    if not name and not terms:
-        return question
     own_terms: dict[str, str] = {}
     if name:
         try:

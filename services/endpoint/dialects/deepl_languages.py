@@ -16,7 +16,7 @@ from dragoman.services.endpoint import openapi
 from dragoman.services.endpoint.answer import DEEPL
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects import schemas
-from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.schemas import many
 from dragoman.services.http.answers import as_json
@@ -33,9 +33,10 @@ FEATURES: dict[str, Sequence[dict[str, Any]]] = {  # of what the models here are
 OTHERS = ("style_rules", "translation_memory", "voice", "write")  # DeepL's, in no language here
 
 
-def add_deepl_language_routes(app: FastAPI, endpoint: Endpoint, documents: bool) -> None:
-    """Adds the routes; `documents`: this server translates documents."""
-    offered = {name: features for name, features in FEATURES.items() if documents or name != "translate_document"}
+def add_routes(app: FastAPI, documents: Documents) -> None:
+    """Adds the routes, with the features of this server."""
+    endpoint, missing = documents.endpoint, () if documents.endings else ("translate_document",)
+    offered = {name: features for name, features in FEATURES.items() if name not in missing}
 
     async def languages(call: Call) -> Response:
         values = call.parameters

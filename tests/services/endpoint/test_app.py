@@ -183,7 +183,7 @@ def test_a_client_that_has_left_frees_its_place_and_is_not_translated(stage: Sta
 
 
 def test_a_body_that_does_not_come_is_a_408(stage: Stage) -> None:
-    stage.endpoint.receive_timeout = 0.05
+    stage.endpoint.config.receive_timeout = 0.05
     client = Client(create_app(stage.endpoint))
 
     async def dripping() -> AsyncIterator[bytes]:
@@ -196,7 +196,7 @@ def test_a_body_that_does_not_come_is_a_408(stage: Stage) -> None:
 
 
 def test_no_log_holds_what_a_user_sent(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    stage.endpoint.access_log = True
+    stage.endpoint.config.access_log = True
     client = Client(create_app(stage.endpoint))
 
     message = "secret\x1b[31m\n"
@@ -235,7 +235,7 @@ def test_the_log_names_a_client_by_address_or_not_at_all(
     stage: Stage, caplog: pytest.LogCaptureFixture, told: str, written: str
 ) -> None:
     """uvicorn believes the header X-Forwarded-For of a proxy on this machine, whatever stands in it."""
-    stage.endpoint.access_log = True
+    stage.endpoint.config.access_log = True
     transport = httpx.ASGITransport(create_app(stage.endpoint), client=(told, 0))
 
     async def ask() -> None:

@@ -43,7 +43,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def documents(stage: Any, tmp_path: Path, clock: Clock) -> Iterator[Documents]:
-    stage.endpoint.check_language = False
+    stage.endpoint.config.check_language = False
     made = Documents(stage.endpoint, tmp_path / "documents", clock)
     yield made
     made.stop()
@@ -178,7 +178,7 @@ def test_what_fails_says_why_and_is_not_paid(documents: Documents, monkeypatch: 
 
 
 def test_a_clock_that_jumps_deletes_no_document(stage: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage.endpoint.check_language = False
+    stage.endpoint.config.check_language = False
     documents = Documents(stage.endpoint, tmp_path / "documents")
     handle = documents.submit("a.txt", TEXT, QUESTION)
     now = time.time()

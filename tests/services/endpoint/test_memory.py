@@ -50,7 +50,6 @@ def test_a_known_text_is_found_however_it_is_spaced_and_its_languages_are_writte
 def test_nothing_is_known_without_a_database(tmp_path: Path, store: MemoryStore) -> None:
     assert known(store, 0.5).exact("en", "de", "x") is None
     assert known(store, 0.5).similar("en", "de", "x") is None
-    assert Memory().exact("en", "de", "x") is None
     assert not list(tmp_path.iterdir())
 
 
@@ -117,7 +116,7 @@ def test_a_suggestion_answers_from_then_on(stage: Stage, store: MemoryStore) -> 
     body = {"q": HELLO.text, "s": "Moin!", "source": "en", "target": "de"}
     refused = client.post("/suggest", json=body)
     assert (refused.status_code, refused.json()) == (403, {"error": "Suggestions are disabled on this server."})
-    stage.endpoint.suggestions = True
+    stage.endpoint.config.suggestions = True
     assert client.post("/suggest", json=body).json() == {"success": True}
     assert client.get("/frontend/settings").json()["suggestions"] is True
     answer = ask(stage, q=HELLO.text).json()
@@ -143,7 +142,7 @@ def test_what_a_key_suggests_answers_that_key_alone(stage: Stage, store: MemoryS
     store.put([HELLO], "a.tmx")
     stage.endpoint.keys = Keys(store=keys)
     stage.endpoint.keys.exchange()
-    stage.endpoint.memory, stage.endpoint.suggestions = known(store), True
+    stage.endpoint.memory, stage.endpoint.config.suggestions = known(store), True
     client = Client(create_app(stage.endpoint))
     client.post("/suggest", json={"q": HELLO.text, "s": "Moin!", "source": "en", "target": "de", "api_key": anna})
     assert ask(stage, q=HELLO.text, api_key=anna).json()["translatedText"] == "Moin!"

@@ -184,7 +184,7 @@ def test_a_better_translation_is_sent_to_the_memory(address: str, stage: Stage) 
         page.fill("#text", "see")
         page.wait_for_selector("#translation")
         assert not page.is_visible("#better"), "the server keeps no suggestions"
-        stage.endpoint.suggestions = True
+        stage.endpoint.config.suggestions = True
         page.goto(address)
         page.select_option("#source", "en")
         page.fill("#text", "see")

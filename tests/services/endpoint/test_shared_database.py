@@ -92,9 +92,9 @@ def test_the_endpoint_keeps_its_tables_beside_the_ledger(url: str) -> None:
     secret = store.add("anna", characters=100, languages=["en", "de"])
     keys = Keys(store=store)
     keys.exchange()
-    key = keys.check(secret, 60, ("en", "de"))
+    key = check(keys, secret, 60, ("en", "de"))
     keys.exchange()
-    keys.check(secret, 40)
+    check(keys, secret, 40)
     keys.exchange()
     assert keys.usage(key) == (100, 100)
     memory = MemoryStore(store)
@@ -133,7 +133,7 @@ LONG = "en-" + "-".join(["abcdefgh"] * 5)
 
 def storing(stage: Stage, keys: KeyStore) -> Client:
     stage.endpoint.glossaries, stage.endpoint.memory = Glossaries(keys), Memory(MemoryStore(keys))
-    stage.endpoint.suggestions = True
+    stage.endpoint.config.suggestions = True
     return Client(create_app(stage.endpoint))
 
 

@@ -84,7 +84,7 @@ def test_keys_glossaries_documents_and_known_translations_compare_them_too(
     stage.endpoint.keys.exchange()
     stage.endpoint.glossaries = Glossaries(store)
     stage.endpoint.memory = Memory(MemoryStore(store))
-    stage.endpoint.suggestions = True
+    stage.endpoint.config.suggestions = True
     documents = Documents(stage.endpoint, tmp_path / "documents")
     request.addfinalizer(documents.stop)
     stage.client.app = create_app(stage.endpoint, documents)

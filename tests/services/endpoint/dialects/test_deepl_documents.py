@@ -19,7 +19,7 @@ PAIR = {"source_lang": "EN", "target_lang": "DE"}
 
 @pytest.fixture
 def documents(stage: Stage, tmp_path: Path) -> Iterator[Documents]:
-    stage.endpoint.check_language = False
+    stage.endpoint.config.check_language = False
     stage.endpoint.limits.document = 10_000
     stage.endpoint.glossaries = Glossaries(KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}"))
     made = Documents(stage.endpoint, tmp_path / "documents")

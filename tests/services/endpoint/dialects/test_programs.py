@@ -17,7 +17,7 @@ DEEPL = {"Authorization": f"DeepL-Auth-Key {KEY}"}
 @pytest.fixture(autouse=True)
 def key(stage: Stage) -> None:
     stage.endpoint.keys = Keys([KEY])
-    stage.endpoint.check_language = False
+    stage.endpoint.config.check_language = False
 
 
 def test_mastodon_sends_a_post_as_html(stage: Stage) -> None:
