@@ -1,6 +1,6 @@
 """API keys: who may ask, how much, and in which languages; counted in the database, so that processes share limits.
 
-A key is stored as its sha256. A request reads and counts in memory only; a thread sends what was counted to the database
+A key is stored as its sha256. Requests read and count in memory only; a thread sends what was counted to the database
 and reads the keys again every few seconds, so a new key, a revoked one and other processes' counts are known by then.
 Keys from the file `serve.keys` have no limits and are not stored.
 """

@@ -198,5 +198,5 @@ def test_a_key_file_that_everybody_can_read_is_refused(tmp_path: Path) -> None:
     file.chmod(0o640)
     assert read_keys(str(file)) == ["one"]
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(UserError, match="cannot be read .*utf-8"):
+    with pytest.raises(UserError, match=r"cannot be read .*utf-8"):
         read_keys(str(file))

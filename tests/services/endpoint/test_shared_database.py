@@ -19,6 +19,7 @@ from dragoman.services.endpoint.memory_store import MemoryStore, Unit
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.store import database as store
 from tests.services.endpoint.conftest import Client, Stage
+from tests.services.endpoint.test_keys import check
 from tests.services.jobs.conftest import postgres, url
 
 __all__ = ["postgres", "url"]  # fixtures
