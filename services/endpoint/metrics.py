@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from prometheus_client import Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from dragoman.model.inference.losses import KINDS as LOSSES
 from dragoman.model.inference.losses import Losses
+from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.models.catalogue import Catalogue
 from dragoman.services.models.served import Served
 from dragoman.services.telemetry.disk import disks
@@ -19,7 +20,6 @@ from dragoman.services.telemetry.telemetry import Telemetry
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 LINES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-KINDS = ("translation", "vectors", "encoder", "labels", "guesser")
 REASONS = {
     400: "invalid",
     403: "key",
@@ -34,16 +34,8 @@ REASONS = {
 BY_KEY = {"characters": "quota", "requests": "rate"}  # limits of a key, whatever status the dialect has for them
 LOST = tuple(kind for kind in LOSSES if kind != "failed")
 NOT_KEPT = ("placeholders", "tags", "terms", "words")
+Queue: TypeAlias = InferenceQueue[Any, Any, Any]
 NOT_REFUSALS = frozenset({"/health", "/status", "/metrics"})  # a 503 here is an answer, not a refusal
-
-
-class Queue(Protocol):
-    """The inference queue's values that metrics read."""
-
-    @property
-    def batcher(self) -> Any: ...
-
-    def facts(self) -> dict[str, Any]: ...
 
 
 class Metrics:

@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import pytest
 
 from dragoman.services.endpoint.app import create_app
@@ -236,14 +235,8 @@ def test_the_log_names_a_client_by_address_or_not_at_all(
 ) -> None:
     """uvicorn believes the header X-Forwarded-For of a proxy on this machine, whatever stands in it."""
     stage.endpoint.config.access_log = True
-    transport = httpx.ASGITransport(create_app(stage.endpoint), client=(told, 0))
-
-    async def ask() -> None:
-        async with httpx.AsyncClient(transport=transport, base_url="http://endpoint") as client:
-            await client.get("/health")
-
     caplog.set_level(logging.INFO, "dragoman.services")
-    asyncio.run(ask())
+    Client(create_app(stage.endpoint), told).get("/health")
     assert [one.getMessage().partition(" GET ")[0] for one in caplog.records if " GET " in one.getMessage()][
         -1
     ] == written

@@ -1,7 +1,5 @@
 """API keys: hashed, limited, counted in the database."""
 
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +25,6 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[KeyStore]:
-    with closing(KeyStore(f"sqlite:///{tmp_path}/endpoint.db")) as store:
-        yield store
 
 
 def keys(store: KeyStore, clock: Clock) -> Keys:
