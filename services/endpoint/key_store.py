@@ -1,7 +1,6 @@
 """The tables of API keys and of what they have used, in the database that `serve.database` names."""
 
 import contextlib
-import hashlib
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from dragoman.model.errors import UserError
 from dragoman.model.names import check_name
+from dragoman.services.http.rates import digest_of
 from dragoman.services.store.database import Database, answering
 from dragoman.services.store.upgrade import Schema, upgrade
 
@@ -189,8 +189,3 @@ class KeyStore:
     def close(self) -> None:
         if self._database is not None:
             self._database.close()
-
-
-def digest_of(secret: str) -> str:
-    """Returns the sha256 of a key. That needs no salt: a key is 32 random bytes, not a password."""
-    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()

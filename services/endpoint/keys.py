@@ -20,8 +20,8 @@ from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import UserError, reason
 from dragoman.model.languages import nearest
-from dragoman.services.endpoint.key_store import KeyStore, Period, digest_of
-from dragoman.services.http.rates import Guesses
+from dragoman.services.endpoint.key_store import KeyStore, Period
+from dragoman.services.http.rates import Guesses, digest_of
 from dragoman.services.repeating import Repeating
 
 Reason = Literal["missing", "unknown", "languages", "characters", "requests"]

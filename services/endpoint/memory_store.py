@@ -1,6 +1,5 @@
 """The table of known translations, in the database that `serve.database` names."""
 
-import hashlib
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from dragoman.model.languages import standard_code
 from dragoman.services.endpoint.key_store import KeyStore, Tables
+from dragoman.services.http.rates import digest_of
 from dragoman.services.texts.known import comparable
 
 AT_ONCE = 500  # rows in a statement; sqlite takes 32,766 values
@@ -65,7 +65,7 @@ class MemoryStore:
         rows: dict[tuple[str, str, str], tuple[str, str]] = {}
         for unit in units:
             source, target = standard_code(unit.source), standard_code(unit.target)
-            rows[source, target, digest_of(unit.text)] = unit.text, unit.translation
+            rows[source, target, digest_of(comparable(unit.text))] = unit.text, unit.translation
         waiting = list(rows.items())
         with self.store.write() as session:
             last = session.scalar(select(func.max(MemoryRow.changed))) or 0.0
@@ -113,8 +113,3 @@ class MemoryStore:
         query = delete(MemoryRow).where(*(column == value for column, value in conditions if value is not None))
         with self.store.write() as session:
             return int(session.execute(query).rowcount)  # type: ignore[attr-defined]  # the result of a DELETE has it
-
-
-def digest_of(text: str) -> str:
-    """Returns the sha256 of a text as it is compared."""
-    return hashlib.sha256(comparable(text).encode("utf-8", "replace")).hexdigest()

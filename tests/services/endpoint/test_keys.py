@@ -8,8 +8,9 @@ import pytest
 
 from dragoman.model.errors import UserError
 from dragoman.services.endpoint.app import create_app
-from dragoman.services.endpoint.key_store import KeyStore, StoredKey, digest_of
+from dragoman.services.endpoint.key_store import KeyStore, StoredKey
 from dragoman.services.endpoint.keys import NOBODY, Key, KeyRefusedError, Keys
+from dragoman.services.http.rates import digest_of
 from tests.services.endpoint.conftest import Client, Stage
 
 NOON = 1_790_000_000.0 - 1_790_000_000.0 % 60  # the beginning of a minute of 2026-09

@@ -12,10 +12,11 @@ from sqlalchemy import text
 from dragoman.model.errors import UserError
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.glossaries import Dictionary, Glossaries
-from dragoman.services.endpoint.key_store import KeyStore, Period, Tables, digest_of
+from dragoman.services.endpoint.key_store import KeyStore, Period, Tables
 from dragoman.services.endpoint.keys import Keys, month_of
 from dragoman.services.endpoint.memory import Memory
 from dragoman.services.endpoint.memory_store import MemoryStore, Unit
+from dragoman.services.http.rates import digest_of
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.store import database as store
 from tests.services.endpoint.conftest import Client, Stage
