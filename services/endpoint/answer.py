@@ -31,7 +31,7 @@ MLFLOW_CODES = {400: "BAD_REQUEST", 403: "PERMISSION_DENIED", 404: "ENDPOINT_NOT
 
 @dataclass(frozen=True)
 class Dialect:
-    """How the clients of one service learn of errors."""
+    """The errors that the clients of one service expect."""
 
     schema: Any  # of an error's body
     form: Form
