@@ -24,15 +24,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dragoman.model.bundles.directory import bundle_kind
+from dragoman.model.bundles.directory import Bundle, bundle_kind
 from dragoman.model.bundles.labelled import LabelBundle
 from dragoman.model.bundles.language import TextBundle
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.bundles.vectors import VectorsBundle
-from dragoman.model.decoding.lengths import length_batches
+from dragoman.model.decoding.lengths import fit, length_batches
 from dragoman.model.decoding.search import pad
 from dragoman.model.errors import UserError
-from dragoman.model.inference.kinds import open_bundle
 from dragoman.model.networks.bert import EncoderOnly
 from dragoman.model.networks.heads import Head
 from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
@@ -47,7 +46,6 @@ MOST_ROWS = 1024  # texts in a batch
 Floats = NDArray[np.float32]
 TooLong = Literal["error", "truncate"]
 Reader = EncoderOnly | TranslationNetwork | LanguageNetwork | Head
-AnyBundle = VectorsBundle | TranslationBundle | TextBundle | LabelBundle
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +116,7 @@ class NetworkVectors:
         vectors = np.zeros((len(texts), self.width), np.float32)
         filled = [row for row, tokens in enumerate(ids) if len(tokens) > 1]  # 1: only the end of sentence
         budget, most = (0, 1) if self.batch_tokens is None else (self.batch_tokens, MOST_ROWS)
-        for part in length_batches([len(ids[row]) for row in filled], budget, most):
+        for part in length_batches(budget, most, [len(ids[row]) for row in filled]):
             rows = [filled[place] for place in part]
             vectors[rows] = self._vectors([ids[row] for row in rows]).cpu().numpy()
         broken = np.flatnonzero(~np.isfinite(vectors).all(1))
@@ -178,18 +176,10 @@ class NetworkVectors:
             )
 
     def _encode(self, texts: Sequence[str], names: Sequence[str]) -> list[NDArray[np.int64]]:
-        encoded = self.tokenizer.encode(texts)
-        return [self._fit(row, name) for row, name in zip(encoded, names, strict=True)]
-
-    def _fit(self, tokens: NDArray[np.unsignedinteger], name: str) -> NDArray[np.int64]:
-        """Adds the end of sentence, for a language model that before the text; cuts the text to the positions."""
-        if self.positions is not None and len(tokens) >= self.positions and self.too_long == "error":
-            raise UserError(
-                f"{name}: {len(tokens) + 1} tokens are more than the model's {self.positions} positions; "
-                f"split it, or have its beginning read: embed.too_long=truncate"
-            )
-        kept = tokens.astype(np.int64)[: None if self.positions is None else self.positions - 1]
-        return np.insert(kept, 0, BEFORE) if self.forward_only else np.append(kept, EOS)
+        """Returns ids with the end of sentence, of a language model with that before the text; cut to the positions."""
+        rows = [np.append(row.astype(np.int64), EOS) for row in self.tokenizer.encode(texts)]
+        cut = fit(rows, self.positions, self.too_long, names, keys=("embed.too_long",))
+        return [np.insert(row[:-1], 0, BEFORE) for row in cut] if self.forward_only else cut
 
 
 class WordVectors:
@@ -212,19 +202,8 @@ class WordVectors:
         return (np.asarray(sums, np.float32) / np.maximum(1, counts)[:, None]).astype(np.float32)
 
 
-def load_any_bundle(directory: Path) -> AnyBundle:
-    """Loads a bundle that makes vectors of texts. Raises UserError: not a valid bundle, or of another kind."""
-    bundle = open_bundle(directory)
-    if not isinstance(bundle, AnyBundle):
-        raise UserError(
-            f"{directory}: a bundle of the kind {bundle_kind(directory)!r}, which makes no vectors of texts; those of "
-            f"translation, language, masked, vectors and labels do"
-        )
-    return bundle
-
-
 def sentence_vectors(
-    bundle: AnyBundle,
+    bundle: Bundle,
     device: str = "cpu",
     *,
     batch_tokens: int | None = None,
@@ -243,7 +222,7 @@ def sentence_vectors(
 
 
 def network_vectors(
-    bundle: AnyBundle,
+    bundle: Bundle,
     device: str = "cpu",
     *,
     batch_tokens: int | None = None,
@@ -261,9 +240,13 @@ def network_vectors(
     positions: int | None
     if isinstance(bundle, TranslationBundle):
         network, tokenizer, positions = bundle.network, bundle.tokenizers.source, bundle.source_positions
-    else:
-        assert isinstance(bundle.network, Reader)
+    elif isinstance(bundle, TextBundle | LabelBundle) and isinstance(bundle.network, Reader):
         network, tokenizer, positions = bundle.network, bundle.tokenizer, bundle.positions
+    else:
+        raise UserError(
+            f"{bundle.directory}: a bundle of the kind {bundle_kind(bundle.directory)!r}, which makes no vectors of "
+            f"texts; those of translation, language, masked, vectors and labels do"
+        )
     return NetworkVectors(
         network.to(device),
         tokenizer,
