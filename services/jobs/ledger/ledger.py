@@ -3,9 +3,10 @@
 Every change of state is a compare-and-set with time, actor and reason, and adds a row to the audit trail within the
 same transaction. What the loop finds out anew after a loss of power does not wait for the disk."""
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import ColumnElement, Row, delete, func, or_, select
@@ -75,12 +76,28 @@ class Ledger:
         """Learns what other services have changed in the meantime."""
         self._learn(self.newest_change())
 
-    def committed(self, session: Session) -> None:
-        """Announces what a transaction of this process has changed."""
-        self._learn(session.info.get(NOTED, 0))
-        for text in session.info.pop(TOLD, ()):
-            tell_change(text)
-        self.changed()
+    @contextlib.contextmanager
+    def write(self, lasting: bool | None = None) -> Iterator[Session]:
+        """Yields a transaction as the database's own; once it is committed, announces its rows of the audit trail."""
+        with self.database.write(lasting) as session:
+            yield session
+        if NOTED in session.info:
+            self._learn(session.info[NOTED])
+            for text in session.info[TOLD]:
+                tell_change(text)
+            self.changed()
+
+    @contextlib.contextmanager
+    def noting(self, actor: str, action: str, reason: str, owner: str | None = None) -> Iterator[Session]:
+        """Yields a transaction of changes that are none of a job, and adds a row to the audit trail with them."""
+        with self.write() as session:
+            yield session
+            self.note(session, actor, action, reason, owner)
+
+    def note(self, session: Session, actor: str, action: str, reason: str, owner: str | None = None) -> None:
+        """Adds a row to the audit trail that is no change of a job."""
+        row = {"at": self.now(), "actor": actor, "action": action, "owner": owner, "reason": reason}
+        _add(session, row, reason)
 
     def _learn(self, newest: int) -> None:
         with self._learning:  # threads may report late
@@ -110,7 +127,7 @@ class Ledger:
         values |= {"state": State.SUBMITTED, "submitted": now, "changed": now}
         values["id"] = f"{self.database.prefix}-{time.time_ns():x}"  # until it has its number
         try:
-            with self.database.write() as session:
+            with self.write() as session:
                 if key is not None and (earlier := _with_key(session, owner, key)) is not None:
                     return earlier
                 if most is not None and (session.scalar(statements.UNFINISHED, {"whose": owner}) or 0) >= most:
@@ -123,20 +140,17 @@ class Ledger:
                 session.execute(statements.NUMBER, {"entered": seq, **own})
                 job = Job(**{**entered.last_inserted_params(), **own, "seq": seq})
                 _note(session, now, owner, job, None, State.SUBMITTED, "submitted")
+                return job
         except IntegrityError:  # another request entered the same key at this moment
             with self.database.read() as session:
                 if key is None or (earlier := _with_key(session, owner, key)) is None:
                     raise
                 return earlier
-        self.committed(session)
-        return job
 
     def change(self, job: Job, state: State, actor: str, reason: str, **values: Any) -> Job:
         """Runs `move` in its own transaction. The returned job has no plan, here and elsewhere."""
-        with self.database.write() as session:
-            moved = self.move(session, job, state, actor, reason, **values)
-        self.committed(session)
-        return moved
+        with self.write() as session:
+            return self.move(session, job, state, actor, reason, **values)
 
     def move(self, session: Session, job: Job, state: State, actor: str, reason: str, **values: Any) -> Job:
         """Changes the state of `job`, as it was read, to `state`, and sets other columns with it.
@@ -177,24 +191,19 @@ class Ledger:
         """
         now = self.now()
         lost = {name: values.pop(name) for name in OF_ATTEMPT if name in values}
-        with self.database.write(lasting=False) as session:
+        with self.write(lasting=False) as session:
             took = max(0.0, now - (job.started or now))
             ended = {"ended": now, "outcome": outcome, "cause": cause, "code": code, "message": reason}
             set_attempt(session, job, **ended, **lost)
-            moved = self.move(
-                session, job, state, "service", reason, started=None, workers=0, spent=job.spent + took, **values
-            )
-        self.committed(session)
-        return moved
+            spent = job.spent + took
+            return self.move(session, job, state, "service", reason, started=None, workers=0, spent=spent, **values)
 
     def mark_started(self, job: Job) -> Job:
         """Records that its processes run. Raises ConflictError: the job has changed since it was read."""
-        with self.database.write(lasting=False) as session:
+        with self.write(lasting=False) as session:
             now = self.now()
             set_attempt(session, job, started=now)
-            moved = self.move(session, job, State.RUNNING, "service", f"attempt {job.attempt} runs", started=now)
-        self.committed(session)
-        return moved
+            return self.move(session, job, State.RUNNING, "service", f"attempt {job.attempt} runs", started=now)
 
     def set_priority(self, job: Job, priority: int, actor: str) -> Job:
         """Raises ConflictError if the job has changed since it was read."""
@@ -213,11 +222,9 @@ class Ledger:
         self, job: Job, actor: str, action: str, reason: str, old: object = None, new: object = None, **values: Any
     ) -> Job:
         """Sets columns other than the state, with a row in the audit trail."""
-        with self.database.write() as session:
-            moved = self._set(session, job, **values)
+        with self.write() as session:
             _note(session, self.now(), actor, job, old, new, reason, action)
-        self.committed(session)
-        return moved
+            return self._set(session, job, **values)
 
     def remove(self, job: Job, actor: str, reason: str = "") -> None:
         """Deletes an ended job; the audit trail keeps its rows.
@@ -226,13 +233,12 @@ class Ledger:
         """
         if job.state not in ENDED:
             raise ConflictError(f"job {job.id} is {job.state}: stop it first")
-        with self.database.write() as session:
+        with self.write() as session:
             session.execute(delete(Attempt).where(Attempt.job == job.id))
             statement = delete(Job).where(Job.seq == job.seq, Job.version == job.version)
             if session.execute(statement).rowcount != 1:  # type: ignore[attr-defined]  # as above
                 raise ConflictError(f"job {job.id} has changed in the meantime")
             _note(session, self.now(), actor, job, job.state, None, reason, action="remove")
-        self.committed(session)
 
     def job(self, name: str) -> Job:
         """Raises UnknownJobError if no job has that id."""
@@ -331,13 +337,6 @@ class Ledger:
     def newest_change(self) -> int:
         """Returns the id of the last row of the audit trail; 0 if it is empty."""
         return self.database.first(NEWEST) or 0
-
-    def note(self, actor: str, action: str, reason: str, owner: str | None = None) -> None:
-        """Adds a row to the audit trail that is no change of a job."""
-        row = {"at": self.now(), "actor": actor, "action": action, "owner": owner, "reason": reason}
-        with self.database.write() as session:
-            _add(session, row, reason)
-        self.committed(session)
 
 
 def set_attempt(session: Session, job: Job, **values: Any) -> None:

@@ -201,13 +201,12 @@ class Intake:
                 "seconds_low": seconds and seconds["low"],
             }
             planned |= {"seconds_high": seconds and seconds["high"]}
-        with self.ledger.database.write(lasting=False) as session:
+        with self.ledger.write(lasting=False) as session:
             if planned:
                 reason = f"planned: {planned['plan']['fingerprint'][:12]}"
                 job = self.ledger.move(session, job, State.PLANNED, "planner", reason, **planned)
                 self.places.claim(session, job, planned["plan"].get("places", ()))
             self.ledger.move(session, job, State.WAITING, "planner", "in the queue")
-        self.ledger.committed(session)
 
     def _in_time(self, plan: dict[str, Any], left: float) -> list[int]:
         """Returns the numbers of workers with which it ends in `left` seconds."""

@@ -226,7 +226,7 @@ class Scheduler:
 
     def _write(self, decisions: Sequence[Start | Yield | Stop], jobs: Sequence[Job], number: str) -> bool:
         try:
-            with self.ledger.database.write() as session:
+            with self.ledger.write() as session:
                 if not self.ledger.database.alone(session, PASS):
                     return False
                 counted = (
@@ -244,5 +244,4 @@ class Scheduler:
                             self.ledger.move(session, job, State.STOPPING, "scheduler", reason)
         except ConflictError:  # a job was stopped or has ended since it was read: the next pass sees that
             return False
-        self.ledger.committed(session)
         return True

@@ -14,9 +14,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm.exc import DetachedInstanceError
 
 from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger import statements
 from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
+from dragoman.services.jobs.ledger.places import Models
+from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.ledger.tables import Base, Change, Job, Token
 from dragoman.services.jobs.states import ENDED, MOVES, State
 from dragoman.services.store.database import Turns
@@ -65,13 +68,36 @@ def test_an_owner_enters_no_more_than_he_may_however_quick_he_is(ledger: Ledger)
 def test_who_waits_for_changes_hears_of_each_commit(ledger: Ledger) -> None:
     for act in (
         lambda: ledger.submit("anna", "train", []),
-        lambda: ledger.note("anna", "token", "issued"),
+        lambda: Access(ledger).issue("a", "anna", "admin", "anna"),
         lambda: ledger.change(ledger.jobs()[0], State.STOPPED, "anna", ""),
         lambda: ledger.remove(ledger.jobs()[0], "anna"),
     ):
         before = ledger.newest
         act()
         assert before < ledger.newest == ledger.newest_change()
+
+
+def test_a_change_without_its_row_in_the_audit_trail_is_none(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    access, projects, models = Access(ledger), Projects(ledger), Models(ledger)
+    access.issue("root", "root", "admin", "root")
+    state = lambda: (  # noqa: E731
+        [(token.name, token.digest, token.revoked) for token in access.tokens()],
+        (access.quotas(), [project.name for project in projects.all()], models.owner("mt")),
+    )
+    before = state()
+    monkeypatch.setattr(statements, "NOTE", text("INSERT INTO nowhere VALUES (1)"))
+    for act in (
+        lambda: access.issue("a", "anna", "admin", "root"),
+        lambda: access.enter("file-a", "admin", "x" * 40, "root"),
+        lambda: access.rotate("root", "root"),
+        lambda: access.revoke("root", "root"),
+        lambda: access.set_quota("anna", 1.0, None, "root"),
+        lambda: projects.create("vision", "", "root"),
+        lambda: models.claim("mt", "anna"),
+    ):
+        with pytest.raises(DBAPIError):
+            act()
+        assert state() == before
 
 
 def test_opening_again_keeps_jobs_and_prefix(ledger: Ledger, url: str) -> None:

@@ -88,9 +88,8 @@ def act(ledger: Ledger, rng: random.Random, names: list[str]) -> None:
         case State.WAITING if rng.random() < 0.3:
             ledger.set_priority(job, rng.choice([-10, 10]), "anna")
         case State.WAITING if rng.random() < 0.6:
-            with ledger.database.write() as session:
+            with ledger.write() as session:
                 ledger.begin(session, job, 1, "scheduler", "free")
-            ledger.committed(session)
         case State.WAITING:
             ledger.change(job, State.STOPPED, "anna", "no longer needed")
         case State.STARTING:
