@@ -15,7 +15,7 @@ from dragoman.model.untrusted import read_object
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages.site import Link, PageContext
-from dragoman.services.jobs.service.shard_folders import MADE, Folder, sharding_run
+from dragoman.services.jobs.service.shard_folders import MADE, Folder, manifest_in, sharding_run
 from dragoman.services.jobs.service.tracking import Version
 
 ROWS = 50  # folders of the list
@@ -66,7 +66,7 @@ def _makers(site: PageContext, person: Person, folders: list[Folder]) -> dict[st
 
 def card(site: PageContext, person: Person, folder: Folder) -> dict[str, Any]:
     """Returns what a folder's page shows. Raises UserError if the manifest cannot be read."""
-    manifest = site.shards.manifest(folder)
+    manifest = manifest_in(folder.path)
     models, away = _models(site, folder)
     train = manifest.splits.get("train")
     dropped = {
