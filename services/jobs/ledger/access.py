@@ -19,6 +19,7 @@ from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.projects import memberships
 from dragoman.services.jobs.ledger.statements import JOBS
 from dragoman.services.jobs.ledger.tables import PROJECT, Quota, Token, account_of
+from dragoman.services.jobs.scheduling.entries import Quota as Limits
 
 Role = Literal["metrics", "viewer", "submitter", "admin"]  # each includes the ones before it
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -28,7 +29,6 @@ SYSTEM = ("scheduler", "service", "planner", "up")  # actors of the audit trail 
 FROM_FILE = "file-"  # prefix of the names of tokens from files
 SHORTEST = 32  # characters of a token that was made elsewhere
 ISSUED = "issued"  # the kind of an administrator's tokens
-Bounds = tuple[float | None, float | None, int | None]  # CPUs, GPUs, jobs; None: no limit
 USED_EVERY = 60.0  # seconds between two records of a token's last use
 
 
@@ -228,10 +228,9 @@ class Access:
         except TokenExpiredError:
             return False
 
-    def quotas(self) -> dict[str, Bounds]:
-        """Returns account -> the CPUs and GPUs that its jobs may hold together, and the jobs that may run at once."""
-        with self.ledger.database.read() as session:
-            return {row.owner: (row.cpus, row.gpus, row.jobs) for row in session.scalars(select(Quota))}
+    def quotas(self) -> dict[str, Limits]:
+        """Returns the limits of each account that has a quota."""
+        return {row.owner: Limits(row.cpus, row.gpus, row.jobs) for row in self.ledger.database.all(select(Quota))}
 
     def set_quota(
         self, owner: str, cpus: float | None, gpus: float | None, actor: str, jobs: int | None = None

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,11 @@ from dragoman.services.jobs.ledger.own_tokens import Rights
 from dragoman.services.jobs.ledger.places import Places, TakenError
 from dragoman.services.jobs.ledger.projects import Projects, memberships
 from dragoman.services.jobs.ledger.tables import PROJECT, Job, Measurement, account_of
-from dragoman.services.jobs.planning.estimate import Estimate, estimate
+from dragoman.services.jobs.planning.estimate import estimate
 from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
 from dragoman.services.jobs.planning.refusals import as_jobs
 from dragoman.services.jobs.scheduling.entries import Capacity
-from dragoman.services.jobs.scheduling.room import FreeResources
+from dragoman.services.jobs.scheduling.room import FreeResources, Needs
 from dragoman.services.jobs.service.ownership import Ownership
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.states import State
@@ -149,16 +150,7 @@ class Intake:
             plan["choices"] = [workers for workers in plan["choices"] if workers <= most] or plan["choices"][:1]
             plan["traffic"] = {str(n): plan["traffic"][str(n)] for n in plan["choices"]} if plan.get("traffic") else {}
         times = {workers: estimate(plan, workers, measured) for workers in plan["choices"]}
-        plan["seconds"] = {
-            str(workers): {
-                "low": estimate.low,
-                "expected": estimate.expected,
-                "high": estimate.high,
-                "basis": estimate.basis,
-            }
-            for workers, estimate in times.items()
-            if estimate is not None
-        }
+        plan["seconds"] = {str(workers): asdict(seconds) for workers, seconds in times.items() if seconds is not None}
         if deadline is not None:
             plan["choices"] = self._in_time(plan, deadline - self.ledger.now())
         return plan
@@ -178,7 +170,8 @@ class Intake:
         """Returns the columns of the time that a planned job still needs."""
         plan = job.plan or {}
         expected = estimate(plan, job.choices[0], self.measured(), done) if plan and job.choices else None
-        return _seconds(expected)
+        low, high = (expected.low, expected.high) if expected else (None, None)
+        return {"seconds_low": low, "seconds_high": high}
 
     def _plan(self, job: Job, capacity: Capacity | None) -> None:
         planned: dict[str, Any] = {}
@@ -193,14 +186,10 @@ class Intake:
             except UserError as problem:
                 self.ledger.change(job, State.FAILED, "planner", str(problem))
                 return
-            seconds = plan["seconds"].get(str(plan["choices"][0]))
-            planned = {"plan": plan, "choices": plan["choices"], "cpus": plan["cpus"], "gpus": plan["gpus"]}
-            planned |= {
-                "run": plan["claims"],
-                "model": plan.get("model", ""),
-                "seconds_low": seconds and seconds["low"],
-            }
-            planned |= {"seconds_high": seconds and seconds["high"]}
+            seconds = plan["seconds"].get(str(plan["choices"][0])) or {}
+            planned = {"plan": plan, "run": plan["claims"], "model": plan.get("model", "")}
+            planned |= {key: plan[key] for key in ("choices", "cpus", "gpus")}
+            planned |= {f"seconds_{end}": seconds.get(end) for end in ("low", "high")}
         with self.ledger.write(lasting=False) as session:
             if planned:
                 reason = f"planned: {planned['plan']['fingerprint'][:12]}"
@@ -225,7 +214,7 @@ class Intake:
 
     def _check_room(self, plan: dict[str, Any], capacity: Capacity) -> None:
         room, least = FreeResources(capacity.nodes), plan["choices"][0]
-        if room.holds(plan["cpus"], plan["gpus"], least) < least:
+        if not room.fits(Needs((least,), plan["cpus"], plan["gpus"])):
             gpus = f" and {least * plan['gpus']:g} GPUs" if plan["gpus"] else ""
             raise UserError(
                 f"cluster.workers={least}: needs {least * plan['cpus']:g} CPUs{gpus}; the cluster has {room.cpus:g} "
@@ -294,7 +283,3 @@ def _range_of(plan: dict[str, Any], capacity: Capacity) -> list[str]:
     if plan["verb"] != "train":
         return [f"cluster.workers=1..{max(1, most)}"]
     return [f"cluster.workers=1..{max(1, min(most, plan['lanes']))}", f"loader.lanes={plan['lanes']}"]
-
-
-def _seconds(expected: Estimate | None) -> dict[str, float | None]:
-    return {"seconds_low": expected.low if expected else None, "seconds_high": expected.high if expected else None}

@@ -11,7 +11,7 @@ from dataclasses import replace
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
-from dragoman.services.jobs.ledger.access import Access, Bounds
+from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.ledger import AT_ONCE, PASS, SHORT, ConflictError, Ledger
 from dragoman.services.jobs.ledger.statements import NEWEST
 from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Meta, account_of
@@ -48,11 +48,6 @@ def entry(job: Job, states: Mapping[str, str]) -> Entry:
         job.waiting_since or job.submitted,
         account=job.account,
     )
-
-
-def quotas(bounds_of: Mapping[str, Bounds]) -> dict[str, Quota]:
-    """Returns the ledger's quotas for the scheduler."""
-    return {account: Quota(*bounds) for account, bounds in bounds_of.items()}
 
 
 def rules(config: ServiceConfig) -> Rules:
@@ -100,14 +95,14 @@ class Scheduler:
         """Returns the queue now, its quotas, and the rules with the owners' usage."""
         with self._lock:
             self._refresh()
-            return self._queue.copy(), quotas(self.access.quotas()), self.rules.copy()
+            return self._queue.copy(), self.access.quotas(), self.rules.copy()
 
     def run(self, capacity: Capacity) -> Outcome | None:
         """Runs one pass and writes it; returns None if another scheduler was quicker."""
         began = time.perf_counter()
         with self._lock:
             number = self._refresh()
-            bounds, now = quotas(self.access.quotas()), self.ledger.now()
+            bounds, now = self.access.quotas(), self.ledger.now()
             outcome = decide_queue(self._queue, bounds, capacity, now, self.rules)
             jobs = [self._known[self._seqs[decision.job]] for decision in outcome.decisions]
         self.seconds = time.perf_counter() - began

@@ -7,6 +7,7 @@ from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.ledger.tables import Job, Model, Project, account_of
+from dragoman.services.jobs.scheduling.entries import Quota
 from dragoman.services.jobs.service import people_schemas as schemas
 from dragoman.services.jobs.states import ACTIVE, QUEUED
 
@@ -45,7 +46,7 @@ class Sharing:
             row = session.execute(select(*sums, *counts).where(Job.project == project.name, active | queued)).one()
             models = session.scalars(select(Model.name).where(Model.owner == account).order_by(Model.name)).all()
         members = [schemas.MemberView.model_validate(member) for member in self.projects.members(project.name)]
-        quota = dict(zip(("cpus", "gpus", "jobs"), self.access.quotas().get(account, (None,) * 3), strict=True))
+        quota = self.access.quotas().get(account, Quota())._asdict()
         held = dict(zip(("held_cpus", "held_gpus", "running", "waiting"), (amount or 0 for amount in row), strict=True))
         about = {"name": project.name, "group": project.issuer_group, "created": project.created}
         return schemas.ProjectView.model_validate(

@@ -20,9 +20,10 @@ from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Measurement
 from dragoman.services.jobs.planning.plan import make_plan
-from dragoman.services.jobs.scheduling.decide import decide
+from dragoman.services.jobs.scheduling.decide import decide_queue
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.entries import Start as Decision
+from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Node
 from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.intake import Intake
@@ -109,7 +110,7 @@ def test_a_job_with_an_hour_is_started_with_one_of_the_numbers(intake: Intake) -
     assert (job.state, job.choices) == (State.WAITING, [2, 4])
     assert intake.ledger.job(late.id).state == State.FAILED
     assert "1 min are left" in intake.ledger.job(late.id).reason
-    (decision,) = decide([entry(job, {})], {}, Capacity((Node("a", 3),)), NOW).decisions
+    (decision,) = decide_queue(Queue([entry(job, {})]), {}, Capacity((Node("a", 3),)), NOW).decisions
     assert isinstance(decision, Decision) and decision.workers == 2
     with intake.ledger.database.write() as session:
         intake.ledger.begin(session, job, 2, "scheduler", "")
@@ -161,9 +162,9 @@ def test_a_training_takes_gpus_where_the_cluster_has_them(words: list[str], inta
     job = intake.ledger.submit("anna", "train", [*TRAIN, *words, "cluster.workers=1..4"])
     intake.take(GPUS)
     one = entry(intake.ledger.job(job.id), {})
-    (decision,) = decide([one], {}, GPUS, NOW).decisions
+    (decision,) = decide_queue(Queue([one]), {}, GPUS, NOW).decisions
     assert isinstance(decision, Decision) and decision.workers == 4
-    (fewer,) = decide([one], {}, Capacity((Node("a", 8, 2), Node("b", 8, 1))), NOW).decisions
+    (fewer,) = decide_queue(Queue([one]), {}, Capacity((Node("a", 8, 2), Node("b", 8, 1))), NOW).decisions
     assert isinstance(fewer, Decision) and fewer.workers == 2  # three is no number of workers for four lanes
 
 
