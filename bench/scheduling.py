@@ -25,14 +25,14 @@ from typing import Any
 from bench.jobs import CLUSTER, NODES, entries
 from bench.result import Result
 from dragoman.services.jobs.scheduling.decide import decide_queue
-from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Quota
+from dragoman.services.jobs.scheduling.entries import Capacity, Entry
 from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Needs, Node
 from dragoman.services.jobs.scheduling.rules import Rules
 from dragoman.services.jobs.scheduling.simulate import Simulation
 from dragoman.services.jobs.service.scheduler import rules as settings
 from dragoman.services.jobs.settings import ServiceConfig
-from dragoman.services.jobs.states import State
+from dragoman.services.jobs.states import Quota, State
 
 EIGHT = Capacity((Node("a", 8.0),))
 HOUR = 3600.0

@@ -19,7 +19,7 @@ from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.projects import memberships
 from dragoman.services.jobs.ledger.statements import JOBS
 from dragoman.services.jobs.ledger.tables import PROJECT, Quota, Token, account_of
-from dragoman.services.jobs.scheduling.entries import Quota as Limits
+from dragoman.services.jobs.states import Quota as Limits
 
 Role = Literal["metrics", "viewer", "submitter", "admin"]  # each includes the ones before it
 ROLES: tuple[Role, ...] = get_args(Role)

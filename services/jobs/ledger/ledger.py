@@ -19,7 +19,7 @@ from dragoman.services.jobs.ledger import statements
 from dragoman.services.jobs.ledger.asked import tell_change
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.filters import JobQuery
-from dragoman.services.jobs.ledger.statements import JOBS, NEWEST, oldest, select_jobs
+from dragoman.services.jobs.ledger.statements import JOBS, NEWEST, oldest
 from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Notice
 from dragoman.services.jobs.states import ENDED, MOVES, State
 
@@ -248,22 +248,21 @@ class Ledger:
     def jobs(
         self,
         states: Collection[str] = (),
-        owner: str | None = None,
-        before: int | None = None,
         limit: int | None = None,
         ascending: bool = False,
         plans: bool = False,
         each: int | None = None,
     ) -> list[Job]:
-        """Returns jobs by age, newest first; `before` is the `seq` of the last page's end.
-
-        With `plans` a job includes its plan. `each`: the oldest of every owner, so many."""
+        """Returns jobs by age, newest first. With `plans` a job includes its plan. `each`: the oldest of every owner,
+        so many."""
         query = select(Job).order_by(Job.seq if ascending else Job.seq.desc()).limit(limit)
         if each is not None:
             query = query.where(Job.seq.in_(oldest(states, each)))
         if not plans:
             query = query.options(*SHORT)
-        return self.database.all(select_jobs(query, states, owner, before))
+        if states:
+            query = query.where(Job.state.in_(sorted(states)))
+        return self.database.all(query)
 
     def rows(
         self,

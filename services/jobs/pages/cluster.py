@@ -7,10 +7,9 @@ from typing import Any
 from dragoman.services.jobs.ledger.access import OTHERS, Person
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages.site import PageContext
-from dragoman.services.jobs.scheduling.entries import Quota
 from dragoman.services.jobs.service.charts import EDGE, MACHINE_CHARTS, use_charts
 from dragoman.services.jobs.service.usage import read_machines
-from dragoman.services.jobs.states import ACTIVE
+from dragoman.services.jobs.states import ACTIVE, Quota
 
 FAULTS = 12  # rows of the bill
 

@@ -7,8 +7,9 @@ only what it leaves even then.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from dragoman.services.jobs.scheduling.entries import Entry, Quota, Wait
+from dragoman.services.jobs.scheduling.entries import Entry, Wait
 from dragoman.services.jobs.scheduling.room import TINY, Needs
+from dragoman.services.jobs.states import Quota
 
 NAMES = ("CPU", "GPU", "job")
 NONE = (0.0, 0.0, 0.0)

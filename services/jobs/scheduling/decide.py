@@ -25,7 +25,6 @@ from dragoman.services.jobs.scheduling.entries import (
     Entry,
     Kind,
     Outcome,
-    Quota,
     Reservation,
     Start,
     Stop,
@@ -36,7 +35,7 @@ from dragoman.services.jobs.scheduling.preempt import Placed, choose_victims
 from dragoman.services.jobs.scheduling.queue import Queue, turn
 from dragoman.services.jobs.scheduling.room import TINY, FreeResources, Needs
 from dragoman.services.jobs.scheduling.rules import Rules, Shares
-from dragoman.services.jobs.states import State
+from dragoman.services.jobs.states import Quota, State
 
 NO_RULES = Rules()
 

@@ -1,7 +1,7 @@
 """The inputs and the decisions of a scheduler's pass."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from dragoman.services.jobs.scheduling.room import Needs, Node
 from dragoman.services.jobs.states import ACTIVE, State
@@ -69,14 +69,6 @@ class Entry:
         They count once more for every earlier preemption."""
         begun = now if self.stepped is None else min(now, self.stepped)
         return (max(0.0, begun - self.started) + now - max(begun, min(now, self.kept))) * (1 + self.preempted)
-
-
-class Quota(NamedTuple):
-    """The limits of an account's jobs together; None: no limit."""
-
-    cpus: float | None = None
-    gpus: float | None = None
-    jobs: int | None = None  # that run at once
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from dragoman.services.jobs.scheduling.decide import NO_RULES, decide_queue
-from dragoman.services.jobs.scheduling.entries import YIELD_SECONDS, Capacity, Entry, Outcome, Quota, Start, Stop, Yield
+from dragoman.services.jobs.scheduling.entries import YIELD_SECONDS, Capacity, Entry, Outcome, Start, Stop, Yield
 from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.rules import Rules
-from dragoman.services.jobs.states import State
+from dragoman.services.jobs.states import Quota, State
 
 Seconds = Callable[[Entry], float]  # a job's running time from its start, undisturbed
 

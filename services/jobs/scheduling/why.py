@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dragoman.services.jobs.scheduling.decide import NO_RULES, decide_queue
-from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota, Wait
+from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Wait
 from dragoman.services.jobs.scheduling.queue import Queue, turn
 from dragoman.services.jobs.scheduling.rules import Rules, Shares
 from dragoman.services.jobs.scheduling.simulate import Seconds, Simulation
-from dragoman.services.jobs.states import State
+from dragoman.services.jobs.states import Quota, State
 
 FIRST = 200  # jobs of the queue whose start is forecast
 BUDGET = 0.3  # seconds for simulating them

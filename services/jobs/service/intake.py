@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,16 +134,17 @@ class Intake:
             self.projects.check_member(project, owner, admin)
         account = account_of(owner, project)
         gpus = sum(node.gpus for node in capacity.nodes) if capacity else 0.0
-        plan = self._asked(owner, account, verb, words, gpus, early, admin)
+        ask = partial(self._asked, owner, account, admin, gpus, early, verb)
+        plan = ask(words)
         free = not any(WORKERS.match(word) for word in words)
         if deadline is not None and free and plan["spreads"] and verb in RANGED and capacity is not None:
-            plan = self._asked(owner, account, verb, [*words, *_range_of(plan, capacity)], gpus, early, admin)
+            plan = ask([*words, *_range_of(plan, capacity)])
         if capacity is not None and capacity.nodes and not queued:
             self._check_room(plan, capacity)
         if project and plan.get("model") and not any(NAMED.match(word) for word in words):
             own = f"{project}-{plan['model']}"  # where the usual name is another owner's
             if self.ownership.names.owner(own) == account or not self.ownership.allows(plan, owner, admin, account):
-                plan = self._asked(owner, account, verb, [*plan["words"], f"registry.name={own}"], gpus, early, admin)
+                plan = ask([*plan["words"], f"registry.name={own}"])
         self.ownership.check(plan, owner, admin, account)
         measured = self.measured()
         if capacity is not None and capacity.nodes:  # a range may exceed what the cluster ever holds
@@ -222,18 +224,31 @@ class Intake:
             )
 
     def _asked(
-        self, owner: str, account: str, verb: str, words: Sequence[str], gpus: float, early: bool, admin: bool
+        self, owner: str, account: str, admin: bool, gpus: float, early: bool, verb: str, words: Sequence[str]
     ) -> dict[str, Any]:
-        """Returns the planner's answer. Shards or a run whose name is another owner's are a project's own of that name,
-        in a folder of the project."""
-        try:
-            plan = self._planned(owner, account, verb, words, gpus, early, admin)
-            own = next(filter(None, (self._own(place, account, words, True) for place in plan.get("places", ()))), "")
-        except TakenError as taken:
-            own = self._own(taken.place, account, words, False)
-            if not own:
-                raise
-        return self._asked(owner, account, verb, [*words, own], gpus, early, admin) if own else plan
+        """Returns the planner's answer, without what it says about another owner's files, even in a refusal.
+
+        Shards or a run whose name is another owner's are a project's own of that name, in a folder of the project."""
+        while True:
+            visible = self._visible(owner, verb, early) if verb != "shard" and is_open(verb, words) else ()
+            plan: dict[str, Any] = {}
+            try:
+                plan = self.planner.plan(verb, words, gpus, early, owner, *visible)
+                places, refusal = plan.get("places", []), ""
+            except RefusedPlanError as problem:
+                places, refusal = problem.places, as_jobs(str(problem))
+            try:
+                self.places.check(owner, places, account, admin)
+                if not plan:
+                    raise UserError(refusal)
+                own = next(filter(None, (self._own(place, account, words, True) for place in places)), "")
+                if not own:
+                    return plan
+            except TakenError as taken:
+                own = self._own(taken.place, account, words, False)
+                if not own:
+                    raise
+            words = [*words, own]
 
     def _own(self, place: Mapping[str, str], account: str, words: Sequence[str], made: bool) -> str:
         """Returns the word for a project's own folder in the place of a common one; empty if there is none.
@@ -248,19 +263,6 @@ class Intake:
         if made and not (own.exists() or self.places.owner(str(own)) == account):
             return ""
         return f"{key}={own if key == place['key'] else own.parent}"
-
-    def _planned(
-        self, owner: str, account: str, verb: str, words: Sequence[str], gpus: float, early: bool, admin: bool
-    ) -> dict[str, Any]:
-        """Returns the planner's answer, without what it says about another owner's files, even in a refusal."""
-        visible = self._visible(owner, verb, early) if verb != "shard" and is_open(verb, words) else ()
-        try:
-            plan = self.planner.plan(verb, words, gpus, early, owner, *visible)
-        except RefusedPlanError as problem:
-            self.places.check(owner, problem.places, account, admin)
-            raise UserError(as_jobs(str(problem))) from None
-        self.places.check(owner, plan.get("places", ()), account, admin)
-        return plan
 
     def _visible(self, owner: str, verb: str, early: bool) -> Iterator[str]:
         """Yields the folders of shards and runs that `owner` may read, for a command that does not say which."""

@@ -316,9 +316,9 @@ class Operations:
             raise HTTPException(404, f"job {name} has had {job.attempt} attempts")
         if number == 0:
             return b"", 0
-        start = describe_attempt(job)
+        start = replace(describe_attempt(job), number=number)
         try:
-            return self.loop.executor.logs(type(start)(**{**vars(start), "number": number}), offset, limit), number
+            return self.loop.executor.logs(start, offset, limit), number
         except ServiceError as problem:
             raise HTTPException(503, str(problem)) from None
 

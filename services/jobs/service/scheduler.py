@@ -16,13 +16,13 @@ from dragoman.services.jobs.ledger.ledger import AT_ONCE, PASS, SHORT, ConflictE
 from dragoman.services.jobs.ledger.statements import NEWEST
 from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Meta, account_of
 from dragoman.services.jobs.scheduling.decide import NO_RULES, decide_queue
-from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Outcome, Quota, Start, Stop, Yield
+from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Outcome, Start, Stop, Yield
 from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Needs
 from dragoman.services.jobs.scheduling.rules import Rules, Usage
 from dragoman.services.jobs.service.progress import Footprint
 from dragoman.services.jobs.settings import ServiceConfig
-from dragoman.services.jobs.states import ACTIVE, State
+from dragoman.services.jobs.states import ACTIVE, Quota, State
 
 YIELDING_VERBS = frozenset({"train"})  # commands that resume where they were
 

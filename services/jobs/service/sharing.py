@@ -7,9 +7,8 @@ from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.ledger.tables import Job, Model, Project, account_of
-from dragoman.services.jobs.scheduling.entries import Quota
 from dragoman.services.jobs.service import people_schemas as schemas
-from dragoman.services.jobs.states import ACTIVE, QUEUED
+from dragoman.services.jobs.states import ACTIVE, QUEUED, Quota
 
 
 class Sharing:

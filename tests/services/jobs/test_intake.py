@@ -29,6 +29,7 @@ from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.intake import Intake
 from dragoman.services.jobs.service.scheduler import entry
 from dragoman.services.jobs.states import State
+from tests.services.jobs.processes import bring
 
 NOW = 1000.0
 SMALL = Capacity((Node("a", 4),))
@@ -112,8 +113,7 @@ def test_a_job_with_an_hour_is_started_with_one_of_the_numbers(intake: Intake) -
     assert "1 min are left" in intake.ledger.job(late.id).reason
     (decision,) = decide_queue(Queue([entry(job, {})]), {}, Capacity((Node("a", 3),)), NOW).decisions
     assert isinstance(decision, Decision) and decision.workers == 2
-    with intake.ledger.database.write() as session:
-        intake.ledger.begin(session, job, 2, "scheduler", "")
+    bring(intake.ledger, job, State.STARTING, 2)
     assert "cluster.workers=2" in describe_attempt(intake.ledger.job(job.id)).words
 
 
@@ -192,8 +192,7 @@ def test_ray_is_asked_for_gpus_by_the_workers_and_for_a_slice_of_a_cpu_by_the_dr
 ) -> None:
     job = intake.ledger.submit("anna", "train", [*TRAIN, "cluster.workers=1..4"])
     intake.take(GPUS)
-    with intake.ledger.database.write() as session:
-        intake.ledger.begin(session, intake.ledger.job(job.id), 2, "scheduler", "")
+    bring(intake.ledger, intake.ledger.job(job.id), State.STARTING, 2)
     asked: list[dict[str, Any]] = []
 
     class Client:

@@ -18,7 +18,7 @@ from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.places import Places
 from dragoman.services.jobs.service.verdict import Verdict
 from dragoman.services.jobs.states import State
-from tests.services.jobs.processes import make_loop
+from tests.services.jobs.processes import bring, make_loop
 
 
 @pytest.fixture
@@ -129,11 +129,7 @@ def test_the_record_of_a_sharding_belongs_to_who_made_the_shards_first(tmp_path:
         job = loop.ledger.submit(owner, "shard", [])
         plan = {"run_dir": str(runs / "shard"), "places": [place(runs, "record")]}
         run = f"shards {manifest.parent}"
-        job = loop.ledger.change(job, State.PLANNED, "planner", "", plan=plan, choices=[1], run=run)
-        job = loop.ledger.change(job, State.WAITING, "planner", "")
-        with loop.ledger.database.write() as session:
-            job = loop.ledger.begin(session, job, 1, "scheduler", "")
-        loop.ledger.mark_started(job)
+        bring(loop.ledger, job, State.RUNNING, plan=plan, choices=[1], run=run)
         (job,) = loop.ledger.jobs([State.RUNNING], plans=True)
         loop.accounts.close(job, Verdict(State.SUCCEEDED, "succeeded", "end", "succeeded"), 0)
     assert places.check("anna", [place(runs, "record")])["write"] == [str(record)]

@@ -15,11 +15,11 @@ from dragoman.services.jobs.client import admin, special
 from dragoman.services.jobs.client.admin import projects
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.scheduling.decide import decide_queue
-from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Quota, Start
+from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Start
 from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Needs, Node
 from dragoman.services.jobs.scheduling.why import explain, forecasts
-from dragoman.services.jobs.states import State
+from dragoman.services.jobs.states import Quota, State
 from tests.services.jobs.processes import words
 from tests.services.jobs.project_team import Team
 

@@ -11,7 +11,7 @@ from dragoman.services.jobs.ledger.own_tokens import SESSION, OwnTokens, Rights
 from dragoman.services.jobs.ledger.tables import Job, Place
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import State
-from tests.services.jobs.processes import make_loop
+from tests.services.jobs.processes import bring, make_loop
 
 
 @dataclass
@@ -34,10 +34,7 @@ class Team:
         lender = self.loop.intake.rights.lender(person)
         job = ledger.submit(person.owner, "train", [], admin=person.may("admin"), token=lender)
         plan = {"places": [{**places[0], "use": "read"}], "verb": "train", "words": []}
-        job = ledger.change(job, State.PLANNED, "planner", "", plan=plan, choices=[1])
-        job = ledger.change(job, State.WAITING, "planner", "")
-        with ledger.database.write() as session:
-            job = ledger.begin(session, job, 1, "scheduler", "")
+        job = bring(ledger, job, State.STARTING, plan=plan, choices=[1])
         return next(one for one in ledger.jobs([State.STARTING], plans=True) if one.id == job.id)
 
     def hand_over(self, job: Job) -> str:

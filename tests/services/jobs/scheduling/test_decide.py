@@ -11,13 +11,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from dragoman.services.jobs.scheduling import why as explaining
 from dragoman.services.jobs.scheduling.decide import decide_queue
-from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Outcome, Quota, Start, Stop, Yield
+from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Outcome, Start, Stop, Yield
 from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Needs, Node
 from dragoman.services.jobs.scheduling.rules import Rules, Usage
 from dragoman.services.jobs.scheduling.simulate import Simulation
 from dragoman.services.jobs.scheduling.why import FIRST, explain, forecasts
-from dragoman.services.jobs.states import State
+from dragoman.services.jobs.states import Quota, State
 
 FOUR = Capacity((Node("a", 2), Node("b", 2)))
 

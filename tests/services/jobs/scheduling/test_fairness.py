@@ -7,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from dragoman.services.jobs.scheduling.entries import START_UP, YIELD_SECONDS, Capacity, Entry, Quota, Start, Yield
+from dragoman.services.jobs.scheduling.entries import START_UP, YIELD_SECONDS, Capacity, Entry, Start, Yield
 from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Needs, Node
 from dragoman.services.jobs.scheduling.rules import Rules, Usage
 from dragoman.services.jobs.scheduling.simulate import Simulation
 from dragoman.services.jobs.scheduling.why import explain, forecasts
-from dragoman.services.jobs.states import State
+from dragoman.services.jobs.states import Quota, State
 from tests.services.jobs.scheduling.test_decide import decide
 
 EIGHT = Capacity((Node("a", 8),))
