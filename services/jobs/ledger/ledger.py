@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import ColumnElement, Row, delete, func, or_, select
+from sqlalchemy import ColumnElement, Row, Select, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session, defer, make_transient_to_detached
+from sqlalchemy.orm import InstrumentedAttribute, Session, defer, make_transient_to_detached
 from sqlalchemy.sql.base import ExecutableOption
 
 from dragoman.conf.again import key_of
@@ -24,7 +24,7 @@ from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Notice
 from dragoman.services.jobs.states import ENDED, MOVES, State
 
 PASS = 7_100_115  # advisory lock of a scheduler's pass
-AT_ONCE = 500  # names per query
+AT_ONCE = 500  # values per query
 NOTED = "noted"  # key of a session for the number of its last row in the audit trail, and
 TOLD = "told"  # for its rows as texts
 NAMES = ("name", "registry.name", "promote.version", "promote.force")  # keys of a submission that the audit names
@@ -295,12 +295,8 @@ class Ledger:
 
     def states(self, names: Sequence[str]) -> dict[str, str]:
         """Returns id -> state for those of `names` that exist."""
-        state_of: dict[str, str] = {}
         with self.database.read() as session:
-            for start in range(0, len(names), AT_ONCE):
-                rows = session.execute(select(Job.id, Job.state).where(Job.id.in_(names[start : start + AT_ONCE])))
-                state_of |= {str(name): str(state) for name, state in rows}
-        return state_of
+            return {str(name): str(state) for name, state in rows_of(session, select(Job.id, Job.state), Job.id, names)}
 
     def following(self) -> list[Job]:
         """Returns waiting jobs that come after others."""
@@ -341,6 +337,14 @@ class Ledger:
 def set_attempt(session: Session, job: Job, **values: Any) -> None:
     """Sets columns of a job's newest attempt."""
     session.execute(statements.SET_ATTEMPT, {"of": job.id, "nth": job.attempt, **values})
+
+
+def rows_of(
+    session: Session, query: Select[Any], column: InstrumentedAttribute[Any], values: Sequence[Any]
+) -> Iterator[Row[Any]]:
+    """Yields a query's rows that have one of these values; a database has a limit of values in one statement."""
+    for start in range(0, len(values), AT_ONCE):
+        yield from session.execute(query.where(column.in_(values[start : start + AT_ONCE])))
 
 
 def _with_key(session: Session, owner: str, key: str) -> Job | None:

@@ -12,7 +12,7 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from dragoman.services.jobs.ledger.access import Access
-from dragoman.services.jobs.ledger.ledger import AT_ONCE, PASS, SHORT, ConflictError, Ledger
+from dragoman.services.jobs.ledger.ledger import PASS, SHORT, ConflictError, Ledger, rows_of
 from dragoman.services.jobs.ledger.statements import NEWEST
 from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Meta, account_of
 from dragoman.services.jobs.scheduling.decide import NO_RULES, decide_queue
@@ -128,9 +128,7 @@ class Scheduler:
             if newest != self._seen or self._counted is None:
                 self._charge(session)
             self._seen = newest
-            for start in range(0, len(changed), AT_ONCE):
-                query = select(Job).options(*SHORT).where(Job.seq.in_(changed[start : start + AT_ONCE]))
-                self._enter(session.scalars(query).all())
+            self._enter([job for (job,) in rows_of(session, select(Job).options(*SHORT), Job.seq, changed)])
         if self._after:
             self._enter(list(self._after.values()))
         self._weigh()
@@ -188,12 +186,8 @@ class Scheduler:
             return []
         named = select(Change.job).where(Change.id > since, Change.job.is_not(None)).distinct()
         names = [str(name) for name in session.scalars(named)]
-        live: dict[str, tuple[int, int]] = {}
-        for start in range(0, len(names), AT_ONCE):
-            query = select(Job.id, Job.seq, Job.version).where(
-                Job.id.in_(names[start : start + AT_ONCE]), Job.state.in_(LIVE)
-            )
-            live |= {str(name): (int(seq), int(version)) for name, seq, version in session.execute(query)}
+        query = select(Job.id, Job.seq, Job.version).where(Job.state.in_(LIVE))
+        live = {str(name): (int(seq), int(version)) for name, seq, version in rows_of(session, query, Job.id, names)}
         for name in names:
             if name in self._seqs and name not in live:
                 self._leave(self._seqs[name])
