@@ -7,7 +7,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeVarTuple, Unpack
 
 from sqlalchemy import ColumnElement, Row, Select, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
@@ -59,6 +59,7 @@ class Options(TypedDict, total=False):
     token: str
 
 
+Columns = TypeVarTuple("Columns")
 OF_ATTEMPT = ("lost_seconds", "lost_tokens", "kept_step", "kept_seconds", "startup")
 
 
@@ -340,8 +341,8 @@ def set_attempt(session: Session, job: Job, **values: Any) -> None:
 
 
 def rows_of(
-    session: Session, query: Select[Any], column: InstrumentedAttribute[Any], values: Sequence[Any]
-) -> Iterator[Row[Any]]:
+    session: Session, query: Select[*Columns], column: InstrumentedAttribute[Any], values: Sequence[Any]
+) -> Iterator[Row[*Columns]]:
     """Yields a query's rows that have one of these values; a database has a limit of values in one statement."""
     for start in range(0, len(values), AT_ONCE):
         yield from session.execute(query.where(column.in_(values[start : start + AT_ONCE])))
