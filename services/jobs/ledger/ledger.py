@@ -224,8 +224,9 @@ class Ledger:
     ) -> Job:
         """Sets columns other than the state, with a row in the audit trail."""
         with self.write() as session:
+            moved = self._set(session, job, **values)
             _note(session, self.now(), actor, job, old, new, reason, action)
-            return self._set(session, job, **values)
+            return moved
 
     def remove(self, job: Job, actor: str, reason: str = "") -> None:
         """Deletes an ended job; the audit trail keeps its rows.
