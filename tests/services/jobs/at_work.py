@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +29,20 @@ def client(loop: Loop, keys: bool = False, owner: str = "anna", token: str = "",
 
     headers = {"X-Dragoman-Owner": owner} | ({"Authorization": f"Bearer {token}"} if token else {})
     return TestClient(application(loop, keys, **more), base_url=LOCAL, headers=headers)
+
+
+def csrf(page: str) -> str:
+    """The word of a page's forms."""
+    found = re.search(r'name="csrf" value="(\w+)"', page)
+    assert found is not None
+    return found[1]
+
+
+def sign_in(browser: httpx.Client, token: str) -> str:
+    """Makes a browser that of a token's owner; returns the word of its forms."""
+    browser.cookies.clear()
+    assert browser.post("/login", data={"token": token}).status_code == 303
+    return csrf(browser.get("/tokens").text)
 
 
 @contextlib.contextmanager

@@ -21,7 +21,6 @@ from tests.services.jobs.processes import bring, words
 
 # Starlette's client would rather have the next httpx.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
-FORM = "application/x-www-form-urlencoded"
 OF_SUBMITTERS = {
     ("POST", "/v1/plans"),
     ("POST", "/v1/jobs"),
@@ -183,7 +182,7 @@ def test_whoever_may_not_see_an_owners_jobs_sees_the_owners_name_nowhere(loop: L
 
         def get(path: str, role: str) -> httpx.Response:
             http.cookies.clear()
-            http.post("/login", content=f"token={tokens[role]}", headers={"Content-Type": FORM}, follow_redirects=False)
+            http.post("/login", data={"token": tokens[role]}, follow_redirects=False)
             return http.get(path, headers={"Authorization": f"Bearer {tokens[role]}"}, follow_redirects=False)
 
         body = {"verb": "train", "overrides": words(loop.home, "mine", 3)}

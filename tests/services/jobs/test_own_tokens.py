@@ -16,11 +16,10 @@ from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.service.loop import Loop
 from tests.markup import HOSTILE, check_nothing_runs
-from tests.services.jobs.at_work import listening
+from tests.services.jobs.at_work import listening, sign_in
 from tests.services.jobs.processes import words
 
 DAY = 86_400.0
-FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 class Served:
@@ -74,7 +73,7 @@ def test_a_token_of_ones_own_has_a_narrower_role_and_an_end(
     answer = httpx.get(f"{served.address}/v1/jobs", headers={"Authorization": f"Bearer {made}"})
     assert answer.status_code == 401
     assert re.search("token 'laptop' expired on 20", answer.json()["error"])
-    page = httpx.post(f"{served.address}/login", content=f"token={made}", headers=FORM)
+    page = httpx.post(f"{served.address}/login", data={"token": made})
     assert page.status_code == 401 and "expired on" in page.text
     assert [row["name"] for row in anna.my_tokens()] == ["laptop"]  # it is seen that it has expired
     assert served.code(anna.make_token("laptop")) == 200  # and another may take its name
@@ -124,7 +123,7 @@ def test_a_revoked_token_lets_in_no_more_at_once(served: Served, capsys: pytest.
         ended[path].set()
 
     with httpx.Client(base_url=served.address, headers={"Authorization": f"Bearer {made}"}) as client:
-        assert client.post("/login", content=f"token={made}", headers=FORM).status_code == 303
+        assert client.post("/login", data={"token": made}).status_code == 303
         readers = [threading.Thread(target=read, args=(path, client), daemon=True) for path in ended]
         for reader in readers:
             reader.start()
@@ -193,8 +192,7 @@ def test_a_token_is_nowhere_but_in_the_answer_that_made_it(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     with httpx.Client(base_url=served.address) as browser:
-        browser.post("/login", content=f"token={served.anna}", headers=FORM)
-        word = re.search(r'name="csrf" value="(\w+)"', browser.get("/tokens").text)[1]  # type: ignore[index]
+        word = sign_in(browser, served.anna)
         for missing in ({}, {"csrf": "wrong"}):
             assert (
                 browser.post("/tokens", data={"name": "x", "role": "viewer", "ends": "1d", **missing}).status_code

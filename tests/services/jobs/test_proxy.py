@@ -9,8 +9,7 @@ from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.sign_in import Proxy
 from dragoman.services.jobs.settings import ProxyConfig
-from tests.services.jobs.at_work import application
-from tests.services.jobs.pages.world import csrf
+from tests.services.jobs.at_work import application, csrf
 from tests.services.jobs.processes import words
 
 # Starlette's client would rather have the next httpx.

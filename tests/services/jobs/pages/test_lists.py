@@ -15,8 +15,9 @@ from dragoman.services.jobs.ledger.filters import JobQuery
 from dragoman.services.jobs.ledger.tables import Job, Notice
 from dragoman.services.jobs.pages.listing import read_search
 from dragoman.services.jobs.states import State
+from tests.services.jobs.at_work import csrf
 from tests.services.jobs.pages.test_pages import names
-from tests.services.jobs.pages.world import OPTIONS, World, csrf
+from tests.services.jobs.pages.world import OPTIONS, World
 
 
 @pytest.fixture(scope="module")

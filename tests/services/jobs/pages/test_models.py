@@ -10,8 +10,9 @@ from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import models
 from dragoman.services.jobs.service.tracking import Model, Move
 from dragoman.services.jobs.states import State
+from tests.services.jobs.at_work import csrf
 from tests.services.jobs.pages.test_shards import SPLITS, change, made_by, plain
-from tests.services.jobs.pages.world import HOSTILE, PIXEL, World, csrf
+from tests.services.jobs.pages.world import HOSTILE, PIXEL, World
 from tests.text_shards import write_text_shards
 
 PAGE = "/models/demo-en-de"

@@ -20,7 +20,8 @@ from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.states import State
 from tests.markup import HOSTILE as HOSTILE_TEXTS
 from tests.markup import check_nothing_runs
-from tests.services.jobs.pages.world import HOSTILE, LONG, OPTIONS, RIGHT_TO_LEFT, World, csrf
+from tests.services.jobs.at_work import csrf
+from tests.services.jobs.pages.world import HOSTILE, LONG, OPTIONS, RIGHT_TO_LEFT, World
 from tests.text_shards import write_text_shards
 
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import math
 import os
-import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -52,13 +51,6 @@ ARTIFACTS = {
     "alignment/maps.png": b"<svg onload=alert(1)>",
 }
 MOVE = {"action": "promoted", "to": "2", "before": "1", "by": "anna@here", "time": "2026-03-01T10:00:00.000000Z"}
-
-
-def csrf(page: str) -> str:
-    """Returns the token of a page's forms."""
-    found = re.search(r'name="csrf" value="(\w+)"', page)
-    assert found is not None
-    return found[1]
 
 
 class World:
