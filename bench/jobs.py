@@ -90,7 +90,7 @@ def entries(count: int) -> Iterator[Entry]:
 def simulate(count: int) -> None:
     """Jobs that come a little slower than 64 CPUs can take them."""
     rng = random.Random(1)
-    simulation = Simulation([], {}, Capacity(NODES), 0.0, lambda one: one.low)
+    simulation = Simulation(Queue(), {}, Capacity(NODES), 0.0, lambda one: one.low)
     began, at_time = time.perf_counter(), 0.0
     for entry in entries(count):
         at_time += rng.expovariate(1 / 19.0)

@@ -25,14 +25,14 @@ from typing import Any
 from bench.jobs import CLUSTER, NODES, entries
 from bench.result import Result
 from dragoman.services.jobs.scheduling.decide import decide_queue
-from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Quota
+from dragoman.services.jobs.scheduling.entries import Capacity, Entry
 from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Needs, Node
 from dragoman.services.jobs.scheduling.rules import Rules
 from dragoman.services.jobs.scheduling.simulate import Simulation
 from dragoman.services.jobs.service.scheduler import rules as settings
 from dragoman.services.jobs.settings import ServiceConfig
-from dragoman.services.jobs.states import State
+from dragoman.services.jobs.states import Quota, State
 
 EIGHT = Capacity((Node("a", 8.0),))
 HOUR = 3600.0
@@ -76,7 +76,7 @@ def until(simulation: Simulation, moment: float) -> None:
 
 def quota(rules: Rules) -> str:
     """How many younger jobs of its owner start before the job that needs all of the quota."""
-    simulation = Simulation([], {"anna": Quota(cpus=2.0)}, EIGHT, 0.0, lambda one: one.low, rules)
+    simulation = Simulation(Queue(), {"anna": Quota(cpus=2.0)}, EIGHT, 0.0, lambda one: one.low, rules)
     simulation.add(job(0, 1, "anna", 50.0, 0.0))
     until(simulation, 0.0)
     simulation.add(job(1, 2, "anna", 100.0, 0.0))
@@ -92,7 +92,7 @@ def quota(rules: Rules) -> str:
 
 def share(rules: Rules) -> str:
     """What two owners get of the first day, and when the second one's first job starts."""
-    simulation = Simulation([], {}, EIGHT, 0.0, lambda one: one.low, rules)
+    simulation = Simulation(Queue(), {}, EIGHT, 0.0, lambda one: one.low, rules)
     for number in range(2000):
         simulation.add(job(number, 1, "ben", HOUR, 0.0))
     until(simulation, 1.0)
@@ -107,7 +107,7 @@ def share(rules: Rules) -> str:
 
 def patience(rules: Rules) -> str:
     """When the low job starts; a week is simulated."""
-    simulation = Simulation([], {}, EIGHT, 0.0, lambda one: one.low, rules)
+    simulation = Simulation(Queue(), {}, EIGHT, 0.0, lambda one: one.low, rules)
     simulation.add(job(0, 8, "ben", HOUR, 0.0, priority=10))
     simulation.step()
     simulation.add(job(1, 4, "anna", HOUR, 0.0, priority=-10))
@@ -125,7 +125,7 @@ def patience(rules: Rules) -> str:
 
 def thrash(rules: Rules) -> tuple[str, int]:
     """How often a low training of an hour makes room, and what that costs."""
-    simulation = Simulation([], {}, EIGHT, 0.0, lambda one: one.low, rules, start_up=30.0)
+    simulation = Simulation(Queue(), {}, EIGHT, 0.0, lambda one: one.low, rules, start_up=30.0)
     simulation.add(job(0, 8, "anna", HOUR, 0.0, priority=-10))
     for number in range(1, 201):
         until(simulation, 45.0 * number)
@@ -140,7 +140,7 @@ def thrash(rules: Rules) -> tuple[str, int]:
 def play(count: int, rules: Rules, name: str) -> None:
     """Jobs of 50 owners that come a little slower than 64 CPUs can take them; owner 0 asks for half of it all."""
     rng = random.Random(1)
-    simulation = Simulation([], {}, Capacity(NODES), 0.0, lambda one: one.low, rules)
+    simulation = Simulation(Queue(), {}, Capacity(NODES), 0.0, lambda one: one.low, rules)
     began, at_time = time.process_time(), 0.0
     came: dict[str, float] = {}
     for entry in entries(count):

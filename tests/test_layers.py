@@ -136,8 +136,7 @@ BY_STRING = {
     "services.endpoint.documents.reading": {"services.endpoint.documents.reading_worker"},  # a process
     "services.endpoint.serve": {"services.endpoint.ray_serve"},  # loads Ray, which the endpoint's image has not
     "services.jobs.confined": {"services.cli"},  # only after its files are closed to it
-    "services.jobs.executors.ray": {"services.jobs.runner"},  # a process
-    "services.jobs.executors.kueue": {"services.jobs.runner"},  # a process
+    "services.jobs.executors.base": {"services.jobs.runner"},  # a process
     "services.jobs.planning.fields": {"pipelines.config"},  # services import no pipelines; the planner's process does
     "services.jobs.planning.planner": {"services.jobs.planning.worker"},  # a process
     "services.jobs.planning.refusals": {"pipelines.places"},  # as planning.fields

@@ -1,7 +1,9 @@
-"""The states of a job and the changes between them; every change has a reason, which the ledger keeps."""
+"""The states of a job and the changes between them; every change has a reason, which the ledger keeps.
+
+And the quota of an account, which bounds its active jobs."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Priority = Literal["low", "normal", "high"]
 PRIORITIES: dict[Priority, int] = {"low": -10, "normal": 0, "high": 10}
@@ -40,3 +42,11 @@ MOVES: dict[State, frozenset[State]] = {
     State.STOPPING: _ENDS - {State.WAITING},
     **dict.fromkeys(ENDED, frozenset({State.SUBMITTED})),  # its owner retries it
 }
+
+
+class Quota(NamedTuple):
+    """The limits of an account's jobs together; None: no limit."""
+
+    cpus: float | None = None
+    gpus: float | None = None
+    jobs: int | None = None  # that run at once

@@ -1,7 +1,9 @@
 """The protocol between the service, which decides and records, and an executor, which places and runs processes."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 
 from dragoman.model.confinement import VARIABLE as GRANT
@@ -35,6 +37,11 @@ class Start:
     @property
     def id(self) -> str:
         return f"{self.job}-a{self.number}"
+
+    def entrypoint(self, python: str, home: Path) -> str:
+        """Returns the shell command of its runner, with `exec` so that a signal reaches that."""
+        runner = (python, "-m", "dragoman.services.jobs.runner", str(home), self.job, str(self.number), self.verb)
+        return f"exec {shlex.join([*runner, *self.words, *(['cluster.address=auto'] if self.spreads else [])])}"
 
     def variables(self) -> dict[str, str]:
         """Returns its processes' variables that identify the job and its owner; no others may replace them."""

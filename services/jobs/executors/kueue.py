@@ -4,7 +4,6 @@ Kueue owns the queue, the quotas, borrowing and preemption; the service reports 
 
 import os
 import re
-import shlex
 import ssl
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -147,17 +146,6 @@ def rayjob(
     The command runs on the head's pod if its workers are no processes of their own; otherwise the head has one CPU for
     it.
     """
-    runner = [
-        "python",
-        "-m",
-        "dragoman.services.jobs.runner",
-        str(home),
-        start.job,
-        str(start.number),
-        start.verb,
-        *start.words,
-    ]
-    words = [*runner, *(["cluster.address=auto"] if start.spreads else [])]
     variables = {**environment, **start.variables()}
     head = (1.0, 0.0) if start.spreads else (start.cpus, start.gpus)
 
@@ -186,7 +174,7 @@ def rayjob(
         "kind": "RayJob",
         "metadata": {"name": start.id, "labels": labels, "annotations": {OWNER: start.owner}},
         "spec": {
-            "entrypoint": _command(words),
+            "entrypoint": start.entrypoint("python", home),  # KubeRay hands it to a shell
             "submissionMode": "K8sJobMode",
             "suspend": True,  # until Kueue admits it
             "backoffLimit": 0,  # the service retries, and counts
@@ -195,11 +183,6 @@ def rayjob(
             "rayClusterSpec": cluster,
         },
     }
-
-
-def _command(words: list[str]) -> str:
-    """Returns the shell command, with `exec` so that a signal reaches the runner; KubeRay hands it to a shell."""
-    return f"exec {shlex.join(words)}"
 
 
 KUEUE = "kueue.x-k8s.io/v1beta2"

@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import os
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -147,15 +146,12 @@ class RayExecutor:
             raise ServiceError(str(problem)) from None
 
     def submit(self, start: Start) -> None:
-        words = [*start.words, *(["cluster.address=auto"] if start.spreads else [])]
-        runner = [self.python, "-m", "dragoman.services.jobs.runner", str(self.home), start.job, str(start.number)]
-        own = start.variables()
         folder = {RAY_FOLDER: os.pathsep.join(self._folders)} if self._folders else {}
-        variables = {WAIT_VARIABLE: STOP_WAIT, **folder, **self.environment, **own}
+        variables = {WAIT_VARIABLE: STOP_WAIT, **folder, **self.environment, **start.variables()}
         with self._client() as client:
             try:
                 client.submit_job(
-                    entrypoint=f"exec {shlex.join([*runner, start.verb, *words])}",
+                    entrypoint=start.entrypoint(self.python, self.home),
                     submission_id=start.id,
                     runtime_env={"env_vars": variables},
                     metadata={"verb": start.verb, "owner": start.owner, "job": start.job},

@@ -186,7 +186,7 @@ def bill(here: Here, person: Viewer, owner: Owner | None = None) -> list[schemas
 def all_quotas(here: Here, person: Viewer) -> list[schemas.QuotaView]:
     """Returns the quotas of owners and projects; who is no admin sees their own and those of their projects."""
     quotas = sorted((owner, row) for owner, row in here.access.quotas().items() if person.sees(owner))
-    return [schemas.QuotaView(owner=owner, cpus=cpus, gpus=gpus, jobs=jobs) for owner, (cpus, gpus, jobs) in quotas]
+    return [schemas.QuotaView(owner=owner, **quota._asdict()) for owner, quota in quotas]
 
 
 @router.put("/quotas/{owner}", status_code=204)

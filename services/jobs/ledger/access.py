@@ -19,6 +19,7 @@ from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.projects import memberships
 from dragoman.services.jobs.ledger.statements import JOBS
 from dragoman.services.jobs.ledger.tables import PROJECT, Quota, Token, account_of
+from dragoman.services.jobs.states import Quota as Limits
 
 Role = Literal["metrics", "viewer", "submitter", "admin"]  # each includes the ones before it
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -28,7 +29,6 @@ SYSTEM = ("scheduler", "service", "planner", "up")  # actors of the audit trail 
 FROM_FILE = "file-"  # prefix of the names of tokens from files
 SHORTEST = 32  # characters of a token that was made elsewhere
 ISSUED = "issued"  # the kind of an administrator's tokens
-Bounds = tuple[float | None, float | None, int | None]  # CPUs, GPUs, jobs; None: no limit
 USED_EVERY = 60.0  # seconds between two records of a token's last use
 
 
@@ -129,12 +129,11 @@ class Access:
         check_name("owner", owner)
         self._check_role(role)
         token = f"dgm_{secrets.token_urlsafe(32)}"
-        with self.ledger.database.write() as session:
+        with self.ledger.noting(actor, "token", f"issued {name} ({role})", owner) as session:
             if session.scalars(select(Token).where(Token.name == name)).first() is not None:
                 raise UserError(f"token {name!r}: there is one of that name; revoke it or choose another")
             session.add(Token(digest=digest_of(token), name=name, owner=owner, role=role, created=self.ledger.now()))
         self._count()
-        self.ledger.note(actor, "token", f"issued {name} ({role})", owner)
         return token
 
     def enter(self, name: str, role: str, token: str, actor: str) -> None:
@@ -145,7 +144,7 @@ class Access:
         if len(token) < SHORTEST:
             raise UserError(f"token {name!r}: {len(token)} characters; at least {SHORTEST} are needed")
         self._check_role(role)
-        with self.ledger.database.write() as session:
+        with self.ledger.write() as session:
             # the same token may have been entered under another name, for example with another role
             same = or_(Token.name == name, Token.digest == digest_of(token))
             tokens = session.scalars(select(Token).where(same)).all()
@@ -157,18 +156,17 @@ class Access:
                 session.delete(before)
             session.flush()
             session.add(Token(digest=digest_of(token), name=name, owner=name, role=role, created=self.ledger.now()))
+            self.ledger.note(session, actor, "token", f"entered {name} ({role})", name)
         self._count()
-        self.ledger.note(actor, "token", f"entered {name} ({role})", name)
 
     def rotate(self, name: str, actor: str) -> str:
         """Replaces a valid token of this name; the old one and its sessions end at once."""
         if name.startswith(FROM_FILE):
             raise UserError(f"token {name!r}: it is that of a file; replace the file and start the service again")
         token = f"dgm_{secrets.token_urlsafe(32)}"
-        with self.ledger.database.write() as session:
+        with self.ledger.noting(actor, "token", f"rotated {name}") as session:
             _end_descendants(session, name, self.ledger.now())  # whoever knew the old one may have made tokens with it
             _set_valid(session, name, digest=digest_of(token), created=self.ledger.now())
-        self.ledger.note(actor, "token", f"rotated {name}")
         return token
 
     def revoke(self, name: str, actor: str) -> None:
@@ -177,14 +175,13 @@ class Access:
         Raises UserError: no valid token has that name, or it is the last admin's while others are valid.
         """
         issued = select(Token).where(Token.revoked.is_(None), Token.kind == ISSUED)
-        with self.ledger.database.write() as session:
+        with self.ledger.noting(actor, "token", f"revoked {name}") as session:
             valid = {token.name: token.role for token in session.scalars(issued)}
             admins = [name_of_admin for name_of_admin, role in valid.items() if role == "admin"]
             if admins == [name] and len(valid) > 1:
                 raise UserError(f"token {name!r}: it is the last of an admin; revoke the others first")
             _end_descendants(session, name, self.ledger.now())
             _set_valid(session, name, revoked=self.ledger.now())
-        self.ledger.note(actor, "token", f"revoked {name}")
 
     def tokens(self) -> list[Token]:
         """Returns all issued tokens' rows, which do not reveal the tokens."""
@@ -231,10 +228,9 @@ class Access:
         except TokenExpiredError:
             return False
 
-    def quotas(self) -> dict[str, Bounds]:
-        """Returns account -> the CPUs and GPUs that its jobs may hold together, and the jobs that may run at once."""
-        with self.ledger.database.read() as session:
-            return {row.owner: (row.cpus, row.gpus, row.jobs) for row in session.scalars(select(Quota))}
+    def quotas(self) -> dict[str, Limits]:
+        """Returns the limits of each account that has a quota."""
+        return {row.owner: Limits(row.cpus, row.gpus, row.jobs) for row in self.ledger.database.all(select(Quota))}
 
     def set_quota(
         self, owner: str, cpus: float | None, gpus: float | None, actor: str, jobs: int | None = None
@@ -245,9 +241,8 @@ class Access:
         for name, value in (("cpus", cpus), ("gpus", gpus), ("jobs", jobs)):
             if value is not None and not value >= 0:
                 raise UserError(f"{name}={value}: must be at least 0, or null for no bound")
-        with self.ledger.database.write() as session:
+        with self.ledger.noting(actor, "quota", f"cpus={cpus} gpus={gpus} jobs={jobs}", owner) as session:
             session.merge(Quota(owner=owner, cpus=cpus, gpus=gpus, jobs=jobs))
-        self.ledger.note(actor, "quota", f"cpus={cpus} gpus={gpus} jobs={jobs}", owner)
 
 
 def _set_valid(session: Session, name: str, **values: Any) -> None:

@@ -3,14 +3,15 @@
 Every change of state is a compare-and-set with time, actor and reason, and adds a row to the audit trail within the
 same transaction. What the loop finds out anew after a loss of power does not wait for the disk."""
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypedDict, TypeVarTuple, Unpack
 
-from sqlalchemy import ColumnElement, Row, delete, func, or_, select
+from sqlalchemy import ColumnElement, Row, Select, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session, defer, make_transient_to_detached
+from sqlalchemy.orm import InstrumentedAttribute, Session, defer, make_transient_to_detached
 from sqlalchemy.sql.base import ExecutableOption
 
 from dragoman.conf.again import key_of
@@ -18,12 +19,12 @@ from dragoman.services.jobs.ledger import statements
 from dragoman.services.jobs.ledger.asked import tell_change
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.filters import JobQuery
-from dragoman.services.jobs.ledger.statements import JOBS, NEWEST, oldest, select_jobs
+from dragoman.services.jobs.ledger.statements import JOBS, NEWEST, oldest
 from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Notice
 from dragoman.services.jobs.states import ENDED, MOVES, State
 
 PASS = 7_100_115  # advisory lock of a scheduler's pass
-AT_ONCE = 500  # names per query
+AT_ONCE = 500  # values per query
 NOTED = "noted"  # key of a session for the number of its last row in the audit trail, and
 TOLD = "told"  # for its rows as texts
 NAMES = ("name", "registry.name", "promote.version", "promote.force")  # keys of a submission that the audit names
@@ -58,6 +59,7 @@ class Options(TypedDict, total=False):
     token: str
 
 
+Columns = TypeVarTuple("Columns")
 OF_ATTEMPT = ("lost_seconds", "lost_tokens", "kept_step", "kept_seconds", "startup")
 
 
@@ -75,12 +77,28 @@ class Ledger:
         """Learns what other services have changed in the meantime."""
         self._learn(self.newest_change())
 
-    def committed(self, session: Session) -> None:
-        """Announces what a transaction of this process has changed."""
-        self._learn(session.info.get(NOTED, 0))
-        for text in session.info.pop(TOLD, ()):
-            tell_change(text)
-        self.changed()
+    @contextlib.contextmanager
+    def write(self, lasting: bool | None = None) -> Iterator[Session]:
+        """Yields a transaction as the database's own; once it is committed, announces its rows of the audit trail."""
+        with self.database.write(lasting) as session:
+            yield session
+        if NOTED in session.info:
+            self._learn(session.info[NOTED])
+            for text in session.info[TOLD]:
+                tell_change(text)
+            self.changed()
+
+    @contextlib.contextmanager
+    def noting(self, actor: str, action: str, reason: str, owner: str | None = None) -> Iterator[Session]:
+        """Yields a transaction of changes that are none of a job, and adds a row to the audit trail with them."""
+        with self.write() as session:
+            yield session
+            self.note(session, actor, action, reason, owner)
+
+    def note(self, session: Session, actor: str, action: str, reason: str, owner: str | None = None) -> None:
+        """Adds a row to the audit trail that is no change of a job."""
+        row = {"at": self.now(), "actor": actor, "action": action, "owner": owner, "reason": reason}
+        _add(session, row, reason)
 
     def _learn(self, newest: int) -> None:
         with self._learning:  # threads may report late
@@ -110,7 +128,7 @@ class Ledger:
         values |= {"state": State.SUBMITTED, "submitted": now, "changed": now}
         values["id"] = f"{self.database.prefix}-{time.time_ns():x}"  # until it has its number
         try:
-            with self.database.write() as session:
+            with self.write() as session:
                 if key is not None and (earlier := _with_key(session, owner, key)) is not None:
                     return earlier
                 if most is not None and (session.scalar(statements.UNFINISHED, {"whose": owner}) or 0) >= most:
@@ -123,20 +141,17 @@ class Ledger:
                 session.execute(statements.NUMBER, {"entered": seq, **own})
                 job = Job(**{**entered.last_inserted_params(), **own, "seq": seq})
                 _note(session, now, owner, job, None, State.SUBMITTED, "submitted")
+                return job
         except IntegrityError:  # another request entered the same key at this moment
             with self.database.read() as session:
                 if key is None or (earlier := _with_key(session, owner, key)) is None:
                     raise
                 return earlier
-        self.committed(session)
-        return job
 
     def change(self, job: Job, state: State, actor: str, reason: str, **values: Any) -> Job:
         """Runs `move` in its own transaction. The returned job has no plan, here and elsewhere."""
-        with self.database.write() as session:
-            moved = self.move(session, job, state, actor, reason, **values)
-        self.committed(session)
-        return moved
+        with self.write() as session:
+            return self.move(session, job, state, actor, reason, **values)
 
     def move(self, session: Session, job: Job, state: State, actor: str, reason: str, **values: Any) -> Job:
         """Changes the state of `job`, as it was read, to `state`, and sets other columns with it.
@@ -177,24 +192,19 @@ class Ledger:
         """
         now = self.now()
         lost = {name: values.pop(name) for name in OF_ATTEMPT if name in values}
-        with self.database.write(lasting=False) as session:
+        with self.write(lasting=False) as session:
             took = max(0.0, now - (job.started or now))
             ended = {"ended": now, "outcome": outcome, "cause": cause, "code": code, "message": reason}
             set_attempt(session, job, **ended, **lost)
-            moved = self.move(
-                session, job, state, "service", reason, started=None, workers=0, spent=job.spent + took, **values
-            )
-        self.committed(session)
-        return moved
+            spent = job.spent + took
+            return self.move(session, job, state, "service", reason, started=None, workers=0, spent=spent, **values)
 
     def mark_started(self, job: Job) -> Job:
         """Records that its processes run. Raises ConflictError: the job has changed since it was read."""
-        with self.database.write(lasting=False) as session:
+        with self.write(lasting=False) as session:
             now = self.now()
             set_attempt(session, job, started=now)
-            moved = self.move(session, job, State.RUNNING, "service", f"attempt {job.attempt} runs", started=now)
-        self.committed(session)
-        return moved
+            return self.move(session, job, State.RUNNING, "service", f"attempt {job.attempt} runs", started=now)
 
     def set_priority(self, job: Job, priority: int, actor: str) -> Job:
         """Raises ConflictError if the job has changed since it was read."""
@@ -213,11 +223,10 @@ class Ledger:
         self, job: Job, actor: str, action: str, reason: str, old: object = None, new: object = None, **values: Any
     ) -> Job:
         """Sets columns other than the state, with a row in the audit trail."""
-        with self.database.write() as session:
+        with self.write() as session:
             moved = self._set(session, job, **values)
             _note(session, self.now(), actor, job, old, new, reason, action)
-        self.committed(session)
-        return moved
+            return moved
 
     def remove(self, job: Job, actor: str, reason: str = "") -> None:
         """Deletes an ended job; the audit trail keeps its rows.
@@ -226,13 +235,12 @@ class Ledger:
         """
         if job.state not in ENDED:
             raise ConflictError(f"job {job.id} is {job.state}: stop it first")
-        with self.database.write() as session:
+        with self.write() as session:
             session.execute(delete(Attempt).where(Attempt.job == job.id))
             statement = delete(Job).where(Job.seq == job.seq, Job.version == job.version)
             if session.execute(statement).rowcount != 1:  # type: ignore[attr-defined]  # as above
                 raise ConflictError(f"job {job.id} has changed in the meantime")
             _note(session, self.now(), actor, job, job.state, None, reason, action="remove")
-        self.committed(session)
 
     def job(self, name: str) -> Job:
         """Raises UnknownJobError if no job has that id."""
@@ -242,22 +250,21 @@ class Ledger:
     def jobs(
         self,
         states: Collection[str] = (),
-        owner: str | None = None,
-        before: int | None = None,
         limit: int | None = None,
         ascending: bool = False,
         plans: bool = False,
         each: int | None = None,
     ) -> list[Job]:
-        """Returns jobs by age, newest first; `before` is the `seq` of the last page's end.
-
-        With `plans` a job includes its plan. `each`: the oldest of every owner, so many."""
+        """Returns jobs by age, newest first. With `plans` a job includes its plan. `each`: the oldest of every owner,
+        so many."""
         query = select(Job).order_by(Job.seq if ascending else Job.seq.desc()).limit(limit)
         if each is not None:
             query = query.where(Job.seq.in_(oldest(states, each)))
         if not plans:
             query = query.options(*SHORT)
-        return self.database.all(select_jobs(query, states, owner, before))
+        if states:
+            query = query.where(Job.state.in_(sorted(states)))
+        return self.database.all(query)
 
     def rows(
         self,
@@ -290,12 +297,8 @@ class Ledger:
 
     def states(self, names: Sequence[str]) -> dict[str, str]:
         """Returns id -> state for those of `names` that exist."""
-        state_of: dict[str, str] = {}
         with self.database.read() as session:
-            for start in range(0, len(names), AT_ONCE):
-                rows = session.execute(select(Job.id, Job.state).where(Job.id.in_(names[start : start + AT_ONCE])))
-                state_of |= {str(name): str(state) for name, state in rows}
-        return state_of
+            return {str(name): str(state) for name, state in rows_of(session, select(Job.id, Job.state), Job.id, names)}
 
     def following(self) -> list[Job]:
         """Returns waiting jobs that come after others."""
@@ -332,17 +335,18 @@ class Ledger:
         """Returns the id of the last row of the audit trail; 0 if it is empty."""
         return self.database.first(NEWEST) or 0
 
-    def note(self, actor: str, action: str, reason: str, owner: str | None = None) -> None:
-        """Adds a row to the audit trail that is no change of a job."""
-        row = {"at": self.now(), "actor": actor, "action": action, "owner": owner, "reason": reason}
-        with self.database.write() as session:
-            _add(session, row, reason)
-        self.committed(session)
-
 
 def set_attempt(session: Session, job: Job, **values: Any) -> None:
     """Sets columns of a job's newest attempt."""
     session.execute(statements.SET_ATTEMPT, {"of": job.id, "nth": job.attempt, **values})
+
+
+def rows_of(
+    session: Session, query: Select[*Columns], column: InstrumentedAttribute[Any], values: Sequence[Any]
+) -> Iterator[Row[*Columns]]:
+    """Yields a query's rows that have one of these values; a database has a limit of values in one statement."""
+    for start in range(0, len(values), AT_ONCE):
+        yield from session.execute(query.where(column.in_(values[start : start + AT_ONCE])))
 
 
 def _with_key(session: Session, owner: str, key: str) -> Job | None:

@@ -52,7 +52,7 @@ class OwnTokens:
         made_with = self.check_maker(person)
         token = f"dgm_{secrets.token_urlsafe(32)}"
         ended = or_(Token.revoked.is_not(None), Token.expires <= now)
-        with self.ledger.database.write() as session:
+        with self.ledger.noting(person.owner, "token", f"made {name} ({role})", person.owner) as session:
             session.execute(delete(Token).where(Token.name == full, ended))
             if session.scalars(select(Token).where(Token.name == full)).first() is not None:
                 raise UserError(f"token {name!r}: you have one of that name; revoke it or choose another")
@@ -61,7 +61,6 @@ class OwnTokens:
                 raise UserError(f"token {name!r}: you have {MOST}; revoke one first")
             values = {"digest": digest_of(token), "name": full, "owner": person.owner, "role": role, "created": now}
             session.add(Token(**values, kind=OWN, made_with=made_with, expires=expires))
-        self.ledger.note(person.owner, "token", f"made {name} ({role})", person.owner)
         return token
 
     def lend(self, person: Person, kind: str, seconds: float) -> str:
@@ -69,11 +68,10 @@ class OwnTokens:
         now, made_with = self.ledger.now(), self.check_maker(person)
         token = f"dgm_{secrets.token_urlsafe(32)}"
         values = {"digest": digest_of(token), "owner": person.owner, "role": person.role, "created": now, "kind": kind}
-        with self.ledger.database.write() as session:
+        with self.ledger.noting(person.owner, "token", f"signed in ({kind})", person.owner) as session:
             session.execute(delete(Token).where(Token.kind.in_((SESSION, LOGIN)), Token.expires <= now))
             name = f"{person.owner[:100]}/{kind}-{secrets.token_hex(6)}"
             session.add(Token(**values, name=name, made_with=made_with, expires=now + seconds))
-        self.ledger.note(person.owner, "token", f"signed in ({kind})", person.owner)
         return token
 
     def of(self, owner: str) -> list[Token]:
@@ -89,10 +87,9 @@ class OwnTokens:
             Token.kind != ISSUED,
             Token.revoked.is_(None),
         )
-        with self.ledger.database.write() as session:
+        with self.ledger.noting(actor, "token", f"revoked {name}", owner) as session:
             if session.execute(update(Token).where(*conditions).values(revoked=self.ledger.now())).rowcount != 1:  # type: ignore[attr-defined]
                 raise UserError(f"token {name!r}: there is none that is valid")
-        self.ledger.note(actor, "token", f"revoked {name}", owner)
 
     def check_maker(self, person: Person, first: bool = False) -> str:
         """Returns what a new token is bound to: the token that let `person` in.

@@ -97,13 +97,12 @@ class Places:
     def give(self, path: str, owner: str, actor: str) -> None:
         """Gives a folder, and what jobs wrote in it, to `owner`, or to a project's account."""
         check_name("owner", owner.removeprefix(PROJECT))
-        with self.ledger.database.write() as session:
+        with self.ledger.noting(actor, "place", f"gave {path} to {owner}", owner) as session:
             for place in _related(session, [path]):
                 if PurePosixPath(place.path).is_relative_to(path):
                     place.owner = owner
             if session.get(Place, path) is None:
                 session.add(Place(path=path, owner=owner, job=""))
-        self.ledger.note(actor, "place", f"gave {path} to {owner}", owner)
 
     def hidden(self, person: Person, paths: Sequence[str]) -> set[str]:
         """Returns those of the real `paths` that another owner's job has written, in whole or in part."""
@@ -201,18 +200,18 @@ class Models:
 
     def claim(self, name: str, owner: str, actor: str | None = None) -> str:
         """Enters the owner of a name without one, and returns its owner afterwards; `actor`: if it is a project."""
-        with self.ledger.database.write() as session:
+        with self.ledger.write() as session:
             model = session.get(Model, name)
             if model is not None:
                 return model.owner
             session.add(Model(name=name, owner=owner, since=self.ledger.now()))
-        self.ledger.note(actor or owner, "model", f"{owner} owns {name}" if actor else f"owns {name}", owner)
+            reason = f"{owner} owns {name}" if actor else f"owns {name}"
+            self.ledger.note(session, actor or owner, "model", reason, owner)
         return owner
 
     def give(self, name: str, owner: str, actor: str) -> None:
         """Gives a name to `owner`, or to a project's account, whoever had it."""
         check_name("model", name)
         check_name("owner", owner.removeprefix(PROJECT))
-        with self.ledger.database.write() as session:
+        with self.ledger.noting(actor, "model", f"gave {name} to {owner}", owner) as session:
             session.merge(Model(name=name, owner=owner, since=self.ledger.now()))
-        self.ledger.note(actor, "model", f"gave {name} to {owner}", owner)

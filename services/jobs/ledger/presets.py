@@ -20,9 +20,7 @@ class Presets:
         self.ledger = ledger
 
     def all(self, owner: str) -> list[SavedPreset]:
-        query = (
-            select(SavedPreset).where(SavedPreset.owner == owner, SavedPreset.kind == KIND).order_by(SavedPreset.name)
-        )
+        query = select(SavedPreset).filter_by(owner=owner, kind=KIND).order_by(SavedPreset.name)
         return self.ledger.database.all(query)
 
     def get(self, owner: str, name: str) -> SavedPreset:
@@ -36,11 +34,9 @@ class Presets:
     def put(self, owner: str, name: str, content: Mapping[str, Any]) -> SavedPreset:
         """Keeps a preset, in the place of one of the same name. Raises UserError if the owner has too many."""
         preset = SavedPreset(owner=owner, kind=KIND, name=name, content=dict(content), changed=self.ledger.now())
-        count = select(func.count()).where(
-            SavedPreset.owner == owner, SavedPreset.kind == KIND, SavedPreset.name != name
-        )
+        others = select(func.count()).select_from(SavedPreset).filter_by(owner=owner, kind=KIND)
         with self.ledger.database.write() as session:
-            if (session.scalar(count) or 0) >= MOST:
+            if (session.scalar(others.where(SavedPreset.name != name)) or 0) >= MOST:
                 raise UserError(f"{owner} has {MOST} presets: remove one first")
             return session.merge(preset)
 

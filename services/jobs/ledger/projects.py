@@ -44,11 +44,10 @@ class Projects:
         """
         if len(check_name("project", name)) > LONGEST:
             raise UserError(f"project {name!r}: at most {LONGEST} letters")
-        with self.ledger.database.write() as session:
+        with self.ledger.noting(actor, "project", f"created project {name}") as session:
             if session.get(Project, name) is not None:
                 raise UserError(f"project {name!r}: there is one of that name")
             session.add(Project(name=name, issuer_group=group, created=self.ledger.now()))
-        self.ledger.note(actor, "project", f"created project {name}")
 
     def remove(self, name: str, actor: str) -> None:
         """Removes a project, its members and its quota. Its ended jobs stay with their owners.
@@ -56,7 +55,7 @@ class Projects:
         Raises UserError: jobs of it have not ended, or models belong to it.
         """
         account = account_of("", name)
-        with self.ledger.database.write() as session:
+        with self.ledger.noting(actor, "project", f"removed project {name}") as session:
             left = select(func.count()).where(Job.project == name, Job.state.in_(sorted(UNENDED)))
             if count := session.scalar(left):
                 raise UserError(f"project {name!r}: {count} of its jobs have not ended; stop them first")
@@ -65,7 +64,6 @@ class Projects:
             session.execute(delete(Member).where(Member.project == name))
             session.execute(delete(Quota).where(Quota.owner == account))
             session.execute(delete(Project).where(Project.name == name))
-        self.ledger.note(actor, "project", f"removed project {name}")
 
     def enter(self, name: str, owner: str, rank: str, actor: str) -> None:
         """Makes an owner a member, or changes their rank.
@@ -76,20 +74,19 @@ class Projects:
         if rank not in RANKS:
             raise unknown("role", rank, RANKS)
         count = select(func.count()).where(Member.project == name, Member.owner != owner)
-        with self.ledger.database.write() as session:
+        with self.ledger.noting(actor, "project", f"{owner} is a {rank} of project {name}", owner) as session:
             if (session.scalar(count) or 0) >= MOST:
                 raise UserError(f"project {name!r}: it has {MOST} members; remove one first")
             session.merge(Member(project=name, owner=owner, rank=rank, by_group=False))
-        self.ledger.note(actor, "project", f"{owner} is a {rank} of project {name}", owner)
 
     def leave(self, name: str, owner: str, actor: str) -> None:
         """Ends a membership; the owner's jobs in the project that wait do not start any more."""
-        with self.ledger.database.write() as session:
+        reason = f"{owner} is no member of project {name} any more"
+        with self.ledger.noting(actor, "project", reason, owner) as session:
             member = session.get(Member, (name, owner))
             if member is None:
                 raise UserError(f"{owner} is no member of project {name!r}")
             session.delete(member)
-        self.ledger.note(actor, "project", f"{owner} is no member of project {name} any more", owner)
 
     def check_member(self, name: str, owner: str, admin: bool) -> None:
         """Raises UserError if there is no such project, or `owner` is no member and no admin."""

@@ -1,7 +1,7 @@
 """Frequent queries and updates, prepared once and without the mapper: building one takes longer than running it."""
 
 from collections.abc import Collection
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Select, bindparam, func, insert, select, update
 
@@ -19,18 +19,6 @@ SET_ATTEMPT = update(ATTEMPTS).where(ATTEMPTS.c.job == bindparam("of"), ATTEMPTS
 # updates a job of the version that was read; sets the columns of its parameters
 SET = update(JOBS).where(*(JOBS.c[name] == bindparam(f"read_{name}") for name in ("seq", "state", "version")))
 SET = SET.values(version=JOBS.c.version + 1)
-Chosen = TypeVar("Chosen", bound=Select[Any])
-
-
-def select_jobs(query: Chosen, states: Collection[str], owner: str | None, before: int | None) -> Chosen:
-    """Returns the query restricted to some jobs."""
-    if states:
-        query = query.where(JOBS.c.state.in_(sorted(states)))
-    if owner is not None:
-        query = query.where(JOBS.c.owner == owner)
-    if before is not None:
-        query = query.where(JOBS.c.seq < before)
-    return query
 
 
 def oldest(states: Collection[str], each: int) -> Select[Any]:

@@ -7,13 +7,13 @@ from typing import Any
 from fastapi import Response
 from fastapi.responses import StreamingResponse
 
-from dragoman.services.jobs.ledger.access import OTHERS, Bounds, Person
+from dragoman.services.jobs.ledger.access import OTHERS, Person
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import live
 from dragoman.services.jobs.pages.site import Page, Parts, Viewer, marked, page_router
 from dragoman.services.jobs.service.charts import EDGE, MACHINE_CHARTS, Segment, use_charts
 from dragoman.services.jobs.service.usage import read_machines
-from dragoman.services.jobs.states import ACTIVE
+from dragoman.services.jobs.states import ACTIVE, Quota
 
 FAULTS = 12  # rows of the bill
 router = page_router()
@@ -110,13 +110,13 @@ def _resource(name: str, total: float, holdings: Sequence[Holding]) -> Resource:
     return Resource(name, total, used, parts)
 
 
-def _shares(holdings: Sequence[Holding], quotas: dict[str, Bounds], person: Person) -> list[Share]:
+def _shares(holdings: Sequence[Holding], quotas: dict[str, Quota], person: Person) -> list[Share]:
     owners = sorted({holding.job.account for holding in holdings} | quotas.keys())
     rows = []
     for owner in owners:
         if not person.sees(owner):
             continue
         mine = [holding for holding in holdings if holding.job.account == owner]
-        cpus, gpus, most = quotas.get(owner, (None, None, None))
+        cpus, gpus, most = quotas.get(owner, Quota())
         rows.append(Share(owner, _held("CPU", mine), _held("GPU", mine), cpus, gpus, len(mine), most))
     return rows

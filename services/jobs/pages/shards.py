@@ -16,7 +16,7 @@ from dragoman.model.untrusted import read_object
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages.site import Link, Page, PageContext, Viewer, page_router
-from dragoman.services.jobs.service.shard_folders import MADE, Folder, sharding_run
+from dragoman.services.jobs.service.shard_folders import MADE, Folder, manifest_in, sharding_run
 from dragoman.services.jobs.service.tracking import Version
 
 ROWS = 50  # folders of the list
@@ -77,7 +77,7 @@ def show(page: Viewer, name: Annotated[str, Path(max_length=1000)]) -> Response:
         problem = folder.problem or f"There is no {MANIFEST} yet: sharding has not finished, or was interrupted."
         return page.show("shard.html", folder=folder, manifest=None, problem=problem)
     try:
-        manifest = page.site.shards.manifest(folder)
+        manifest = manifest_in(folder.path)
     except UserError as wrong:
         return page.show("shard.html", 400, folder=folder, manifest=None, problem=str(wrong))
     return page.show("shard.html", folder=folder, manifest=manifest, **_card(page, folder, manifest))

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import exp, log, log2
-from typing import Any, Protocol
+from typing import Any
 
+from dragoman.services.jobs.ledger.tables import Measurement
 from dragoman.services.jobs.planning.regression import Fit, Point, Prior, Spread
 
 EFFICIENCY = 0.85  # of the ideal speed-up that doubling the workers leaves
@@ -28,37 +29,6 @@ AROUND = Prior((log(30.0), log(1e-7)), (0.7, 1.5), 0.4, 0.5, 0.2)
 WHOLE = Prior((log(60.0),), (3.0,), 0.5, 1.0, 0.2)  # seconds of a job without steps
 
 
-class Measured(Protocol):
-    """A row of the ledger's table of measurements."""
-
-    @property
-    def shape(self) -> str: ...
-    @property
-    def verb(self) -> str: ...
-    @property
-    def steps(self) -> int: ...
-    @property
-    def flops(self) -> float:
-        """Returns the operations of a step."""
-
-    @property
-    def workers(self) -> int: ...
-    @property
-    def training(self) -> float: ...
-    @property
-    def around(self) -> float: ...
-    @property
-    def tokens(self) -> float:
-        """Returns the tokens of a step; 0: not known, as for the next two."""
-
-    @property
-    def width(self) -> int: ...
-    @property
-    def layers(self) -> int: ...
-    @property
-    def architecture(self) -> str: ...
-
-
 @dataclass(frozen=True)
 class Estimate:
     """Seconds, and the data they come from."""
@@ -69,7 +39,7 @@ class Estimate:
     basis: str
 
 
-def estimate(plan: Mapping[str, Any], workers: int, measured: Sequence[Measured], done: int = 0) -> Estimate | None:
+def estimate(plan: Mapping[str, Any], workers: int, measured: Sequence[Measurement], done: int = 0) -> Estimate | None:
     """Returns a job's time with so many workers after `done` of its steps; None if it cannot be estimated.
 
     `measured` holds this cluster's measurements, newest first. Four of five jobs end between `low` and `high`.
@@ -142,7 +112,7 @@ def _sum_parts(parts: Sequence[tuple[float, Spread]], basis: str) -> Estimate:
     return Estimate(expected / factor, expected, expected * factor, basis)
 
 
-def _basis(shape: str, workers: int, measured: Sequence[Measured]) -> str:
+def _basis(shape: str, workers: int, measured: Sequence[Measurement]) -> str:
     same = [run for run in measured if run.shape == shape]
     equal = [run for run in same if run.workers == workers]
     if equal:

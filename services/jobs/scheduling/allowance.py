@@ -7,8 +7,9 @@ only what it leaves even then.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from dragoman.services.jobs.scheduling.entries import Entry, Quota, Wait
+from dragoman.services.jobs.scheduling.entries import Entry, Wait
 from dragoman.services.jobs.scheduling.room import TINY, Needs
+from dragoman.services.jobs.states import Quota
 
 NAMES = ("CPU", "GPU", "job")
 NONE = (0.0, 0.0, 0.0)
@@ -34,25 +35,21 @@ class Allowances:
 
     def hold(self, owner: str, needs: Needs, workers: int) -> None:
         """Counts a job's resources."""
-        used = self._used.setdefault(owner, [*NONE])
-        for number, amount in enumerate(_total(needs, workers)):
-            used[number] += amount
+        _add(self._used.setdefault(owner, [*NONE]), needs, workers)
 
     def start(self, job: Entry, workers: int) -> None:
         """Counts a job that this pass starts."""
         self.hold(job.account, job.needs, workers)
         kept = self.kept.get(job.account)
         if kept is not None and self._now + job.high > kept.at:
-            _take(kept.spare, job.needs, workers)
+            _add(kept.spare, job.needs, workers, -1)
 
     def most(self, job: Entry) -> tuple[int, Wait | None]:
         """Returns the most workers with which a job can start, and the reason if there are none."""
         bounds = self._bounds(job.account)
         if bounds is None:
             return job.needs.choices[-1], None
-        used = self._used.get(job.account, NONE)
-        left = [bound - taken for bound, taken in zip(bounds, used, strict=True)]
-        least = job.needs.choices[0]
+        left, least = self._left(job.account, bounds), job.needs.choices[0]
         allowed, short = _fits(left, job.needs)
         if allowed < least:
             return 0, Wait("quota", NAMES[short], _total(job.needs, least)[short], max(0.0, left[short]), job.account)
@@ -88,30 +85,25 @@ class Allowances:
             return
         least, kept = job.needs.choices[0], self.kept.get(job.account)
         if kept is not None:  # the quota is reserved for another job of this owner; this one takes part of the rest
-            _take(kept.spare, job.needs, least)
+            _add(kept.spare, job.needs, least, -1)
             return
-        used = self._used.get(job.account, NONE)
-        left = [bound - taken for bound, taken in zip(bounds, used, strict=True)]
-        at = until
+        left, at = self._left(job.account, bounds), until
         if _fits(left, job.needs)[0] < least:
             for moment, entry in leaving():
                 if _fits(left, job.needs)[0] >= least:
                     break
                 if entry.account == job.account:
-                    left = [
-                        free + amount for free, amount in zip(left, _total(entry.needs, entry.workers), strict=True)
-                    ]
+                    _add(left, entry.needs, entry.workers)
                     at = moment
-        _take(left, job.needs, least)
+        _add(left, job.needs, least, -1)
         self.kept[job.account] = Kept(job.id, float("-inf") if strict else at, left)
 
-    def _bounds(self, owner: str) -> tuple[float, float, float] | None:
+    def _left(self, owner: str, bounds: Iterable[float]) -> list[float]:
+        return [bound - taken for bound, taken in zip(bounds, self._used.get(owner, NONE), strict=True)]
+
+    def _bounds(self, owner: str) -> tuple[float, ...] | None:
         quota = self._quotas.get(owner)
-        if quota is None:
-            return None
-        unbound = float("inf")
-        cpus, gpus, jobs = (unbound if bound is None else bound for bound in (quota.cpus, quota.gpus, quota.jobs))
-        return cpus, gpus, jobs
+        return None if quota is None else tuple(float("inf") if bound is None else bound for bound in quota)
 
 
 def _total(needs: Needs, workers: int) -> tuple[float, float, float]:
@@ -119,9 +111,9 @@ def _total(needs: Needs, workers: int) -> tuple[float, float, float]:
     return (*needs.total(workers), 1.0)
 
 
-def _take(amounts: list[float], needs: Needs, workers: int) -> None:
+def _add(amounts: list[float], needs: Needs, workers: int, times: int = 1) -> None:
     for number, amount in enumerate(_total(needs, workers)):
-        amounts[number] -= amount
+        amounts[number] += times * amount
 
 
 def _fits(left: list[float], needs: Needs) -> tuple[int, int]:

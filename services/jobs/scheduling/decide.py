@@ -16,7 +16,7 @@ A pass over many waiting jobs is short because a job that does not fit once does
 sizes are remembered, and `decide_queue` skips whole groups of jobs that cannot start any more.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from dragoman.services.jobs.scheduling.allowance import Allowances
@@ -25,7 +25,6 @@ from dragoman.services.jobs.scheduling.entries import (
     Entry,
     Kind,
     Outcome,
-    Quota,
     Reservation,
     Start,
     Stop,
@@ -34,29 +33,11 @@ from dragoman.services.jobs.scheduling.entries import (
 )
 from dragoman.services.jobs.scheduling.preempt import Placed, choose_victims
 from dragoman.services.jobs.scheduling.queue import Queue, turn
-from dragoman.services.jobs.scheduling.room import FreeResources, Needs
+from dragoman.services.jobs.scheduling.room import TINY, FreeResources, Needs
 from dragoman.services.jobs.scheduling.rules import Rules, Shares
-from dragoman.services.jobs.states import State
+from dragoman.services.jobs.states import Quota, State
 
-YIELD_SECONDS = 60.0  # assumed time for a checkpoint of a job that is asked to yield
 NO_RULES = Rules()
-
-
-def order(
-    jobs: Iterable[Entry], capacity: Capacity | None = None, now: float = 0.0, rules: Rules = NO_RULES
-) -> list[Entry]:
-    """Returns the waiting jobs in their order while nothing more starts."""
-    everything = list(jobs)
-    shares = Shares(rules, capacity or Capacity(()), (job for job in everything if job.active), now)
-    waiting = (job for job in everything if job.state == State.WAITING)
-    return sorted(waiting, key=lambda job: turn(job, shares.of))
-
-
-def decide(
-    jobs: Iterable[Entry], quotas: Mapping[str, Quota], capacity: Capacity, now: float, rules: Rules = NO_RULES
-) -> Outcome:
-    """Returns the jobs to start, to ask to yield and to stop, and why each of the rest waits."""
-    return decide_queue(Queue(jobs), quotas, capacity, now, rules, every=True)
 
 
 def decide_queue(
@@ -68,9 +49,9 @@ def decide_queue(
     waits_for: Entry | None = None,
     every: bool = False,
 ) -> Outcome:
-    """Decides the same without visiting every job. Gives reasons to wait for some jobs, and surely for `waits_for`.
+    """Returns the jobs to start, to ask to yield and to stop, and why some of the rest wait, surely `waits_for`.
 
-    With `every` all are visited and get a reason.
+    Not every job is visited; with `every` all are, and get a reason.
     """
     pass_ = _Pass(queue, quotas, capacity, now, rules)
     walk = queue.walk(pass_.shares.of, pass_.allowances.open)
@@ -124,7 +105,7 @@ class _Pass:
         self.placed: dict[str, Placed] = {}
         self.runs: dict[str, str] = {}
         self.refused: dict[tuple[Needs, str], Wait] = {}
-        self.possible: dict[Needs, int] = {}
+        self.possible: dict[Needs, bool] = {}
         for job in active:
             self.allowances.hold(job.account, job.needs, job.workers)
             self._hold(job, job.workers)
@@ -144,7 +125,7 @@ class _Pass:
         for job in self.queue.longest(self.now - patience):
             if (job.run and job.run in self.runs) or not self.allowances.possible(job):
                 continue
-            if self._possible(job.needs) < job.needs.choices[0]:
+            if not self._possible(job.needs):
                 continue
             if any(entry.since <= job.since and entry.started - entry.since >= patience for entry in self.active):
                 return None
@@ -165,10 +146,8 @@ class _Pass:
             return Wait("after", behind=job.blocked)
         if job.run and job.run in self.runs:
             return Wait("run", behind=self.runs[job.run])
-        needs = job.needs
-        if self._possible(needs) < needs.choices[0]:
-            resource, amount = _main_resource(needs, needs.choices[0])
-            return Wait("never", resource, amount, _of(resource, self.empty))
+        if not self._possible(job.needs):
+            return _short("never", job.needs, self.empty)
         if len(self.placed) >= self.capacity.drivers:
             return Wait("drivers", needed=1, free=0)
         wait = self._try(job)
@@ -221,14 +200,12 @@ class _Pass:
             self.later.take(job.needs, workers)
             self._start(job, workers)
             return None
-        resource, amount = _main_resource(job.needs, job.needs.choices[0])
-        wait = Wait("reserved", resource, amount, _of(resource, self.room), self.reservation.job)
+        wait = _short("reserved", job.needs, self.room, self.reservation.job)
         self.refused[(job.needs, "fill")] = wait
         return wait
 
     def _head(self, job: Entry) -> Wait:
         """Handles the first job that does not fit: others yield to it, or it gets a reservation."""
-        needs, smallest = job.needs, job.needs.choices[0]
         victims = choose_victims(job, self.active, self.room, self.placed, self.now, self.rules.preempt_after)
         if victims.at <= self.now:
             for victim in victims.jobs:
@@ -236,33 +213,23 @@ class _Pass:
                     self.decisions.append(Yield(victim.id, f"makes room for {job.id}, of higher priority"))
         room, at = self.room.copy(), self.now
         for moment, entry in self._leaving({victim.id: victims.at for victim in victims.jobs}):
-            if room.holds(needs.cpus, needs.gpus, smallest) >= smallest:
+            if room.fits(job.needs):
                 break
             room.give(self.placed[entry.id])
             at = moment
-        room.take(needs, smallest)
+        room.take(job.needs, job.needs.choices[0])
         strict = job.id == self.first
         self.reservation, self.later = Reservation(job.id, at, strict), room
         if victims.jobs:
-            resource, amount = _main_resource(needs, smallest)
             kind: Kind = "preempting" if victims.at <= self.now else "ripening"
-            names = ", ".join(sorted(victim.id for victim in victims.jobs))
-            return Wait(kind, resource, amount, _of(resource, self.room), names)
-        return self._lacks(needs, "")
+            return _short(kind, job.needs, self.room, ", ".join(sorted(victim.id for victim in victims.jobs)))
+        return self._lacks(job.needs, "")
 
     def _leaving(self, times: Mapping[str, float] | None = None) -> list[tuple[float, Entry]]:
-        """Returns when each running job will have ended, in that order.
-
-        Jobs that are asked to yield at a given time are gone soon after it."""
-
-        def leaves(entry: Entry) -> float:
-            end = entry.ends(self.now, entry.high)
-            if entry.state in (State.YIELDING, State.STOPPING):
-                return min(self.now + YIELD_SECONDS, end)
-            at = (times or {}).get(entry.id)
-            return end if at is None else min(at + YIELD_SECONDS, end)
-
-        leaving = ((leaves(entry), entry) for entry in (*self.active, *self.begun))
+        """Returns when each running job will have ended, in that order; `times`: when jobs are asked to yield."""
+        yields = times or {}
+        running = (*self.active, *self.begun)
+        leaving = ((entry.leaves(self.now, entry.high, yields.get(entry.id)), entry) for entry in running)
         return sorted(leaving, key=lambda pair: (pair[0], pair[1].id))
 
     def _start(self, job: Entry, workers: int) -> None:
@@ -281,20 +248,17 @@ class _Pass:
         if job.run:
             self.runs[job.run] = job.id
 
-    def _possible(self, needs: Needs) -> int:
-        """Returns how many such workers the empty cluster holds, up to the least requested number."""
+    def _possible(self, needs: Needs) -> bool:
+        """Returns True if the empty cluster is enough."""
         if needs not in self.possible:
-            self.possible[needs] = self.empty.holds(needs.cpus, needs.gpus, needs.choices[0])
+            self.possible[needs] = self.empty.fits(needs)
         return self.possible[needs]
 
     def _lacks(self, needs: Needs, behind: str) -> Wait:
-        """Returns the resource that is short."""
-        for resource, each in (("GPU", needs.gpus), ("CPU", needs.cpus)):
-            amount = each * needs.choices[0]
-            if each and _of(resource, self.room) + 1e-9 < amount:
-                return Wait("room", resource, amount, _of(resource, self.room), behind)
-        resource, amount = _main_resource(needs, needs.choices[0])  # enough in total, but not on any one node
-        return Wait("room", resource, amount, _of(resource, self.room), behind)
+        """Returns the resource that is short; the main one, if there is enough in total, but not on any one node."""
+        cpus, gpus = needs.total(needs.choices[0])
+        few = gpus <= self.room.gpus + TINY and cpus > self.room.cpus + TINY  # there are enough GPUs, and too few CPUs
+        return _short("room", Needs(needs.choices, needs.cpus) if few else needs, self.room, behind)
 
 
 def _largest(choices: tuple[int, ...], most: int) -> int:
@@ -302,10 +266,8 @@ def _largest(choices: tuple[int, ...], most: int) -> int:
     return next((choice for choice in reversed(choices) if choice <= most), 0)
 
 
-def _main_resource(needs: Needs, workers: int) -> tuple[str, float]:
-    cpus, gpus = needs.total(workers)
-    return ("GPU", gpus) if gpus else ("CPU", cpus)
-
-
-def _of(resource: str, room: FreeResources) -> float:
-    return room.gpus if resource == "GPU" else room.cpus
+def _short(kind: Kind, needs: Needs, room: FreeResources, behind: str = "") -> Wait:
+    """Returns a wait for GPUs, or CPUs if none are needed."""
+    cpus, gpus = needs.total(needs.choices[0])
+    amounts = ("GPU", gpus, room.gpus) if gpus else ("CPU", cpus, room.cpus)
+    return Wait(kind, *amounts, behind)

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dragoman.services.jobs.scheduling.room import Needs, Node
-from dragoman.services.jobs.states import State
+from dragoman.services.jobs.states import ACTIVE, State
 
 UNKNOWN = 30 * 86_400.0  # assumed running time if it is not known: nothing is back-filled behind it
+YIELD_SECONDS = 60.0  # assumed time for a checkpoint of a job that is asked to yield
 START_UP = 600.0  # longest assumed time before the first step of a job whose first step has not been seen
 
 
@@ -40,11 +41,21 @@ class Entry:
 
     @property
     def active(self) -> bool:
-        return self.state in (State.STARTING, State.RUNNING, State.YIELDING, State.STOPPING)
+        return self.state in ACTIVE
+
+    @property
+    def going(self) -> bool:
+        """Returns True if it was asked to end."""
+        return self.state in (State.YIELDING, State.STOPPING)
 
     def ends(self, now: float, seconds: float) -> float:
         """Returns its expected end after so many seconds; a late job may end at any moment."""
         return max(now, self.started + seconds)
+
+    def leaves(self, now: float, seconds: float, yields: float | None = None) -> float:
+        """Returns the same of a job that may be asked to yield at a given time, or was asked before."""
+        end, yields = self.ends(now, seconds), now if self.going else yields
+        return end if yields is None else min(yields + YIELD_SECONDS, end)
 
     def ripe(self, preempt_after: float) -> float:
         """Returns the time from which a running job may be asked to yield."""
@@ -58,15 +69,6 @@ class Entry:
         They count once more for every earlier preemption."""
         begun = now if self.stepped is None else min(now, self.stepped)
         return (max(0.0, begun - self.started) + now - max(begun, min(now, self.kept))) * (1 + self.preempted)
-
-
-@dataclass(frozen=True, slots=True)
-class Quota:
-    """The limits of an account's jobs together."""
-
-    cpus: float | None = None
-    gpus: float | None = None
-    jobs: int | None = None  # that run at once
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def choose_victims(
     that have not run for `preempt_after` seconds beyond their start-up are taken only if the others are not enough, and
     then none is asked before all of them have.
     """
-    going = _in_order([entry for entry in active if entry.state in (State.YIELDING, State.STOPPING)], now)
+    going = _in_order([entry for entry in active if entry.going], now)
     lower = [
         entry for entry in active if entry.priority < job.priority and entry.yields and entry.state == State.RUNNING
     ]
@@ -54,24 +54,19 @@ def _in_order(jobs: Sequence[Entry], now: float) -> list[Entry]:
 
 def _fewest(job: Entry, candidates: Sequence[Entry], room: FreeResources, placed: Mapping[str, Placed]) -> list[Entry]:
     """Returns the first candidates that make enough room, without those that turn out to be unnecessary."""
-    needs, smallest = job.needs, job.needs.choices[0]
-
-    def enough(free: FreeResources) -> bool:
-        return free.holds(needs.cpus, needs.gpus, smallest) >= smallest
-
     free, chosen = room.copy(), list[Entry]()
     for candidate in candidates:
-        if enough(free):
+        if free.fits(job.needs):
             break
         free.give(placed[candidate.id])
         chosen.append(candidate)
-    if not enough(free):
+    if not free.fits(job.needs):
         return []
     for entry in reversed(list(chosen)):  # spare those that lose most first
         without = room.copy()
         for other in chosen:
             if other is not entry:
                 without.give(placed[other.id])
-        if enough(without):
+        if without.fits(job.needs):
             chosen.remove(entry)
     return chosen

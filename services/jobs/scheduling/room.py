@@ -53,6 +53,10 @@ class FreeResources:
                 return most
         return count
 
+    def fits(self, needs: Needs) -> bool:
+        """Returns True if a job with the smallest number of workers fits."""
+        return self.holds(needs.cpus, needs.gpus, needs.choices[0]) >= needs.choices[0]
+
     def take(self, needs: Needs, workers: int) -> list[tuple[int, float, float]]:
         """Places as many of the workers as fit; returns (node, CPUs, GPUs) of each, for `give`."""
         placed = []

@@ -1,14 +1,14 @@
 """Simulates the scheduler's future: when waiting jobs will start, and the behaviour with many jobs."""
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from dragoman.services.jobs.scheduling.decide import NO_RULES, YIELD_SECONDS, decide_queue
-from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Outcome, Quota, Start, Stop, Yield
+from dragoman.services.jobs.scheduling.decide import NO_RULES, decide_queue
+from dragoman.services.jobs.scheduling.entries import YIELD_SECONDS, Capacity, Entry, Outcome, Start, Stop, Yield
 from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.rules import Rules
-from dragoman.services.jobs.states import State
+from dragoman.services.jobs.states import Quota, State
 
 Seconds = Callable[[Entry], float]  # a job's running time from its start, undisturbed
 
@@ -18,7 +18,7 @@ class Simulation:
 
     def __init__(
         self,
-        jobs: Iterable[Entry] | Queue,
+        queue: Queue,
         quotas: Mapping[str, Quota],
         capacity: Capacity,
         now: float,
@@ -32,10 +32,9 @@ class Simulation:
             seconds: a job's running time, with its start-up.
             start_up: seconds of an attempt before its first step, in which the job makes no progress.
         """
-        self.quotas, self.capacity, self.now, self.seconds = quotas, capacity, now, seconds
+        self.queue, self.quotas, self.capacity, self.now, self.seconds = queue, quotas, capacity, now, seconds
         self.rules, self.start_up = rules.copy(), start_up
         self.lost = 0.0  # start-up seconds of jobs that have yielded
-        self.queue = jobs if isinstance(jobs, Queue) else Queue()
         self.left: dict[str, float] = {}  # remaining seconds of jobs that have yielded
         self.again: set[str] = set()  # jobs that are yielding
         self.ended: dict[str, float] = {}
@@ -44,12 +43,8 @@ class Simulation:
         self._events: list[tuple[float, int, str, int]] = []
         self._turn: dict[str, int] = {}  # a job's turn: events of earlier turns are void
         self._count = 0
-        if isinstance(jobs, Queue):
-            for job in jobs.active.values():
-                self._expect(job)
-        else:
-            for job in jobs:
-                self.add(job)
+        for job in queue.active.values():
+            self._expect(job)
 
     @property
     def jobs(self) -> dict[str, Entry]:
@@ -64,9 +59,7 @@ class Simulation:
 
     def _expect(self, job: Entry) -> None:
         """Schedules the end of an active job."""
-        end = job.ends(self.now, self.seconds(job))
-        going = job.state in (State.YIELDING, State.STOPPING)
-        self._at(min(self.now + YIELD_SECONDS, end) if going else end, job.id)
+        self._at(job.leaves(self.now, self.seconds(job)), job.id)
 
     def step(self) -> Outcome:
         """Runs a pass now and carries out its decisions."""

@@ -1,15 +1,15 @@
 """Explains exactly why a job waits: what it lacks, who holds that, and when it will start."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dragoman.services.jobs.scheduling.decide import NO_RULES, decide, decide_queue, order
-from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota, Wait
-from dragoman.services.jobs.scheduling.queue import Queue
+from dragoman.services.jobs.scheduling.decide import NO_RULES, decide_queue
+from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Wait
+from dragoman.services.jobs.scheduling.queue import Queue, turn
 from dragoman.services.jobs.scheduling.rules import Rules, Shares
 from dragoman.services.jobs.scheduling.simulate import Seconds, Simulation
-from dragoman.services.jobs.states import State
+from dragoman.services.jobs.states import Quota, State
 
 FIRST = 200  # jobs of the queue whose start is forecast
 BUDGET = 0.3  # seconds for simulating them
@@ -83,10 +83,9 @@ def _holds(entry: Entry, job: Entry, wait: Wait) -> bool:
 
 
 def _holder(entry: Entry, wait: Wait, now: float) -> Holder:
-    going = entry.state in (State.YIELDING, State.STOPPING)
     if not entry.active:
         return Holder(entry.id, entry.owner, 0, now + entry.low, None)
-    latest = None if entry.high >= UNKNOWN and not going else entry.ends(now, entry.high)
+    latest = None if entry.high >= UNKNOWN and not entry.going else entry.ends(now, entry.high)
     return Holder(entry.id, entry.owner, _amount(entry, wait.resource), entry.ends(now, entry.low), latest)
 
 
@@ -141,10 +140,11 @@ def forecasts(
     jobs: Queue, quotas: Mapping[str, Quota], capacity: Capacity, now: float, rules: Rules = NO_RULES
 ) -> dict[str, Forecast]:
     """Returns the forecasts of all waiting jobs, in the order of the queue; of the first ones also their starts."""
-    entries = list(jobs.jobs.values())
-    outcome = decide(entries, quotas, capacity, now, rules)
-    queue = sorted(order(entries, capacity, now, rules), key=lambda job: job.id != outcome.first)
+    outcome = decide_queue(jobs, quotas, capacity, now, rules, every=True)
     active = list(jobs.active.values())
+    share = Shares(rules, capacity, active, now).of
+    waiting = (job for job in jobs.jobs.values() if job.state == State.WAITING)
+    queue = sorted(waiting, key=lambda job: (job.id != outcome.first, turn(job, share)))
     first = queue[:FIRST]
     low = _starts([*active, *first], quotas, capacity, now, rules, lambda entry: entry.low)
     high = _starts([*active, *first], quotas, capacity, now, rules, lambda entry: entry.high)
@@ -165,10 +165,10 @@ def forecasts(
 
 
 def _starts(
-    jobs: list[Entry], quotas: Mapping[str, Quota], capacity: Capacity, now: float, rules: Rules, seconds: Seconds
+    jobs: Sequence[Entry], quotas: Mapping[str, Quota], capacity: Capacity, now: float, rules: Rules, seconds: Seconds
 ) -> dict[str, float]:
     """Returns each job's first start if every job runs for `seconds`, as far as the time limit allows."""
-    simulation, until = Simulation(jobs, quotas, capacity, now, seconds, rules), time.monotonic() + BUDGET
+    simulation, until = Simulation(Queue(jobs), quotas, capacity, now, seconds, rules), time.monotonic() + BUDGET
     waiting = {job.id for job in jobs if job.state == State.WAITING}
     while time.monotonic() < until:
         simulation.step()

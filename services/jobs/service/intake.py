@@ -8,6 +8,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +25,11 @@ from dragoman.services.jobs.ledger.own_tokens import Rights
 from dragoman.services.jobs.ledger.places import Places, TakenError
 from dragoman.services.jobs.ledger.projects import Projects, memberships
 from dragoman.services.jobs.ledger.tables import PROJECT, Job, Measurement, account_of
-from dragoman.services.jobs.planning.estimate import Estimate, estimate
+from dragoman.services.jobs.planning.estimate import estimate
 from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
 from dragoman.services.jobs.planning.refusals import as_jobs
 from dragoman.services.jobs.scheduling.entries import Capacity
-from dragoman.services.jobs.scheduling.room import FreeResources
+from dragoman.services.jobs.scheduling.room import FreeResources, Needs
 from dragoman.services.jobs.service.ownership import Ownership
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.states import State
@@ -132,16 +134,17 @@ class Intake:
             self.projects.check_member(project, owner, admin)
         account = account_of(owner, project)
         gpus = sum(node.gpus for node in capacity.nodes) if capacity else 0.0
-        plan = self._asked(owner, account, verb, words, gpus, early, admin)
+        ask = partial(self._asked, owner, account, admin, gpus, early, verb)
+        plan = ask(words)
         free = not any(WORKERS.match(word) for word in words)
         if deadline is not None and free and plan["spreads"] and verb in RANGED and capacity is not None:
-            plan = self._asked(owner, account, verb, [*words, *_range_of(plan, capacity)], gpus, early, admin)
+            plan = ask([*words, *_range_of(plan, capacity)])
         if capacity is not None and capacity.nodes and not queued:
             self._check_room(plan, capacity)
         if project and plan.get("model") and not any(NAMED.match(word) for word in words):
             own = f"{project}-{plan['model']}"  # where the usual name is another owner's
             if self.ownership.names.owner(own) == account or not self.ownership.allows(plan, owner, admin, account):
-                plan = self._asked(owner, account, verb, [*plan["words"], f"registry.name={own}"], gpus, early, admin)
+                plan = ask([*plan["words"], f"registry.name={own}"])
         self.ownership.check(plan, owner, admin, account)
         measured = self.measured()
         if capacity is not None and capacity.nodes:  # a range may exceed what the cluster ever holds
@@ -149,16 +152,7 @@ class Intake:
             plan["choices"] = [workers for workers in plan["choices"] if workers <= most] or plan["choices"][:1]
             plan["traffic"] = {str(n): plan["traffic"][str(n)] for n in plan["choices"]} if plan.get("traffic") else {}
         times = {workers: estimate(plan, workers, measured) for workers in plan["choices"]}
-        plan["seconds"] = {
-            str(workers): {
-                "low": estimate.low,
-                "expected": estimate.expected,
-                "high": estimate.high,
-                "basis": estimate.basis,
-            }
-            for workers, estimate in times.items()
-            if estimate is not None
-        }
+        plan["seconds"] = {str(workers): asdict(seconds) for workers, seconds in times.items() if seconds is not None}
         if deadline is not None:
             plan["choices"] = self._in_time(plan, deadline - self.ledger.now())
         return plan
@@ -178,7 +172,8 @@ class Intake:
         """Returns the columns of the time that a planned job still needs."""
         plan = job.plan or {}
         expected = estimate(plan, job.choices[0], self.measured(), done) if plan and job.choices else None
-        return _seconds(expected)
+        low, high = (expected.low, expected.high) if expected else (None, None)
+        return {"seconds_low": low, "seconds_high": high}
 
     def _plan(self, job: Job, capacity: Capacity | None) -> None:
         planned: dict[str, Any] = {}
@@ -193,21 +188,16 @@ class Intake:
             except UserError as problem:
                 self.ledger.change(job, State.FAILED, "planner", str(problem))
                 return
-            seconds = plan["seconds"].get(str(plan["choices"][0]))
-            planned = {"plan": plan, "choices": plan["choices"], "cpus": plan["cpus"], "gpus": plan["gpus"]}
-            planned |= {
-                "run": plan["claims"],
-                "model": plan.get("model", ""),
-                "seconds_low": seconds and seconds["low"],
-            }
-            planned |= {"seconds_high": seconds and seconds["high"]}
-        with self.ledger.database.write(lasting=False) as session:
+            seconds = plan["seconds"].get(str(plan["choices"][0])) or {}
+            planned = {"plan": plan, "run": plan["claims"], "model": plan.get("model", "")}
+            planned |= {key: plan[key] for key in ("choices", "cpus", "gpus")}
+            planned |= {f"seconds_{end}": seconds.get(end) for end in ("low", "high")}
+        with self.ledger.write(lasting=False) as session:
             if planned:
                 reason = f"planned: {planned['plan']['fingerprint'][:12]}"
                 job = self.ledger.move(session, job, State.PLANNED, "planner", reason, **planned)
                 self.places.claim(session, job, planned["plan"].get("places", ()))
             self.ledger.move(session, job, State.WAITING, "planner", "in the queue")
-        self.ledger.committed(session)
 
     def _in_time(self, plan: dict[str, Any], left: float) -> list[int]:
         """Returns the numbers of workers with which it ends in `left` seconds."""
@@ -226,7 +216,7 @@ class Intake:
 
     def _check_room(self, plan: dict[str, Any], capacity: Capacity) -> None:
         room, least = FreeResources(capacity.nodes), plan["choices"][0]
-        if room.holds(plan["cpus"], plan["gpus"], least) < least:
+        if not room.fits(Needs((least,), plan["cpus"], plan["gpus"])):
             gpus = f" and {least * plan['gpus']:g} GPUs" if plan["gpus"] else ""
             raise UserError(
                 f"cluster.workers={least}: needs {least * plan['cpus']:g} CPUs{gpus}; the cluster has {room.cpus:g} "
@@ -234,18 +224,31 @@ class Intake:
             )
 
     def _asked(
-        self, owner: str, account: str, verb: str, words: Sequence[str], gpus: float, early: bool, admin: bool
+        self, owner: str, account: str, admin: bool, gpus: float, early: bool, verb: str, words: Sequence[str]
     ) -> dict[str, Any]:
-        """Returns the planner's answer. Shards or a run whose name is another owner's are a project's own of that name,
-        in a folder of the project."""
-        try:
-            plan = self._planned(owner, account, verb, words, gpus, early, admin)
-            own = next(filter(None, (self._own(place, account, words, True) for place in plan.get("places", ()))), "")
-        except TakenError as taken:
-            own = self._own(taken.place, account, words, False)
-            if not own:
-                raise
-        return self._asked(owner, account, verb, [*words, own], gpus, early, admin) if own else plan
+        """Returns the planner's answer, without what it says about another owner's files, even in a refusal.
+
+        Shards or a run whose name is another owner's are a project's own of that name, in a folder of the project."""
+        while True:
+            visible = self._visible(owner, verb, early) if verb != "shard" and is_open(verb, words) else ()
+            plan: dict[str, Any] = {}
+            try:
+                plan = self.planner.plan(verb, words, gpus, early, owner, *visible)
+                places, refusal = plan.get("places", []), ""
+            except RefusedPlanError as problem:
+                places, refusal = problem.places, as_jobs(str(problem))
+            try:
+                self.places.check(owner, places, account, admin)
+                if not plan:
+                    raise UserError(refusal)
+                own = next(filter(None, (self._own(place, account, words, True) for place in places)), "")
+                if not own:
+                    return plan
+            except TakenError as taken:
+                own = self._own(taken.place, account, words, False)
+                if not own:
+                    raise
+            words = [*words, own]
 
     def _own(self, place: Mapping[str, str], account: str, words: Sequence[str], made: bool) -> str:
         """Returns the word for a project's own folder in the place of a common one; empty if there is none.
@@ -260,19 +263,6 @@ class Intake:
         if made and not (own.exists() or self.places.owner(str(own)) == account):
             return ""
         return f"{key}={own if key == place['key'] else own.parent}"
-
-    def _planned(
-        self, owner: str, account: str, verb: str, words: Sequence[str], gpus: float, early: bool, admin: bool
-    ) -> dict[str, Any]:
-        """Returns the planner's answer, without what it says about another owner's files, even in a refusal."""
-        visible = self._visible(owner, verb, early) if verb != "shard" and is_open(verb, words) else ()
-        try:
-            plan = self.planner.plan(verb, words, gpus, early, owner, *visible)
-        except RefusedPlanError as problem:
-            self.places.check(owner, problem.places, account, admin)
-            raise UserError(as_jobs(str(problem))) from None
-        self.places.check(owner, plan.get("places", ()), account, admin)
-        return plan
 
     def _visible(self, owner: str, verb: str, early: bool) -> Iterator[str]:
         """Yields the folders of shards and runs that `owner` may read, for a command that does not say which."""
@@ -295,7 +285,3 @@ def _range_of(plan: dict[str, Any], capacity: Capacity) -> list[str]:
     if plan["verb"] != "train":
         return [f"cluster.workers=1..{max(1, most)}"]
     return [f"cluster.workers=1..{max(1, min(most, plan['lanes']))}", f"loader.lanes={plan['lanes']}"]
-
-
-def _seconds(expected: Estimate | None) -> dict[str, float | None]:
-    return {"seconds_low": expected.low if expected else None, "seconds_high": expected.high if expected else None}

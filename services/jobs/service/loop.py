@@ -121,13 +121,10 @@ class Loop:
         self._end_followers()
         if self.capacity is not None and reachable and self.admits:
             self.scheduler.run(UNBOUNDED if self.executor.queues else self.capacity)
-            fresh = [
-                job
-                for job in self.ledger.jobs([State.STARTING], ascending=True, plans=True)
-                if job.version not in _versions(active, job)
-            ]
-            for job in fresh:
-                self._guarded(job, partial(self.attempts.hand_over, job))
+            settled = {(job.id, job.version) for job in active}
+            for job in self.ledger.jobs([State.STARTING], ascending=True, plans=True):
+                if (job.id, job.version) not in settled:
+                    self._guarded(job, partial(self.attempts.hand_over, job))
         return working
 
     def _let_rest(self, working: bool) -> bool:
@@ -168,7 +165,7 @@ class Loop:
             observed = seen.get(f"{job.id}-a{job.attempt}")
             self._guarded(job, partial(self.attempts.settle, job, observed))
 
-    def _guarded(self, job: Job, task: Callable[[], None]) -> None:
+    def _guarded(self, job: Job, task: Callable[[], object]) -> None:
         """Does something for one job; a failure there does not keep others from their turn. It is logged once."""
         try:
             task()
@@ -203,12 +200,5 @@ class Loop:
                 state = states.get(other)
                 if state is None or (state in ENDED and state != State.SUCCEEDED):
                     reason = f"it comes after job {other}, which {'was removed' if state is None else f'is {state}'}"
-                    try:
-                        self.ledger.change(job, State.FAILED, "scheduler", reason)
-                    except ConflictError:
-                        logger.info("job %s has changed in the meantime", job.id)
+                    self._guarded(job, partial(self.ledger.change, job, State.FAILED, "scheduler", reason))
                     break
-
-
-def _versions(jobs: Sequence[Job], job: Job) -> set[int]:
-    return {row.version for row in jobs if row.id == job.id}

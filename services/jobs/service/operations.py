@@ -172,11 +172,9 @@ class Operations:
 
     def stop(self, person: Person, name: str) -> Job:
         """Stops a job. Raises ConflictError if it has ended."""
-
-        def wanted(job: Job) -> State:
-            return State.STOPPING if job.state in ACTIVE else State.STOPPED
-
-        return self._change(person, name, wanted, "stopped by")
+        return self._change(
+            person, name, lambda job: State.STOPPING if job.state in ACTIVE else State.STOPPED, "stopped by"
+        )
 
     def make_room(self, person: Person, name: str) -> Job:
         """Asks a job to make room. Raises ConflictError if it does not run."""
@@ -193,7 +191,7 @@ class Operations:
         fresh |= {"token": self.loop.intake.rights.lender(person)}
         return self._change(person, name, lambda _: State.SUBMITTED, "tried again by", **fresh)
 
-    def _change(self, person: Person, name: str, state: Any, words: str, **values: Any) -> Job:
+    def _change(self, person: Person, name: str, state: Callable[[Job], State], words: str, **values: Any) -> Job:
         def change(job: Job) -> Job:
             new_state = state(job)
             if job.state == new_state and new_state in ACTIVE:
@@ -316,9 +314,9 @@ class Operations:
             raise HTTPException(404, f"job {name} has had {job.attempt} attempts")
         if number == 0:
             return b"", 0
-        start = describe_attempt(job)
+        start = replace(describe_attempt(job), number=number)
         try:
-            return self.loop.executor.logs(type(start)(**{**vars(start), "number": number}), offset, limit), number
+            return self.loop.executor.logs(start, offset, limit), number
         except ServiceError as problem:
             raise HTTPException(503, str(problem)) from None
 

@@ -64,8 +64,8 @@ class Retention:
         waited_for, used = self._needed()
         last = 0
         while expired := self._expired(rules, last):
-            for job, place, siblings in expired:
-                yield self._judge(rules, job, place, siblings, waited_for, used)
+            for job, removable in expired:
+                yield self._judge(job, removable, waited_for, used)
             last = expired[-1][0].seq
 
     def look(self) -> int:
@@ -103,8 +103,9 @@ class Retention:
         while self.config.active() and self.look() == STEP and not self.repeating.ending.is_set():
             pass
 
-    def _expired(self, rules: KeepConfig, after: int) -> list[tuple[Job, str | None, int]]:
-        """Returns the next jobs to which a rule applies: (job, owner of its run's folder, other jobs of the run)."""
+    def _expired(self, rules: KeepConfig, after: int) -> list[tuple[Job, bool]]:
+        """Returns the next jobs to which a rule applies, and True for those whose run's folder goes along: it is
+        theirs, and no other job has the run."""
         now = self.ledger.now()
         rank = func.row_number().over(partition_by=Job.owner, order_by=Job.seq.desc())
         ranked = select(Job.seq, rank.label("rank")).where(Job.state.in_(sorted(ENDED))).subquery()
@@ -121,10 +122,10 @@ class Retention:
         due = []
         with self.ledger.database.read() as session:
             for job in session.scalars(query.order_by(Job.seq).limit(PAGE)):
-                run = (job.plan or {}).get("run_dir", "")
-                owner = session.scalar(select(Place.owner).where(Place.path == run)) if run else None
-                others = select(func.count()).where(Job.run == job.run, Job.seq != job.seq) if job.run else None
-                due.append((job, owner, 0 if others is None else session.scalar(others) or 0))
+                owner = session.scalar(select(Place.owner).where(Place.path == (job.plan or {}).get("run_dir", "")))
+                others = select(Job.seq).where(Job.run == job.run, Job.run != "", Job.seq != job.seq).limit(1)
+                ours = owner in (None, job.owner, job.account)
+                due.append((job, rules.runs and ours and session.scalar(others) is None))
         return due
 
     def _needed(self) -> tuple[set[str], list[PurePosixPath]]:
@@ -137,15 +138,7 @@ class Retention:
                 used += [PurePosixPath(place["path"]) for place in (plan or {}).get("places", ())]
         return names, used
 
-    def _judge(
-        self,
-        rules: KeepConfig,
-        job: Job,
-        place: str | None,
-        siblings: int,
-        waited_for: set[str],
-        used: Sequence[PurePosixPath],
-    ) -> DueJob:
+    def _judge(self, job: Job, removable: bool, waited_for: set[str], used: Sequence[PurePosixPath]) -> DueJob:
         days = (self.ledger.now() - job.changed) / DAY
         reason = f"{job.state} {days:.0f} days ago"
         folders = [self.home / "jobs" / job.id]
@@ -156,13 +149,13 @@ class Retention:
         elif run is not None and run.is_dir():
             if read_object(run / paths.RELEASE).get("version") is not None:
                 stays = "its model is registered"
-            elif any(path.is_relative_to(run) or (path == run) for path in map(Path, used)):
+            elif any(path.is_relative_to(run) for path in used):
                 stays = "an unfinished job uses its run"
             elif lock.is_held(run) or spool.Spool(run).writer_alive():
                 stays = "a process works on its run"
             elif spool.pending(run):
                 stays = "MLflow has not all of its run's records"
-            elif rules.runs and not siblings and self._ours(run) and place in (None, job.owner, job.account):
+            elif removable and self._ours(run):
                 folders.append(run)
         return DueJob(job, [folder for folder in folders if folder.is_dir()], reason, stays)
 

@@ -11,18 +11,18 @@ from dataclasses import replace
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
-from dragoman.services.jobs.ledger.access import Access, Bounds
-from dragoman.services.jobs.ledger.ledger import AT_ONCE, PASS, SHORT, ConflictError, Ledger
+from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.ledger import PASS, SHORT, ConflictError, Ledger, rows_of
 from dragoman.services.jobs.ledger.statements import NEWEST
 from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Meta, account_of
 from dragoman.services.jobs.scheduling.decide import NO_RULES, decide_queue
-from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Outcome, Quota, Start, Stop, Yield
+from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Outcome, Start, Stop, Yield
 from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Needs
 from dragoman.services.jobs.scheduling.rules import Rules, Usage
 from dragoman.services.jobs.service.progress import Footprint
 from dragoman.services.jobs.settings import ServiceConfig
-from dragoman.services.jobs.states import ACTIVE, State
+from dragoman.services.jobs.states import ACTIVE, Quota, State
 
 YIELDING_VERBS = frozenset({"train"})  # commands that resume where they were
 
@@ -48,11 +48,6 @@ def entry(job: Job, states: Mapping[str, str]) -> Entry:
         job.waiting_since or job.submitted,
         account=job.account,
     )
-
-
-def quotas(bounds_of: Mapping[str, Bounds]) -> dict[str, Quota]:
-    """Returns the ledger's quotas for the scheduler."""
-    return {account: Quota(*bounds) for account, bounds in bounds_of.items()}
 
 
 def rules(config: ServiceConfig) -> Rules:
@@ -100,14 +95,14 @@ class Scheduler:
         """Returns the queue now, its quotas, and the rules with the owners' usage."""
         with self._lock:
             self._refresh()
-            return self._queue.copy(), quotas(self.access.quotas()), self.rules.copy()
+            return self._queue.copy(), self.access.quotas(), self.rules.copy()
 
     def run(self, capacity: Capacity) -> Outcome | None:
         """Runs one pass and writes it; returns None if another scheduler was quicker."""
         began = time.perf_counter()
         with self._lock:
             number = self._refresh()
-            bounds, now = quotas(self.access.quotas()), self.ledger.now()
+            bounds, now = self.access.quotas(), self.ledger.now()
             outcome = decide_queue(self._queue, bounds, capacity, now, self.rules)
             jobs = [self._known[self._seqs[decision.job]] for decision in outcome.decisions]
         self.seconds = time.perf_counter() - began
@@ -133,9 +128,7 @@ class Scheduler:
             if newest != self._seen or self._counted is None:
                 self._charge(session)
             self._seen = newest
-            for start in range(0, len(changed), AT_ONCE):
-                query = select(Job).options(*SHORT).where(Job.seq.in_(changed[start : start + AT_ONCE]))
-                self._enter(session.scalars(query).all())
+            self._enter([job for (job,) in rows_of(session, select(Job).options(*SHORT), Job.seq, changed)])
         if self._after:
             self._enter(list(self._after.values()))
         self._weigh()
@@ -193,12 +186,8 @@ class Scheduler:
             return []
         named = select(Change.job).where(Change.id > since, Change.job.is_not(None)).distinct()
         names = [str(name) for name in session.scalars(named)]
-        live: dict[str, tuple[int, int]] = {}
-        for start in range(0, len(names), AT_ONCE):
-            query = select(Job.id, Job.seq, Job.version).where(
-                Job.id.in_(names[start : start + AT_ONCE]), Job.state.in_(LIVE)
-            )
-            live |= {str(name): (int(seq), int(version)) for name, seq, version in session.execute(query)}
+        query = select(Job.id, Job.seq, Job.version).where(Job.state.in_(LIVE))
+        live = {str(name): (int(seq), int(version)) for name, seq, version in rows_of(session, query, Job.id, names)}
         for name in names:
             if name in self._seqs and name not in live:
                 self._leave(self._seqs[name])
@@ -226,7 +215,7 @@ class Scheduler:
 
     def _write(self, decisions: Sequence[Start | Yield | Stop], jobs: Sequence[Job], number: str) -> bool:
         try:
-            with self.ledger.database.write() as session:
+            with self.ledger.write() as session:
                 if not self.ledger.database.alone(session, PASS):
                     return False
                 counted = (
@@ -244,5 +233,4 @@ class Scheduler:
                             self.ledger.move(session, job, State.STOPPING, "scheduler", reason)
         except ConflictError:  # a job was stopped or has ended since it was read: the next pass sees that
             return False
-        self.ledger.committed(session)
         return True

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cronsim import CronSim, CronSimError
-from sqlalchemy import func, select, update
+from sqlalchemy import delete, func, select, update
 
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.access import Person
@@ -79,11 +79,12 @@ class Schedules:
         now, owner, options = self.ledger.now(), person.owner, options | {"token": self.rights.lender(person)}
         schedule = Schedule(owner=owner, every=every, verb=verb, words=words, options=options, created=now, trouble="")
         schedule.due = next_time(every, now)
-        with self.ledger.database.write() as session:
+        with self.ledger.write() as session:
             if (session.scalar(select(func.count()).where(Schedule.owner == owner)) or 0) >= MOST:
                 raise UserError(f"{owner} has {MOST} schedules: remove one with dragoman schedules rm ID")
             session.add(schedule)
-        self.ledger.note(owner, "schedule", f"schedule {schedule.id}: {verb} at {every}", owner)
+            session.flush()  # gives it its id
+            self.ledger.note(session, owner, "schedule", f"schedule {schedule.id}: {verb} at {every}", owner)
         return schedule
 
     def all(self, owner: str | None = None) -> list[Schedule]:
@@ -104,18 +105,14 @@ class Schedules:
                 "options": options,
                 "trouble": "",
             }
-        with self.ledger.database.write() as session:
+        reason = f"schedule {schedule.id}: {'resumed' if active else 'paused'}"
+        with self.ledger.noting(person.owner, "schedule", reason, schedule.owner) as session:
             session.execute(update(Schedule).where(Schedule.id == schedule.id).values(**values))
-        self.ledger.note(
-            person.owner, "schedule", f"schedule {schedule.id}: {'resumed' if active else 'paused'}", schedule.owner
-        )
 
     def remove(self, schedule: Schedule, actor: str) -> None:
         """Removes a schedule; its jobs stay."""
-        with self.ledger.database.write() as session:
-            if (stored := session.get(Schedule, schedule.id)) is not None:
-                session.delete(stored)
-        self.ledger.note(actor, "schedule", f"schedule {schedule.id}: removed", schedule.owner)
+        with self.ledger.noting(actor, "schedule", f"schedule {schedule.id}: removed", schedule.owner) as session:
+            session.execute(delete(Schedule).where(Schedule.id == schedule.id))
 
     def look(self) -> None:
         """Submits the jobs that are due."""

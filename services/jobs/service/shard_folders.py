@@ -7,8 +7,6 @@ followed, that no other owner's job has written.
 import hashlib
 import os
 import stat
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -27,9 +25,8 @@ from dragoman.services.jobs.ledger.tables import Job
 
 MOST = 2000  # folders that are listed
 KEPT = 2 * MOST  # summaries in memory
-LARGEST = 64 << 20  # bytes of a manifest that is read
+LARGEST = 64 << 20  # bytes of a manifest that is read or hashed
 MADE = "shards "  # a shard job's `run` is this and the real path of what it writes
-Stamp = tuple[int, int, int]  # a file's time in nanoseconds, size and inode
 
 
 @dataclass(frozen=True)
@@ -64,8 +61,6 @@ class ShardFolders:
 
     def __init__(self, places: Places, home: Path) -> None:
         self.places, self.home = places, home
-        self._known: OrderedDict[Path, tuple[Stamp, Summary | str]] = OrderedDict()
-        self._lock = threading.Lock()
 
     @property
     def root(self) -> Path:
@@ -86,7 +81,7 @@ class ShardFolders:
             at = (folder.path / MANIFEST).lstat()
         except OSError:
             return folder
-        summary = self._summary(folder.path, (at.st_mtime_ns, at.st_size, at.st_ino))
+        summary = _summary(folder.path, at.st_mtime_ns, at.st_size, at.st_ino)
         return replace(folder, problem=summary) if isinstance(summary, str) else replace(folder, summary=summary)
 
     def find(self, person: Person, name: str) -> Folder:
@@ -106,30 +101,6 @@ class ShardFolders:
         if path == root or not path.is_relative_to(root) or self.places.hidden(person, [str(path)]):
             return None
         return _folder(root, path)
-
-    def manifest(self, folder: Folder) -> Manifest:
-        path = folder.path / MANIFEST
-        check_own(path, LARGEST)
-        try:
-            return read_manifest(folder.path)
-        except (OSError, RecursionError, TypeError, AttributeError, KeyError) as problem:
-            raise UserError(f"{path}: not a manifest ({reason(problem)})") from None
-
-    def _summary(self, path: Path, stamp: Stamp) -> Summary | str:
-        with self._lock:
-            cached = self._known.get(path)
-        if cached is not None and cached[0] == stamp:
-            return cached[1]
-        summary: Summary | str
-        try:
-            summary = _summary_of(path, self.manifest(Folder("", path, 0.0)))
-        except UserError as problem:
-            summary = str(problem)
-        with self._lock:
-            self._known[path] = stamp, summary
-            while len(self._known) > KEPT:
-                self._known.popitem(last=False)
-        return summary
 
     def _written_by_jobs(self, root: Path) -> Iterator[Path]:
         """Yields the folders that shard jobs write, also before they have a manifest."""
@@ -189,10 +160,27 @@ def _folders(path: Path) -> list[Path]:
     return [Path(entry.path) for entry in inside[:MOST]]
 
 
-def _summary_of(path: Path, manifest: Manifest) -> Summary:
+def manifest_in(folder: Path) -> Manifest:
+    """Returns a folder's manifest. Raises UserError if there is none, or it is damaged or too large."""
+    path = folder / MANIFEST
+    check_own(path, LARGEST)
+    try:
+        return read_manifest(folder)
+    except (OSError, RecursionError, TypeError, AttributeError, KeyError) as problem:
+        raise UserError(f"{path}: not a manifest ({reason(problem)})") from None
+
+
+@lru_cache(maxsize=KEPT)
+def _summary(path: Path, *_stamp: int) -> Summary | str:
+    """Returns the facts of the manifest as it was at that time, size and inode, or why there are none."""
+    try:
+        manifest = manifest_in(path)
+        digest = manifest_hash(path)
+    except UserError as problem:
+        return str(problem)
     splits = manifest.splits
     return Summary(
-        digest=manifest_hash(path),
+        digest=digest,
         corpus=manifest.corpus,
         languages=manifest.languages,
         kind=manifest.kind,
@@ -203,9 +191,6 @@ def _summary_of(path: Path, manifest: Manifest) -> Summary:
         bytes=sum(entry.bytes for split in splits.values() for entry in split.shards),
         dropped=sum(manifest.dropped.get("train", {}).values()),
     )
-
-
-LARGEST_MANIFEST = 64 << 20  # bytes that are hashed
 
 
 def sharding_run(job: Job) -> Path | None:
@@ -226,7 +211,7 @@ def manifest_digest(folder: Path) -> str | None:
     manifest = folder / MANIFEST
     try:
         status = manifest.stat()
-        if status.st_size > LARGEST_MANIFEST:
+        if status.st_size > LARGEST:
             return None
         return _sha256(manifest, status.st_mtime_ns, status.st_size)
     except OSError:

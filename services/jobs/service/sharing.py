@@ -8,7 +8,7 @@ from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.ledger.tables import Job, Model, Project, account_of
 from dragoman.services.jobs.service import people_schemas as schemas
-from dragoman.services.jobs.states import ACTIVE, QUEUED
+from dragoman.services.jobs.states import ACTIVE, QUEUED, Quota
 
 
 class Sharing:
@@ -45,7 +45,7 @@ class Sharing:
             row = session.execute(select(*sums, *counts).where(Job.project == project.name, active | queued)).one()
             models = session.scalars(select(Model.name).where(Model.owner == account).order_by(Model.name)).all()
         names = ("held_cpus", "held_gpus", "running", "waiting", "cpus", "gpus", "jobs")
-        quota = self.access.quotas().get(account, (None, None, None))
+        quota = self.access.quotas().get(account, Quota())
         return schemas.ProjectView.model_validate(
             {
                 "name": project.name,

@@ -79,11 +79,10 @@ class Proxy:
         greater = ROLES[ROLES.index(role) + 1 :] if role else ROLES
         theirs = Token.owner == owner, Token.made_with == ISSUER, Token.revoked.is_(None), Token.role.in_(greater)
         with self._lock:  # two first requests of one person
-            with self.access.ledger.database.write() as session:
+            with self.access.ledger.write() as session:
                 session.execute(update(Token).where(*theirs).values(revoked=now))
-                changes = enter_by_groups(session, owner, groups if role else ())
-            for change in changes:
-                self.access.ledger.note(owner, "project", change, owner)
+                for change in enter_by_groups(session, owner, groups if role else ()):
+                    self.access.ledger.note(session, owner, "project", change, owner)
             self._recorded[owner] = role, groups, now
 
 

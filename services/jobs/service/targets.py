@@ -8,6 +8,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import html
 import json
 import re
 import smtplib
@@ -138,10 +139,7 @@ def _split(target: str) -> tuple[str, str]:
 def _body(shape: str, message: Message) -> bytes:
     content: dict[str, Any] = dict(message.event)
     if shape == "slack":
-        text = message.text
-        for letter, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-            text = text.replace(letter, name)
-        content = {"text": f"{text}\n{message.link}"}
+        content = {"text": f"{html.escape(message.text, quote=False)}\n{message.link}"}
     elif shape == "teams":
         block = {"type": "TextBlock", "text": message.text, "wrap": True}
         action = {"type": "Action.OpenUrl", "title": "Open the job", "url": message.link}

@@ -15,12 +15,14 @@ from dragoman.services.jobs.executors.base import Observation, Start
 from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.records import Request, attempt_of
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.room import Node
 from dragoman.services.jobs.service.intake import Intake
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.states import State
 
 STUB = Path(__file__).with_name("stub_job.py")
 PROCESSES: list["subprocess.Popen[bytes]"] = []  # to be waited for when a test is over
@@ -153,6 +155,20 @@ def make_loop(url: str, home: Path, cpus: float = 2, **settings: Any) -> Loop:
     loop = Loop(ledger, Access(ledger), executor, intake, config, home)
     loop.attempts.settling = 0.1
     return loop
+
+
+def bring(ledger: Ledger, job: Job, state: State, workers: int = 1, **planned: Any) -> Job:
+    """Takes a job on through its states until `state`: planned, with these columns, waiting, starting or running."""
+    steps = [State.SUBMITTED, State.PLANNED, State.WAITING, State.STARTING, State.RUNNING]
+    for step in steps[steps.index(State(job.state)) + 1 : steps.index(state) + 1]:
+        if step == State.RUNNING:
+            job = ledger.mark_started(job)
+        elif step == State.STARTING:
+            with ledger.write() as session:
+                job = ledger.begin(session, job, workers, "scheduler", "fits")
+        else:
+            job, planned = ledger.change(job, step, "planner", "", **planned), {}
+    return job
 
 
 def words(home: Path, name: str, steps: int, pause: float = 0.02, code: int = 0, workers: int = 1) -> list[str]:

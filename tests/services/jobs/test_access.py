@@ -17,7 +17,7 @@ from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.schemas import ChangeView
 from dragoman.services.jobs.states import State
 from tests.services.jobs.at_work import LOCAL, client
-from tests.services.jobs.processes import words
+from tests.services.jobs.processes import bring, words
 
 # Starlette's client would rather have the next httpx.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
@@ -142,11 +142,7 @@ def test_quotas_are_set_and_listed_and_others_are_nobodys_business(
 
 def lose(ledger: Ledger, owner: str, tokens: int, job: str | None = None) -> str:
     found = ledger.submit(owner, "train", words(Path("/x"), owner, 3)) if job is None else ledger.job(job)
-    for state in (State.PLANNED, State.WAITING) if job is None else ():
-        found = ledger.change(found, state, "service", "")
-    with ledger.database.write() as session:
-        found = ledger.begin(session, found, 1, "scheduler", "")
-    found = ledger.mark_started(found)
+    found = bring(ledger, found, State.RUNNING)
     lost: dict[str, Any] = {"lost_seconds": 3.0, "lost_tokens": tokens, "startup": 40.0}
     return ledger.end(found, State.WAITING, "lost", "vanished", "gone", **lost).id
 
@@ -176,9 +172,7 @@ def test_whoever_may_not_see_an_owners_jobs_sees_the_owners_name_nowhere(loop: L
     ledger, access = loop.ledger, loop.scheduler.access
     lose(ledger, "bertold", 500)
     held = lose(ledger, "bertold", 10)
-    with ledger.database.write() as session:
-        ledger.begin(session, ledger.job(held), 2, "scheduler", "there is room")
-    ledger.mark_started(ledger.job(held))
+    bring(ledger, ledger.job(held), State.RUNNING, 2)
     with ledger.database.write() as session:  # as a plan would: it holds the whole cluster
         session.get_one(Job, ledger.job(held).seq).cpus = 1.0
     access.set_quota("bertold", 8, None, "zelda")

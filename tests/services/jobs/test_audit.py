@@ -29,11 +29,10 @@ from dragoman.services.jobs.settings import KeepConfig
 from dragoman.services.jobs.states import State
 from tests.markup import HOSTILE, check_nothing_runs
 from tests.services.jobs.at_work import sign_in
-from tests.services.jobs.conftest import ledger, postgres, url
 from tests.services.jobs.processes import words
 from tests.services.jobs.test_own_tokens import Served, served
 
-__all__ = ["ledger", "postgres", "served", "url"]  # fixtures
+__all__ = ["served"]  # a fixture
 
 
 def rows(served: Served, **wanted: Any) -> list[AuditRow]:

@@ -28,7 +28,7 @@ from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.progress import Progress, progress
 from dragoman.services.jobs.states import ENDED, State
 from tests.services.jobs.at_work import client
-from tests.services.jobs.processes import make_loop
+from tests.services.jobs.processes import bring, make_loop
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
 GIGABYTE = 1 << 30
@@ -153,9 +153,7 @@ def running(loop: Loop, name: str) -> Job:
     (run / "checkpoints" / "step-00000005").mkdir(parents=True)
     job = loop.ledger.submit("anna", "train", [f"run={run}", "steps=40"])
     loop._take()
-    with loop.ledger.database.write() as session:
-        job = loop.ledger.begin(session, loop.ledger.job(job.id), 1, "scheduler", "")
-    job = loop.ledger.mark_started(job)
+    job = bring(loop.ledger, loop.ledger.job(job.id), State.RUNNING)
     attempt = attempt_of(loop.home, job.id, 1)
     attempt.folder.mkdir(parents=True)
     attempt.write(pid=1)

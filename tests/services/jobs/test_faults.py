@@ -76,9 +76,9 @@ def test_a_database_that_is_started_again_under_load_loses_nothing_and_nothing_r
 
 
 def test_a_network_that_answers_late_or_loses_answers_makes_no_second_job_and_starts_none_twice(
+    loop: Loop,
     tmp_path: Path,
 ) -> None:
-    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
     executor = loop.executor
     assert isinstance(executor, ProcessExecutor)
     handed: dict[str, int] = {}
@@ -104,8 +104,7 @@ def test_a_network_that_answers_late_or_loses_answers_makes_no_second_job_and_st
         assert [starts(tmp_path, name) for name in names] == [1] * len(names)
 
 
-def test_a_disk_that_is_full_at_a_checkpoint_costs_the_steps_since_the_last_one(tmp_path: Path) -> None:
-    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+def test_a_disk_that_is_full_at_a_checkpoint_costs_the_steps_since_the_last_one(loop: Loop, tmp_path: Path) -> None:
     with at_work(loop) as port:
         (tmp_path / "run").mkdir()
         (tmp_path / "run" / "full-at").write_text("10")  # what the stub's checkpoint of that step meets, once
@@ -124,11 +123,10 @@ def test_a_disk_that_is_full_at_a_checkpoint_costs_the_steps_since_the_last_one(
 
 
 @pytest.mark.long
-def test_mlflow_that_is_away_for_a_whole_job_has_all_of_it_when_it_is_back(tmp_path: Path) -> None:
+def test_mlflow_that_is_away_for_a_whole_job_has_all_of_it_when_it_is_back(loop: Loop, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     where = f"http://127.0.0.1:{port}"
     (tmp_path / "server").write_text(where)
-    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
     loop.executor = loop.attempts.executor = ProcessExecutor(tmp_path, stub=Path(__file__).with_name("tracked_job.py"))
     outbox = Outbox(loop.ledger, where)
     with at_work(loop) as service, contextlib.ExitStack() as stack:

@@ -11,7 +11,7 @@ from dragoman.services.jobs.planning.regression import Fit, Point, Prior
 from dragoman.services.jobs.service.metrics import Metrics
 from dragoman.services.jobs.service.progress import Progress
 from dragoman.services.jobs.states import State
-from tests.services.jobs.processes import make_loop
+from tests.services.jobs.processes import bring, make_loop
 
 # The default training, as its plan says it; on two cores it takes some 55 minutes.
 DEFAULT = {"shape": "default", "verb": "train", "steps": 8000, "flops": 1.0243e15, "tokens": 65_536_000, "gpus": 0.0}
@@ -70,11 +70,8 @@ def test_the_error_of_a_forecast_is_kept_and_is_a_metric(tmp_path: Path) -> None
     plan = {"verb": "train", "shape": "s", "steps": 10, "flops": 100.0, "tokens": 50, "width": 8, "layers": 2}
     plan |= {"architecture": "gpt", "seconds": {"1": promised}, "run_dir": str(tmp_path / "none")}
     job = ledger.submit("anna", "train", [])
-    job = ledger.change(job, State.PLANNED, "planner", "", plan=plan, choices=[1])
-    job = ledger.change(job, State.WAITING, "planner", "")
-    with ledger.database.write() as session:
-        job = ledger.begin(session, job, 1, "scheduler", "")
-    ledger.end(ledger.mark_started(job), State.SUCCEEDED, "succeeded", "end", "succeeded", 0)
+    job = bring(ledger, job, State.RUNNING, plan=plan, choices=[1])
+    ledger.end(job, State.SUCCEEDED, "succeeded", "end", "succeeded", 0)
     loop.accounts.measure(ledger.job(job.id), Progress())
     (row,) = loop.intake.measured()
     assert (row.low, row.predicted, row.high) == (0.0, 1e-3, 1e9)

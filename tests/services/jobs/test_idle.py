@@ -20,6 +20,7 @@ from dragoman.services.jobs.service.usage import idle_spell
 from dragoman.services.jobs.settings import IdleConfig, NotifyConfig
 from dragoman.services.jobs.states import State
 from tests.services.jobs.at_work import client
+from tests.services.jobs.processes import bring
 from tests.services.jobs.test_notifier import Clock, Received, clock, config, looked, received, started  # noqa: F401
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
@@ -48,11 +49,7 @@ def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Use:
 def holder(ledger: Ledger, *notify: str) -> Job:
     """A running job that holds two GPUs."""
     job = ledger.submit("anna", "train", [], notify=notify)
-    job = ledger.change(job, State.PLANNED, "planner", "", run="run demo", plan={}, gpus=2.0)
-    job = ledger.change(job, State.WAITING, "planner", "")
-    with ledger.database.write() as session:
-        job = ledger.begin(session, job, 1, "scheduler", "fits")
-    return ledger.mark_started(job)
+    return bring(ledger, job, State.RUNNING, run="run demo", plan={}, gpus=2.0)
 
 
 def recorder(home: Path, job: Job, machine: str = "here", share: float = 0.05) -> Recorder:

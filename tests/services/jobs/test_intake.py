@@ -4,6 +4,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_type_hints
@@ -20,14 +21,16 @@ from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Measurement
 from dragoman.services.jobs.planning.plan import make_plan
-from dragoman.services.jobs.scheduling.decide import decide
+from dragoman.services.jobs.scheduling.decide import decide_queue
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.entries import Start as Decision
+from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Node
 from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.intake import Intake
 from dragoman.services.jobs.service.scheduler import entry
 from dragoman.services.jobs.states import State
+from tests.services.jobs.processes import bring
 
 NOW = 1000.0
 SMALL = Capacity((Node("a", 4),))
@@ -109,10 +112,9 @@ def test_a_job_with_an_hour_is_started_with_one_of_the_numbers(intake: Intake) -
     assert (job.state, job.choices) == (State.WAITING, [2, 4])
     assert intake.ledger.job(late.id).state == State.FAILED
     assert "1 min are left" in intake.ledger.job(late.id).reason
-    (decision,) = decide([entry(job, {})], {}, Capacity((Node("a", 3),)), NOW).decisions
+    (decision,) = decide_queue(Queue([entry(job, {})]), {}, Capacity((Node("a", 3),)), NOW).decisions
     assert isinstance(decision, Decision) and decision.workers == 2
-    with intake.ledger.database.write() as session:
-        intake.ledger.begin(session, job, 2, "scheduler", "")
+    bring(intake.ledger, job, State.STARTING, 2)
     assert "cluster.workers=2" in describe_attempt(intake.ledger.job(job.id)).words
 
 
@@ -161,9 +163,9 @@ def test_a_training_takes_gpus_where_the_cluster_has_them(words: list[str], inta
     job = intake.ledger.submit("anna", "train", [*TRAIN, *words, "cluster.workers=1..4"])
     intake.take(GPUS)
     one = entry(intake.ledger.job(job.id), {})
-    (decision,) = decide([one], {}, GPUS, NOW).decisions
+    (decision,) = decide_queue(Queue([one]), {}, GPUS, NOW).decisions
     assert isinstance(decision, Decision) and decision.workers == 4
-    (fewer,) = decide([one], {}, Capacity((Node("a", 8, 2), Node("b", 8, 1))), NOW).decisions
+    (fewer,) = decide_queue(Queue([one]), {}, Capacity((Node("a", 8, 2), Node("b", 8, 1))), NOW).decisions
     assert isinstance(fewer, Decision) and fewer.workers == 2  # three is no number of workers for four lanes
 
 
@@ -171,14 +173,8 @@ def test_gpus_that_a_cluster_has_not_are_refused_with_numbers_and_auto_does_with
     with pytest.raises(UserError, match=r"cluster.workers=2: needs 2 CPUs and 2 GPUs; the cluster has 4 CPUs and 0"):
         intake.plan("anna", "train", [*TRAIN, "cluster.device=cuda", "cluster.workers=2"], SMALL)
     with pytest.raises(UserError, match="and 6 GPUs; the cluster has 16 CPUs and 4 GPUs"):
-        words = [
-            "corpus=phrasebook",
-            "model=transformer_tiny",
-            "loader.lanes=6",
-            "cluster.device=cuda",
-            "cluster.workers=6",
-        ]
-        intake.plan("anna", "train", words, GPUS)
+        lanes = "loader.lanes=6"
+        intake.plan("anna", "train", [*TRAIN[:2], lanes, "cluster.device=cuda", "cluster.workers=6"], GPUS)
     job = intake.ledger.submit("anna", "train", [*TRAIN, "cluster.device=cuda", "cluster.workers=2"])
     intake.take(SMALL)  # a submitted job waits for nodes, which may be away
     assert (intake.ledger.job(job.id).state, intake.ledger.job(job.id).choices) == (State.WAITING, [2])
@@ -186,27 +182,22 @@ def test_gpus_that_a_cluster_has_not_are_refused_with_numbers_and_auto_does_with
     assert intake.plan("anna", "shard", ["corpus=phrasebook"], GPUS)["gpus"] == 0.0
 
 
+def ray_executor(home: Path, monkeypatch: pytest.MonkeyPatch, **methods: Any) -> RayExecutor:
+    """The executor of a head whose client has these methods."""
+    head = Head("http://127.0.0.1:1", token_file=str(home / "token"))
+    executor = RayExecutor(head, home, 20, "python", {})
+    monkeypatch.setattr(executor, "_client", lambda: nullcontext(SimpleNamespace(**methods)))
+    return executor
+
+
 def test_ray_is_asked_for_gpus_by_the_workers_and_for_a_slice_of_a_cpu_by_the_driver(
     tmp_path: Path, intake: Intake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = intake.ledger.submit("anna", "train", [*TRAIN, "cluster.workers=1..4"])
     intake.take(GPUS)
-    with intake.ledger.database.write() as session:
-        intake.ledger.begin(session, intake.ledger.job(job.id), 2, "scheduler", "")
+    bring(intake.ledger, intake.ledger.job(job.id), State.STARTING, 2)
     asked: list[dict[str, Any]] = []
-
-    class Client:
-        def __enter__(self) -> "Client":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def submit_job(self, **more: Any) -> None:
-            asked.append(more)
-
-    executor = RayExecutor(Head("http://127.0.0.1:1"), tmp_path, 20, "python", {})
-    monkeypatch.setattr(executor, "_client", Client)
+    executor = ray_executor(tmp_path, monkeypatch, submit_job=lambda **more: asked.append(more))
     executor.submit(describe_attempt(intake.ledger.job(job.id)))
     assert (asked[0]["entrypoint_num_cpus"], asked[0]["entrypoint_num_gpus"]) == (1 / 20, 0)
     assert re.search(r"cluster\.device=cuda .*cluster\.address=auto", asked[0]["entrypoint"])
@@ -230,22 +221,14 @@ def test_a_machine_bears_its_host_name(tmp_path: Path, monkeypatch: pytest.Monke
     nodes = [node(1, "head"), node(2, "worker"), node(3, "worker")]
     asked = list[str]()
 
-    class Client:
-        def __enter__(self) -> "Client":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-    def ask(_head: Head, _client: Client, path: str) -> dict[str, Any]:
+    def ask(_head: Head, _client: object, path: str) -> dict[str, Any]:
         asked.append(path)
         if not told:
             raise OSError("500")
         found = [{"hostname": one.host, "raylet": {"nodeId": one.node_id}} for one in nodes]
         return {"data": {"summary": found}}
 
-    executor = RayExecutor(Head("http://127.0.0.1:1"), tmp_path, 20, "python", {})
-    monkeypatch.setattr(executor, "_client", Client)
+    executor = ray_executor(tmp_path, monkeypatch)
     monkeypatch.setattr(Head, "nodes", lambda *_: nodes)
     monkeypatch.setattr(Head, "ask", ask)
     names = [one.name for one in executor.capacity().nodes]
@@ -260,16 +243,6 @@ def test_a_head_that_cannot_say_what_it_has_is_a_cluster_that_is_silent(
     import ray.util.state
     from ray.util.state.exception import ServerUnavailable
 
-    class Client:
-        def __enter__(self) -> "Client":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def get_address(self) -> str:
-            return "http://127.0.0.1:1"
-
     class State:
         def __init__(self, address: str, headers: dict[str, str]) -> None:
             assert address == "http://127.0.0.1:1" and headers["Authorization"] == "Bearer secret"
@@ -278,10 +251,8 @@ def test_a_head_that_cannot_say_what_it_has_is_a_cluster_that_is_silent(
             raise ServerUnavailable("no API server")
 
     (tmp_path / "token").write_text("secret")
-    head = Head("http://127.0.0.1:1", token_file=str(tmp_path / "token"))
     monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
-    executor = RayExecutor(head, tmp_path, 20, "python", {})
-    monkeypatch.setattr(executor, "_client", Client)
+    executor = ray_executor(tmp_path, monkeypatch, get_address=lambda: "http://127.0.0.1:1")
     monkeypatch.setattr(ray.util.state, "StateApiClient", State)
     with pytest.raises(ServiceError, match=r"127\.0\.0\.1:1 does not say what it has \(no API server\)"):
         executor.capacity()

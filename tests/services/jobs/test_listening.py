@@ -2,13 +2,13 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import httpx
 
 from dragoman.services.http.listening import reserve_descriptors
+from dragoman.services.jobs.service.loop import Loop
 from tests.services.jobs.at_work import at_work
-from tests.services.jobs.processes import REPOSITORY, make_loop
+from tests.services.jobs.processes import REPOSITORY
 
 HALF_OPEN = """
 import resource, socket, sys
@@ -23,8 +23,7 @@ sys.stdin.read()
 """
 
 
-def test_half_open_connections_do_not_stop_the_job_service(tmp_path: Path) -> None:
-    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+def test_half_open_connections_do_not_stop_the_job_service(loop: Loop) -> None:
     reserve_descriptors(1024, "service")
     with at_work(loop) as port:
         command = [sys.executable, "-c", HALF_OPEN, str(port)]

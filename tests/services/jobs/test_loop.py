@@ -28,7 +28,7 @@ from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.service.verdict import judge_exit, judge_vanishing
 from dragoman.services.jobs.states import ENDED, State
 from dragoman.services.repeating import IDLE, Repeating
-from tests.services.jobs.processes import PROCESSES, REPOSITORY, ProcessExecutor, make_loop, words
+from tests.services.jobs.processes import PROCESSES, REPOSITORY, ProcessExecutor, bring, make_loop, words
 
 PATIENCE = 120.0
 
@@ -370,9 +370,7 @@ def test_lost_steps_are_billed_once_and_an_attempt_without_a_step_is_start_up_al
     lines = [{"step": step, "loss": 1.0, "tokens": 10, "seconds": 2.0 * step} for step in range(1, 5)]
 
     def attempt(lasts: float) -> None:
-        with loop.ledger.database.write() as session:
-            begun = loop.ledger.begin(session, loop.ledger.job(job.id), 1, "scheduler", "")
-        loop.ledger.mark_started(begun)
+        bring(loop.ledger, loop.ledger.job(job.id), State.RUNNING)
         now[0] += lasts
         if lasts > 10:
             (home / "run" / "steps.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
@@ -389,8 +387,7 @@ def test_lost_steps_are_billed_once_and_an_attempt_without_a_step_is_start_up_al
 
 
 def begin(loop: Loop, job: Job) -> Job:
-    with loop.ledger.database.write() as session:
-        loop.ledger.begin(session, loop.ledger.job(job.id), 1, "scheduler", "")
+    bring(loop.ledger, loop.ledger.job(job.id), State.STARTING)
     return loop.ledger.job(job.id)
 
 

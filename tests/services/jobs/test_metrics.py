@@ -15,7 +15,7 @@ from dragoman.services.jobs.states import State
 from dragoman.services.telemetry.telemetry import Telemetry
 from dragoman.services.telemetry.traceparent import parse
 from tests.services.jobs.at_work import client
-from tests.services.jobs.processes import words
+from tests.services.jobs.processes import bring, words
 
 # Starlette's client would rather have the next httpx.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
@@ -39,9 +39,7 @@ def of(**labels: str) -> frozenset[tuple[str, str]]:
 
 def finish(ledger: Ledger, name: str, workers: int, cause: str, state: State, tokens: int = 0) -> None:
     """An attempt of a waiting job, begun, running and ended."""
-    with ledger.database.write() as session:
-        ledger.begin(session, ledger.job(name), workers, "scheduler", "there is room")
-    ledger.mark_started(ledger.job(name))
+    bring(ledger, ledger.job(name), State.RUNNING, workers)
     outcome = {State.SUCCEEDED: "succeeded", State.WAITING: "yielded"}.get(state, "failed")
     ledger.end(ledger.job(name), state, outcome, cause, "as told", lost_tokens=tokens)
 
@@ -56,9 +54,7 @@ def test_every_metric_says_what_happened(loop: Loop) -> None:
         http.put("/v1/quotas/anna", json={"cpus": 4})
         finish(loop.ledger, job["id"], 1, "preemption", State.WAITING, tokens=70)
         loop.scheduler.took(0.02)
-        with loop.ledger.database.write() as session:
-            loop.ledger.begin(session, loop.ledger.job(job["id"]), 1, "scheduler", "there is room")
-        loop.ledger.mark_started(loop.ledger.job(job["id"]))
+        bring(loop.ledger, loop.ledger.job(job["id"]), State.RUNNING)
         found = samples(http)
     assert found["dragoman_jobs"][of(state="running", queue="normal")] == 1
     assert found["dragoman_jobs"][of(state="waiting", queue="high")] == 1
@@ -86,7 +82,7 @@ def test_an_event_is_told_once_and_none_of_those_before_the_start(loop: Loop) ->
     ledger = loop.ledger
     jobs = [ledger.submit("anna", "train", []) for _ in range(3)]
     for job in jobs:
-        ledger.change(ledger.change(job, State.PLANNED, "planner", ""), State.WAITING, "planner", "")
+        bring(ledger, job, State.WAITING)
     finish(ledger, jobs[0].id, 1, "end", State.SUCCEEDED)
     metrics = Metrics()
     observer = Observer(ledger, metrics)
@@ -114,8 +110,7 @@ def test_a_trace_goes_from_the_submission_to_the_attempts(loop: Loop, collected:
         job = http.post("/v1/jobs", json=body, headers={"traceparent": PARENT}).json()
         loop._take()
         finish(loop.ledger, job["id"], 1, "preemption", State.WAITING)
-        with loop.ledger.database.write() as session:
-            loop.ledger.begin(session, loop.ledger.job(job["id"]), 1, "scheduler", "there is room")
+        bring(loop.ledger, loop.ledger.job(job["id"]), State.STARTING)
         second = describe_attempt(loop.ledger.job(job["id"]))
         http.get("/metrics")
     telemetry.close()

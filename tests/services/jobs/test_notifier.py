@@ -18,6 +18,7 @@ from dragoman.services.jobs.service.notifier import CHECK_EVERY, PAUSES, Notifie
 from dragoman.services.jobs.service.targets import RefusedError, check_settings, check_target, shown, signature
 from dragoman.services.jobs.settings import MailConfig, NotifyConfig
 from dragoman.services.jobs.states import State
+from tests.services.jobs.processes import bring
 from tests.services.jobs.receivers import KEY, Received, receiving, write_key
 
 
@@ -57,11 +58,7 @@ def looked(notifier: Notifier, clock: Clock, later: float = 3.0) -> int:
 
 def started(ledger: Ledger, *notify: str, owner: str = "anna") -> Job:
     job = ledger.submit(owner, "train", [], notify=notify)
-    job = ledger.change(job, State.PLANNED, "planner", "", run="run demo", seconds_high=50.0, plan={})
-    job = ledger.change(job, State.WAITING, "planner", "")
-    with ledger.database.write() as session:
-        job = ledger.begin(session, job, 1, "scheduler", "fits")
-    return ledger.mark_started(job)
+    return bring(ledger, job, State.RUNNING, run="run demo", seconds_high=50.0, plan={})
 
 
 def ended(ledger: Ledger, job: Job, state: State = State.FAILED, why: str = "exit code 1") -> Job:
@@ -115,10 +112,7 @@ def test_a_mail_says_the_score_and_a_job_without_a_plan_or_a_start_is_told_after
     ended(ledger, ledger.job(job.id), State.SUCCEEDED, "succeeded")
     unplanned = ledger.submit("anna", "train", [], notify=["mailto:anna@example.org"])
     starting = ledger.submit("anna", "train", [], notify=["mailto:anna@example.org"])
-    starting = ledger.change(starting, State.PLANNED, "planner", "", run="run b", plan={})
-    starting = ledger.change(starting, State.WAITING, "planner", "")
-    with ledger.database.write() as session:
-        ledger.begin(session, starting, 1, "scheduler", "fits")
+    bring(ledger, starting, State.STARTING, run="run b", plan={})
     looked(notifier, clock)
     looked(notifier, clock, config.stuck + CHECK_EVERY)
     mails = [message_from_string(mail) for _, mail in received.mails]

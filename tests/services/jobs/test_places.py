@@ -16,9 +16,10 @@ from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.places import Places
+from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.verdict import Verdict
 from dragoman.services.jobs.states import State
-from tests.services.jobs.processes import make_loop
+from tests.services.jobs.processes import bring
 
 
 @pytest.fixture
@@ -117,8 +118,7 @@ def test_a_run_that_does_not_exist_yet_is_looked_at_when_the_job_starts(ledger: 
         places.check("bert", [place(path, "maybe")])
 
 
-def test_the_record_of_a_sharding_belongs_to_who_made_the_shards_first(tmp_path: Path) -> None:
-    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+def test_the_record_of_a_sharding_belongs_to_who_made_the_shards_first(loop: Loop, tmp_path: Path) -> None:
     places, runs = loop.intake.places, tmp_path / "runs"
     manifest = tmp_path / "shards" / "mine" / MANIFEST
     manifest.parent.mkdir(parents=True)
@@ -129,11 +129,7 @@ def test_the_record_of_a_sharding_belongs_to_who_made_the_shards_first(tmp_path:
         job = loop.ledger.submit(owner, "shard", [])
         plan = {"run_dir": str(runs / "shard"), "places": [place(runs, "record")]}
         run = f"shards {manifest.parent}"
-        job = loop.ledger.change(job, State.PLANNED, "planner", "", plan=plan, choices=[1], run=run)
-        job = loop.ledger.change(job, State.WAITING, "planner", "")
-        with loop.ledger.database.write() as session:
-            job = loop.ledger.begin(session, job, 1, "scheduler", "")
-        loop.ledger.mark_started(job)
+        bring(loop.ledger, job, State.RUNNING, plan=plan, choices=[1], run=run)
         (job,) = loop.ledger.jobs([State.RUNNING], plans=True)
         loop.accounts.close(job, Verdict(State.SUCCEEDED, "succeeded", "end", "succeeded"), 0)
     assert places.check("anna", [place(runs, "record")])["write"] == [str(record)]
@@ -141,7 +137,6 @@ def test_the_record_of_a_sharding_belongs_to_who_made_the_shards_first(tmp_path:
     for path in (record, record / "spool" / "records.jsonl", runs):
         with pytest.raises(UserError, match="another owner"):
             places.check("bert", [place(path)])
-    loop.ledger.database.close()
 
 
 def test_records_that_no_job_made_are_gone_on_with_where_nobody_needs_a_token(ledger: Ledger, tmp_path: Path) -> None:

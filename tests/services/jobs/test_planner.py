@@ -25,11 +25,12 @@ from dragoman.services.jobs.planning import work, worker
 from dragoman.services.jobs.planning.planner import Planner, stamp_of
 from dragoman.services.jobs.service import intake
 from dragoman.services.jobs.service.forecaster import Forecaster
+from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.states import State
 from dragoman.services.subprocesses.worker import answer_or_refuse
 from tests.pipelines.tasks import unigram_kind
-from tests.services.jobs.processes import REPOSITORY, make_loop, words
+from tests.services.jobs.processes import REPOSITORY, words
 
 STUB = """
 import json, sys
@@ -102,9 +103,8 @@ def test_a_plan_beyond_its_limit_is_refused_and_others_are_made_meanwhile(
     planner.close()
 
 
-def test_a_busy_planner_keeps_its_process_and_its_job_waits_for_its_plan(tmp_path: Path) -> None:
+def test_a_busy_planner_keeps_its_process_and_its_job_waits_for_its_plan(loop: Loop, tmp_path: Path) -> None:
     """A stopped process is slow by the clock and computes nothing, as at a machine at a load of 46."""
-    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
     planner = loop.intake.planner = Planner([tmp_path])
     planner.pool.command = [sys.executable, "-c", STUB]
     assert planner.plan("train", ["first"], owner="anna") == {"words": ["first"]}
@@ -122,7 +122,6 @@ def test_a_busy_planner_keeps_its_process_and_its_job_waits_for_its_plan(tmp_pat
     assert planner.plan("train", ["second"], owner="anna") == {"words": ["second"]}
     assert planner.pool._all == {process}
     planner.close()
-    loop.ledger.database.close()
 
 
 @pytest.mark.parametrize(
@@ -136,13 +135,12 @@ def test_a_busy_planner_keeps_its_process_and_its_job_waits_for_its_plan(tmp_pat
     ],
 )
 def test_only_what_a_machine_may_get_over_is_tried_again(
-    problem: Exception, again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    problem: Exception, again: bool, loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise problem
 
     monkeypatch.setattr(worker, "make_plan", fail)
-    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
     loop.intake.planner = Planner([tmp_path])
     question = json.dumps
     monkeypatch.setattr(
@@ -153,12 +151,12 @@ def test_only_what_a_machine_may_get_over_is_tried_again(
     assert loop.ledger.job(job.id).state == (State.SUBMITTED if again else State.FAILED)
     assert (str(problem) in loop.intake.waits.get(job.id, "")) == again
     assert loop.intake.take(None) == 0  # not at once
-    loop.ledger.database.close()
 
 
-def test_a_plan_that_takes_long_holds_up_nobody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_that_takes_long_holds_up_nobody_elses(
+    loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(intake, "BESIDE", 0.2)  # the intake goes on; the fixture of this folder makes it wait
-    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
     real, done = loop.intake.planner.plan, threading.Event()
 
     def plan(verb: str, given: Sequence[str], *more: Any) -> dict[str, Any]:
@@ -176,7 +174,6 @@ def test_a_plan_that_takes_long_holds_up_nobody_elses(tmp_path: Path, monkeypatc
     while any(loop.ledger.job(one.id).state == State.SUBMITTED for one in slow):
         loop._take()
     assert {loop.ledger.job(one.id).state for one in slow} == {State.WAITING}
-    loop.ledger.database.close()
 
 
 def test_a_plan_that_needs_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

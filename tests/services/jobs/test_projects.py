@@ -14,12 +14,12 @@ from dragoman.model.errors import UserError
 from dragoman.services.jobs.client import admin, special
 from dragoman.services.jobs.client.admin import projects
 from dragoman.services.jobs.client.settings import JobsConfig
-from dragoman.services.jobs.scheduling.decide import decide
-from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Quota, Start
+from dragoman.services.jobs.scheduling.decide import decide_queue
+from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Start
 from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Needs, Node
 from dragoman.services.jobs.scheduling.why import explain, forecasts
-from dragoman.services.jobs.states import State
+from dragoman.services.jobs.states import Quota, State
 from tests.services.jobs.processes import words
 from tests.services.jobs.project_team import Team
 
@@ -196,10 +196,10 @@ def test_the_scheduler_counts_a_project_as_it_counts_an_owner() -> None:
     running = entry("r", "anna", vision, state=State.RUNNING, workers=1)
     waiting = [entry("a", "ben", vision, 2), entry("b", "anna", vision, 3), entry("c", "anna", "", 4)]
     for quota in (Quota(cpus=1), Quota(jobs=1)):
-        found = decide([running, *waiting], {vision: quota}, capacity, 0.0)
+        found = decide_queue(Queue([running, *waiting]), {vision: quota}, capacity, 0.0)
         assert [one.job for one in found.decisions if isinstance(one, Start)] == ["c"]
         assert found.waits["a"].behind == vision and found.waits["a"].kind == "quota"
-    owner = decide([running, *waiting], {"anna": Quota(jobs=0)}, capacity, 0.0)
+    owner = decide_queue(Queue([running, *waiting]), {"anna": Quota(jobs=0)}, capacity, 0.0)
     assert sorted(one.job for one in owner.decisions if isinstance(one, Start)) == ["a", "b"]
     why = explain("a", Queue([running, *waiting]), {vision: Quota(jobs=1)}, capacity, 0.0)
     start = forecasts(Queue([running, *waiting]), {vision: Quota(jobs=1)}, capacity, 0.0)["a"]

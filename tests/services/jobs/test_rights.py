@@ -11,7 +11,7 @@ from dragoman.services.jobs.ledger.own_tokens import SESSION, OwnTokens, Rights
 from dragoman.services.jobs.ledger.tables import Job, Place
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import State
-from tests.services.jobs.processes import make_loop
+from tests.services.jobs.processes import bring
 
 
 @dataclass
@@ -34,10 +34,7 @@ class Team:
         lender = self.loop.intake.rights.lender(person)
         job = ledger.submit(person.owner, "train", [], admin=person.may("admin"), token=lender)
         plan = {"places": [{**places[0], "use": "read"}], "verb": "train", "words": []}
-        job = ledger.change(job, State.PLANNED, "planner", "", plan=plan, choices=[1])
-        job = ledger.change(job, State.WAITING, "planner", "")
-        with ledger.database.write() as session:
-            job = ledger.begin(session, job, 1, "scheduler", "")
+        job = bring(ledger, job, State.STARTING, plan=plan, choices=[1])
         return next(one for one in ledger.jobs([State.STARTING], plans=True) if one.id == job.id)
 
     def hand_over(self, job: Job) -> str:
@@ -46,15 +43,13 @@ class Team:
 
 
 @pytest.fixture
-def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
-    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+def team(loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
     monkeypatch.setattr(loop.attempts.executor, "submit", lambda _: None)
     access, shards = loop.scheduler.access, tmp_path / "shards"
     shards.mkdir()
     with loop.ledger.database.write() as session:
         session.merge(Place(path=str(shards), owner="bert", job="j1"))
     yield Team(loop, access, shards, access.issue("r", "root", "admin", "up"))
-    loop.ledger.database.close()
 
 
 def test_a_limited_token_of_an_admin_reads_what_its_role_may_read(team: Team) -> None:
@@ -87,10 +82,8 @@ def test_a_job_of_a_sign_in_outlives_it_with_the_rights_of_its_maker(team: Team)
     assert not Rights(team.loop.ledger).is_admin(job)
 
 
-def test_a_job_from_before_the_first_token_is_no_admins_afterwards(tmp_path: Path) -> None:
-    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+def test_a_job_from_before_the_first_token_is_no_admins_afterwards(loop: Loop) -> None:
     job = loop.ledger.submit("anna", "train", [], admin=True)
     assert loop.intake.rights.is_admin(job)
     Access(loop.ledger).issue("r", "root", "admin", "up")
     assert not loop.intake.rights.is_admin(job)
-    loop.ledger.database.close()

@@ -16,6 +16,7 @@ from dragoman.services.jobs.scheduling.rules import Rules, Usage
 from dragoman.services.jobs.service import scheduler
 from dragoman.services.jobs.service.scheduler import Scheduler
 from dragoman.services.jobs.states import State
+from tests.services.jobs.processes import bring
 
 
 def test_a_queue_that_follows_the_audit_trail_is_that_of_the_ledger(ledger: Ledger) -> None:
@@ -44,11 +45,7 @@ def test_what_owners_have_used_is_derived_from_the_ledgers_attempts(
 
     def run_one(owner: str, seconds: float) -> None:
         job = ledger.submit(owner, "train", ["name=a"])
-        for state in (State.PLANNED, State.WAITING):
-            job = ledger.change(job, state, "service", "", choices=[3], cpus=2.0, gpus=0.5)
-        with ledger.database.write() as session:
-            job = ledger.begin(session, job, 3, "scheduler", "free")
-        job = ledger.mark_started(job)
+        job = bring(ledger, job, State.RUNNING, 3, choices=[3], cpus=2.0, gpus=0.5)
         clock[0] += seconds
         ledger.end(job, State.SUCCEEDED, "succeeded", "end", "")
 
@@ -79,8 +76,7 @@ def act(ledger: Ledger, rng: random.Random, names: list[str]) -> None:
     if not names or rng.random() < 0.4:
         after = rng.sample(names, 1) if names and rng.random() < 0.3 else []
         job = ledger.submit(rng.choice(["anna", "bert"]), "train", ["name=a"], after=after)
-        for state in (State.PLANNED, State.WAITING):
-            job = ledger.change(job, state, "service", "", choices=[rng.choice([1, 2])], cpus=1.0)
+        bring(ledger, job, State.WAITING, choices=[rng.choice([1, 2])], cpus=1.0)
         names.append(job.id)
         return
     job = ledger.job(rng.choice(names))
@@ -88,9 +84,7 @@ def act(ledger: Ledger, rng: random.Random, names: list[str]) -> None:
         case State.WAITING if rng.random() < 0.3:
             ledger.set_priority(job, rng.choice([-10, 10]), "anna")
         case State.WAITING if rng.random() < 0.6:
-            with ledger.database.write() as session:
-                ledger.begin(session, job, 1, "scheduler", "free")
-            ledger.committed(session)
+            bring(ledger, job, State.STARTING)
         case State.WAITING:
             ledger.change(job, State.STOPPED, "anna", "no longer needed")
         case State.STARTING:
@@ -109,9 +103,7 @@ def test_a_long_queue_is_out_of_the_collectors_sight_and_let_go_all_the_same(
 ) -> None:
     monkeypatch.setattr(scheduler, "FROZEN", 3)
     for _ in range(3):
-        job = ledger.submit("anna", "train", ["name=a"])
-        for state in (State.PLANNED, State.WAITING):
-            job = ledger.change(job, state, "service", "", choices=[4], cpus=1.0)
+        bring(ledger, ledger.submit("anna", "train", ["name=a"]), State.WAITING, choices=[4], cpus=1.0)
     kept = Scheduler(ledger, Access(ledger))
     gc.freeze()  # what other tests left is looked at no more: in a process of many tests that takes seconds
     before = gc.get_freeze_count()

@@ -14,7 +14,7 @@ from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import State
 from tests.services.jobs.at_work import LOCAL, application, client
-from tests.services.jobs.processes import words
+from tests.services.jobs.processes import bring, words
 
 # Starlette's client would rather have the next httpx.
 PARTS = 16  # of the operations, a test each
@@ -106,8 +106,7 @@ def test_logs_are_given_by_bytes_and_followed_over_attempts(loop: Loop) -> None:
     job = loop.ledger.submit("anna", "train", words(loop.home, "a", 3))
     loop._take()
     for number, text in ((1, "eins – ä\n"), (2, "zwei\n")):
-        with loop.ledger.database.write() as session:
-            loop.ledger.begin(session, loop.ledger.job(job.id), 1, "scheduler", "")
+        bring(loop.ledger, loop.ledger.job(job.id), State.STARTING)
         attempt = attempt_of(loop.home, job.id, number)
         attempt.folder.mkdir(parents=True, exist_ok=True)
         attempt.log.write_text(text, encoding="utf-8")

@@ -21,7 +21,7 @@ from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.usage import read_machines, read_use
 from dragoman.services.jobs.states import State
-from tests.services.jobs.processes import RUNNER, words
+from tests.services.jobs.processes import RUNNER, bring, words
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
@@ -92,9 +92,7 @@ def running(loop: Loop, name: str = "one") -> Job:
     job = loop.ledger.submit("root", "train", words(loop.home, name, 5))
     loop._take()
     (job,) = [one for one in loop.ledger.jobs([State.WAITING], plans=True) if one.id == job.id]
-    with loop.ledger.database.write() as session:
-        job = loop.ledger.begin(session, job, 1, "scheduler", "fits")
-    return loop.ledger.mark_started(job)
+    return bring(loop.ledger, job, State.RUNNING)
 
 
 def sampled(loop: Loop, job: Job, machine: str, ages: range, cpu: float = 10.0) -> None:

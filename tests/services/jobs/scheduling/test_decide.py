@@ -1,5 +1,6 @@
 """The scheduler's pass: turns, quotas, reservation, back-filling, preemption, elastic jobs; and why a job waits."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -9,14 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dragoman.services.jobs.scheduling import why as explaining
-from dragoman.services.jobs.scheduling.decide import decide, decide_queue, order
-from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota, Start, Stop, Yield
+from dragoman.services.jobs.scheduling.decide import decide_queue
+from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Outcome, Start, Stop, Yield
 from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Needs, Node
 from dragoman.services.jobs.scheduling.rules import Rules, Usage
 from dragoman.services.jobs.scheduling.simulate import Simulation
 from dragoman.services.jobs.scheduling.why import FIRST, explain, forecasts
-from dragoman.services.jobs.states import State
+from dragoman.services.jobs.states import Quota, State
 
 FOUR = Capacity((Node("a", 2), Node("b", 2)))
 
@@ -32,6 +33,10 @@ def running(name: str, workers: int = 1, **values: Any) -> Entry:
     return job(name, workers, **{"state": State.RUNNING, "low": 100.0, "high": 100.0, **values, "workers": workers})
 
 
+def decide(jobs: Iterable[Entry], *rest: Any) -> Outcome:
+    return decide_queue(Queue(jobs), *rest, every=True)
+
+
 def starts(*jobs: Entry, capacity: Capacity = FOUR, now: float = 0, **quotas: Quota) -> dict[str, int]:
     outcome = decide(jobs, quotas, capacity, now)
     return {one.job: one.workers for one in outcome.decisions if isinstance(one, Start)}
@@ -39,7 +44,7 @@ def starts(*jobs: Entry, capacity: Capacity = FOUR, now: float = 0, **quotas: Qu
 
 def test_turns_are_by_priority_then_age() -> None:
     jobs = [job("j1"), job("j2", priority=10), job("j3", priority=10), job("j0", priority=-10)]
-    assert [one.id for one in order(jobs)] == ["j2", "j3", "j1", "j0"]
+    assert list(forecasts(Queue(jobs), {}, FOUR, 0)) == ["j2", "j3", "j1", "j0"]
     assert starts(*jobs, capacity=Capacity((Node("a", 2),))) == {"j2": 1, "j3": 1}
 
 
@@ -188,7 +193,7 @@ class Promises(RuleBasedStateMachine):
         self.capacity = Capacity(tuple(Node(str(n), cpus, gpus) for n, (cpus, gpus) in enumerate(nodes)), drivers)
         rules = Rules(Usage(half_life) if half_life else None, {"ben": 2.0}, patience, preempt_after)
         self.quotas = {"anna": Quota(cpus=quota)}
-        self.simulation = Simulation([], self.quotas, self.capacity, 0.0, lambda one: one.low, rules, 10.0)
+        self.simulation = Simulation(Queue(), self.quotas, self.capacity, 0.0, lambda one: one.low, rules, 10.0)
         self.promised: dict[str, float] = {}
         self.count = 0
 
@@ -313,7 +318,7 @@ def test_a_thousand_jobs_leave_nothing_idle_that_somebody_could_use() -> None:
         )
         for n in range(1000)
     ]
-    simulation = Simulation(jobs, {}, FOUR, 0.0, lambda one: one.low)
+    simulation = Simulation(Queue(jobs), {}, FOUR, 0.0, lambda one: one.low)
     while simulation.jobs:
         simulation.step()
         at = simulation.next_event()

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from dragoman.services.jobs.scheduling.decide import YIELD_SECONDS, decide, order
-from dragoman.services.jobs.scheduling.entries import START_UP, Capacity, Entry, Quota, Start, Yield
+from dragoman.services.jobs.scheduling.entries import START_UP, YIELD_SECONDS, Capacity, Entry, Start, Yield
 from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Needs, Node
 from dragoman.services.jobs.scheduling.rules import Rules, Usage
 from dragoman.services.jobs.scheduling.simulate import Simulation
 from dragoman.services.jobs.scheduling.why import explain, forecasts
-from dragoman.services.jobs.states import State
+from dragoman.services.jobs.states import Quota, State
+from tests.services.jobs.scheduling.test_decide import decide
 
 EIGHT = Capacity((Node("a", 8),))
 DAY = 86_400.0
@@ -34,7 +34,7 @@ def started(outcome: Any) -> list[str]:
 
 
 def test_a_job_is_not_overtaken_within_its_owners_quota() -> None:
-    simulation = Simulation([], {"anna": Quota(cpus=2)}, EIGHT, 0.0, lambda one: one.low)
+    simulation = Simulation(Queue(), {"anna": Quota(cpus=2)}, EIGHT, 0.0, lambda one: one.low)
     simulation.add(job("j0", low=50.0))
     simulation.step()
     simulation.add(job("j1", 2))
@@ -92,12 +92,12 @@ def test_what_was_held_counts_half_after_a_half_life() -> None:
 def test_turns_are_by_priority_then_share_then_age() -> None:
     rules = Rules(usage(anna=4.0, ben=2.0))
     jobs = [job("j1"), job("j2", owner="ben"), job("j3", owner="cleo"), job("j4", priority=10)]
-    assert [one.id for one in order(jobs, EIGHT, 0.0, rules)] == ["j4", "j3", "j2", "j1"]
+    assert list(forecasts(Queue(jobs), {}, EIGHT, 0.0, rules)) == ["j4", "j3", "j2", "j1"]
     weighted = replace(rules, weights={"anna": 8.0})
-    assert [one.id for one in order(jobs, EIGHT, 0.0, weighted)] == ["j4", "j3", "j1", "j2"]
-    assert [one.id for one in order(jobs, EIGHT, 0.0)] == ["j4", "j1", "j2", "j3"]
+    assert list(forecasts(Queue(jobs), {}, EIGHT, 0.0, weighted)) == ["j4", "j3", "j1", "j2"]
+    assert list(forecasts(Queue(jobs), {}, EIGHT, 0.0)) == ["j4", "j1", "j2", "j3"]
     holding = [*jobs, running("j0", 4, owner="cleo")]
-    assert [one.id for one in order(holding, EIGHT, 0.0, rules)] == ["j4", "j2", "j1", "j3"]
+    assert list(forecasts(Queue(holding), {}, EIGHT, 0.0, rules)) == ["j4", "j2", "j1", "j3"]
 
 
 def test_what_a_pass_starts_counts_at_once() -> None:
@@ -110,7 +110,7 @@ def test_what_a_pass_starts_counts_at_once() -> None:
 
 def test_owners_get_their_weights_of_a_busy_cluster() -> None:
     """Ben has handed in ten times as many jobs, earlier; cleo counts twice."""
-    simulation = Simulation([], {}, EIGHT, 0.0, lambda one: one.low, Rules(Usage(DAY), {"cleo": 2.0}))
+    simulation = Simulation(Queue(), {}, EIGHT, 0.0, lambda one: one.low, Rules(Usage(DAY), {"cleo": 2.0}))
     owners = ["ben"] * 2000 + ["anna"] * 200 + ["cleo"] * 400
     for number, owner in enumerate(owners):
         simulation.add(job(f"j{number}", owner=owner, low=3600.0, high=3600.0))
@@ -196,7 +196,7 @@ def test_high_jobs_that_come_every_moment_do_not_keep_a_low_one_starting_up() ->
     found = {}
     for preempt_after in (0.0, 600.0):
         rules = Rules(preempt_after=preempt_after)
-        simulation = Simulation([], {}, EIGHT, 0.0, lambda one: one.low, rules, start_up=30.0)
+        simulation = Simulation(Queue(), {}, EIGHT, 0.0, lambda one: one.low, rules, start_up=30.0)
         simulation.add(job("j0", 8, priority=-10, low=3600.0, high=5400.0))
         for number in range(1, 200):
             simulation.step()
@@ -272,7 +272,7 @@ def test_nobody_starves(
     capacity = Capacity(tuple(Node(str(number), float(size)) for number, size in enumerate(nodes)))
     times: dict[str, float] = {}
     simulation = Simulation(
-        [], {"anna": Quota(cpus=quota)}, capacity, 0.0, lambda one: times.get(one.id, one.low), rules, start_up
+        Queue(), {"anna": Quota(cpus=quota)}, capacity, 0.0, lambda one: times.get(one.id, one.low), rules, start_up
     )
 
     def come(template: Any) -> None:
