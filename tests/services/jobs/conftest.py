@@ -125,7 +125,7 @@ def planned(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def ask(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """The command line, whose client asks the application in this process."""
-    from tests.services.jobs.test_service import LOCAL, client
+    from tests.services.jobs.at_work import LOCAL, client
 
     real = verbs.JobClient
 

@@ -28,9 +28,10 @@ from dragoman.services.jobs.service.retention import DAY, PAGE, Retention
 from dragoman.services.jobs.settings import KeepConfig
 from dragoman.services.jobs.states import State
 from tests.markup import HOSTILE, check_nothing_runs
+from tests.services.jobs.at_work import sign_in
 from tests.services.jobs.conftest import ledger, postgres, url
 from tests.services.jobs.processes import words
-from tests.services.jobs.test_own_tokens import FORM, Served, served
+from tests.services.jobs.test_own_tokens import Served, served
 
 __all__ = ["ledger", "postgres", "served", "url"]  # fixtures
 
@@ -48,11 +49,6 @@ def last(served: Served, **wanted: Any) -> tuple[str, str, str, str, int, str]:
 def browser(served: Served) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=served.address) as client:
         yield client
-
-
-def sign_in(browser: httpx.Client, token: str, page: str = "/tokens") -> str:
-    assert browser.post("/login", content=f"token={token}", headers=FORM).status_code == 303
-    return re.search(r'name="csrf" value="(\w+)"', browser.get(page).text)[1]  # type: ignore[index]
 
 
 def test_every_change_that_is_asked_for_says_who_whence_what_and_which_job_or_model(served: Served) -> None:
@@ -119,7 +115,7 @@ def test_refusals_say_why_and_a_token_in_an_address_is_not_kept(served: Served) 
 
 
 def test_sign_ins_at_a_page_and_its_forms_are_there_too(served: Served, browser: httpx.Client) -> None:
-    assert browser.post("/login", content="token=dgm_wrong", headers=FORM).status_code == 401
+    assert browser.post("/login", data={"token": "dgm_wrong"}).status_code == 401
     assert last(served) == ("", "", "POST", "/login", 401, "")
     word = sign_in(browser, served.anna)
     assert last(served) == ("anna", "a", "POST", "/login", 303, "")

@@ -6,25 +6,20 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.services.http.listening import bind
 from dragoman.services.jobs.client.admin import tokens
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.client.settings import JobsConfig
-from dragoman.services.jobs.http.listening import serving
-from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.service.loop import Loop
-from dragoman.services.jobs.up.app import create_app
 from tests.markup import HOSTILE, check_nothing_runs
-from tests.services.jobs.processes import make_loop, words
+from tests.services.jobs.at_work import listening, sign_in
+from tests.services.jobs.processes import words
 
 DAY = 86_400.0
-FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 class Served:
@@ -47,16 +42,11 @@ class Served:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
-    loop.capacity = loop.executor.capacity()
-    listening = bind("127.0.0.1", 0, "service")
-    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
-    with serving(create_app(parts), listening):
-        one = Served(loop, f"http://127.0.0.1:{listening.getsockname()[1]}")
+def served(loop: Loop) -> Iterator[Served]:
+    with listening(loop) as port:
+        one = Served(loop, f"http://127.0.0.1:{port}")
         with one.opened:
             yield one
-    loop.ledger.database.close()
 
 
 def later(served: Served, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
@@ -83,7 +73,7 @@ def test_a_token_of_ones_own_has_a_narrower_role_and_an_end(
     answer = httpx.get(f"{served.address}/v1/jobs", headers={"Authorization": f"Bearer {made}"})
     assert answer.status_code == 401
     assert re.search("token 'laptop' expired on 20", answer.json()["error"])
-    page = httpx.post(f"{served.address}/login", content=f"token={made}", headers=FORM)
+    page = httpx.post(f"{served.address}/login", data={"token": made})
     assert page.status_code == 401 and "expired on" in page.text
     assert [row["name"] for row in anna.my_tokens()] == ["laptop"]  # it is seen that it has expired
     assert served.code(anna.make_token("laptop")) == 200  # and another may take its name
@@ -133,7 +123,7 @@ def test_a_revoked_token_lets_in_no_more_at_once(served: Served, capsys: pytest.
         ended[path].set()
 
     with httpx.Client(base_url=served.address, headers={"Authorization": f"Bearer {made}"}) as client:
-        assert client.post("/login", content=f"token={made}", headers=FORM).status_code == 303
+        assert client.post("/login", data={"token": made}).status_code == 303
         readers = [threading.Thread(target=read, args=(path, client), daemon=True) for path in ended]
         for reader in readers:
             reader.start()
@@ -188,17 +178,13 @@ def test_each_owner_has_their_own_names_and_an_admin_may_end_them(served: Served
     assert [served.code(token) for token in (*made, served.ben)] == [200, 401, 200]
 
 
-def test_without_tokens_there_are_none_of_ones_own(tmp_path: Path) -> None:
-    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
-    listening = bind("127.0.0.1", 0, "service")
-    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
-    with serving(create_app(parts), listening):
-        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+def test_without_tokens_there_are_none_of_ones_own(loop: Loop) -> None:
+    with listening(loop) as port:
+        address = f"http://127.0.0.1:{port}"
         with JobClient(address, owner="anna") as anna, pytest.raises(UserError, match="dragoman token issue"):
             anna.make_token("first")
         assert "Nobody is asked for a token here" in httpx.get(f"{address}/tokens").text
         assert not loop.scheduler.access.issued
-    loop.ledger.database.close()
 
 
 def test_a_token_is_nowhere_but_in_the_answer_that_made_it(
@@ -206,8 +192,7 @@ def test_a_token_is_nowhere_but_in_the_answer_that_made_it(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     with httpx.Client(base_url=served.address) as browser:
-        browser.post("/login", content=f"token={served.anna}", headers=FORM)
-        word = re.search(r'name="csrf" value="(\w+)"', browser.get("/tokens").text)[1]  # type: ignore[index]
+        word = sign_in(browser, served.anna)
         for missing in ({}, {"csrf": "wrong"}):
             assert (
                 browser.post("/tokens", data={"name": "x", "role": "viewer", "ends": "1d", **missing}).status_code

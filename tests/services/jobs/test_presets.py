@@ -10,8 +10,8 @@ from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.presets import MOST, Presets
 from dragoman.services.jobs.options import MOST_RUNS, merge_words
 from dragoman.services.jobs.service.loop import Loop
+from tests.services.jobs.at_work import client
 from tests.services.jobs.processes import words
-from tests.services.jobs.test_service import client
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`"),

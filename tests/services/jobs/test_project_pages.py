@@ -20,9 +20,9 @@ from dragoman.services.jobs.planning.plan import make_plan
 from dragoman.services.jobs.planning.planner import RefusedPlanError
 from dragoman.services.jobs.states import State
 from tests.markup import check_nothing_runs
+from tests.services.jobs.at_work import sign_in
 from tests.services.jobs.processes import StubPlanner, words
 from tests.services.jobs.project_team import Team
-from tests.services.jobs.test_own_tokens import FORM
 
 
 @pytest.fixture
@@ -73,17 +73,9 @@ def browser(team: Team) -> Iterator[httpx.Client]:
         yield client
 
 
-def be(team: Team, browser: httpx.Client, who: str) -> str:
-    browser.cookies.clear()
-    assert browser.post("/login", content=f"token={team.tokens[who]}", headers=FORM).status_code == 303
-    match = re.search(r'name="csrf" value="(\w+)"', browser.get("/tokens").text)
-    assert match is not None
-    return match[1]
-
-
 def test_the_pages_show_a_project_and_change_it_as_far_as_one_may(team: Team, browser: httpx.Client) -> None:
     job, other = team.submit("anna", "a").id, team.submit("dora", "d", project="").id
-    word = be(team, browser, "ben")
+    word = sign_in(browser, team.tokens["ben"])
     for path in ("/", "/?q=project:vision", f"/jobs/{job}", "/jobs.csv", "/recent.json", "/?state=waiting"):
         text = browser.get(path).text
         assert job in text and other not in text, path
@@ -96,18 +88,20 @@ def test_the_pages_show_a_project_and_change_it_as_far_as_one_may(team: Team, br
         browser.post("/projects/vision/enter", data={"csrf": word, "owner": "x", "role": "member"}).status_code == 403
     )
     assert browser.post("/projects", data={"csrf": word, "name": "x"}).status_code == 403
-    word = be(team, browser, "dora")
+    word = sign_in(browser, team.tokens["dora"])
     assert "vision" not in browser.get("/projects").text and browser.get(f"/jobs/{job}").status_code == 404
     assert browser.post("/projects/vision/leave", data={"csrf": word, "owner": "dora"}).status_code == 404
-    word = be(team, browser, "carl")
+    word = sign_in(browser, team.tokens["carl"])
     sent = {"csrf": word, "owner": "emil", "role": "maintainer"}
     assert browser.post("/projects/vision/enter", data={**sent, "csrf": "x"}).status_code == 403
     assert browser.post("/projects/vision/enter", data={**sent, "owner": "<b>"}).status_code == 400
     assert browser.post("/projects/vision/enter", data=sent).headers["location"] == "/projects?done=enter"
     assert "emil" in browser.get("/projects?done=enter").text
+    away = browser.post("/projects/vision/leave", data={"csrf": word, "owner": "emil"}, follow_redirects=True).text
+    assert "They are no member any more." in away and "emil" not in away
     assert browser.post("/projects/vision/quota", data={"csrf": word, "jobs": "9"}).status_code == 403
     assert browser.post(f"/jobs/{job}/stop", data={"csrf": word}).status_code == 303
-    word = be(team, browser, "root")
+    word = sign_in(browser, team.tokens["root"])
     assert browser.post("/projects", data={"csrf": word, "name": "new", "group": "<script>"}).status_code == 303
     check_nothing_runs(browser.get("/projects").text)
     assert browser.post("/projects", data={"csrf": word, "name": "a b"}).status_code == 400
