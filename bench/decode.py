@@ -28,7 +28,8 @@ from bench.peers import ROOT, peer_environment, peer_python
 from bench.result import Result, best_setting, in_turns
 from bench.trainer import TINY, default_precision, trainer
 from dragoman.conf.compose import typed, values
-from dragoman.model.bundles.translation import TranslationBundle, load_bundle, save_bundle
+from dragoman.model.bundles.network import save_bundle
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.inference.bleu import tokeniser
 from dragoman.model.inference.translator import open_translator
 from dragoman.model.networks.network import TranslationNetwork

@@ -35,7 +35,7 @@ import torch
 from bench.libretranslate import serving_libretranslate
 from bench.peers import ROOT
 from bench.result import Result
-from dragoman.model.bundles.translation import save_bundle
+from dragoman.model.bundles.network import save_bundle
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.settings import EngineName
 from dragoman.model.text.subwords import UnigramTokenizer

@@ -13,7 +13,8 @@ from pathlib import Path
 from bench.result import Result
 from bench.sense_uses import MOST, SENSES, accuracies, draw_uses, vectors_of
 from dragoman.model.errors import UserError
-from dragoman.model.inference.sentence_vectors import load_any_bundle, network_vectors
+from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.inference.sentence_vectors import network_vectors
 from dragoman.model.inference.words_in_context import uses_picture
 
 
@@ -25,7 +26,7 @@ def run(quick: bool, args: list[str]) -> Result:
     parser.add_argument("--picture", type=Path, help="of the uses of --word, by the layer of the last seed")
     parser.add_argument("--word", choices=list(SENSES), default="that")
     options = parser.parse_args(args)
-    bundle = load_any_bundle(options.bundle)
+    bundle = open_bundle(options.bundle)
     layers = network_vectors(bundle).layers
     ours, static = list[float](), list[float]()
     for seed in range(1, options.seeds + 1):

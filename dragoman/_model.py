@@ -227,11 +227,12 @@ class Model:
             DragomanError: the model has no text vectors.
         """
         with one_exception():
-            from dragoman.model.inference.sentence_vectors import load_any_bundle, sentence_vectors
+            from dragoman.model.inference.kinds import open_bundle
+            from dragoman.model.inference.sentence_vectors import sentence_vectors
 
             with self._lock:
                 if self._sentences is None:
-                    self._sentences = sentence_vectors(load_any_bundle(self.folder), self._device)
+                    self._sentences = sentence_vectors(open_bundle(self.folder), self._device)
                 vectors: NDArray[numpy.float32] = self._sentences(_texts(texts))
             return vectors[0] if isinstance(texts, str) else vectors
 

@@ -171,7 +171,7 @@ CASES = {
     ),
     "a long line": Case(
         f"{TRANSLATE} translate.input=long.en decode.too_long=error translate.protect=false",
-        r"set (?P<settings>decode\.too_long=truncate)",
+        r"read: (?P<settings>decode\.too_long=truncate)",
     ),
     "a long line, left empty": Case(
         f"{TRANSLATE} translate.input=long.en decode.too_long=error translate.protect=false",

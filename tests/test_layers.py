@@ -70,7 +70,12 @@ INSIDE = {
     "pipelines.tracking.sender": "imports much of MLflow, which only registering needs",
     **dict.fromkeys(
         (
-            *("model.bundles.directory", "model.bundles.translation", "model.inference.engines"),
+            *(
+                "model.bundles.directory",
+                "model.bundles.network",
+                "model.bundles.translation",
+                "model.inference.engines",
+            ),
             *("model.inference.kinds", "model.inference.translator", "services.endpoint.guess_routes"),
             *("services.models.loaded_encoder", "services.models.loaded_guesser", "services.models.loaded_labeller"),
             *("services.models.loaded_model", "services.models.source"),

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from dragoman.model.bundles.exports import Quantisation, distinct
 from dragoman.model.errors import UserError
 from dragoman.model.layers.transformer_layers import GATED
-from dragoman.model.networks.network import Network, TranslationNetwork
+from dragoman.model.networks.network import Network
 from dragoman.model.networks.transformer import Transformer
 from dragoman.model.text.tokenizer import BOS, EOS, UNK
 
@@ -25,7 +25,7 @@ def exportable(network: Network) -> bool:
 
 
 def export(
-    network: TranslationNetwork,
+    network: Network,
     directory: Path,
     source_tokens: Sequence[str],
     target_tokens: Sequence[str],

@@ -1,7 +1,7 @@
 """A bundle as a directory: written atomically, opened by its config.json, every file checked against its sha256.
 
-Holds what all kinds of bundle share. Each kind has its own file: `model/bundles/translation.py`,
-`model/bundles/language.py` (language models, plain and masked) and `model/bundles/vectors.py` (word vectors).
+Holds what all kinds of bundle share. Word vectors have `model/bundles/vectors.py`; networks have
+`model/bundles/network.py` and a file for each kind: `translation.py`, `language.py` (plain and masked), `labelled.py`.
 """
 
 import contextlib
@@ -57,10 +57,8 @@ class Bundle:
         """
         record, _ = _content(self.directory)
         check_facts(facts, set(record) - set(self.facts) - {"pair"})
-        content = _json({**record, **facts})
-        atomic_write(self.directory / CONFIG, content)
+        self._rewrite({**record, **facts})
         self.facts |= facts
-        self.digest = hashlib.sha256(content.encode()).hexdigest()
 
     def add_file(self, source: Path) -> None:
         """Copies a file into the bundle and lists it."""
@@ -68,9 +66,12 @@ class Bundle:
         with atomic_path(self.directory / source.name) as part:
             shutil.copyfile(source, part)
         record["files"][source.name] = describe(self.directory / source.name)
+        self._rewrite(record)
+        self.files = tuple(record["files"])
+
+    def _rewrite(self, record: Mapping[str, Any]) -> None:
         content = _json(record)
         atomic_write(self.directory / CONFIG, content)
-        self.files = tuple(record["files"])
         self.digest = hashlib.sha256(content.encode()).hexdigest()
 
 

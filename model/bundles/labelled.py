@@ -1,33 +1,24 @@
 """The bundle of a network that labels texts: kind "labels".
 
-config.json         format version, kind, architecture and its configuration, vocabulary, positions, tokenizers,
-                    facts, and the sha256 of every other file
-model.safetensors   the weights
-source.*            turns text into the network's tokens
-target.json         the labels, in the order of the network's outputs; for numbers, their mean and deviation
+Its `target.json` holds the labels, in the order of the network's outputs; for numbers, their mean and deviation.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from dragoman.model.bundles.directory import CONFIG, WEIGHTS
-from dragoman.model.bundles.language import NetworkBundle, read_network, save_network
-from dragoman.model.bundles.weights import load_weights
+from dragoman.model.bundles.directory import CONFIG
+from dragoman.model.bundles.language import OneLanguageBundle, read_network
 from dragoman.model.errors import UserError
-from dragoman.model.networks.architectures import any_network
 from dragoman.model.networks.heads import Head
 from dragoman.model.text.labels import LabelTokenizer, Task
-from dragoman.model.text.tokenizer import TokenizerPair
 
 KIND = "labels"
 
 
 @dataclass(kw_only=True)
-class LabelBundle(NetworkBundle):
-    """The bundle of a network that labels; builds the network on first use."""
+class LabelBundle(OneLanguageBundle):
+    """The bundle of a network that labels."""
 
     labels: LabelTokenizer
 
@@ -36,24 +27,17 @@ class LabelBundle(NetworkBundle):
         """Returns what it answers: classes, tags or numbers."""
         return self.labels.task
 
+    @property
+    def vocabularies(self) -> tuple[int, int]:
+        return self.tokenizer.vocabulary, self.labels.vocabulary
+
     @cached_property
     def network(self) -> Head:
-        """Returns the network with its weights, in evaluation mode.
-
-        Raises UserError: weights that do not fit the configuration.
-        """
-        network = any_network(self.config, self.tokenizer.vocabulary, self.labels.vocabulary)
+        """Returns the network as `load_network`. Raises UserError: it labels no texts."""
+        network = self.load_network()
         if not isinstance(network, Head):
             raise UserError(f"{self.directory}: {self.architecture} labels no texts")
-        load_weights(network, self.directory / WEIGHTS)
-        return network.eval()
-
-
-def save_label_bundle(
-    directory: Path, *, network: Head, config: Any, tokenizers: TokenizerPair, facts: Mapping[str, Any]
-) -> None:
-    """Writes the bundle as `save_network` does."""
-    save_network(directory, KIND, network=network, config=config, tokenizers=tokenizers, facts=facts)
+        return network
 
 
 def load_label_bundle(directory: Path) -> LabelBundle:

@@ -33,9 +33,14 @@ def write_static_table(folder: Path, bundle: object, components: int) -> None:
     """
     from safetensors.numpy import save_file
 
-    bundle = encoder_bundle(bundle)
+    if not isinstance(bundle, TextBundle | LabelBundle) or not isinstance(bundle.network, TokenEncoder):
+        raise UserError("model2vec: only encoders are distilled: masked models and labels' Transformers")
     tokenizer = tokenizer_json(bundle.tokenizer, bundle.normalisation, after=(), special=False)
-    table = distil(bundle, components)
+    vocabulary = bundle.tokenizer.vocabulary
+    most = min(bundle.config.width, vocabulary - len(SPECIAL))
+    if components > most:
+        raise UserError(f"export.components={components}: the encoder's vectors have {most} at most; 0: all")
+    table = static_table(bundle.network, vocabulary, components or most)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FILE).write_text(tokenizer, encoding="utf-8")
     save_file({"embeddings": table}, folder / WEIGHTS)
@@ -49,23 +54,6 @@ def write_static_table(folder: Path, bundle: object, components: int) -> None:
         "max_length": bundle.config.max_positions,
     }
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-
-
-def encoder_bundle(bundle: object) -> TextBundle | LabelBundle:
-    """Returns the bundle, which holds an encoder."""
-    if not isinstance(bundle, TextBundle | LabelBundle) or not isinstance(bundle.network, TokenEncoder):
-        raise UserError("model2vec: only encoders are distilled: masked models and labels' Transformers")
-    return bundle
-
-
-def distil(bundle: object, components: int) -> NDArray[np.float32]:
-    """Returns the table (V, C) of an encoder; `components`: C, 0 for as many as there are."""
-    bundle = encoder_bundle(bundle)
-    assert isinstance(bundle.network, TokenEncoder)
-    most = min(bundle.config.width, bundle.tokenizer.vocabulary - len(SPECIAL))
-    if components > most:
-        raise UserError(f"export.components={components}: the encoder's vectors have {most} at most; 0: all")
-    return static_table(bundle.network, bundle.tokenizer.vocabulary, components or most)
 
 
 def static_table(network: TokenEncoder, vocabulary: int, components: int) -> NDArray[np.float32]:

@@ -1,24 +1,13 @@
-"""The bundle of a translation model: a directory with everything that translating needs, and its origin.
+"""The bundle of a translation model. Reading one loads no torch: a service with its exports needs none."""
 
-    config.json         format version, architecture and its configuration, vocabularies, tokenizers, facts,
-                        and the sha256 of every other file
-    model.safetensors   the weights; a tied table is stored once
-    tokenizer.model     or source.* and target.*
-    ct2/ ct2-int8/      the CTranslate2 exports, if the architecture has one
-
-Nothing is pickled and nothing names code: the architecture is a row of a closed table. A bundle of word vectors
-(`model/bundles/vectors.py`) is such a directory too, with the kind "vectors". `model/bundles/directory.py` writes and
-checks both. Reading one loads no torch: a service that translates with the exports needs none.
-"""
-
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dragoman.model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
+from dragoman.model.bundles.directory import CONFIG, read_record
 from dragoman.model.bundles.exports import FOLDERS, Quantisation
+from dragoman.model.bundles.network import OWN, NetworkBundle, token_names
 from dragoman.model.errors import UserError
 from dragoman.model.languages import MANY, languages_of
 from dragoman.model.schema import build
@@ -30,14 +19,11 @@ from dragoman.model.text.tokenizers import load_pair
 if TYPE_CHECKING:
     from dragoman.model.networks.network import TranslationNetwork
 
-OWN = ("vocabulary", "positions")  # fields of its config.json beside the shared ones
-
 
 @dataclass(kw_only=True)
-class TranslationBundle(Bundle):
-    """The bundle of a translation model; builds the network on first use."""
+class TranslationBundle(NetworkBundle):
+    """The bundle of a translation model."""
 
-    architecture: str
     source_vocabulary: int
     target_vocabulary: int
     source_positions: int  # the most source tokens, with the end of sentence
@@ -45,18 +31,16 @@ class TranslationBundle(Bundle):
     tokenizers: TokenizerPair
     decode: DecodeConfig
 
+    @property
+    def vocabularies(self) -> tuple[int, int]:
+        return self.source_vocabulary, self.target_vocabulary
+
     @cached_property
     def network(self) -> "TranslationNetwork":
-        """Returns the network with its weights, in evaluation mode.
+        """Returns the network as `load_network`. Raises UserError: it does not translate."""
+        from dragoman.model.networks.architectures import translating
 
-        Raises UserError: weights that do not fit the configuration.
-        """
-        from dragoman.model.bundles.weights import load_weights
-        from dragoman.model.networks.architectures import build_network
-
-        network = build_network(self.config, self.source_vocabulary, self.target_vocabulary)
-        load_weights(network, self.directory / WEIGHTS)
-        return network.eval()
+        return translating(self.load_network())
 
     def export_folder(self, quantisation: Quantisation) -> Path | None:
         """Returns the folder of the CTranslate2 model with that quantisation; None if the bundle has none."""
@@ -88,44 +72,6 @@ class TranslationBundle(Bundle):
             first, second = languages_of(part["pair"])
             prefixes_of.setdefault((first, second), tag_prefix(part["tags"][:1] if target == MANY else ()))
         return prefixes_of
-
-
-def save_bundle(
-    directory: Path,
-    *,
-    network: "TranslationNetwork",
-    config: Any,
-    tokenizers: TokenizerPair,
-    facts: Mapping[str, Any],
-    exports: Sequence[Quantisation] = ("float32", "int8"),
-) -> None:
-    """Writes the bundle atomically: into a temporary directory, then renamed; replaces an older one.
-
-    `facts` must be JSON and hold at least `pair`; `decode` in it holds the decoding defaults. Makes the `exports` that
-    the architecture allows.
-
-    Raises UserError: facts without a pair, or facts that use the bundle's own names.
-    """
-    from safetensors.torch import save_file
-
-    from dragoman.model.bundles.ctranslate2 import export, exportable
-    from dragoman.model.bundles.weights import distinct_weights
-
-    if not isinstance(facts.get("pair"), str) or "-" not in facts["pair"]:
-        raise UserError(f"bundle facts: pair must name two languages such as en-de, got {facts.get('pair')!r}")
-    record = {
-        "architecture": config.architecture,
-        "model": dict(vars(config)),
-        "vocabulary": {"source": tokenizers.source.vocabulary, "target": tokenizers.target.vocabulary},
-        "positions": {"source": network.max_source_positions, "target": network.max_target_positions},
-        "tokenizer": tokenizers.describe(),
-    }
-    with new_bundle(directory, record, facts) as work:
-        save_file(distinct_weights(network), work / WEIGHTS)
-        tokenizers.save(work)
-        if exportable(network):
-            for quantisation in exports:
-                export(network, work / FOLDERS[quantisation], *token_names(tokenizers), quantisation)
 
 
 def load_bundle(directory: Path) -> TranslationBundle:
@@ -162,9 +108,3 @@ def read_bundle(directory: Path) -> TranslationBundle:
         tokenizers=load_pair(directory, record["tokenizer"]),
         decode=build(DecodeConfig, record.get("decode", {}), "decode"),
     )
-
-
-def token_names(tokenizers: TokenizerPair) -> tuple[list[str], list[str]]:
-    """Returns the written form of every id of both sides."""
-    source, target = tokenizers.source, tokenizers.target
-    return source.pieces(range(source.vocabulary)), target.pieces(range(target.vocabulary))

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
+from dragoman.model.bundles.network import check_pair
 from dragoman.model.errors import UserError
 from dragoman.model.text.tokenizer import SPECIAL_PIECES, TokenizerPair, canonical_json
 from dragoman.model.text.tokenizers import load_pair
@@ -103,8 +104,7 @@ def save_vectors(
     Raises UserError: facts without a pair or with the bundle's own names, tables that do not fit or are not finite,
     words that a format cannot hold.
     """
-    if not facts.get("pair") or not isinstance(facts["pair"], str):
-        raise UserError(f"bundle facts: pair must name the language such as en, got {facts.get('pair')!r}")
+    check_pair(facts)
     tensors: dict[str, Table] = {"vectors": tables} if is_sparse(tables) else dict(tables)
     if "vectors" not in tensors or set(tensors) - set(TABLES):
         raise UserError(f"bundle tables: {', '.join(tensors) or 'none'}; vectors is needed, of {', '.join(TABLES)}")

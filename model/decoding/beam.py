@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from dragoman.model.decoding.hypothesis import Hypothesis, hypothesis
 from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.tokenizer import BOS, EOS
 
 GROUP = 64  # adjacent logits, represented by their maximum in the first round of the selection
@@ -34,13 +35,7 @@ def beam_search(
     network: TranslationNetwork,
     source: Tensor,
     limits: Sequence[int],
-    forbidden: Sequence[int],
-    alpha: float,
-    min_length: int = 1,
-    *,
-    beam: int,
-    candidates: int,
-    nbest: int = 1,
+    config: DecodeConfig,
     every: bool = False,
     guard: Guard | None = None,
 ) -> list[list[Hypothesis]]:
@@ -49,8 +44,7 @@ def beam_search(
     `limits[b]` is the most tokens of sentence b. A sentence is finished when `candidates` hypotheses have ended.
     With alpha 0 scores only fall: a sentence is finished when no live hypothesis can enter its n best.
     """
-    device = source.device
-    never = torch.tensor(list(forbidden), dtype=torch.long, device=device)
+    device, beam, nbest, alpha = source.device, config.beam, config.nbest, config.alpha
     longest = max(limits)
     state = network.start(network.encode(source), longest)
     tokens = torch.full((source.shape[0],), BOS, device=device)  # (B,), from the second step on (B K,)
@@ -63,11 +57,7 @@ def beam_search(
     best = torch.full((len(limits), nbest), -torch.inf)  # the log probabilities of each sentence's n best hypotheses
     for step in range(1, longest + 1):
         logits, state = network.step(tokens, state)  # (B K, V)
-        logits = logits.float().index_fill_(1, never, -torch.inf)
-        if step <= min_length:
-            logits[:, EOS] = -torch.inf
-        if guard is not None:
-            guard.mask(history.flatten(0, 1).tolist(), logits)
+        logits = exclude(logits, config, step, history.flatten(0, 1), guard)
         scores, origin, words = (x.cpu() for x in best_candidates(logits, totals.to(device), 2 * beam))  # (B, C)
         history = torch.cat([history.gather(1, origin[:, :, None].expand(-1, -1, step - 1)), words[:, :, None]], 2)
         ends = words.eq(EOS)  # (B, C)
@@ -82,7 +72,7 @@ def beam_search(
             best[alive] = torch.cat([best[alive], scores.masked_fill(~taken, -torch.inf)], 1).topk(nbest, 1).values
             done = best[alive, -1] >= scores.masked_fill(ends, -torch.inf).amax(1)
         else:
-            done = count[alive] >= candidates
+            done = count[alive] >= config.candidates
         exhausted = ~(scores.isfinite() & ~ends).any(1)  # every continuation has ended: a tiny vocabulary
         going = (~(done | last | exhausted)).nonzero()[:, 0]  # (B',)
         if not len(going):
@@ -97,6 +87,17 @@ def beam_search(
         state = network.reorder(state, rows.to(device))
         alive, limit = alive[going], limit[going]
     return [sorted(each, key=lambda hypothesis: -hypothesis.score)[: None if every else nbest] for each in finished]
+
+
+def exclude(logits: Tensor, config: DecodeConfig, step: int, history: Tensor, guard: Guard | None) -> Tensor:
+    """Returns logits (rows, V) in float32, -inf for tokens that may not follow `history` (rows, step - 1)."""
+    never = torch.tensor(config.forbidden(), dtype=torch.long, device=logits.device)
+    logits = logits.float().index_fill_(1, never, -torch.inf)
+    if step <= config.min_length:
+        logits[:, EOS] = -torch.inf
+    if guard is not None:
+        guard.mask(history.tolist(), logits)
+    return logits
 
 
 def best_candidates(logits: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:

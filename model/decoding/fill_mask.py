@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dragoman.model.decoding.search import pad
 from dragoman.model.errors import UserError
 from dragoman.model.networks.network import Network
-from dragoman.model.text.batch import pad
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import EOS, MASK, PAD, SPECIAL, SPECIAL_PIECES, Tokenizer
@@ -84,9 +84,7 @@ def _predictions(
     network: Network, tokenizer: Tokenizer, rows: Sequence[Sequence[int]], best: int
 ) -> list[list[list[tuple[int, Prediction]]]]:
     """Returns row -> mask -> (id, prediction), the likeliest first."""
-    lengths = np.array([len(row) for row in rows], dtype=np.int64)
-    packed = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
-    inputs = torch.from_numpy(pad(packed, np.cumsum(lengths) - lengths, lengths))  # (B, T)
+    inputs = pad([np.array(row) for row in rows])  # (B, T)
     device = next(network.parameters()).device
     masks = (inputs == MASK).nonzero()  # (M, 2) row and column
     targets = torch.full_like(inputs, PAD)

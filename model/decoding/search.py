@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dragoman.model.decoding.beam import Guard, beam_search
+from dragoman.model.decoding.beam import Guard, beam_search, exclude
 from dragoman.model.decoding.hypothesis import Hypothesis, hypothesis
 from dragoman.model.decoding.lengths import fit, length_batches
 from dragoman.model.networks.network import TranslationNetwork, evaluating
@@ -30,14 +30,11 @@ def greedy_search(
     network: TranslationNetwork,
     source: Tensor,
     limits: Sequence[int],
-    forbidden: Sequence[int],
-    alpha: float,
-    min_length: int = 1,
+    config: DecodeConfig,
     guard: Guard | None = None,
 ) -> list[list[Hypothesis]]:
     """source (B, S) -> one hypothesis each, of at most `limits[b]` tokens. Finished sentences leave the batch."""
     device = source.device
-    never = torch.tensor(list(forbidden), dtype=torch.long, device=device)
     longest = max(limits)
     state = network.start(network.encode(source), longest)
     tokens = torch.full((source.shape[0],), BOS, device=device)  # (B,)
@@ -48,11 +45,7 @@ def greedy_search(
     totals = torch.zeros(len(limits), dtype=torch.float64)
     for step in range(1, longest + 1):
         logits, state = network.step(tokens, state)  # (B, V)
-        logits = logits.float().index_fill_(1, never, -torch.inf)
-        if step <= min_length:
-            logits[:, EOS] = -torch.inf
-        if guard is not None:
-            guard.mask(chosen[alive, : step - 1].tolist(), logits)
+        logits = exclude(logits, config, step, chosen[alive, : step - 1], guard)
         best, tokens = logits.max(1)  # (B,)
         words = tokens.cpu()
         chosen[alive, step - 1] = words
@@ -65,7 +58,7 @@ def greedy_search(
             rows = going.to(device)
             state, tokens, alive = network.reorder(state, rows), tokens[rows], alive[going]
     rows_of = zip(chosen.tolist(), lengths.tolist(), totals.tolist(), strict=True)
-    return [[hypothesis(ids[:length], total, alpha)] for ids, length, total in rows_of]
+    return [[hypothesis(ids[:length], total, config.alpha)] for ids, length, total in rows_of]
 
 
 def decode(
@@ -84,11 +77,11 @@ def decode(
     Raises FloatingPointError: the network's output is not a number (its weights are broken).
     """
     config.check()
-    cut = [fit(ids, number, network.max_source_positions, config.too_long) for number, ids in enumerate(sources)]
+    cut = fit(sources, network.max_source_positions, config.too_long, side="source")
     lengths = [len(ids) for ids in cut]
     answers: list[list[Hypothesis]] = [[] for _ in cut]
     with evaluating(network) as device, torch.inference_mode():
-        for rows in length_batches(lengths, config.sentence_tokens, config.sentences):
+        for rows in length_batches(config.sentence_tokens, config.sentences, lengths):
             limits = [config.longest(lengths[row], network.max_target_positions) for row in rows]
             source = pad([cut[row] for row in rows]).to(device)
             results = search(network, source, limits, config, every, guard)
@@ -109,20 +102,8 @@ def search(
 ) -> list[list[Hypothesis]]:
     """One padded batch (B, S) with the maximum length of each translation -> hypotheses of each."""
     if config.beam == 1:
-        return greedy_search(network, source, limits, config.forbidden(), config.alpha, config.min_length, guard)
-    return beam_search(
-        network,
-        source,
-        limits,
-        config.forbidden(),
-        config.alpha,
-        config.min_length,
-        beam=config.beam,
-        candidates=config.candidates,
-        nbest=config.nbest,
-        every=every,
-        guard=guard,
-    )
+        return greedy_search(network, source, limits, config, guard)
+    return beam_search(network, source, limits, config, every, guard)
 
 
 class Beginning:
@@ -146,7 +127,7 @@ def continuations(
 
     A score is the next token's log probability and the score of the tokens behind it, as CTranslate2 counts.
     """
-    cut = fit(source, 0, network.max_source_positions, config.too_long)
+    (cut,) = fit([source], network.max_source_positions, config.too_long, side="source")
     limit = max(config.longest(len(cut), network.max_target_positions), len(begin) + 1)
     with evaluating(network) as device, torch.inference_mode():
         row = pad([cut]).to(device)

@@ -6,12 +6,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from dragoman.model.bundles.language import save_text_bundle
-from dragoman.model.bundles.translation import save_bundle
+from dragoman.model.bundles.network import save_bundle
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.huggingface.bart import read_bart, read_m2m, read_marian
+from dragoman.model.huggingface.families import ROWS
 from dragoman.model.huggingface.folder import CONFIG, Folder, Imported, ImportOptions
-from dragoman.model.huggingface.stacks import ROWS, read_stack
+from dragoman.model.huggingface.stacks import read_stack
 from dragoman.model.huggingface.t5 import read_t5
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.schema import build
@@ -64,11 +64,9 @@ def save_imported(directory: Path, imported: Imported, folder: Folder, pair: str
         },
     }
     if isinstance(network, TranslationNetwork):
-        facts = json.loads(json.dumps({**facts, "decode": asdict(decoding(folder))}))
-        save_bundle(directory, network=network, config=config, tokenizers=imported.tokenizers, facts=facts)
-        return
+        facts["decode"] = asdict(decoding(folder))
     facts = json.loads(json.dumps(facts))
-    save_text_bundle(directory, network=network, config=config, tokenizer=imported.tokenizers.source, facts=facts)
+    save_bundle(directory, network=network, config=config, tokenizers=imported.tokenizers, facts=facts)
 
 
 def decoding(folder: Folder) -> DecodeConfig:

@@ -9,7 +9,7 @@ from typing import Any
 from dragoman.model.errors import UserError
 from dragoman.model.huggingface.folder import Folder
 from dragoman.model.huggingface.pieces import TOKENIZER, added_tokens
-from dragoman.model.huggingface.vocabulary import NONE, Order
+from dragoman.model.huggingface.vocabulary import NONE, Order, our_order
 from dragoman.model.text.huggingface_tokenizer import OURS, THEIRS, HuggingFaceTokenizer
 from dragoman.model.text.tokenizer import SPECIAL_PIECES, UNK, canonical_json
 
@@ -74,6 +74,20 @@ def special_ids(folder: Folder, names: Mapping[int, str]) -> dict[str, int]:
     if id_of["eos"] == NONE:
         raise UserError(f"{folder.path}: the vocabulary has no end of text; {SETTINGS} names it as eos_token")
     return id_of
+
+
+def read_tokenizer(folder: Folder, size: int, start: str = "bos") -> tuple[HuggingFaceTokenizer, Order, dict[str, int]]:
+    """Returns a folder's tokenizer in our order of a vocabulary of `size`, the order, and `special_ids`.
+
+    `start`: the role of the token before a text, unless config.json names a decoder's.
+    """
+    content = read_content(folder)
+    names = names_of(folder, content)
+    special = special_ids(folder, names)
+    first = special[start] if start == "bos" else folder.setting("decoder_start_token_id", int, special[start])
+    roles = {role: special[role] for role in ("eos", "pad", "unk", "mask")}
+    order = our_order(size, start=first, **roles)
+    return our_tokenizer(folder, content, names, order), order, special
 
 
 def our_tokenizer(

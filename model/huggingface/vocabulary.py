@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from dragoman.model.errors import UserError
+from dragoman.model.layers.losses import NEVER
 from dragoman.model.text.subwords import BpeTokenizer, SubwordTokenizer, UnigramTokenizer
 from dragoman.model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, SPECIAL_PIECES, UNK
 
-ABSENT = -1e4  # the bias of a token that their vocabulary lacks: its probability is 0
 NONE = -1
 ROLES = re.compile(r"</?s>|<(pad|unk|mask|extra_id_\d+|madeupword\d+)>")  # of tokens that every model of a family has
 UNKNOWN_PENALTY = 10.0  # SentencePiece's, below the rarest piece
@@ -54,7 +54,7 @@ class Order:
         """Returns the output's bias (V,) from theirs (V',) or none: a token counts once, and none that they lack."""
         places = torch.tensor(self.theirs)
         values = torch.zeros(len(self)) if theirs is None else theirs[places.clamp_min(0)].clone()
-        values[self.absent] = ABSENT
+        values[self.absent] = NEVER
         return values
 
 

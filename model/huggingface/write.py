@@ -17,9 +17,11 @@ from dragoman.model.bundles.language import TextBundle
 from dragoman.model.bundles.tokenizer_json import tokenizer_json, tokenizer_settings
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
-from dragoman.model.huggingface.bart import correspondence, interleaved, permuted
+from dragoman.model.huggingface.bart import interleaved
+from dragoman.model.huggingface.families import ACTIVATIONS, MARIAN, ROWS, Row
 from dragoman.model.huggingface.folder import CONFIG, WEIGHTS
-from dragoman.model.huggingface.stacks import ACTIVATIONS, ROWS, Row, written_tensors
+from dragoman.model.huggingface.weights import written_tensors
+from dragoman.model.layers.transformer_layers import activation_dropout, attention_dropout
 from dragoman.model.networks.bert import EncoderOnly
 from dragoman.model.networks.gpt import DecoderOnly
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
@@ -28,7 +30,7 @@ from dragoman.model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, UNK, Tokeniz
 
 SPECIAL_IDS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
 CLASSES = {"bert": "BertForMaskedLM", "gpt2": "GPT2LMHeadModel", "llama": "LlamaForCausalLM"}
-FREE = ("scale_table", "dropout", "activation_dropout")  # of a row, which do not change what is computed
+FREE = ("scale_table", "dropout", "activation_dropout", "output_bias")  # of a row, which do not change what is computed
 Needed = Mapping[str, tuple[Any, ...]]  # setting of the network -> the values that the class has
 
 
@@ -53,9 +55,9 @@ def save(folder: Path, files: Mapping[str, Any], weights: Mapping[str, Tensor]) 
     """Writes the files, bytes as they are and the rest as JSON, and the weights."""
     from safetensors.torch import save_file
 
-    folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         data = content if isinstance(content, bytes) else (json.dumps(content, indent=2) + "\n").encode()
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     tensors = {name: tensor.detach().float().cpu().clone().contiguous() for name, tensor in weights.items()}
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
@@ -75,45 +77,32 @@ def check(settings: Any, needed: Needed, name: str) -> None:
 def marian(network: Transformer, bundle: TranslationBundle) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Returns the files and the weights of a MarianMTModel."""
     config: TransformerConfig = network.config
-    needed: Needed = {
-        "norm": ("post",), "norm_kind": ("layer",), "positions": ("sinusoidal",), "tie": ("all", "target"),
-        "activation": ("relu", "gelu", "gelu_tanh", "silu"), "kv_heads": (0, config.heads), "source_prefix": ([],),
-        "target_prefix": ([],), "embedding_norm": (False,), "norm_epsilon": (None, 1e-5),
-    }  # fmt: skip
-    check(config, needed, "MarianMTModel")
+    prefixes: Needed = {"source_prefix": ([],), "target_prefix": ([],)}
+    own: Needed = {"tie": ("all", "target"), "kv_heads": (0, config.heads), "norm_epsilon": (None, 1e-5), **prefixes}
+    check(config, {**needed(MARIAN), **own}, "MarianMTModel")
     source, target = subwords(bundle.tokenizers.source), subwords(bundle.tokenizers.target)
     shared = config.tie == "all"
     back = torch.argsort(interleaved(config.width))
-    state = network.state_dict()
-    tables = {side: state[f"{side}_embedding.weight"][:, back] for side in ("source", "target")}
-    weights = {"final_logits_bias": torch.zeros(1, target.vocabulary)}
-    if network.output.bias is not None:
-        weights["final_logits_bias"] = network.output.bias[None]
+    weights = written_tensors(MARIAN, network, back)
+    table = weights.pop(MARIAN.output)
+    bias = network.output.bias
+    weights["final_logits_bias"] = torch.zeros(1, target.vocabulary) if bias is None else bias[None]
     if shared:
-        weights["model.shared.weight"] = tables["target"]
+        weights["model.shared.weight"] = table
     else:
-        weights |= {
-            "model.encoder.embed_tokens.weight": tables["source"],
-            "model.decoder.embed_tokens.weight": tables["target"],
-            "lm_head.weight": tables["target"],
-        }
-    for ours, theirs, way in correspondence(config):
-        parts = torch.split(permuted(state[ours], way, back), [shape[0] for _, shape in theirs])
-        weights |= {name: part for (name, _), part in zip(theirs, parts, strict=True)}
-    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
+        own_table = network.source_embedding.weight[:, back]
+        sides = {"model.encoder.embed_tokens.weight": own_table, "model.decoder.embed_tokens.weight": table}
+        weights |= {**sides, MARIAN.output: table}
+    sizes = written_settings(MARIAN, config)
+    special = {**SPECIAL_IDS, "decoder_start_token_id": BOS}
     settings = {
         "architectures": ["MarianMTModel"], "model_type": "marian", "vocab_size": source.vocabulary,
-        "decoder_vocab_size": target.vocabulary, "share_encoder_decoder_embeddings": shared, "d_model": config.width,
-        "encoder_layers": config.encoder_layers, "decoder_layers": config.decoder_layers,
-        "encoder_attention_heads": config.heads, "decoder_attention_heads": config.heads,
-        "encoder_ffn_dim": config.feed_forward, "decoder_ffn_dim": config.feed_forward,
-        "activation_function": activation, "max_position_embeddings": config.max_positions,
-        "scale_embedding": config.scale_table, "tie_word_embeddings": True, "is_encoder_decoder": True,
-        "decoder_start_token_id": BOS, "forced_eos_token_id": None, **SPECIAL_IDS,
-        **dropouts(config),
+        "decoder_vocab_size": target.vocabulary, "share_encoder_decoder_embeddings": shared,
+        **sizes, **{second: sizes[first] for first, second in MARIAN.same},
+        "tie_word_embeddings": True, "is_encoder_decoder": True, "forced_eos_token_id": None, **special,
     }  # fmt: skip
     generation = {
-        **SPECIAL_IDS, "decoder_start_token_id": BOS, "num_beams": bundle.decode.beam,
+        **special, "num_beams": bundle.decode.beam,
         "length_penalty": bundle.decode.alpha, "max_length": config.max_positions,
         "suppress_tokens": [PAD, UNK, BOS, MASK, SEP], "begin_suppress_tokens": [EOS],
     }  # fmt: skip
@@ -182,20 +171,11 @@ def needed(row: Row) -> Needed:
 
 def written_settings(row: Row, config: Any) -> dict[str, Any]:
     """Returns the sizes and switches of a network by their names there."""
-    values = {**vars(config), **dropouts(config), "kv_heads": config.kv_heads or config.heads}
-    values["activation"] = {ours: theirs for theirs, ours in ACTIVATIONS.items()}.get(config.activation)
+    values = {**vars(config), "kv_heads": config.kv_heads or config.heads}
+    values["activation"] = next((theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation), None)
     values["norm_epsilon"] = config.norm_epsilon or (1e-6 if config.norm_kind == "rms" else 1e-5)
+    values["attention_dropout"], values["activation_dropout"] = attention_dropout(config), activation_dropout(config)
     return {theirs: values[ours] for ours, (theirs, _) in row.settings.items()}
-
-
-def dropouts(config: Any) -> dict[str, float]:
-    """Returns the three dropouts by their names in transformers."""
-    attention, activation = config.attention_dropout, config.activation_dropout
-    return {
-        "dropout": config.dropout,
-        "attention_dropout": config.dropout if attention is None else attention,
-        "activation_dropout": config.dropout if activation is None else activation,
-    }
 
 
 def subwords(tokenizer: Tokenizer) -> SubwordTokenizer:

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from dragoman.model.alignment.attention_map import END, AlignmentConfig, AttentionMap, Head, Reading, Weights, read
 from dragoman.model.alignment.spans import WordSpans, merge_tokens, shares, surfaces, token_spans, word_spans
 from dragoman.model.bundles.translation import TranslationBundle
-from dragoman.model.decoding.lengths import fit
+from dragoman.model.decoding.lengths import fit, length_batches
 from dragoman.model.decoding.search import pad
 from dragoman.model.errors import UserError
-from dragoman.model.inference.scoring import pair_batches
+from dragoman.model.inference.scoring import MOST_PAIRS
 from dragoman.model.networks.network import TranslationNetwork, evaluating
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.model.text.normalise import normalise
@@ -81,7 +81,7 @@ class Aligner:
     @property
     def bytes(self) -> int:
         """Returns the bytes of the network's weights in memory."""
-        return sum(parameter.numel() * parameter.element_size() for parameter in self.network.parameters())
+        return self.network.bytes
 
     def maps(self, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> list[AttentionMap]:
         """Returns one map per line and the ids of its translation, without the end of sentence."""
@@ -96,15 +96,10 @@ class Aligner:
 
     def encode(self, texts: Sequence[str], targets: Sequence[Sequence[int]]) -> list[Encoded]:
         """Returns pairs of normalised text and target ids; cuts off what exceeds the network's positions."""
-        sources = self.tokenizers.source.encode(texts)
+        rows = [np.append(source.astype(np.int64), EOS) for source in self.tokenizers.source.encode(texts)]
         most, most_source = self.network.max_target_positions, self.network.max_source_positions - len(self._tags)
-        return [
-            Encoded(
-                fit(np.append(source.astype(np.int64), EOS), 0, most_source, "truncate"),
-                np.asarray(target, np.int64)[:most],
-            )
-            for source, target in zip(sources, targets, strict=True)
-        ]
+        cut = [np.asarray(target, np.int64)[:most] for target in targets]
+        return [Encoded(*pair) for pair in zip(fit(rows, most_source, "truncate"), cut, strict=True)]
 
     def weights(self, pairs: Sequence[Encoded]) -> Iterator[tuple[int, Weights]]:
         """Yields (row, the weights (L, H, T, S) of every head), the longest pairs first; each row of weights sums to 1.
@@ -116,7 +111,7 @@ class Aligner:
         most = self.network.max_target_positions
         rows_of, tags = [min(len(pair.target) + 1, most) for pair in pairs], len(self._tags)
         with evaluating(self.network) as device:
-            for rows in pair_batches([len(pair.source) for pair in pairs], rows_of, BATCH_TOKENS):
+            for rows in length_batches(BATCH_TOKENS, MOST_PAIRS, [len(pair.source) for pair in pairs], rows_of):
                 batch = force_targets([self._tagged(pairs[row]) for row in rows], most).to(device)
                 with torch.inference_mode():
                     maps = cross_maps(self.network, batch)  # (B, L, H, T, S)

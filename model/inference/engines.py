@@ -55,7 +55,7 @@ class TorchEngine:
     def __init__(self, network: "TranslationNetwork") -> None:
         self.network = network
         self.target_positions = network.max_target_positions
-        self.bytes = sum(parameter.numel() * parameter.element_size() for parameter in network.parameters())
+        self.bytes = network.bytes
 
     def search(self, sources: Sources, config: DecodeConfig, scored: bool = True, begin: Begin = None) -> Found:
         from dragoman.model.decoding.search import continuations, decode
@@ -106,7 +106,7 @@ class CTranslate2Engine:
     def search(self, sources: Sources, config: DecodeConfig, scored: bool = True, begin: Begin = None) -> Found:
         """Returns hypotheses by the same rules as `decode` and `continuations`: limits, forbidden tokens, scores."""
         config.check()
-        cut = [fit(ids, number, self.source_positions, config.too_long) for number, ids in enumerate(sources)]
+        cut = fit(sources, self.source_positions, config.too_long, side="source")
         limits = [config.longest(len(ids), self.target_positions) for ids in cut]
         options = self.options(config) | {"return_scores": scored}
         prefix = [*self.target_prefix, *(self.target_tokens[number] for number in begin or ())]
@@ -123,7 +123,7 @@ class CTranslate2Engine:
             rows = [row for row, own in enumerate(groups) if own == (limit, length)]
             lengths = [len(cut[row]) for row in rows]
             share = -(-sum(lengths) // self.threads)  # smaller batches if a thread would have none
-            for part in length_batches(lengths, min(config.sentence_tokens, share), config.sentences):
+            for part in length_batches(min(config.sentence_tokens, share), config.sentences, lengths):
                 batches.append(([rows[place] for place in part], limit))
         running: dict[Future[Any], list[int]] = {}
         while batches or running:

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from dragoman.model.bundles.labelled import LabelBundle
-from dragoman.model.decoding.lengths import length_batches
+from dragoman.model.decoding.lengths import fit, length_batches
 from dragoman.model.decoding.search import pad
 from dragoman.model.errors import UserError
 from dragoman.model.networks.heads import probabilities
@@ -84,14 +84,13 @@ class Labeller:
             raise UserError(f"{self.bundle.directory}: gives {self.bundle.task} of a text, not {task}")
 
     def _encode(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        most = None if self.bundle.positions is None else self.bundle.positions - 1
-        lines = [normalise(text, self.bundle.normalisation) for text in texts]
-        return [np.append(ids[:most].astype(np.int64), EOS) for ids in self.bundle.tokenizer.encode(lines)]
+        encoded = self.bundle.tokenizer.encode([normalise(text, self.bundle.normalisation) for text in texts])
+        return fit([np.append(ids.astype(np.int64), EOS) for ids in encoded], self.bundle.positions, "truncate")
 
     def _read(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """Returns (P, C) of each row of ids, batched by length."""
         arrays: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(rows)
-        for places in length_batches([len(row) for row in rows], self.batch_tokens, len(rows)):
+        for places in length_batches(self.batch_tokens, len(rows), [len(row) for row in rows]):
             with torch.inference_mode():
                 answers = probabilities(self.network, pad([rows[place] for place in places]).to(self.device)).cpu()
             for row, place in enumerate(places):

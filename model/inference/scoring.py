@@ -9,7 +9,7 @@ the end of sentence at the first `min_length` tokens), so its scores are a littl
 excluded here too, and a hypothesis gets exactly the search's log-probability.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dragoman.model.bundles.translation import TranslationBundle
-from dragoman.model.errors import UserError
+from dragoman.model.decoding.lengths import fit, length_batches
 from dragoman.model.layers.losses import CHUNK_ROWS
 from dragoman.model.networks.network import Network, TranslationNetwork, evaluating
 from dragoman.model.settings import DecodeConfig
@@ -131,29 +131,43 @@ def score_pairs(
     (its weights are broken).
     """
     names = places if places is not None else [f"pair {number}" for number in range(1, len(sources) + 1)]
-    limits = network.max_source_positions, network.max_target_positions
-    cut_sources = [fit(ids, limits[0], too_long, "source", name) for ids, name in zip(sources, names, strict=True)]
-    cut_targets = [fit(ids, limits[1], too_long, "target", name) for ids, name in zip(targets, names, strict=True)]
-    answers: dict[int, PairScore] = {}
-    lengths = [len(ids) for ids in cut_targets]
+    cut_sources = fit(sources, network.max_source_positions, too_long, names, "source", CUTTING)
+    cut_targets = fit(targets, network.max_target_positions, too_long, names, "target", CUTTING)
+
+    def measure(rows: list[int], device: torch.device) -> Tensor:
+        batch = collate([cut_sources[row] for row in rows], [cut_targets[row] for row in rows], rows)
+        return token_log_probabilities(network, batch.to(device), search)
+
+    values = measure_rows(network, measure, names, batch_tokens, [len(ids) for ids in cut_sources], cut_targets)
+    lost = [
+        len(cut_sources[row]) < len(source) or len(cut_targets[row]) < len(target)
+        for row, (source, target) in enumerate(zip(sources, targets, strict=True))
+    ]
+    return [PairScore(tuple(ids.tolist()), own, cut) for ids, own, cut in zip(cut_targets, values, lost, strict=True)]
+
+
+def measure_rows(
+    network: Network,
+    measure: Callable[[list[int], torch.device], Tensor],
+    names: Sequence[str],
+    batch_tokens: int,
+    sources: Sequence[int],
+    targets: Sequence[np.ndarray],
+) -> list[tuple[float, ...]]:
+    """Returns the log-probabilities of each row's `targets`, by `measure` of batches of rows, one row after the other.
+
+    `sources`: how many tokens a row has beside them. Raises FloatingPointError: the network's output is not a number.
+    """
+    values: dict[int, tuple[float, ...]] = {}
+    lengths = [len(ids) for ids in targets]
     with evaluating(network) as device, torch.inference_mode():
-        for rows in pair_batches([len(ids) for ids in cut_sources], lengths, batch_tokens):
-            batch = collate([cut_sources[row] for row in rows], [cut_targets[row] for row in rows], rows)
-            token_scores = token_log_probabilities(network, batch.to(device), search)
-            for row, own in split_rows(token_scores, rows, lengths, names):
-                truncated = lengths[row] < len(targets[row]) or len(cut_sources[row]) < len(sources[row])
-                answers[row] = PairScore(tuple(cut_targets[row].tolist()), own, truncated)
-    return [answers[row] for row in range(len(cut_targets))]
-
-
-def split_rows(
-    values: Tensor, rows: Sequence[int], lengths: Sequence[int], names: Sequence[str]
-) -> Iterator[tuple[int, tuple[float, ...]]]:
-    """Yields (row, its log-probabilities) of a batch's `values` (N,), whose rows have these lengths and names."""
-    for row, own in zip(rows, torch.split(values.cpu(), [lengths[row] for row in rows]), strict=True):
-        if own.isnan().any():
-            raise FloatingPointError(f"{names[row]}: the network's output is not a number")
-        yield row, tuple(own.tolist())
+        for rows in length_batches(batch_tokens, MOST_PAIRS, sources, lengths):
+            each = torch.split(measure(rows, device).cpu(), [lengths[row] for row in rows])
+            for row, own in zip(rows, each, strict=True):
+                if own.isnan().any():
+                    raise FloatingPointError(f"{names[row]}: the network's output is not a number")
+                values[row] = tuple(own.tolist())
+    return [values[row] for row in range(len(lengths))]
 
 
 def token_log_probabilities(
@@ -188,43 +202,6 @@ def log_probabilities(
             logits[first[rows], EOS] = -torch.inf
         values[rows] = -F.cross_entropy(logits, targets[rows], reduction="none").double()
     return values
-
-
-def pair_batches(sources: Sequence[int], targets: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Yields row numbers of pairs of similar length, longest first: the batch that needs most memory comes at once.
-
-    A batch has at most `budget` tokens of both sides with padding, but at least one pair.
-    """
-    order = sorted(range(len(sources)), key=lambda row: (-max(sources[row], targets[row]), -sources[row], row))
-    batch: list[int] = []
-    width = [0, 0]
-    for row in order:
-        wider = [max(width[0], sources[row]), max(width[1], targets[row])]
-        if batch and (len(batch) == MOST_PAIRS or (len(batch) + 1) * sum(wider) > budget):
-            yield batch
-            batch, wider = [], [sources[row], targets[row]]
-        batch.append(row)
-        width = wider
-    if batch:
-        yield batch
-
-
-def fit(
-    ids: np.ndarray, positions: int | None, too_long: TooLong, side: str, name: str, keys: Sequence[str] = CUTTING
-) -> np.ndarray:
-    """Returns the ids if the network has a position for each, else their beginning and the end of sentence.
-
-    `side`: source or target, or text if there is only one. `keys`: the settings that cut a text that is too long.
-    """
-    if positions is None or len(ids) <= positions:
-        return ids
-    if too_long == "error":
-        places = "positions" if side == "text" else f"{side} positions"
-        raise UserError(
-            f"{name}: the {side} has {len(ids)} tokens, more than the model's {positions} {places}; "
-            f"take it out, or have its beginning read: {' or '.join(f'{key}=truncate' for key in keys)}"
-        )
-    return np.concatenate([ids[: positions - 1], np.asarray([EOS], ids.dtype)])
 
 
 def ended_lengths(target: Tensor) -> Tensor:

@@ -24,12 +24,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dragoman.model.bundles.directory import bundle_kind
-from dragoman.model.bundles.labelled import LabelBundle, load_label_bundle
-from dragoman.model.bundles.language import TextBundle, load_text_bundle
-from dragoman.model.bundles.translation import TranslationBundle, load_bundle
-from dragoman.model.bundles.vectors import VectorsBundle, load_vectors
-from dragoman.model.decoding.lengths import length_batches
+from dragoman.model.bundles.directory import Bundle
+from dragoman.model.bundles.labelled import LabelBundle
+from dragoman.model.bundles.language import TextBundle
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.bundles.vectors import VectorsBundle
+from dragoman.model.decoding.lengths import fit, length_batches
 from dragoman.model.decoding.search import pad
 from dragoman.model.errors import UserError
 from dragoman.model.networks.bert import EncoderOnly
@@ -46,7 +46,6 @@ MOST_ROWS = 1024  # texts in a batch
 Floats = NDArray[np.float32]
 TooLong = Literal["error", "truncate"]
 Reader = EncoderOnly | TranslationNetwork | LanguageNetwork | Head
-AnyBundle = VectorsBundle | TranslationBundle | TextBundle | LabelBundle
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +116,7 @@ class NetworkVectors:
         vectors = np.zeros((len(texts), self.width), np.float32)
         filled = [row for row, tokens in enumerate(ids) if len(tokens) > 1]  # 1: only the end of sentence
         budget, most = (0, 1) if self.batch_tokens is None else (self.batch_tokens, MOST_ROWS)
-        for part in length_batches([len(ids[row]) for row in filled], budget, most):
+        for part in length_batches(budget, most, [len(ids[row]) for row in filled]):
             rows = [filled[place] for place in part]
             vectors[rows] = self._vectors([ids[row] for row in rows]).cpu().numpy()
         broken = np.flatnonzero(~np.isfinite(vectors).all(1))
@@ -177,18 +176,10 @@ class NetworkVectors:
             )
 
     def _encode(self, texts: Sequence[str], names: Sequence[str]) -> list[NDArray[np.int64]]:
-        encoded = self.tokenizer.encode(texts)
-        return [self._fit(row, name) for row, name in zip(encoded, names, strict=True)]
-
-    def _fit(self, tokens: NDArray[np.unsignedinteger], name: str) -> NDArray[np.int64]:
-        """Adds the end of sentence, for a language model that before the text; cuts the text to the positions."""
-        if self.positions is not None and len(tokens) >= self.positions and self.too_long == "error":
-            raise UserError(
-                f"{name}: {len(tokens) + 1} tokens are more than the model's {self.positions} positions; "
-                f"split it, or have its beginning read: embed.too_long=truncate"
-            )
-        kept = tokens.astype(np.int64)[: None if self.positions is None else self.positions - 1]
-        return np.insert(kept, 0, BEFORE) if self.forward_only else np.append(kept, EOS)
+        """Returns ids with the end of sentence, of a language model with that before the text; cut to the positions."""
+        rows = [np.append(row.astype(np.int64), EOS) for row in self.tokenizer.encode(texts)]
+        cut = fit(rows, self.positions, self.too_long, names, keys=("embed.too_long",))
+        return [np.insert(row[:-1], 0, BEFORE) for row in cut] if self.forward_only else cut
 
 
 class WordVectors:
@@ -211,18 +202,8 @@ class WordVectors:
         return (np.asarray(sums, np.float32) / np.maximum(1, counts)[:, None]).astype(np.float32)
 
 
-def load_any_bundle(directory: Path) -> AnyBundle:
-    """Loads the bundle in `directory`, of whatever kind. Raises UserError: not a valid bundle."""
-    kind = bundle_kind(directory)
-    if kind == "vectors":
-        return load_vectors(directory)
-    if kind == "labels":
-        return load_label_bundle(directory)
-    return load_bundle(directory) if kind == "translation" else load_text_bundle(directory)
-
-
 def sentence_vectors(
-    bundle: AnyBundle,
+    bundle: Bundle,
     device: str = "cpu",
     *,
     batch_tokens: int | None = None,
@@ -241,7 +222,7 @@ def sentence_vectors(
 
 
 def network_vectors(
-    bundle: AnyBundle,
+    bundle: Bundle,
     device: str = "cpu",
     *,
     batch_tokens: int | None = None,
@@ -260,7 +241,7 @@ def network_vectors(
     if isinstance(bundle, TranslationBundle):
         network, tokenizer, positions = bundle.network, bundle.tokenizers.source, bundle.source_positions
     else:
-        assert isinstance(bundle.network, Reader)
+        assert isinstance(bundle, TextBundle | LabelBundle) and isinstance(bundle.network, Reader)
         network, tokenizer, positions = bundle.network, bundle.tokenizer, bundle.positions
     return NetworkVectors(
         network.to(device),

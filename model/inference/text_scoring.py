@@ -13,18 +13,17 @@ import torch
 from torch import Tensor
 
 from dragoman.model.bundles.language import TextBundle
+from dragoman.model.decoding.lengths import fit
+from dragoman.model.decoding.search import pad
 from dragoman.model.inference.scoring import (
+    CUTTING,
     PairScore,
     TooLong,
     ended_lengths,
-    fit,
     log_probabilities,
-    pair_batches,
-    split_rows,
+    measure_rows,
 )
 from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
-from dragoman.model.networks.network import evaluating
-from dragoman.model.text.batch import pad
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import EOS, Tokenizer
@@ -79,33 +78,22 @@ def score_texts(
     positions: `truncate` scores its beginning and its end. `places` name the texts in messages.
     """
     names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
-    rows = [fit(ids, network.max_positions, too_long, "text", name) for ids, name in zip(texts, names, strict=True)]
-    lengths = [len(ids) for ids in rows]
-    answers: dict[int, PairScore] = {}
-    with evaluating(network) as device, torch.inference_mode():
-        for group in pair_batches([0] * len(rows), lengths, batch_tokens):
-            batch = text_batch([rows[row] for row in group], group)
-            token_scores = text_log_probabilities(network, batch.to(device))
-            for row, own in split_rows(token_scores, group, lengths, names):
-                answers[row] = PairScore(tuple(rows[row].tolist()), own, len(rows[row]) < len(texts[row]))
-    return [answers[row] for row in range(len(rows))]
+    cut = fit(texts, network.max_positions, too_long, names, keys=CUTTING)
+
+    def measure(rows: list[int], device: torch.device) -> Tensor:
+        return text_log_probabilities(network, text_batch([cut[row] for row in rows], rows).to(device))
+
+    values = measure_rows(network, measure, names, batch_tokens, [0] * len(cut), cut)
+    return [
+        PairScore(tuple(ids.tolist()), own, len(ids) < len(whole))
+        for ids, own, whole in zip(cut, values, texts, strict=True)
+    ]
 
 
 def text_batch(texts: Sequence[np.ndarray], ids: Sequence[int]) -> TextBatch:
     """Returns a batch of texts that each begin a row: 1-D ids with their end, and the number of each."""
-    lengths = np.array([len(text) for text in texts], dtype=np.int64)
-    starts = np.cumsum(lengths) - lengths
-    targets = np.concatenate(texts)
-    inputs = np.empty_like(targets)
-    inputs[1:] = targets[:-1]
-    inputs[starts] = BEFORE
-    return TextBatch(
-        torch.from_numpy(pad(inputs, starts, lengths)),
-        torch.from_numpy(pad(targets, starts, lengths)),
-        int(lengths.sum()),
-        0,
-        np.asarray(ids, dtype=np.int64),
-    )
+    inputs = [np.concatenate([[BEFORE], text[:-1]]) for text in texts]
+    return TextBatch(pad(inputs), pad(texts), sum(map(len, texts)), 0, np.asarray(ids, dtype=np.int64))
 
 
 def text_log_probabilities(network: LanguageNetwork, batch: TextBatch) -> Tensor:

@@ -76,18 +76,15 @@ class ScaledDot(Dot):
         return super().forward(query / math.sqrt(query.shape[-1]), keys)
 
 
-class General(Score):
-    """q' W a."""
+class General(Dot):
+    """q' W a: a dot product with keys W a."""
 
     def __init__(self, query: int, annotation: int, width: int) -> None:
-        super().__init__()
+        super().__init__(query, query, width)
         self.annotation = nn.Linear(annotation, query, bias=False)
 
     def keys(self, annotations: Tensor) -> Tensor:
         return self.annotation(annotations)  # type: ignore[no-any-return]  # modules' calls are untyped
-
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        return torch.bmm(query.to(keys.dtype), keys.transpose(1, 2))
 
 
 SCORES: dict[str, Callable[[int, int, int], Score]] = {

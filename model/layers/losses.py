@@ -14,6 +14,7 @@ from dragoman.model.text.distillation import Distillation
 
 CHUNK_ROWS = 512  # rows of logits at a time: 512 x 10,000 in bf16 are 10 MB, about the size of the caches
 MEASURED_ROWS = 128  # without a gradient: float32, and several copies of them
+NEVER = -1e4  # the bias of a token that no text has: its probability is 0 in every type
 ROW_STEP = 32  # pad the last chunk to a multiple: oneDNN compiles and keeps a product for each number of rows
 
 
@@ -24,7 +25,8 @@ def vocabulary_loss(
 
     Returns (loss, nll), both float32 scalars. `loss` is the cross-entropy with the training target and carries the
     gradient; `nll` is the plain negative log-likelihood of the targets and does not. The training target spreads
-    `smoothing` over all V (Szegedy et al. 2016, section 7) and mixes in the teachers' probabilities `taught`.
+    `smoothing` over all tokens that a text can have (Szegedy et al. 2016, section 7), and mixes in the teachers'
+    probabilities `taught`.
     """
     (states, weight), bias = factors(output, states), output.bias
     if kernels(states.device).cross_entropy == "native" or not torch.is_grad_enabled():
@@ -35,19 +37,32 @@ def vocabulary_loss(
     return loss, nll
 
 
+def spread_over(bias: Tensor | None, smoothing: float) -> slice | Tensor:
+    """Returns the tokens that get a share of `smoothing`, as an index of V: all that the output's bias (V,) allows.
+
+    An imported model has ids that no text has (`NEVER`). A share of one would add its logit of -10,000 to the loss.
+    """
+    allowed = None if bias is None or not smoothing else bias > NEVER / 2
+    return slice(None) if allowed is None or bool(allowed.all()) else allowed
+
+
 def _native(
     states: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, smoothing: float, taught: Distillation | None
 ) -> tuple[Tensor, Tensor]:
     loss = states.new_zeros((), dtype=torch.float32)
     nll = states.new_zeros((), dtype=torch.float32)
     own = 1.0 - (taught.part if taught else 0.0)
+    places = spread_over(bias, smoothing)
     rows = max(1, len(states) if states.is_cuda else MEASURED_ROWS)
     for start in range(0, len(states), rows):
         part, part_targets = states[start : start + rows], targets[start : start + rows]
         logits = nn.functional.linear(part, weight, bias).float()  # (n, V)
-        loss = loss + own * nn.functional.cross_entropy(
-            logits, part_targets, label_smoothing=smoothing, reduction="sum"
-        )
+        every = smoothing if isinstance(places, slice) else 0.0
+        part_loss = nn.functional.cross_entropy(logits, part_targets, label_smoothing=every, reduction="sum")
+        if isinstance(places, Tensor):
+            uniform = (logits.logsumexp(1) - logits[:, places].mean(1)).sum()
+            part_loss = (1.0 - smoothing) * part_loss + smoothing * uniform
+        loss = loss + own * part_loss
         if taught:
             tokens, shares = taught.tokens[start : start + rows], taught.shares[start : start + rows]
             log_probabilities = logits.gather(1, tokens) - logits.logsumexp(1, keepdim=True)  # (n, K)
@@ -65,6 +80,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     loss = lse(z) - (1 - a) ((1 - e) z_y + e/V sum(z)) - a q.z and
     dloss/dz = softmax(z) - (1 - a) ((1 - e) [y] + e/V) - a q. The uniform term is the same for every entry, so it is
     applied to the D-wide results (a row sum of the weights, a column sum of the states) and never to the N x V logits.
+    V here counts the tokens of `spread_over`.
     """
 
     @staticmethod
@@ -85,8 +101,9 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         h = nn.functional.pad(states.to(dtype), (0, 0, 0, -count % ROW_STEP))  # (N', D)
         w = weight.to(dtype)  # (V, D)
         b = None if bias is None else bias.to(dtype)
-        uniform = own * smoothing / vocabulary
-        row_sum = weight.float().sum(0)  # (D,)
+        places = spread_over(bias, smoothing)
+        uniform = own * smoothing / len(weight[places])
+        row_sum = weight[places].float().sum(0)  # (D,)
         buffer = h.new_empty(min(CHUNK_ROWS, len(h)), vocabulary)
         flat_rows = torch.arange(len(buffer)) * vocabulary  # where each row of the buffer begins
         grad_h = torch.empty_like(h)
@@ -123,11 +140,11 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         loss = nll + others
         if uniform:
             states_sum = states.float().sum(0)  # (D,)
-            bias_sum = 0.0 if bias is None else float(bias.float().sum())
+            bias_sum = 0.0 if bias is None else float(bias[places].float().sum())
             loss -= uniform * (states_sum @ row_sum + count * bias_sum)
-            grad_w -= uniform * states_sum
+            grad_w[places] -= uniform * states_sum
             if grad_b is not None:
-                grad_b -= uniform * count
+                grad_b[places] -= uniform * count
         grad_states = grad_h[:count].to(states.dtype)
         if uniform:
             grad_states -= (uniform * row_sum).to(states.dtype)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.model.layers.int8 import factors
-from dragoman.model.layers.losses import CHUNK_ROWS
+from dragoman.model.layers.losses import CHUNK_ROWS, spread_over
 
 
 def paired_vocabulary_loss(
@@ -36,7 +36,8 @@ class _PairedCrossEntropy(torch.autograd.Function):
     """Computes loss and gradient in the forward pass, a chunk of rows at a time, as in model/layers/losses.py.
 
     With r = log(p / q), a = strength / 4 and z the logits of p, the gradient of a token's loss is
-    dz = p (1/2 + a (r - KL(p || q) + 1)) - a q - (1 - e)/2 [y] - e/(2V), and likewise for q with -r.
+    dz = p (1/2 + a (r - KL(p || q) + 1)) - a q - (1 - e)/2 [y] - e/(2V), and likewise for q with -r. V in the last term
+    counts the tokens of `spread_over`.
     """
 
     @staticmethod
@@ -53,6 +54,8 @@ class _PairedCrossEntropy(torch.autograd.Function):
         count, vocabulary = states.shape[1], len(weight)
         h, w = states.to(dtype), weight.to(dtype)  # (2, N, D), (V, D)
         b = torch.zeros(vocabulary, device=h.device, dtype=dtype) if bias is None else bias.to(dtype)
+        places = spread_over(bias, smoothing)
+        share = smoothing / len(weight[places])
         # float16 cannot hold small probabilities; bfloat16 has float32's range
         work = torch.float32 if dtype == torch.float16 else dtype
         most = max(count, 1) if h.is_cuda else min(CHUNK_ROWS, max(count, 1))
@@ -71,7 +74,7 @@ class _PairedCrossEntropy(torch.autograd.Function):
                 torch.log_softmax(log_p[own], 1, out=log_p[own])
                 nll -= log_p[own].gather(1, target_tokens).sum(dtype=torch.float32)
             if smoothing:
-                uniform -= log_p.sum(dtype=torch.float32)
+                uniform -= log_p[..., places].sum(dtype=torch.float32)
             ratio = torch.sub(log_p[0], log_p[1], out=ratios[:n])
             p = log_p.exp_()
             for own, sign in ((0, 1.0), (1, -1.0)):
@@ -82,13 +85,13 @@ class _PairedCrossEntropy(torch.autograd.Function):
                 grad *= p[own]
                 grad.sub_(p[1 - own], alpha=pull)
                 if smoothing:
-                    grad -= smoothing / (2 * vocabulary)
+                    grad[:, places] -= share / 2
                 grad.scatter_add_(1, target_tokens, grad.new_full((n, 1), (smoothing - 1.0) / 2))
                 torch.mm(grad.to(dtype), w, out=grad_h[own, rows])
                 grad_w += torch.mm(grad.to(dtype).t(), h[own, rows])
                 if grad_b is not None:
                     grad_b += grad.sum(0, dtype=torch.float32)
-        loss = ((1.0 - smoothing) * nll + smoothing / vocabulary * uniform) / 2 + pull * divergence
+        loss = ((1.0 - smoothing) * nll + share * uniform) / 2 + pull * divergence
         ctx.save_for_backward(grad_h.to(states.dtype), grad_w.to(weight.dtype), *([] if grad_b is None else [grad_b]))
         nll = nll / 2
         ctx.mark_non_differentiable(nll)

@@ -127,9 +127,13 @@ def build_network(config: Any, source_vocabulary: int, target_vocabulary: int) -
 
     Raises UserError: the architecture is of another kind.
     """
-    network = any_network(config, source_vocabulary, target_vocabulary)
+    return translating(any_network(config, source_vocabulary, target_vocabulary))
+
+
+def translating(network: Network) -> TranslationNetwork:
+    """Returns the network as one that translates. Raises UserError: it is of another kind."""
     if not isinstance(network, TranslationNetwork):
-        raise wrong_kind(config.architecture, "translation")
+        raise wrong_kind(network.config.architecture, "translation")
     return network
 
 

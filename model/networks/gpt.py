@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from dragoman.model.errors import UserError
 from dragoman.model.layers.attention import causal_bias
 from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.losses import NEVER
 from dragoman.model.layers.positions import Positions
 from dragoman.model.layers.roles import table
 from dragoman.model.layers.transformer_layers import EncoderLayer, StackConfig, check_layers, embed, last_norm
@@ -24,8 +25,6 @@ from dragoman.model.networks.network import State, initialise
 from dragoman.model.ranges import Count, Whole
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import PAD
-
-NEVER = -1e4  # the logit of a token that no text has
 
 
 @dataclass
@@ -68,10 +67,6 @@ class DecoderOnly(LanguageNetwork):
     def start(self, rows: int, device: torch.device) -> State:
         """Returns an empty state: keys and values come with the first token."""
         return {}
-
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """tokens (B,) -> logits (B, V)."""
-        return self.read(tokens[:, None], state)
 
     def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """tokens (B, T), all in one pass -> logits (B, V) of the token after the last.

@@ -42,18 +42,13 @@ class LanguageNetwork(Network):
         """Returns the state of that many texts before their first token."""
 
     @abstractmethod
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """tokens (B,), the next of each text (BEFORE at first) -> logits (B, V) of the following one, and the state."""
-
     def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """tokens (B, T), T > 0 -> logits (B, V) of the token after the last, and the state: `step` for each.
+        """tokens (B, T), T > 0, the next of each text (BEFORE at first) -> logits (B, V) of the following one, and the
+        state."""
 
-        Networks that can read many tokens at once do so.
-        """
-        logits, state = self.step(tokens[:, 0], state)
-        for t in range(1, tokens.shape[1]):
-            logits, state = self.step(tokens[:, t], state)
-        return logits, state
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """tokens (B,), one of each text -> as `read`."""
+        return self.read(tokens[:, None], state)
 
     def carried_state(self, lane: int, rows: int) -> Tensor:
         """Returns the state (B, ...) after the lane's last batch."""
@@ -62,10 +57,6 @@ class LanguageNetwork(Network):
             description = "none" if state is None else f"states of {len(state)} rows"
             raise ValueError(f"a batch of {rows} rows goes on in lane {lane}, where there are {description}")
         return state
-
-    def reorder(self, state: State, rows: Tensor) -> State:
-        """Returns the state of the texts `rows` (B',), which may be kept, copied or dropped."""
-        return {name: value.index_select(0, rows) for name, value in state.items()}
 
 
 def language_loss(network: Network, batch: TextBatch, config: LossConfig) -> tuple[Tensor, Tensor]:

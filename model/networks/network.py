@@ -43,6 +43,15 @@ class Network(nn.Module):
         """
         raise NotImplementedError
 
+    def reorder(self, state: State, rows: Tensor) -> State:
+        """Returns the decoding state of the texts or hypotheses `rows` (B',), which are kept, copied or dropped."""
+        return {name: value.index_select(0, rows) for name, value in state.items()}
+
+    @property
+    def bytes(self) -> int:
+        """Returns the bytes of the weights in memory."""
+        return sum(parameter.nbytes for parameter in self.parameters())
+
     def parameter_count(self) -> int:
         """Returns the number of trainable parameters; a tied table counts once."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
@@ -111,10 +120,6 @@ class TranslationNetwork(Network):
         """source (B, S) as in `encode` -> sentence vectors (B, D): the mean of the memory over its real positions."""
         memory = self.encode(source)
         return mean_of_real(memory.states, memory.real)
-
-    def reorder(self, state: State, rows: Tensor) -> State:
-        """Returns the state of the hypotheses `rows` (B'), which beam search keeps, copies or drops."""
-        return {name: value.index_select(0, rows) for name, value in state.items()}
 
     def attention_maps(self, batch: TranslationBatch) -> dict[str, Tensor]:
         """Returns attention weights under teacher forcing by name, each (B, H, T, S); empty without attention.

@@ -7,7 +7,7 @@ parameters have their shape as formula. A tied table counts once.
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +16,22 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from dragoman.model.layers.roles import roles
 from dragoman.model.networks.network import Network
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import SPECIAL
 
 MATRICES = ("embedding", "queries", "keys", "values", "output", "up", "gate", "down", "unembedding")  # of lectures
+STACKED = (  # pattern of a parameter's name, the parts that stand above each other in it
+    (r".*(self_attention|mixer)\.qkv\.weight", ("queries", "keys", "values")),
+    (r".*cross_attention\.q\.weight", ("queries",)),
+    (r".*cross_attention\.kv\.weight", ("keys", "values")),
+    (r".*feed_forward\.inner\.weight", ("up", "gate")),
+)
 SIMPLE = (  # pattern of a parameter's name, part, formula
     (r"(.*_)?embedding\.weight", "embedding", "V x D"),
     (r"output\.weight", "unembedding", "V x D"),
-    (r".*attention\.out\.weight", "output", "D x D"),
+    (r".*(attention|mixer)\.out\.weight", "output", "D x D"),
     (r".*feed_forward\.outer\.weight", "down", "D x F"),
     (r"positions\.table", "positions", "positions x D"),
     (r".*norm\.(weight|bias)", "normalisation", "D"),
@@ -66,11 +73,12 @@ class Cost:
 def parts(network: Network) -> list[Part]:
     """Returns the parts in the order of their first parameter; the network may be without its weights."""
     by_key: dict[tuple[str, tuple[int, ...]], Part] = {}
+    role_of = roles(network)
     tables = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
     for name, parameter in network.named_parameters():
         if id(parameter) in tables:  # a tied one may come under the output layer's name
             name = "embedding.weight"
-        for part, shape, formula in roles(name, parameter, getattr(network, "config", None)):
+        for part, shape, formula in matrices(name, parameter, role_of[parameter].rows):
             row = by_key.setdefault((part, shape), Part(part, 0, shape, formula))
             row.matrices += 1
             row.parameters += int(np.prod(shape))
@@ -80,34 +88,21 @@ def parts(network: Network) -> list[Part]:
     return list(by_key.values())
 
 
-def roles(name: str, parameter: Tensor, config: Any) -> Iterator[tuple[str, tuple[int, ...], str]]:
-    """Yields (part, shape, formula) of a parameter; one product of several matrices gives each of them."""
+def matrices(name: str, parameter: Tensor, rows: Sequence[int]) -> Iterator[tuple[str, tuple[int, ...], str]]:
+    """Returns (part, shape, formula) of a parameter, or of each of its stacked matrices with so many `rows`."""
     shape = tuple(parameter.shape)
-    heads = getattr(config, "heads", 0)
-    if re.fullmatch(r".*(self_attention|mixer)\.qkv\.weight", name):
-        width = shape[1]
-        keys = (shape[0] - width) // 2
-        yield "queries", (width, width), "H K x D"
-        for part in ("keys", "values"):
-            yield part, (keys, width), "H K x D" if keys == width else "G K x D"
-    elif re.fullmatch(r".*cross_attention\.(q|kv)\.weight", name):
-        if name.endswith("q.weight"):
-            yield "queries", shape, "H K x D"
-        else:
-            for part in ("keys", "values"):
-                yield part, (shape[0] // 2, shape[1]), "H K x D" if shape[0] == 2 * shape[1] else "G K x D"
-    elif name.endswith("feed_forward.inner.weight"):
-        gated = getattr(config, "activation", "") == "swiglu"
-        for part in ("up", "gate") if gated else ("up",):
-            yield part, (shape[0] // (2 if gated else 1), shape[1]), "F x D"
-    elif re.fullmatch(r".*mixer\.out\.weight", name) and heads:
-        yield "output", shape, "D x D"
-    else:
-        for pattern, part, formula in SIMPLE:
-            if re.fullmatch(pattern, name):
-                yield part, shape, formula or " x ".join(map(str, shape))
-                return
-        yield re.sub(r"\.\d+\b", "", name).removesuffix(".weight"), shape, " x ".join(map(str, shape))
+    for pattern, names in STACKED:
+        if re.fullmatch(pattern, name):
+            for part, count in zip(names, rows or shape[:1], strict=False):
+                grouped = part in ("keys", "values") and count < shape[1]
+                formula = "F x D" if part in ("up", "gate") else "G K x D" if grouped else "H K x D"
+                yield part, (count, shape[1]), formula
+            return
+    for pattern, part, formula in SIMPLE:
+        if re.fullmatch(pattern, name):
+            yield part, shape, formula or " x ".join(map(str, shape))
+            return
+    yield re.sub(r"\.\d+\b", "", name).removesuffix(".weight"), shape, " x ".join(map(str, shape))
 
 
 def matrices_of_lectures(every: list[Part]) -> int:

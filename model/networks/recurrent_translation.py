@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.recurrent import Recurrent
 from dragoman.model.layers.roles import table
 from dragoman.model.networks.network import State, Tie, TranslationNetwork, initialise
 from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.tokenizer import PAD
 
 
 class RecurrentTranslation(TranslationNetwork):
@@ -22,6 +24,7 @@ class RecurrentTranslation(TranslationNetwork):
     always be tied (Press and Wolf 2017).
     """
 
+    encoder: Recurrent
     readout: nn.Linear  # (E, widths of all inputs)
 
     def __init__(
@@ -43,6 +46,12 @@ class RecurrentTranslation(TranslationNetwork):
     def embed(self, table: nn.Embedding, ids: Tensor) -> Tensor:
         """ids (B, T) -> (B, T, E)."""
         return self.dropout(table(ids) * math.sqrt(table.embedding_dim))  # type: ignore[no-any-return]  # modules' calls are untyped
+
+    def layer_states(self, ids: Tensor) -> list[Tensor]:
+        """ids (B, S) -> the embeddings (B, S, E) and each encoder layer's hidden states (B, S, width of its output)."""
+        states = [self.embed(self.source_embedding, ids)]
+        self.encoder(states[0], real=ids != PAD, states=states)
+        return states
 
     def read(self, *parts: Tensor) -> Tensor:
         """tanh(W [h; c; ...]) of parts (B, T, ...) -> (B, T, E) (Luong et al. 2015, equation 5)."""

@@ -64,13 +64,6 @@ class EncoderDecoder(RecurrentTranslation):
         """source (B, S) -> (B, LPW): everything that the decoder gets (Sutskever et al., figure 2)."""
         return self.encode(source).states.flatten(1).float()
 
-    def layer_states(self, ids: Tensor) -> list[Tensor]:
-        """ids (B, S) -> the embeddings (B, S, E) and the hidden states (B, S, W) of each layer of the encoder."""
-        x = self.embed(self.source_embedding, ids)
-        states = [x]
-        self.encoder(x, real=ids != PAD, states=states)
-        return states
-
     def start(self, memory: Memory, max_steps: int) -> State:
         """Starts the decoder in the encoder's last state, layer by layer."""
         parts = memory.states.shape[1] // self.config.layers

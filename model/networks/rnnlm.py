@@ -151,10 +151,6 @@ class RecurrentLanguage(LanguageNetwork):
         memory = self.attention.start(rows, device)
         return {"hidden": torch.cat([hidden.flatten(1), memory.flatten(1)], 1)}
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """tokens (B,) -> logits (B, V)."""
-        return self.read(tokens[:, None], state)
-
     def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """tokens (B, T) in one call -> logits (B, V) after the last."""
         states, last = self._advance(tokens, state["hidden"], None)

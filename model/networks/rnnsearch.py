@@ -76,13 +76,6 @@ class RNNSearch(RecurrentTranslation):
         annotations, _ = self.encoder(self.embed(self.source_embedding, source), real=real)
         return Memory(self.dropout(annotations), real)
 
-    def layer_states(self, ids: Tensor) -> list[Tensor]:
-        """ids (B, S) -> the embeddings (B, S, E) and the hidden states (B, S, A) of each layer of the encoder."""
-        x = self.embed(self.source_embedding, ids)
-        states = [x]
-        self.encoder(x, real=ids != PAD, states=states)
-        return states
-
     def start(self, memory: Memory, max_steps: int) -> State:
         """Starts the decoder in tanh(W b_1), with b_1 the backward state at the first token (appendix A.2.2)."""
         annotations = memory.states

@@ -127,10 +127,6 @@ class StateLanguage(LanguageNetwork):
         first = [cast("StateLayer", layer).mixer.start(rows, device) for layer in self.layers]
         return {"states": torch.stack(first, 1), "read": torch.zeros(rows, dtype=torch.int64, device=device)}
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """tokens (B,) -> logits (B, V)."""
-        return self.read(tokens[:, None], state)
-
     def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """tokens (B, T) in one call -> logits (B, V) after the last."""
         state = dict(state)

@@ -16,12 +16,9 @@ from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
 from dragoman.model.word_vectors.draws import NO_RECORD, Draws, Sampler
-from dragoman.model.word_vectors.huffman import HuffmanTree
 from dragoman.model.word_vectors.learner import Text
-from dragoman.model.word_vectors.sampling import AliasTable, keep_probability
 from dragoman.model.word_vectors.step import Paths, Step
-from dragoman.model.word_vectors.tables import draw_table, zeros
-from dragoman.model.word_vectors.word2vec import REACH, Word2VecConfig, check, check_drawn
+from dragoman.model.word_vectors.word2vec import Word2VecConfig, beginning, check_drawn
 
 Path = Literal["steps", "graph", "triton"]
 TOKENS = 512  # kept words per step
@@ -45,12 +42,15 @@ class BatchedWord2Vec:
         tokens: int = TOKENS,
     ) -> None:
         """`counts` (V,); `path`: "steps" (the default on a CPU), "graph" (the default on a GPU) or "triton"."""
-        check(config, len(counts))
+        check_drawn(config)
+        keep, noise, tree, arrays = beginning(config, counts, seed)
         self.config = config
         self.device = torch.device(device)
         self.path = choose_path(path, self.device, config)
-        self.sampler, paths = chance(config, counts, self.device)
-        self.tables, tensors = first_tables(config, len(counts), seed, self.device)
+        self.sampler = Sampler(config, keep, noise, self.device)
+        tensors = {name: torch.from_numpy(table).to(self.device) for name, table in arrays.items()}
+        self.tables = dict(arrays if self.device.type == "cpu" else tensors)
+        paths = Paths(tree, self.device) if tree else None
         self.step = Step(config, (tensors["vectors"], tensors["contexts"]), paths, tokens)
         self._graph = Graph(self.step) if self.path == "graph" else None
 
@@ -94,28 +94,6 @@ def choose_path(path: Path | None, device: torch.device, config: Word2VecConfig)
     if path == "triton" and importlib.util.find_spec("triton") is None:
         raise UserError("word2vec: the package triton is not installed (torch's builds for GPUs bring it along)")
     return path
-
-
-def chance(config: Word2VecConfig, counts: NDArray[np.int64], device: torch.device) -> tuple[Sampler, Paths | None]:
-    """Returns the sampler of segments, and the Huffman tree if there is one.
-
-    Raises UserError: separate negatives for every pair, which torch does not draw.
-    """
-    check_drawn(config)
-    noise = AliasTable.of(counts, config.exponent) if config.output == "negative" else None
-    keep = keep_probability(counts, config.sample)
-    tree = HuffmanTree.of(counts) if config.output == "hierarchical" else None
-    return Sampler(config, keep, noise, device), Paths(tree, device) if tree else None
-
-
-def first_tables(
-    config: Word2VecConfig, words: int, seed: int, device: torch.device
-) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    """Returns the untrained tables as a learner shows them (on a CPU arrays), and as tensors of the same memory."""
-    outputs = words - 1 if config.output == "hierarchical" else words
-    arrays = {"vectors": draw_table(words, config.width, seed, REACH), "contexts": zeros(outputs, config.width)}
-    tensors = {name: torch.from_numpy(table).to(device) for name, table in arrays.items()}
-    return (arrays if device.type == "cpu" else dict(tensors)), tensors
 
 
 @contextlib.contextmanager

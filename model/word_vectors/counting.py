@@ -42,10 +42,6 @@ class OneHotConfig:
     min_count: Count = 5  # rarer words get no vector and are dropped from the text
     texts: ClassVar[TextBasis] = "words"
 
-    def check(self) -> None:
-        """Raises UserError, which names the key and its least value."""
-        check_ranges("model", self)
-
 
 @dataclass
 class BagOfWordsConfig:
@@ -57,10 +53,6 @@ class BagOfWordsConfig:
     min_count: Count = 5
     texts: ClassVar[TextBasis] = "words"
 
-    def check(self) -> None:
-        """Raises UserError, which names the key and its least value."""
-        check_ranges("model", self)
-
 
 @dataclass
 class TfidfConfig:
@@ -70,10 +62,6 @@ class TfidfConfig:
     name: str = "tfidf"
     min_count: Count = 5
     texts: ClassVar[TextBasis] = "words"
-
-    def check(self) -> None:
-        """Raises UserError, which names the key and its least value."""
-        check_ranges("model", self)
 
 
 Config = OneHotConfig | BagOfWordsConfig | TfidfConfig
@@ -86,7 +74,7 @@ def count_vectors(config: Config, texts: Iterable[Text], vocabulary: int) -> Tab
 
     Raises UserError: a table of more than MOST_ENTRIES nonzero numbers.
     """
-    config.check()
+    check_ranges("model", config)
     if isinstance(config, OneHotConfig):
         return {"vectors": one_hot(vocabulary)}
     if isinstance(config, BagOfWordsConfig):

@@ -10,7 +10,7 @@ The first three hold the vectors to the bit. V words, d width.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -20,32 +20,11 @@ from dragoman.model.text.tokenizer import canonical_json
 from dragoman.model.word_vectors.embeddings import Embeddings
 
 Format = Literal["text", "binary", "numpy", "projector"]
-PLACES: dict[Format, str] = {"text": "vectors.txt", "binary": "vectors.bin", "numpy": "numpy", "projector": "projector"}
 PROJECTED = 10_000  # the most frequent words; the projector's page takes few more
-
-
-def write_format(folder: Path, name: Format, embeddings: Embeddings) -> Path:
-    """Writes the vectors into `folder` in one of the formats; returns the new file or folder.
-
-    Raises UserError: an unknown format, or vectors that the format cannot hold.
-    """
-    writers: dict[Format, Callable[[Path, Embeddings], None]] = {
-        "text": write_text,
-        "binary": write_binary,
-        "numpy": write_numpy,
-        "projector": write_projector,
-    }
-    if name not in writers:
-        raise unknown("export format", name, writers)
-    folder.mkdir(parents=True, exist_ok=True)
-    writers[name](folder / PLACES[name], embeddings)
-    return folder / PLACES[name]
 
 
 def write_text(path: Path, embeddings: Embeddings) -> None:
     """Writes the word2vec tool's text format with nine digits, which restore every float32."""
-    check_dense(embeddings, path)
-    check_words(embeddings, path)
     row_format = " %.9g" * embeddings.width + "\n"
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write(f"{len(embeddings)} {embeddings.width}\n")
@@ -55,8 +34,6 @@ def write_text(path: Path, embeddings: Embeddings) -> None:
 
 def write_binary(path: Path, embeddings: Embeddings) -> None:
     """Writes the word2vec tool's binary format, with its line break after each vector."""
-    check_dense(embeddings, path)
-    check_words(embeddings, path)
     with path.open("wb") as file:
         file.write(f"{len(embeddings)} {embeddings.width}\n".encode())
         for word, row in zip(embeddings.words, embeddings.vectors.astype("<f4", copy=False), strict=True):
@@ -65,7 +42,6 @@ def write_binary(path: Path, embeddings: Embeddings) -> None:
 
 def write_numpy(folder: Path, embeddings: Embeddings) -> None:
     """Writes vectors.npy (V, d) float32 and vocabulary.json; accepts any word."""
-    check_dense(embeddings, folder)
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "vectors.npy", embeddings.vectors, allow_pickle=False)
     content = canonical_json({"words": embeddings.words, "counts": embeddings.counts.tolist()})
@@ -78,7 +54,6 @@ def write_projector(folder: Path, embeddings: Embeddings) -> None:
     `tensorboard --logdir FOLDER` finds them by projector_config.pbtxt; on projector.tensorflow.org, load the two .tsv.
     A tab, line break or control character inside a word becomes a space, since words are only shown there.
     """
-    check_dense(embeddings, folder)
     folder.mkdir(parents=True, exist_ok=True)
     count = min(PROJECTED, len(embeddings))
     row_format = "\t".join(["%.6g"] * embeddings.width) + "\n"
@@ -118,3 +93,36 @@ def check_words(embeddings: Embeddings, path: Path) -> None:
                 f"{path.name}: the word {word!r} has white space in it, which ends a word in this format; "
                 "export to numpy, which takes any word"
             )
+
+
+class Row(NamedTuple):
+    """A format: its file or folder, what writes it, and whether white space ends a word in it."""
+
+    place: str
+    write: Callable[[Path, Embeddings], None]
+    ends_words: bool = False
+
+
+FORMATS: dict[Format, Row] = {
+    "text": Row("vectors.txt", write_text, ends_words=True),
+    "binary": Row("vectors.bin", write_binary, ends_words=True),
+    "numpy": Row("numpy", write_numpy),
+    "projector": Row("projector", write_projector),
+}
+
+
+def write_format(folder: Path, name: Format, embeddings: Embeddings) -> Path:
+    """Writes the vectors into `folder` in one of the formats; returns the new file or folder.
+
+    Raises UserError: an unknown format, or vectors that the format cannot hold.
+    """
+    if name not in FORMATS:
+        raise unknown("export format", name, FORMATS)
+    row = FORMATS[name]
+    place = folder / row.place
+    check_dense(embeddings, place)
+    if row.ends_words:
+        check_words(embeddings, place)
+    folder.mkdir(parents=True, exist_ok=True)
+    row.write(place, embeddings)
+    return place

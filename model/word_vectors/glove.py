@@ -6,7 +6,7 @@ V words, d width, X the co-occurrence matrix. The method fits w_i w~_j + b_i + b
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +41,6 @@ class GloveConfig:
         """Returns the learning rate at the end: unchanged, since the method adds no decay to AdaGrad's."""
         return self.lr
 
-    def check(self) -> None:
-        """Refuses invalid values. Raises UserError: names the key and its least value."""
-        check_ranges("model", self)
-
 
 @dataclass(frozen=True)
 class Cooccurrences:
@@ -76,15 +72,17 @@ class Glove:
 
         Raises UserError: an invalid configuration.
         """
-        config.check()
+        check_ranges("model", config)
         self.config = config
         rows, columns = len(counts), config.width + 1  # the bias is the last column
         self.tables: dict[str, Floats] = {
             "words": draw_table(rows, columns, 2 * seed),  # (V, padded) [w_i, b_i]
             "contexts": draw_table(rows, columns, 2 * seed + 1),  # (V, padded) [w~_j, b~_j]
-            "word_squares": _ones(rows, columns),  # (V, padded) AdaGrad's sums
-            "context_squares": _ones(rows, columns),
+            "word_squares": zeros(rows, columns),  # (V, padded) AdaGrad's sums and 1
+            "context_squares": zeros(rows, columns),
         }
+        for name in ("word_squares", "context_squares"):
+            self.tables[name].fill(1)
 
     def train(self, segment: Cooccurrences, lr: float, seed: int, threads: int) -> tuple[float, int]:
         """Makes one pass over the entries; returns (equation 8 summed over them, each before its own step; their
@@ -99,20 +97,30 @@ class Glove:
             return 0.0, 0
         if not (np.isfinite(segment.values).all() and segment.values.min() > 0):
             raise UserError("glove: co-occurrences must be numbers above zero; count them again")
+        from dragoman.model.word_vectors.glove_kernel import fit_entries
+
         logarithms, weights = np.log(segment.values), self._weights(segment.values)
         bounds = np.linspace(0, len(segment), max(1, min(threads, len(segment))) + 1).astype(np.int64).tolist()
 
         def part(first: int, last: int) -> float:
-            return self._fit(
-                segment.words[first:last], segment.contexts[first:last], logarithms[first:last], weights[first:last], lr
+            own, tables = slice(first, last), self.tables
+            return fit_entries(
+                segment.words[own],
+                segment.contexts[own],
+                logarithms[own],
+                weights[own],
+                tables["words"],
+                tables["contexts"],
+                tables["word_squares"],
+                tables["context_squares"],
+                self.config.width,
+                lr,
             )
 
         if len(bounds) == 2:
-            loss = part(*bounds)
-        else:
-            with ThreadPoolExecutor(len(bounds) - 1) as pool:
-                loss = sum(pool.map(part, bounds[:-1], bounds[1:]))
-        return loss, len(segment)
+            return part(*bounds), len(segment)
+        with ThreadPoolExecutor(len(bounds) - 1) as pool:
+            return sum(pool.map(part, bounds[:-1], bounds[1:])), len(segment)
 
     def vectors(self) -> dict[str, Floats]:
         """Returns vectors (V, d): w + w~, which the paper evaluates (section 4.2); contexts (V, d): w~."""
@@ -120,31 +128,8 @@ class Glove:
         contexts = self.tables["contexts"][:, :d].copy()
         return {"vectors": self.tables["words"][:, :d] + contexts, "contexts": contexts}
 
-    def _fit(self, words: Any, contexts: Any, logarithms: Floats, weights: Floats, lr: float) -> float:
-        from dragoman.model.word_vectors.glove_kernel import fit_entries
-
-        tables = self.tables
-        return fit_entries(
-            words,
-            contexts,
-            logarithms,
-            weights,
-            tables["words"],
-            tables["contexts"],
-            tables["word_squares"],
-            tables["context_squares"],
-            self.config.width,
-            lr,
-        )
-
     def _weights(self, values: Floats) -> Floats:
         """Equation 9: f(x) = (x / x_max)^alpha, at most 1."""
         shares = np.minimum(values / np.float32(self.config.x_max), np.float32(1.0))
         weights: Floats = shares ** np.float32(self.config.alpha)
         return weights
-
-
-def _ones(rows: int, columns: int) -> Floats:
-    table = zeros(rows, columns)
-    table[:] = 1.0
-    return table

@@ -3,7 +3,9 @@
 One side is the C words around a centre. The other is T targets that the whole window shares: the centre and its
 negatives, or the inner nodes of its Huffman path, or every word. Their C x T scores, errors and both updates are small
 dense products (products.py), so each row is read and written once per window. CBOW is the same with a single row, the
-mean of the window. Letters: C rows of the window, T targets, W padded width, V words.
+mean of the window. With negatives of its own (Mikolov et al. 2013b, the original inner loop) a pair of words is trained
+at a time, also a window of one row; several times slower. The pairs of a record are listed first, so that a pair's
+memory can be prefetched LEAD pairs ahead. Letters: C rows of the window, T targets, W padded width, V words, P pairs.
 """
 
 import math
@@ -26,7 +28,15 @@ from dragoman.model.word_vectors.products import (
     spread,
 )
 from dragoman.model.word_vectors.replicas import MEET, Replica
-from dragoman.model.word_vectors.workspace import HIERARCHICAL, NEGATIVE, TILE, Rules, SamplingTables, Scratch
+from dragoman.model.word_vectors.workspace import (
+    HIERARCHICAL,
+    NEGATIVE,
+    TILE,
+    Pairs,
+    Rules,
+    SamplingTables,
+    Scratch,
+)
 
 Floats: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[np.int32]
@@ -34,7 +44,7 @@ Places: TypeAlias = NDArray[np.int64]
 Home: TypeAlias = tuple[int, int, int]  # W, rows with copies, distance of the copies from the table
 STEP, FIRST, SECOND = (np.uint64(k) for k in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 LOW = np.uint64(0xFFFFFFFF)
-FOLD = 1024  # windows after which the loss is summed
+FOLD = 1024  # units after which the loss is summed
 LEAST = np.float32(-3e38)
 
 
@@ -47,48 +57,69 @@ def train_records(
     rules: Rules,
     tables: SamplingTables,
     scratch: Scratch,
+    pairs: Pairs | None,
     replicas: tuple[Replica, Replica],
     lr: np.float32,
 ) -> tuple[float, int]:
     """Makes one pass over the records rows[offsets[r]:offsets[r + 1]]; returns (summed loss, predictions).
 
-    inputs (V, W), outputs (V or V - 1, W). A prediction is one context word (skip-gram) or one window (CBOW).
+    inputs (V, W), outputs (V or V - 1, W). A unit is trained at a time: a window, or with `pairs` one of these. A
+    prediction is one context word (skip-gram) or one window (CBOW). numba compiles the function with and without pairs.
     """
     keep, noise, paths, nodes, branches = tables  # unpacked: numba counts references at each use of a tuple
-    state, drawn, kept, spots, around, order, old, moved, targets, signs, errors, product, powers = scratch
+    state, drawn, kept, spots, around, order, old, moved, targets, signs, errors, product, powers, counts, radii = (
+        scratch
+    )
     (near, near_before, near_shares, near_due, near_shift), (far, far_before, far_shares, far_due, far_shift) = replicas
     near_home, far_home = (inputs.shape[1], len(near), near_shift), (outputs.shape[1], len(far), far_shift)
-    cbow, half = rules.cbow, len(targets) // 2
-    apart = cbow or half > TILE  # one tile reads each row once before it moves; several need the old rows
+    slots = len(counts)
+    cbow, room, lead = rules.cbow, len(targets) // slots, slots - 1
+    apart = cbow or room > TILE  # one tile reads each row once before it moves; several need the old rows
     before, places = (old, order) if apart else (inputs, around)
-    loss, predictions, windows = 0.0, 0, 0
-    radius, radius_ahead, radius_drawn, count, count_ahead = 0, 0, 0, 0, 0
+    loss, predictions, trained = 0.0, 0, 0
     by_noise, by_path = rules.output == NEGATIVE, rules.output == HIERARCHICAL
+    if pairs is None:
+        centres, sides = kept, spots
+    else:
+        centres, sides = pairs
     for record in range(len(offsets) - 1):
         words = subsample(rows, offsets[record], offsets[record + 1], keep, state, kept, spots, near_home)
-        for ahead in range(-1, words + 1):  # draws random numbers for ahead + 1, chooses targets for ahead, then
-            place = ahead - 1  # trains place: memory is prefetched one step before its use
-            begin, start = ahead % 2 * half, place % 2 * half
-            radius, radius_ahead, count = radius_ahead, radius_drawn, count_ahead
-            if 0 <= ahead < words:
+        units = words
+        if pairs is not None:
+            units = pair_up(words, rules.window, rules.dynamic, state, kept, spots, centres, sides)
+        for ahead in range(-1, units + lead):  # draws random numbers for ahead + 1, chooses targets for ahead, then
+            unit = ahead - lead  # trains unit: memory is prefetched `lead` steps before its use
+            begin, start = ahead % slots * room, unit % slots * room
+            radius, soon, end = radii[unit % slots], begin, begin
+            if 0 <= ahead < units:
                 if by_noise:
-                    count_ahead = choose(kept[ahead], begin, drawn, noise, targets, signs, far_home)
+                    counts[ahead % slots] = choose(centres[ahead], begin, drawn, noise, targets, signs, far_home)
                 elif by_path:
-                    count_ahead = follow(kept[ahead], begin, paths, nodes, branches, targets, signs, far_home)
+                    counts[ahead % slots] = follow(
+                        centres[ahead], begin, paths, nodes, branches, targets, signs, far_home
+                    )
                 else:
-                    count_ahead = len(keep)  # all words, written once into the scratch arrays
-            if ahead + 1 < words:
-                radius_drawn = 1 + below(state, rules.window) if rules.dynamic else rules.window
+                    counts[ahead % slots] = len(keep)  # all words, written once into the scratch arrays
+                if by_noise or by_path:
+                    end = begin + counts[ahead % slots]
+                    soon = end if pairs is not None else (begin + end) // 2
+                    prefetch(outputs, targets, begin, soon)  # of windows half now: more at once would stall
+            if ahead + 1 < units:
+                if pairs is None:
+                    radii[(ahead + 1) % slots] = 1 + below(state, rules.window) if rules.dynamic else rules.window
                 if by_noise:
                     draw_noise(state, noise, drawn)
-            if 0 <= ahead < words - rules.window:
+            if pairs is None and 0 <= ahead < words - rules.window:
                 prefetch(inputs, spots, ahead + rules.window, ahead + rules.window + 1)
-            size = surround(place, radius, words, spots, around) if place >= 0 else 0
-            if size == 0:
+            if unit < 0:
                 continue
-            soon = begin + count_ahead // 2 if by_noise or by_path else begin
-            prefetch(outputs, targets, begin, soon)  # half of the rows now: more at once would stall
-            lines = size
+            if pairs is None:
+                size = surround(unit, radius, words, spots, around)
+                if size == 0:
+                    continue
+            else:
+                size, around[0] = 1, sides[unit]  # with a constant the compiler removes the loops over it
+            count, lines = counts[unit % slots], size
             if cbow:
                 lines = 1
                 combine(inputs, around, size, np.float32(1) / np.float32(size if rules.mean else 1), old, moved)
@@ -101,12 +132,12 @@ def train_records(
                 if by_noise or by_path:
                     likelihoods(errors, lines, tile, signs, first, lr, product, powers)
             if by_noise or by_path:
-                prefetch(outputs, targets, soon, begin + count_ahead)
+                prefetch(outputs, targets, soon, end)
             else:
-                loss += softmax(lines, count, kept[place], lr, errors)
+                loss += softmax(lines, count, kept[unit], lr, errors)
             for tile in range(tiles):
                 first, inside = start + tile * TILE, min(TILE, count - tile * TILE)
-                if cbow:  # with a constant the compiler removes the loop over it
+                if cbow:
                     learn_apart(old, 1, moved, order, outputs, targets, first, inside, errors, tile)
                 elif apart:
                     learn_apart(old, size, inputs, around, outputs, targets, first, inside, errors, tile)
@@ -115,15 +146,36 @@ def train_records(
             if cbow:
                 spread(moved, around, size, inputs)
             predictions += lines
-            windows += 1
-            if windows % FOLD == 0:
+            trained += 1
+            if trained % FOLD == 0:
                 loss += folded(product, powers)
-            if windows % MEET == 0:
-                exchange(inputs, near, near_before, near_shares, rows_due(near_due, windows // MEET))
-                exchange(outputs, far, far_before, far_shares, rows_due(far_due, windows // MEET))
+            if trained % MEET == 0:
+                exchange(inputs, near, near_before, near_shares, rows_due(near_due, trained // MEET))
+                exchange(outputs, far, far_before, far_shares, rows_due(far_due, trained // MEET))
     exchange(inputs, near, near_before, near_shares, len(near))
     exchange(outputs, far, far_before, far_shares, len(far))
     return loss + folded(product, powers), predictions
+
+
+@inlined
+def pair_up(
+    words: int,
+    window: int,
+    dynamic: bool,
+    state: NDArray[np.uint64],
+    kept: Rows,
+    spots: Places,
+    centres: Rows,
+    sides: Places,
+) -> int:
+    """Lists the pairs of a record: the centre's row, and the start of its neighbour's; returns P."""
+    listed = 0
+    for place in range(words):
+        radius = 1 + below(state, window) if dynamic else window
+        for i in range(max(0, place - radius), min(words, place + radius + 1)):
+            centres[listed], sides[listed] = kept[place], spots[i]
+            listed += i != place  # the next pair overwrites the centre paired with itself
+    return listed
 
 
 @inlined

@@ -72,18 +72,25 @@ def iter_lines(file: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
+def read_word(file: BinaryIO, end: bytes, problem: str) -> bytes:
+    """Returns the bytes up to `end`. Raises UserError: there is no `end`; `problem` is the message."""
+    word = bytearray()
+    while (letter := file.read(1)) != end:
+        if not letter or len(word) > LONGEST:
+            raise UserError(problem)
+        word += letter
+    return bytes(word)
+
+
 def read_binary(path: Path, file: BinaryIO, count: int, width: int) -> ReadVectors:
     """Reads the word2vec tool's binary rows, with or without a line break between them."""
     words, vectors = [], np.empty((count, width), np.float32)
     for row in range(count):
-        word = bytearray()
-        while (letter := file.read(1)) != b" ":
-            if not letter or len(word) > LONGEST:
-                raise UserError(f"{path}: word {row + 1} of {count:,}: the file is cut off, or no word2vec binary")
-            word += letter
+        problem = f"{path}: word {row + 1:,} of {count:,}: the file is cut off"
+        word = read_word(file, b" ", f"{problem}, or no word2vec binary")
         numbers = file.read(4 * width)
         if len(numbers) < 4 * width:
-            raise UserError(f"{path}: word {row + 1} of {count:,}: the file is cut off")
-        words.append(bytes(word).lstrip(b"\n").decode("utf-8", "replace"))
+            raise UserError(problem)
+        words.append(word.lstrip(b"\n").decode("utf-8", "replace"))
         vectors[row] = np.frombuffer(numbers, "<f4")
     return ReadVectors(words, vectors, "word2vec binary")

@@ -34,6 +34,7 @@ from dragoman.model.word_vectors.read_rows import (
     is_text_row,
     read_binary,
     read_text,
+    read_word,
 )
 from dragoman.model.word_vectors.subwords import Subwords
 
@@ -73,14 +74,8 @@ def read_fasttext(path: Path, file: BinaryIO) -> ReadVectors:
 def _dictionary(path: Path, file: BinaryIO, size: int) -> tuple[list[str], NDArray[np.int64]]:
     words, counts = [], []
     for number in range(size):
-        word = bytearray()
-        while (letter := file.read(1)) != b"\0":
-            if not letter or len(word) > LONGEST:
-                raise UserError(
-                    f"{path}: word {number + 1:,} of {size:,}: the file is cut off, or no model of fastText"
-                )
-            word += letter
-        words.append(word.decode("utf-8", "replace"))
+        problem = f"{path}: word {number + 1:,} of {size:,}: the file is cut off, or no model of fastText"
+        words.append(read_word(file, b"\0", problem).decode("utf-8", "replace"))
         counts.append(_numbers(path, file, "<qb")[0])
     return words, np.array(counts, np.int64)
 
@@ -105,7 +100,7 @@ def _numbers(path: Path, file: BinaryIO, form: str) -> tuple[int, ...]:
 
 
 def read_vectors(path: Path) -> ReadVectors:
-    """Returns the word vectors in a file or folder, whatever its format.
+    """Returns the word vectors in a file or folder, whatever its format, without repeated words and special pieces.
 
     Raises UserError: no such format, a damaged file, a row that does not fit (names the line), or no words.
     """
@@ -114,29 +109,33 @@ def read_vectors(path: Path) -> ReadVectors:
     if path.suffix == ".npz":
         return distinct(read_npz(path))
     with opened(path) as file:
-        start = file.peek(LONGEST)  # type: ignore[attr-defined]  # of a BufferedReader
-        if start[:4] == MAGIC:
-            return distinct(read_fasttext(path, file))
-        if start[:1] in (b"\x80", b"PK"):
-            raise UserError(f"{path}: looks like a pickle, which can run any code; export it as text or numpy")
-        first = start.partition(b"\n")[0].split()
-        if len(first) == 2 and all(word.isdigit() for word in first):
-            file.readline(LONGEST)
-            count, width = map(int, first)
-            if not 0 < count * width <= MOST_NUMBERS:
-                raise UserError(f"{path}: line 1 announces {count} words of {width} numbers")
-            if is_text_row(start.split(b"\n", 2)[1], width):
-                return distinct(read_text(path, file, width, "word2vec text", 2, count))
-            if is_printable(start.split(b"\n", 2)[1]):
-                raise UserError(
-                    f"{path}: line 2: not a word and {width} numbers between blanks or tabs, with decimal points (0.12)"
-                )
-            return distinct(read_binary(path, file, count, width))
-        if not is_text_row(start.partition(b"\n")[0], len(first) - 1):
-            raise UserError(
-                f"{path}: no word vectors; formats: word2vec text or binary, fastText .vec or .bin, GloVe, npz"
-            )
-        return distinct(read_text(path, file, len(first) - 1, "GloVe", 1, None))
+        return distinct(read_file(path, file))
+
+
+def read_file(path: Path, file: BinaryIO) -> ReadVectors:
+    """Returns the words and vectors of a file by its first bytes."""
+    start = file.peek(LONGEST)  # type: ignore[attr-defined]  # of a BufferedReader
+    if start[:4] == MAGIC:
+        return read_fasttext(path, file)
+    if start[:1] in (b"\x80", b"PK"):
+        raise UserError(f"{path}: looks like a pickle, which can run any code; export it as text or numpy")
+    line, _, rest = start.partition(b"\n")
+    first, second = line.split(), rest.partition(b"\n")[0]
+    if len(first) != 2 or not all(word.isdigit() for word in first):
+        if is_text_row(line, len(first) - 1):
+            return read_text(path, file, len(first) - 1, "GloVe", 1, None)
+        raise UserError(f"{path}: no word vectors; formats: word2vec text or binary, fastText .vec or .bin, GloVe, npz")
+    file.readline(LONGEST)
+    count, width = map(int, first)
+    if not 0 < count * width <= MOST_NUMBERS:
+        raise UserError(f"{path}: line 1 announces {count} words of {width} numbers")
+    if is_text_row(second, width):
+        return read_text(path, file, width, "word2vec text", 2, count)
+    if is_printable(second):
+        raise UserError(
+            f"{path}: line 2: not a word and {width} numbers between blanks or tabs, with decimal points (0.12)"
+        )
+    return read_binary(path, file, count, width)
 
 
 def is_printable(line: bytes) -> bool:

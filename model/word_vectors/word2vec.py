@@ -91,7 +91,7 @@ class Place(NamedTuple):
     """The memory of one thread, reused for each segment."""
 
     scratch: Scratch
-    pairs: Pairs
+    pairs: Pairs | None
     inputs: Copies
     outputs: Copies
 
@@ -110,16 +110,8 @@ class Word2Vec:
 
     def __init__(self, config: Word2VecConfig, counts: NDArray[Any], seed: int) -> None:
         """`counts` (V,) of the training text, most frequent first; `seed` of the initial vectors."""
-        check(config, len(counts))
         self.config = config
-        self.keep = keep_probability(counts, config.sample)  # (V,)
-        self.noise = AliasTable.of(counts, config.exponent) if config.output == "negative" else None
-        self.tree = HuffmanTree.of(counts) if config.output == "hierarchical" else None
-        outputs = len(counts) - 1 if self.tree else len(counts)
-        self.tables = {
-            "vectors": tables.draw_table(len(counts), config.width, seed, REACH),
-            "contexts": tables.zeros(outputs, config.width),
-        }
+        self.keep, self.noise, self.tree, self.tables = beginning(config, counts, seed)
         self._rules = Rules(
             config.algorithm == "cbow",
             config.mean,
@@ -142,10 +134,7 @@ class Word2Vec:
         The loss of a prediction is its -log likelihood, including the noise words. The training loop, not this method,
         checks that the tables are finite before it keeps them.
         """
-        from dragoman.model.word_vectors import (  # numba: not needed on a machine that trains only on its GPU
-            kernels,
-            pairwise,
-        )
+        from dragoman.model.word_vectors import kernels  # numba: not needed where only a GPU trains
 
         rows = np.require(segment.rows, np.int32, ["C", "W"])  # one array type, so one compilation
         parts = shares(Text(rows, np.require(segment.offsets, np.int64, ["C", "W"])), threads)
@@ -158,10 +147,8 @@ class Word2Vec:
             place.scratch.begin(seed, number)
             inputs, outputs = (self.tables[name] for name in NAMES)
             copies = (place.inputs.of(inputs, plans["vectors"]), place.outputs.of(outputs, plans["contexts"]))
-            arguments = inputs, outputs, part.rows, part.offsets, self._rules, self._tables, place.scratch
-            if self._rules.pairwise:
-                return pairwise.train_pairs(*arguments, place.pairs, copies, rate)
-            return kernels.train_records(*arguments, copies, rate)
+            text, memory = (part.rows, part.offsets), (place.scratch, place.pairs)
+            return kernels.train_records(inputs, outputs, *text, self._rules, self._tables, *memory, copies, rate)
 
         losses = self._pool.work(work, parts)
         return sum(loss for loss, _ in losses), sum(predictions for _, predictions in losses)
@@ -203,6 +190,21 @@ class Word2Vec:
     def vectors(self) -> dict[str, NDArray[np.float32]]:
         """Returns (V, d) "vectors" and (V or V - 1, d) "contexts", copies without the padding."""
         return {name: np.ascontiguousarray(table[:, : self.config.width]) for name, table in self.tables.items()}
+
+
+def beginning(
+    config: Word2VecConfig, counts: NDArray[Any], seed: int
+) -> tuple[NDArray[np.float64], AliasTable | None, HuffmanTree | None, dict[str, NDArray[np.float32]]]:
+    """Returns the probabilities (V,) that a word stays, the negatives' distribution, the tree, and untrained tables.
+
+    Raises UserError: settings that cannot be trained.
+    """
+    check(config, len(counts))
+    noise = AliasTable.of(counts, config.exponent) if config.output == "negative" else None
+    tree = HuffmanTree.of(counts) if config.output == "hierarchical" else None
+    vectors = tables.draw_table(len(counts), config.width, seed, REACH)
+    contexts = tables.zeros(len(counts) - 1 if tree else len(counts), config.width)
+    return keep_probability(counts, config.sample), noise, tree, {"vectors": vectors, "contexts": contexts}
 
 
 def check_drawn(config: Word2VecConfig) -> None:

@@ -70,6 +70,8 @@ class Scratch(NamedTuple):
     errors: Floats  # (C T' / TILE, TILE) scores, then errors: all rows for the first TILE targets, then for the next
     product: Floats  # (2 TILE,) of the likelihoods' inverses, each in [1, 2), and
     powers: NDArray[np.int32]  # (2 TILE,) the powers of two taken out
+    counts: NDArray[np.int64]  # (S,) targets of this word (or pair) and the next ones
+    radii: NDArray[np.int64]  # (S,) of their windows
 
     @classmethod
     def of(cls, rules: Rules, targets: int, width: int, longest: int) -> "Scratch":
@@ -89,6 +91,8 @@ class Scratch(NamedTuple):
             tables.zeros(-(-size * (1 if rules.cbow else lines) // 16), 16).reshape(-1, TILE),
             tables.lines(2 * TILE, np.float32),
             tables.lines(2 * TILE, np.int32),
+            tables.lines(slots, np.int64),
+            tables.lines(slots, np.int64),
         )
         made.product[:] = 1
         made.order[:] = np.arange(lines) * tables.pad_width(width)
@@ -106,13 +110,12 @@ class Pairs(NamedTuple):
 
     centres: NDArray[np.int32]  # (P,) rows to predict
     sides: NDArray[np.int64]  # (P,) starts of the input rows to predict them from
-    counts: NDArray[np.int64]  # (S,) targets of the next pairs
 
     @classmethod
-    def of(cls, rules: Rules, longest: int) -> "Pairs":
-        """Allocates the arrays for at most so many words per record."""
-        most = 2 * rules.window * longest if rules.pairwise else 0
-        return cls(tables.lines(most + 1, np.int32), tables.lines(most + 1, np.int64), tables.lines(LEAD + 1, np.int64))
+    def of(cls, rules: Rules, longest: int) -> "Pairs | None":
+        """Allocates the arrays for at most so many words per record; None if the negatives are shared."""
+        most = 2 * rules.window * longest + 1
+        return cls(tables.lines(most, np.int32), tables.lines(most, np.int64)) if rules.pairwise else None
 
 
 def first_state(seed: int, thread: int) -> int:

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from dragoman.model.alignment.attention_plots import save
-from dragoman.model.bundles.labelled import LabelBundle, load_label_bundle, save_label_bundle
+from dragoman.model.bundles.labelled import LabelBundle, load_label_bundle
+from dragoman.model.bundles.network import save_bundle as write_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import model_config
 from dragoman.model.networks.heads import Head
@@ -95,7 +96,7 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> LabelBu
     network, origin = final_network(config, tracked, *sizes)
     assert isinstance(network, Head), "the task is that of heads"
     facts = {"pair": read_manifest(config.shard_dir).languages[0], **origin}
-    save_label_bundle(
+    write_bundle(
         directory,
         network=network,
         config=model_config(config.model),

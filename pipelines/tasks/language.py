@@ -12,7 +12,8 @@ from pathlib import Path
 
 import torch
 
-from dragoman.model.bundles.language import TextBundle, load_text_bundle, save_text_bundle
+from dragoman.model.bundles.language import TextBundle, load_text_bundle
+from dragoman.model.bundles.network import save_bundle as write_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import any_network, model_config
 from dragoman.model.networks.language_network import LanguageNetwork
@@ -136,11 +137,11 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TextBun
         **origin,
         "masking": {"share": settings.mlm_probability, "whole_words": settings.whole_words},
     }
-    save_text_bundle(
+    write_bundle(
         directory,
         network=network,
         config=model_config(config.model),
-        tokenizer=tokenizer,
+        tokenizers=tokenizer,
         facts=json.loads(json.dumps(facts)),
     )
     return load_text_bundle(directory)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dragoman.model.alignment.attention_plots import fonts, maps_picture, save
+from dragoman.model.bundles.network import save_bundle as write_bundle
 from dragoman.model.bundles.translation import TranslationBundle, load_bundle
-from dragoman.model.bundles.translation import save_bundle as write_bundle
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.inference.aligner import open_aligner
 from dragoman.model.inference.translator import open_translator

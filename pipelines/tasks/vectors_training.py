@@ -10,6 +10,7 @@ import torch
 from dragoman.conf import compose
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import model_config
+from dragoman.model.ranges import check_ranges
 from dragoman.model.shards.manifest import manifest_hash
 from dragoman.model.word_vectors.batched import BatchedWord2Vec
 from dragoman.model.word_vectors.glove import Glove
@@ -99,7 +100,7 @@ def check_method(config: Config, words: int) -> None:
         if backend != "numba":
             check_drawn(model)
         return
-    model.check()
+    check_ranges("model", model)
     if backend != "numba":
         raise UserError(f"vectors.backend={backend}: {model.name} has no such path. Choices: numba")
 

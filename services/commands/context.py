@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from dragoman.model.errors import UserError
-from dragoman.model.inference.sentence_vectors import Floats, NetworkVectors, load_any_bundle, network_vectors
+from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.inference.sentence_vectors import Floats, NetworkVectors, network_vectors
 from dragoman.model.inference.words_in_context import SUFFIXES, Use, Uses, group_uses, use_of, uses_in, uses_picture
 from dragoman.model.shards.manifest import has_manifest
 from dragoman.model.shards.reader import ShardReader
@@ -37,7 +38,7 @@ def nearest_uses(config: QueryConfig, words: Sequence[str]) -> int:
     if config.picture is not None and len(words) > 1:
         raise UserError(f"query.picture: shows the uses of one word, and the command line has {', '.join(words)}")
     check_picture("query.picture", config.picture, SUFFIXES)
-    vectors = network_vectors(load_any_bundle(model_directory(config)), layer=config.layer, section="query")
+    vectors = network_vectors(open_bundle(model_directory(config)), layer=config.layer, section="query")
     questions = [use_of(vectors, word, config.sentence) for word in words]
     uses, senses = read_uses(config, config.texts, vectors)
     if config.picture is not None:

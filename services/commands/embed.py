@@ -12,11 +12,11 @@ import numpy as np
 
 from dragoman.conf import compose
 from dragoman.model.errors import UserError
+from dragoman.model.inference.kinds import open_bundle
 from dragoman.model.inference.sentence_vectors import (
     Floats,
     NetworkVectors,
     SentenceVectors,
-    load_any_bundle,
     network_vectors,
     sentence_vectors,
 )
@@ -44,7 +44,7 @@ def embed(config: EmbedConfig, text: str | None = None) -> int:
     with contextlib.ExitStack() as stack:
         file, name = stack.enter_context(open_input(config.input, "embed", text=text))
         directory, _ = find_model(config, "sentence")
-        bundle = load_any_bundle(directory)
+        bundle = open_bundle(directory)
         open_vectors = network_vectors if config.level == "token" else sentence_vectors
         vectors = open_vectors(
             bundle, config.device, batch_tokens=config.batch_tokens, too_long=config.too_long, layer=config.layer

@@ -113,12 +113,12 @@ def network_writers(config: ExportConfig) -> dict[str, Callable[[Path], object]]
     """Returns format -> what writes the encoder into a folder, each below a folder of its own."""
     # They load torch, which word vectors do not need.
     from dragoman.model.bundles.onnx_graphs import write_onnx
-    from dragoman.model.bundles.sentence_transformers import write_sentence_transformers
     from dragoman.model.bundles.static_table import write_static_table
-    from dragoman.model.inference.sentence_vectors import load_any_bundle
+    from dragoman.model.huggingface.sentence_transformers import write_sentence_transformers
+    from dragoman.model.inference.kinds import open_bundle
     from dragoman.services.commands.context import model_directory
 
-    bundle = load_any_bundle(model_directory(config, "export"))
+    bundle = open_bundle(model_directory(config, "export"))
     return {
         "sentence-transformers": lambda folder: write_sentence_transformers(folder / "sentence-transformers", bundle),
         "model2vec": lambda folder: write_static_table(folder / "model2vec", bundle, config.components),

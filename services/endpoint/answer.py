@@ -4,16 +4,16 @@ LibreTranslate's form, {"error": ...}, is also that of our own routes and of add
 """
 
 from collections.abc import Mapping
-from http import HTTPStatus
+from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.responses import Response
 
-from dragoman.services.endpoint.dialects.schemas import DeepLError, GoogleError, GoogleReason, MlflowError, OpenAIError
+from dragoman.services.endpoint.dialects import schemas
+from dragoman.services.endpoint.schemas import shape
 from dragoman.services.http.answers import Form, as_json, error
 
-OVER_QUOTA = 456  # DeepL's: the key's characters are used up; other dialects say 429
-NO_KEY = 401  # OpenAI's: no key, or an unknown one; other dialects say 403
-GOOGLE = {  # google.rpc.Code by HTTP status, and the reason that version 2 names
+GOOGLE_NAMES = {  # google.rpc.Code by HTTP status, and the reason that version 2 names
     400: ("INVALID_ARGUMENT", "invalid"),
     401: ("UNAUTHENTICATED", "authError"),
     403: ("PERMISSION_DENIED", "forbidden"),
@@ -25,50 +25,60 @@ GOOGLE = {  # google.rpc.Code by HTTP status, and the reason that version 2 name
     501: ("UNIMPLEMENTED", "notImplemented"),
     503: ("UNAVAILABLE", "backendError"),
 }
-OPENAI = {403: "permission_error", 429: "rate_limit_error"}
-MLFLOW = {400: "BAD_REQUEST", 403: "PERMISSION_DENIED", 404: "ENDPOINT_NOT_FOUND", 429: "REQUEST_LIMIT_EXCEEDED"}
+OPENAI_KINDS = {403: "permission_error", 429: "rate_limit_error"}
+MLFLOW_CODES = {400: "BAD_REQUEST", 403: "PERMISSION_DENIED", 404: "ENDPOINT_NOT_FOUND", 429: "REQUEST_LIMIT_EXCEEDED"}
 
 
-def deepl(_status: int, message: str) -> DeepLError:
-    return {"message": message}
+@dataclass(frozen=True)
+class Dialect:
+    """The errors that the clients of one service expect."""
+
+    schema: Any  # of an error's body
+    form: Form
+    statuses: Mapping[str, int] = field(default_factory=dict)  # by the reason why a key refuses
 
 
-def google(status: int, message: str) -> GoogleError:
-    name, reason = GOOGLE.get(status, ("UNKNOWN", "unknown"))
-    errors: list[GoogleReason] = [{"message": message, "domain": "global", "reason": reason}]
+def google_error(status: int, message: str) -> dict[str, Any]:
+    name, reason = GOOGLE_NAMES.get(status, ("UNKNOWN", "unknown"))
+    errors = [{"message": message, "domain": "global", "reason": reason}]
     return {"error": {"code": status, "message": message, "status": name, "errors": errors}}
 
 
-def openai(status: int, message: str) -> OpenAIError:
-    kind = OPENAI.get(status, "invalid_request_error" if status < 500 else "server_error")
-    code = "invalid_api_key" if status == NO_KEY else None
+def openai_error(status: int, message: str) -> dict[str, Any]:
+    kind = OPENAI_KINDS.get(status, "invalid_request_error" if status < 500 else "server_error")
+    code = "invalid_api_key" if status == 401 else None
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
-def mlflow(status: int, message: str) -> MlflowError:
-    code = MLFLOW.get(status, "BAD_REQUEST" if status < 500 else "INTERNAL_ERROR")
+def mlflow_error(status: int, message: str) -> dict[str, Any]:
+    code = MLFLOW_CODES.get(status, "BAD_REQUEST" if status < 500 else "INTERNAL_ERROR")
     return {"error_code": code, "message": message}
 
 
-# The beginnings of paths, the first that fits.
-FORMS: tuple[tuple[str, Form], ...] = (
-    ("/language/translate/", google),
-    ("/v3/projects/", google),
-    ("/v2/", deepl),
-    ("/v3/", deepl),
-    ("/v1/", openai),
-    ("/invocations", mlflow),
-)
+OWN = Dialect(shape("Error", error=str), error)
+DEEPL = Dialect(schemas.DeepLError, lambda _, message: {"message": message}, {"characters": 456})
+GOOGLE = Dialect(schemas.GoogleError, google_error)
+OPENAI = Dialect(schemas.OpenAIError, openai_error, dict.fromkeys(("missing", "unknown"), 401))
+MLFLOW = Dialect(schemas.MlflowError, mlflow_error)
+STARTS = {  # of paths; the first that fits
+    "/language/translate/": GOOGLE,
+    "/v3/projects/": GOOGLE,
+    "/v2/": DEEPL,
+    "/v3/": DEEPL,
+    "/v1/": OPENAI,
+    "/invocations": MLFLOW,
+}
 
 
-def form_of(path: str) -> Form:
-    """Returns the form of errors of the dialect that `path` belongs to."""
-    return next((form for start, form in FORMS if path.startswith(start)), error)
+def dialect_of(path: str) -> Dialect:
+    """Returns the dialect that a path belongs to."""
+    return next((dialect for start, dialect in STARTS.items() if path.startswith(start)), OWN)
 
 
-def refusal(status: int, message: str, headers: Mapping[str, str] | None = None, path: str = "") -> Response:
-    """Returns an error answer with its reason, in the form of the dialect that `path` belongs to."""
-    form = form_of(path)
-    if status == OVER_QUOTA and form is not deepl:
-        status = HTTPStatus.TOO_MANY_REQUESTS
-    return as_json(form(status, message), status, headers)
+def refusal(
+    status: int, message: str, headers: Mapping[str, str] | None = None, path: str = "", reason: str = ""
+) -> Response:
+    """Returns an error answer in the form of the path's dialect; `reason`: why a key refused the request."""
+    dialect = dialect_of(path)
+    status = dialect.statuses.get(reason, status)
+    return as_json(dialect.form(status, message), status, headers)

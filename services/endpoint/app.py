@@ -12,42 +12,54 @@ An answer's headers name the model version, the run, and the manifest of the sha
 """
 
 import logging
+from collections.abc import Sequence
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import ServiceError
-from dragoman.services.endpoint import openapi, schemas
-from dragoman.services.endpoint.answer import NO_KEY, OVER_QUOTA, form_of, openai, refusal
+from dragoman.services.endpoint import (
+    document_routes,
+    guess_routes,
+    hooks,
+    label_routes,
+    libretranslate,
+    openapi,
+    schemas,
+    vector_routes,
+)
+from dragoman.services.endpoint.answer import refusal
 from dragoman.services.endpoint.call import admissions
-from dragoman.services.endpoint.dialects.deepl import add_deepl_routes
-from dragoman.services.endpoint.dialects.deepl_documents import add_deepl_document_routes
-from dragoman.services.endpoint.dialects.deepl_glossaries import add_glossary_routes
-from dragoman.services.endpoint.dialects.deepl_languages import add_deepl_language_routes
+from dragoman.services.endpoint.dialects import (
+    deepl,
+    deepl_documents,
+    deepl_glossaries,
+    deepl_languages,
+    google,
+    google_v3,
+    openai,
+    scoring,
+)
 from dragoman.services.endpoint.dialects.deepl_requests import IGNORED
-from dragoman.services.endpoint.dialects.google import add_google_routes
-from dragoman.services.endpoint.dialects.google_v3 import add_google_v3_routes
-from dragoman.services.endpoint.dialects.openai import add_openai_routes
-from dragoman.services.endpoint.dialects.scoring import add_scoring_routes
-from dragoman.services.endpoint.document_routes import FORM, PATHS, add_document_routes
+from dragoman.services.endpoint.document_routes import FORM, PATHS
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.guess_routes import add_guess_routes
-from dragoman.services.endpoint.hooks import add_hooks
 from dragoman.services.endpoint.keys import KeyRefusedError
-from dragoman.services.endpoint.label_routes import add_label_routes
-from dragoman.services.endpoint.libretranslate import add_libretranslate_routes
 from dragoman.services.endpoint.metrics import NOT_REFUSALS
-from dragoman.services.endpoint.page.routes import add_page
-from dragoman.services.endpoint.vector_routes import add_vector_routes
+from dragoman.services.endpoint.page import routes as page
 from dragoman.services.http.answers import as_json
 from dragoman.services.http.documentation import add_documentation
 from dragoman.services.http.wrapper import REFUSED, Rules, Wrapper
 from dragoman.services.telemetry.telemetry import FORMAT, UNMEASURED
 from dragoman.services.version import version
 
+ROUTES: Sequence[Any] = (
+    *(deepl, deepl_glossaries, google, google_v3, scoring, openai),
+    *(guess_routes, vector_routes, label_routes, hooks, page),
+)
+DOCUMENT_ROUTES: Sequence[Any] = (libretranslate, document_routes, deepl_documents, deepl_languages)
 GLOSSARIES = ("/v2/glossaries", "/v3/glossaries")
-NO_KEY_REASONS = ("missing", "unknown")
 logger = logging.getLogger(__name__)
 ASKED_BY_HEAD = (  # what costs nothing and deletes nothing
     *("/", "/docs", "/spec", "/models", "/languages", "/frontend/settings"),
@@ -63,16 +75,16 @@ def create_app(endpoint: Endpoint, documents: Documents | None = None) -> Wrappe
     larger |= dict.fromkeys(PATHS, endpoint.limits.document + FORM)
     rules = Rules(
         limit=endpoint.limits.body,
-        patience=endpoint.receive_timeout,
+        patience=endpoint.config.receive_timeout,
         refuse=refuse,
         larger=larger,
         admit=admissions(endpoint),
         count=endpoint.metrics.refuse,
         uncounted=NOT_REFUSALS,
         head=frozenset(ASKED_BY_HEAD),
-        origins=endpoint.origins,
+        origins=endpoint.config.origins,
         exposed=[*openapi.ORIGIN, IGNORED],
-        log=endpoint.access_log,
+        log=endpoint.config.access_log,
     )
     return Wrapper(app, rules, endpoint.metrics.telemetry)
 
@@ -85,14 +97,10 @@ def refuse(request: Request, problem: Exception) -> Response | None:
         return refusal(503, "The server's database does not answer", path=path)
     if not isinstance(problem, HTTPException):
         return None
-    status = problem.status_code
-    if isinstance(problem, KeyRefusedError):
-        request.scope[REFUSED] = problem.reason
-        if problem.reason == "characters":
-            status = OVER_QUOTA
-        elif problem.reason in NO_KEY_REASONS and form_of(path) is openai:
-            status = NO_KEY
-    return refusal(status, problem.detail, problem.headers, path)
+    reason = problem.reason if isinstance(problem, KeyRefusedError) else ""
+    if reason:
+        request.scope[REFUSED] = reason
+    return refusal(problem.status_code, problem.detail, problem.headers, path, reason)
 
 
 async def answer_problem(request: Request, problem: Exception) -> Response:
@@ -126,9 +134,10 @@ def make_routes(endpoint: Endpoint, documents: Documents) -> FastAPI:
         code, body = endpoint.status()
         return as_json({**body, "dragoman": app.version}, code)
 
-    @app.get("/models", summary="The translation models", responses=openapi.answers(list[schemas.Model]))
     async def models(_: Request) -> Response:
         return as_json([] if endpoint.models is None else [model.facts() for model in endpoint.models.models])
+
+    openapi.Routes(app).add("GET", "/models", models, "The translation models", schemas.many(schemas.Model))
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics(_: Request) -> Response:
@@ -139,22 +148,10 @@ def make_routes(endpoint: Endpoint, documents: Documents) -> FastAPI:
         document = app.openapi()  # LibreTranslate's clients know an instance by this title
         return as_json({**document, "info": {**document["info"], "title": "LibreTranslate"}})
 
-    add_libretranslate_routes(app, endpoint, documents)
-    add_document_routes(app, documents)
-    add_deepl_routes(app, endpoint)
-    add_deepl_document_routes(app, documents)
-    add_deepl_language_routes(app, endpoint, documents=documents.folder is not None)
-    add_glossary_routes(app, endpoint)
-    add_google_routes(app, endpoint)
-    add_google_v3_routes(app, endpoint)
-    add_scoring_routes(app, endpoint)
-    add_openai_routes(app, endpoint)
-    add_guess_routes(app, endpoint.guesser, endpoint.limits, endpoint.keys)
-    add_vector_routes(app, endpoint.vectors, endpoint.limits, endpoint.keys)
-    add_label_routes(app, endpoint.labels, endpoint.limits, endpoint.keys)
-    add_hooks(app, endpoint)
+    for module in ROUTES:
+        module.add_routes(app, endpoint)
+    for module in DOCUMENT_ROUTES:
+        module.add_routes(app, documents)
     add_documentation(app)
     app.add_exception_handler(HTTPException, answer_problem)
-    if endpoint.page:
-        add_page(app, endpoint)
     return app

@@ -18,7 +18,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from dragoman.services.endpoint.fair_queue import PRIORITIES, Lane, Request, is_long
+from starlette.exceptions import HTTPException
+
+from dragoman.services.endpoint.fair_queue import PRIORITIES, Batch, Lane, Request, is_long
 
 Engine = TypeVar("Engine")
 Item = TypeVar("Item")
@@ -29,16 +31,16 @@ QUIET = 1.0  # seconds without short requests before long ones take all cores
 logger = logging.getLogger(__name__)
 
 
-class QueueFullError(Exception):
-    """The queue has no room for the request's items; retry after `retry_after` seconds."""
+class QueueFullError(HTTPException):
+    """429: the queue has no room for the request's items; retry after `retry_after` seconds."""
 
     def __init__(self, retry_after: int) -> None:
-        super().__init__(f"busy: try again in {retry_after} s")
+        super().__init__(429, f"Slowdown: busy: try again in {retry_after} s", {"Retry-After": str(retry_after)})
         self.retry_after = retry_after
 
 
-class TooManyTokensError(Exception):
-    """The request has more tokens than one request may have."""
+class TooManyTokensError(HTTPException):
+    """400: the request has more tokens than one request may have."""
 
 
 class EngineStoppedError(Exception):
@@ -53,28 +55,14 @@ class Watching(Protocol):
     def decoded(self, lines: int, seconds: float) -> None: ...
 
 
-@dataclass(eq=False, kw_only=True)
-class _Request(Request[Engine, Item], Generic[Engine, Item, Answer]):
-    """A request, and who waits for its answers: a future of an event loop.
-
-    The future must not hold the request: a cycle would keep the engine, a whole model, until the next collection.
-    """
-
-    future: asyncio.Future[list[Answer]]
-    loop: asyncio.AbstractEventLoop
-    answers: list[Answer] = field(default_factory=list)
-    since: float = field(default_factory=time.monotonic)
-
-
-_Outcome: TypeAlias = list[Answer] | Exception
-_Batch: TypeAlias = list[tuple[_Request[Engine, Item, Answer], list[Item]]]
+Outcome: TypeAlias = list[Any] | Exception
 
 
 @dataclass
-class _Worker(Generic[Engine, Item, Answer]):
+class _Worker:
     """A lane, the thread that takes from it, and what that thread waits for."""
 
-    lane: Lane[_Request[Engine, Item, Answer]]
+    lane: Lane
     changed: threading.Condition
     thread: threading.Thread = field(init=False)
     wanted: int = 1  # queued items that wake the thread
@@ -113,10 +101,8 @@ class Batcher(Generic[Engine, Item, Answer]):
         self._rate = 0.0  # tokens per second, a moving average
         self._lock = threading.Lock()
         self._started = self._stopping = False
-        self._short: _Worker[Engine, Item, Answer] = _Worker(Lane(limit, batch_tokens), threading.Condition(self._lock))
-        self._long: _Worker[Engine, Item, Answer] = _Worker(
-            Lane(limit, min(turn, batch_tokens)), threading.Condition(self._lock)
-        )
+        self._short = _Worker(Lane(limit, batch_tokens), threading.Condition(self._lock))
+        self._long = _Worker(Lane(limit, min(turn, batch_tokens)), threading.Condition(self._lock))
         self._workers = {"batcher": self._short, "batcher-long": self._long}
         for name, worker in self._workers.items():
             worker.thread = threading.Thread(target=self._run, args=(worker,), name=name, daemon=True)
@@ -146,14 +132,30 @@ class Batcher(Generic[Engine, Item, Answer]):
             QueueFullError: not all of them fit.
             EngineStoppedError: a thread has ended.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[list[Answer]] = loop.create_future()
-        request = self._queue(engine, items, nbest, priority, client, future, loop)
+        if not items:
+            return []
+        costs = [self._tokens(item) for item in items]
+        if sum(costs) > self.most_tokens:
+            counts = f"request ({sum(costs)}) exceeds token limit ({self.most_tokens})"
+            raise TooManyTokensError(400, f"Invalid request: {counts}")
+        priority = min(max(priority, PRIORITIES[0]), PRIORITIES[-1])
+        future: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
+        request = Request(engine, list(items), costs, nbest, priority, client, future=future)
+        with self._lock:
+            if not self.alive:
+                raise EngineStoppedError("its thread does not run")
+            worker = self._worker(request)
+            refused = self._make_room(worker.lane, request)
+            worker.lane.add(request)
+            worker.newest = request.since
+            if worker.lane.queued >= worker.wanted:
+                worker.changed.notify()
+        if refused:
+            _settle(refused)
         try:
             return await future
         except asyncio.CancelledError:
-            if request is not None:
-                self._drop(request)
+            self._drop(request)
             raise
 
     def stop(self, timeout: float = 30.0) -> None:
@@ -168,56 +170,23 @@ class Batcher(Generic[Engine, Item, Answer]):
                 worker.thread.join(max(0.0, end - time.monotonic()))
         self._fail_all()
 
-    def _queue(
-        self,
-        engine: Engine,
-        items: Sequence[Item],
-        nbest: int,
-        priority: int,
-        client: str,
-        future: asyncio.Future[list[Answer]],
-        loop: asyncio.AbstractEventLoop,
-    ) -> _Request[Engine, Item, Answer] | None:
-        """Queues a request in its lane; None if it has no items, and so has its answer already."""
-        if not items:
-            future.set_result([])
-            return None
-        costs = [self._tokens(item) for item in items]
-        if sum(costs) > self.most_tokens:
-            raise TooManyTokensError(f"request ({sum(costs)}) exceeds token limit ({self.most_tokens})")
-        priority = min(max(priority, PRIORITIES[0]), PRIORITIES[-1])
-        request: _Request[Engine, Item, Answer] = _Request(
-            engine, list(items), costs, nbest, priority, client, future=future, loop=loop
-        )
-        with self._lock:
-            if not self.alive:
-                raise EngineStoppedError("its thread does not run")
-            worker = self._worker(request)
-            refused = self._make_room(worker.lane, request)
-            worker.lane.add(request)
-            worker.newest = request.since
-            if worker.lane.queued >= worker.wanted:
-                worker.changed.notify()
-        _settle(refused)
-        return request
-
-    def _make_room(
-        self, lane: Lane[_Request[Engine, Item, Answer]], request: _Request[Engine, Item, Answer]
-    ) -> list[tuple[_Request[Engine, Item, Answer], _Outcome[Answer]]]:
+    def _make_room(self, lane: Lane, request: Request) -> list[tuple[Request, Outcome]]:
         """Drops waiting requests of the client that fills the queue, so that `request` fits; returns their refusals.
 
         Raises QueueFullError: its own client has as many lines as any other.
         """
         missing = lane.queued + len(request.items) - self.capacity
-        crowding = lane.crowding(request, missing) if missing > 0 else []
+        if missing <= 0:
+            return []
+        crowding = lane.crowding(request, missing)
         full = QueueFullError(self._retry_after(lane.cost))
-        if missing > 0 and not crowding:
+        if not crowding:
             raise full
         for entry in crowding:
             lane.drop(entry)
         return [(entry, full) for entry in crowding]
 
-    def _worker(self, request: _Request[Engine, Item, Answer]) -> _Worker[Engine, Item, Answer]:
+    def _worker(self, request: Request) -> _Worker:
         """Returns the worker whose lane is the request's."""
         return self._long if is_long(request.costs, self.turn) else self._short
 
@@ -225,8 +194,8 @@ class Batcher(Generic[Engine, Item, Answer]):
         """Returns the seconds until so many tokens are processed, 1 to 60."""
         return min(60, max(1, math.ceil(tokens / self._rate))) if self._rate else 1
 
-    def _run(self, worker: _Worker[Engine, Item, Answer]) -> None:
-        batch: _Batch[Engine, Item, Answer] = []
+    def _run(self, worker: _Worker) -> None:
+        batch: Batch = []
         try:
             while batch := self._take(worker):
                 self._work(worker, batch)
@@ -235,7 +204,7 @@ class Batcher(Generic[Engine, Item, Answer]):
             if batch or not self._stopping:
                 self._fail_all([request for request, _ in batch])
 
-    def _take(self, worker: _Worker[Engine, Item, Answer]) -> _Batch[Engine, Item, Answer]:
+    def _take(self, worker: _Worker) -> Batch:
         """Takes the next batch; empty at the end."""
         with self._lock:
             while True:
@@ -250,7 +219,7 @@ class Batcher(Generic[Engine, Item, Answer]):
         """Returns True while short requests come: a long one then takes line by line, and so one core of several."""
         return bool(self._short.lane.queued) or time.monotonic() - self._short.ended < QUIET
 
-    def _linger(self, worker: _Worker[Engine, Item, Answer]) -> None:
+    def _linger(self, worker: _Worker) -> None:
         """Waits a little for as many items as there were before, and for those that come with them."""
         worker.wanted = min(worker.expected, self.limit)
         end = time.monotonic() + LINGER * worker.seconds
@@ -262,16 +231,16 @@ class Batcher(Generic[Engine, Item, Answer]):
             worker.changed.wait(left)
         worker.wanted = 1
 
-    def _began(self, request: _Request[Engine, Item, Answer]) -> None:
+    def _began(self, request: Request) -> None:
         if self._watch is not None:
             self._watch.waited(time.monotonic() - request.since)
 
-    def _drop(self, request: _Request[Engine, Item, Answer]) -> None:
+    def _drop(self, request: Request) -> None:
         """Drops the waiting items of a request that has failed or whose client has gone."""
         with self._lock:
             self._worker(request).lane.drop(request)
 
-    def _work(self, worker: _Worker[Engine, Item, Answer], batch: _Batch[Engine, Item, Answer]) -> None:
+    def _work(self, worker: _Worker, batch: Batch) -> None:
         started = time.monotonic()
         items = [item for _, part in batch for item in part]
         engine, nbest = batch[0][0].engine, batch[0][0].nbest
@@ -289,7 +258,7 @@ class Batcher(Generic[Engine, Item, Answer]):
         tokens = sum(sum(request.costs[request.taken - len(part) : request.taken]) for request, part in batch)
         rate = tokens / max(worker.seconds, 1e-6)
         self._rate = rate if not self._rate else 0.8 * self._rate + 0.2 * rate
-        finished: list[tuple[_Request[Engine, Item, Answer], _Outcome[Answer]]] = []
+        finished: list[tuple[Request, Outcome]] = []
         position = 0
         for request, part in batch:
             outcome = self._outcome(request, answers[position : position + len(part)])
@@ -304,18 +273,16 @@ class Batcher(Generic[Engine, Item, Answer]):
         except Exception as problem:  # an engine's error answers this request and must not end the thread
             return problem
 
-    def _outcome(
-        self, request: _Request[Engine, Item, Answer], answers: Sequence[Answer | Exception]
-    ) -> _Outcome[Answer] | None:
+    def _outcome(self, request: Request, answers: Sequence[Answer | Exception]) -> Outcome | None:
         """Returns the request's answers or its first error; None if items are still to be answered."""
         for answer in answers:
             if isinstance(answer, Exception):
                 self._drop(request)
                 return answer
-        request.answers.extend(answers)  # type: ignore[arg-type]  # exceptions were handled above
+        request.answers.extend(answers)
         return request.answers if len(request.answers) == len(request.items) else None
 
-    def _fail_all(self, working: Sequence[_Request[Engine, Item, Answer]] = ()) -> None:
+    def _fail_all(self, working: Sequence[Request] = ()) -> None:
         with self._lock:
             self._stopping = True
             waiting = [request for worker in self._workers.values() for request in worker.lane.drain()]
@@ -325,11 +292,12 @@ class Batcher(Generic[Engine, Item, Answer]):
         _settle([(request, EngineStoppedError("its thread has ended")) for request in failed])
 
 
-def _settle(finished: Sequence[tuple[_Request[Any, Any, Any], Any]]) -> None:
+def _settle(finished: Sequence[tuple[Request, Any]]) -> None:
     """Sets the results of requests: one wake-up for each event loop."""
     loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = defaultdict(list)
     for request, outcome in finished:
-        loops[request.loop].append((request.future, outcome))
+        assert request.future is not None, "made with the request"
+        loops[request.future.get_loop()].append((request.future, outcome))
     for loop, futures in loops.items():
         if not loop.is_closed():  # it ended before its answers came
             loop.call_soon_threadsafe(_set_all, futures)

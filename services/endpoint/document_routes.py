@@ -27,13 +27,7 @@ class FileRequest(Parameters):
     target: Language = Field(examples=["de"])
 
 
-def add_document_routes(app: FastAPI, documents: Documents) -> None:
-    @app.post(
-        "/translate_file",
-        summary="Translate a document, its layout kept",
-        responses=openapi.answers(schemas.TranslatedFile),
-        openapi_extra=in_form(FileRequest),
-    )
+def add_routes(app: FastAPI, documents: Documents) -> None:
     async def translate_file(call: FileCall) -> Response:
         if documents.folder is None:
             raise HTTPException(403, DISABLED)
@@ -46,6 +40,10 @@ def add_document_routes(app: FastAPI, documents: Documents) -> None:
         notes = {"notes": done.notes} if done.notes else {}
         place = f"{''.join(handle)}.{quote(done.name)}"
         return as_json({"translatedFileUrl": f"{call.base_url}download_file/{place}", **notes})
+
+    about = "Translate a document, its layout kept"
+    routes = openapi.Routes(app)
+    routes.add("POST", "/translate_file", translate_file, about, schemas.TranslatedFile, in_form(FileRequest))
 
     @app.get("/download_file/{name}", include_in_schema=False)
     async def download_file(request: Request) -> Response:

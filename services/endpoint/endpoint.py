@@ -13,25 +13,30 @@ from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import Translation
+from dragoman.model.text.labelled_words import Words
 from dragoman.services.endpoint.detection import Detector, Guess
 from dragoman.services.endpoint.documents.reading import Reading
 from dragoman.services.endpoint.glossaries import Glossaries
-from dragoman.services.endpoint.guess_routes import GuessQueue
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.keys import NOBODY, Key, Keys
-from dragoman.services.endpoint.label_routes import LabelsQueue
 from dragoman.services.endpoint.memory import Memory
 from dragoman.services.endpoint.metrics import Metrics
 from dragoman.services.endpoint.route_translator import RouteTranslator, merge_losses
 from dragoman.services.endpoint.spoken import Spoken, languages_of
 from dragoman.services.endpoint.translation import Answer, Question
-from dragoman.services.endpoint.vector_routes import VectorsQueue
 from dragoman.services.models.catalogue import Catalogue, NotServedError, Route
 from dragoman.services.models.loaded_encoder import LoadedEncoder
+from dragoman.services.models.loaded_guesser import Ask, GuessedText, LoadedGuesser
+from dragoman.services.models.loaded_labeller import Labelled, LoadedLabeller
 from dragoman.services.models.loaded_model import LoadedModel
-from dragoman.services.settings import Limits
+from dragoman.services.models.loaded_vectors import LoadedVectors, Refused
+from dragoman.services.models.questions import Question as VectorQuestion
+from dragoman.services.settings import Limits, ServeConfig
 
 EncoderQueue: TypeAlias = InferenceQueue[LoadedEncoder, str, NDArray[np.float32]]
+GuessQueue: TypeAlias = InferenceQueue[LoadedGuesser, Ask, GuessedText | str]
+LabelsQueue: TypeAlias = InferenceQueue[LoadedLabeller, Words, Labelled]
+VectorsQueue: TypeAlias = InferenceQueue[LoadedVectors, VectorQuestion, dict[str, Any] | Refused]
 
 NO_TRANSLATION = "This endpoint has no translation model; GET /status says which models answer"
 NOTHING: dict[str, Any] = {
@@ -51,19 +56,12 @@ class Endpoint:
     vectors: VectorsQueue | None = None
     limits: Limits = field(default_factory=Limits)
     keys: Keys = field(default_factory=Keys)  # none: no key is needed
-    longest: int = 400  # characters of a sentence before it is cut further
-    receive_timeout: float = 15.0  # seconds for a request's body to arrive
-    access_log: bool = False  # log one line per request
+    config: ServeConfig = field(default_factory=ServeConfig)
     metrics: Metrics = field(default_factory=Metrics)
     models: Catalogue | None = None  # of `translations`, always with them
     detector: Detector = field(default_factory=Detector)
-    memory: Memory = field(default_factory=Memory)
-    suggestions: bool = False  # True: /suggest stores translations
+    memory: Memory | None = None
     hook: bytes | None = None  # secret of MLflow's webhooks; None: they are not taken
-    page: bool = True  # answer browsers at / with a page to translate on
-    check_language: bool = True  # report texts that are not in the language that the client names
-
-    origins: Sequence[str] = ("*",)  # web pages' addresses that may ask
     glossaries: Glossaries = field(default_factory=Glossaries)
     encoder: EncoderQueue | None = None
     guesser: GuessQueue | None = None
@@ -134,13 +132,14 @@ class Endpoint:
         except BaseException:
             self.keys.give_back(key, characters)
             raise
-        self.metrics.translated(characters, sum([len(answer.text) for answer in answers]))
+        self.metrics.characters["in"] += characters
+        self.metrics.characters["out"] += sum([len(answer.text) for answer in answers])
         return answers, route
 
     async def _answer(self, question: Question, models: Catalogue) -> tuple[list[Answer], Route]:
-        spoken = await languages_of(question, models, self.detector, self.check_language, self.reading)
+        spoken = await languages_of(question, models, self.detector, self.config.check_language, self.reading)
         owner = question.key.name
-        if self.memory.due:
+        if self.memory is not None and self.memory.due:
             await asyncio.to_thread(self.memory.look)
         answers: list[Answer | None] = [
             _copy(text, speech) if speech.copied else self._recall(text, speech, question, owner)
@@ -158,17 +157,16 @@ class Endpoint:
             texts = [question.texts[place] for place in places]
             own = [spoken[place] for place in places]
             own_answers = await self._ask(routes[-1], texts, own, question)
-            if self.memory.fuzzy is not None:
-                own_answers = await asyncio.to_thread(
-                    self._add_similar, texts, own_answers, language, question.target, owner
-                )
+            if self.memory is not None and self.memory.fuzzy is not None:
+                pair = language, question.target
+                own_answers = await asyncio.to_thread(add_similar, self.memory, texts, own_answers, *pair, owner)
             for place, answer in zip(places, own_answers, strict=True):
                 answers[place] = answer
         return [answer for answer in answers if answer], routes[0] if routes else Route(())
 
     def _recall(self, text: str, spoken: Spoken, question: Question, owner: str) -> Answer | None:
         """Returns the known translation of a text; None if there is none, or the model itself is asked for."""
-        if question.aligned or question.prefix is not None:
+        if self.memory is None or question.aligned or question.prefix is not None:
             return None
         match = self.memory.exact(spoken.language, question.target, text, owner)
         if match is None:
@@ -177,16 +175,6 @@ class Endpoint:
         return Answer(
             match.fitted(text), spoken.language, spoken.confidence, [], spoken.report(), memory=match.record()
         )
-
-    def _add_similar(
-        self, texts: Sequence[str], answers: Sequence[Answer], source: str, target: str, owner: str
-    ) -> list[Answer]:
-        """Returns the answers with the known translations of similar texts."""
-        matches = [self.memory.similar(source, target, text, owner) for text in texts]
-        return [
-            answer if match is None else dataclasses.replace(answer, memory=match.record())
-            for answer, match in zip(answers, matches, strict=True)
-        ]
 
     async def find(self, source: str, target: str, version: str | None = None) -> Route:
         """Returns the models that translate from `source` into `target`; a model that must be loaded holds up no
@@ -218,7 +206,9 @@ class Endpoint:
     ) -> list[Answer]:
         """Returns the answers to texts of one language."""
         ask = partial(self.queue().ask_in_time, key=question.key)
-        translator = RouteTranslator(ask, self.metrics, self.longest, self.models, self.reading, question.key.client)
+        translator = RouteTranslator(
+            ask, self.metrics, self.config.longest, self.models, self.reading, question.key.client
+        )
         answers = await translator.translate(
             route, texts, question.options, question.aligned, question.alternatives, question.prefix
         )
@@ -236,6 +226,17 @@ class Endpoint:
         status = next((state for state in states if state != "ok"), "ok")
         body = {**translations, "status": status, "translation": translations["status"], **others}
         return (200 if status == "ok" else 503), body
+
+
+def add_similar(
+    memory: Memory, texts: Sequence[str], answers: Sequence[Answer], source: str, target: str, owner: str
+) -> list[Answer]:
+    """Returns the answers with the known translations of similar texts."""
+    matches = [memory.similar(source, target, text, owner) for text in texts]
+    return [
+        answer if match is None else dataclasses.replace(answer, memory=match.record())
+        for answer, match in zip(answers, matches, strict=True)
+    ]
 
 
 def _copy(text: str, spoken: Spoken) -> Answer:

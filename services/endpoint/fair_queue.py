@@ -1,4 +1,4 @@
-"""The order of the work: clients take turns by tokens. No threads and no clock, so that a test can run it in a loop.
+"""The order of the work: clients take turns by tokens. No threads, so that a test can run it in a loop.
 
 Every client has a tag, the tokens that it was given divided by its weight; the next line is of the client with the
 smallest tag. A new client begins at the tag that is served now: a short request passes long ones, and none waits for
@@ -6,25 +6,28 @@ ever (start-time fair queueing: Goyal, Vin and Cheng, 1996). The requests of one
 that many of them at once get no more than one does.
 """
 
+import asyncio
 import heapq
 import itertools
+import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-Engine = TypeVar("Engine")
-Item = TypeVar("Item")
 PRIORITIES = range(-8, 9)  # a step doubles the share
 LONGEST_WORD = 24  # letters; what is longer is no word
 LEAST = 16  # tokens that a line costs: the search may go as far for one word as for so many (`DecodeConfig.longest`)
 
 
 @dataclass(eq=False)
-class Request(Generic[Engine, Item]):
-    """Items of one request that are decoded by one engine with one n-best size."""
+class Request:
+    """Items of one request that are decoded by one engine with one n-best size, and who waits for their answers.
 
-    engine: Engine
-    items: list[Item]
+    The future must not hold the request: a cycle would keep the engine, a whole model, until the next collection.
+    """
+
+    engine: Any
+    items: Sequence[Any]
     costs: list[int]  # tokens of each item
     nbest: int = 1
     priority: int = 0
@@ -32,6 +35,9 @@ class Request(Generic[Engine, Item]):
     taken: int = 0  # items in a batch or answered
     gone: bool = False  # nobody waits for its answer
     tag: float = 0.0
+    future: asyncio.Future[Any] | None = None
+    answers: list[Any] = field(default_factory=list)
+    since: float = field(default_factory=time.monotonic)
 
     @property
     def left(self) -> int:
@@ -42,7 +48,7 @@ class Request(Generic[Engine, Item]):
     def tokens(self) -> int:
         return sum(self.costs)
 
-    def take(self) -> Item:
+    def take(self) -> Any:
         """Takes the next item, and pays for it."""
         item, price = self.items[self.taken], self.price
         self.taken += 1
@@ -55,40 +61,40 @@ class Request(Generic[Engine, Item]):
         return max(LEAST, self.costs[self.taken]) * (1 if self.nbest == 1 else 2) / 2.0**self.priority
 
 
-Work = TypeVar("Work", bound=Request[Any, Any])
-
-
 @dataclass(eq=False)
-class _Client(Generic[Work]):
+class _Client:
     """One client's waiting requests."""
 
     tag: float
     lines: int = 0  # waiting
-    heap: list[tuple[float, int, Work]] = field(default_factory=list)
+    heap: list[tuple[float, int, Request]] = field(default_factory=list)
     now: float = 0.0  # the tag of its request that is served
     waits: bool = False  # it is among those that the lane looks at
 
-    def first(self) -> Work | None:
+    def first(self) -> Request | None:
         """Returns the request whose turn it is; forgets those that are gone."""
         while self.heap and self.heap[0][2].gone:
             heapq.heappop(self.heap)
         return self.heap[0][2] if self.heap else None
 
 
+Batch = list[tuple[Request, list[Any]]]
+
+
 @dataclass
-class Lane(Generic[Work]):
+class Lane:
     """Clients that take turns for batches of at most `lines` lines and, beyond the first line, `tokens` tokens."""
 
     lines: int
     tokens: int
     queued: int = 0  # lines waiting
     cost: int = 0  # tokens waiting
-    _clients: dict[str, _Client[Work]] = field(default_factory=dict)  # that wait, or have had more than others
-    _heap: list[tuple[float, int, _Client[Work]]] = field(default_factory=list)
+    _clients: dict[str, _Client] = field(default_factory=dict)  # that wait, or have had more than others
+    _heap: list[tuple[float, int, _Client]] = field(default_factory=list)
     _now: float = 0.0  # the tag that is served
     _number: Iterator[int] = field(default_factory=itertools.count)
 
-    def add(self, request: Work) -> None:
+    def add(self, request: Request) -> None:
         """Adds a request at the end of those that have been given as little."""
         client = self._clients.setdefault(request.client, _Client(self._now))
         request.tag = client.now
@@ -98,14 +104,14 @@ class Lane(Generic[Work]):
             client.tag = max(client.tag, self._now)
             self._wait(client)
 
-    def drop(self, request: Work) -> None:
+    def drop(self, request: Request) -> None:
         """Forgets the waiting lines of a request that nobody waits for."""
         if not request.gone:
             request.gone = True
             if request.left:
                 self._count(self._clients[request.client], -request.left, -sum(request.costs[request.taken :]))
 
-    def drain(self) -> list[Work]:
+    def drain(self) -> list[Request]:
         """Removes and returns all waiting requests."""
         waiting = [work for client in self._clients.values() for _, _, work in client.heap if not work.gone]
         for request in waiting:
@@ -113,7 +119,7 @@ class Lane(Generic[Work]):
         self._clients, self._heap, self.queued, self.cost = {}, [], 0, 0
         return waiting
 
-    def crowding(self, request: Work, lines: int) -> list[Work]:
+    def crowding(self, request: Request, lines: int) -> list[Request]:
         """Returns waiting requests whose going makes room for `lines` of the request: the newest of the client that has
         most; none if it would then have fewer than the request's own client.
         """
@@ -121,7 +127,7 @@ class Lane(Generic[Work]):
         own = self._clients.get(request.client)
         least = request.left + (own.lines if own else 0)
         newest = sorted(largest.heap, key=lambda entry: -entry[1]) if largest else []
-        crowd: list[Work] = []
+        crowd: list[Request] = []
         for _, _, oldest in newest:
             if lines <= 0:
                 break
@@ -131,18 +137,16 @@ class Lane(Generic[Work]):
         freed = sum(work.left for work in crowd)
         return crowd if largest and lines <= 0 and largest.lines - freed >= least else []
 
-    def take(
-        self, most: int | None = None, began: Callable[[Work], None] = lambda _: None
-    ) -> list[tuple[Work, list[Any]]]:
+    def take(self, most: int | None = None, began: Callable[[Request], None] = lambda _: None) -> Batch:
         """Takes the next batch: (request, its items) of one engine and one n-best size; calls `began` for new requests.
 
         A request's items follow each other. The batch is empty if nothing waits. `most`: lines, if fewer than `lines`.
         """
-        batch: dict[int, tuple[Work, list[Any]]] = {}
-        first: Work | None = None
+        batch: dict[int, tuple[Request, list[Any]]] = {}
+        first: Request | None = None
         lines, tokens = min(self.lines, most or self.lines), self.tokens
-        others: list[tuple[_Client[Work], tuple[float, int, Work]]] = []  # of other engines
-        passed: list[_Client[Work]] = []  # have nothing (more) for this batch
+        others: list[tuple[_Client, tuple[float, int, Request]]] = []  # of other engines
+        passed: list[_Client] = []  # have nothing (more) for this batch
         while self._heap and lines:
             client = self._heap[0][2]
             request = client.first()
@@ -172,7 +176,7 @@ class Lane(Generic[Work]):
         self._look_again(passed, {request.client for request, _ in batch.values()})
         return list(batch.values())
 
-    def _look_again(self, passed: Sequence[_Client[Work]], served: Container[str]) -> None:
+    def _look_again(self, passed: Sequence[_Client], served: Container[str]) -> None:
         """Lets clients wait on that have requests; forgets those that were given no more than others.
 
         Where nobody waits any more, only those are remembered that are `served` now.
@@ -192,16 +196,16 @@ class Lane(Generic[Work]):
                 if client.waits or client.tag > self._now or client.heap
             }
 
-    def _count(self, client: _Client[Work], lines: int, tokens: int) -> None:
+    def _count(self, client: _Client, lines: int, tokens: int) -> None:
         client.lines += lines
         self.queued += lines
         self.cost += tokens
 
-    def _wait(self, client: _Client[Work]) -> None:
+    def _wait(self, client: _Client) -> None:
         client.waits = True
         heapq.heappush(self._heap, (client.tag, next(self._number), client))
 
-    def _push(self, client: _Client[Work], request: Work) -> None:
+    def _push(self, client: _Client, request: Request) -> None:
         heapq.heappush(client.heap, (request.tag, next(self._number), request))
 
 

@@ -12,21 +12,27 @@ from datetime import UTC, datetime
 from sqlalchemy import JSON, BigInteger, ForeignKey, String, Text, func, select
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
+from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import nearest
-from dragoman.services.endpoint.key_store import SETTING, KeyStore, Tables
-from dragoman.services.store.database import answering
+from dragoman.services.endpoint.key_store import KeyStore, Tables
 from dragoman.services.texts.glossary import MOST_TERMS
 
 MOST = 1000  # glossaries of one owner
 
 
-class GlossaryNotFoundError(Exception):
-    """The owner has no such glossary, or the glossary no dictionary of these languages."""
+class GlossaryNotFoundError(HTTPException):
+    """404: the owner has no such glossary, or the glossary no dictionary of these languages."""
+
+    def __init__(self, message: str = "Glossary not found") -> None:
+        super().__init__(404, message)
 
 
-class TooManyGlossariesError(Exception):
-    """The owner has the most glossaries or terms already, or the server stores none."""
+class TooManyGlossariesError(HTTPException):
+    """400: the owner has the most glossaries or terms already, or the server stores none."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(400, message)
 
 
 @dataclass(frozen=True)
@@ -163,7 +169,7 @@ class Glossaries:
         """Yields a transaction that is committed if the block ends well, and rolled back otherwise."""
         if self.store is None:
             raise TooManyGlossariesError("This server stores no glossaries: its setting serve.database is null")
-        with answering(SETTING), self.store.open().write() as session:
+        with self.store.write() as session:
             yield session
 
     @contextmanager
@@ -172,7 +178,7 @@ class Glossaries:
         if self.store is None or not self.store.there():
             yield None
             return
-        with answering(SETTING), self.store.open().read() as session:
+        with self.store.read() as session:
             yield session
 
 
@@ -180,8 +186,8 @@ def _glossary(session: Session | None, owner: str, id_: str) -> Glossary:
     try:
         id_ = str(uuid.UUID(id_))
     except ValueError:
-        raise GlossaryNotFoundError("Glossary not found") from None
+        raise GlossaryNotFoundError from None
     glossary = None if session is None else session.get(Glossary, id_)
     if glossary is None or glossary.owner != owner:
-        raise GlossaryNotFoundError("Glossary not found")
+        raise GlossaryNotFoundError
     return glossary

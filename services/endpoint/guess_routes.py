@@ -1,7 +1,7 @@
 """POST /next and POST /fill: the likeliest tokens after a text, or at its masks, with probabilities."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import pydantic
 from fastapi import FastAPI, Response
@@ -10,15 +10,13 @@ from starlette.exceptions import HTTPException
 
 from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.call import Call
-from dragoman.services.endpoint.inference_queue import InferenceQueue
-from dragoman.services.endpoint.keys import Keys
+from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.requests import Parameters, Text, validate, whole_number
 from dragoman.services.http.answers import as_json
 from dragoman.services.models.loaded_guesser import Ask, GuessedText, LoadedGuesser
 from dragoman.services.settings import Limits
 
-GuessQueue: TypeAlias = InferenceQueue[LoadedGuesser, Ask, GuessedText | str]
 NONE = "This endpoint has no language model (the server's setting serve.guesser names one)"
 KINDS = {"next": "language", "fill": "masked"}
 MOST_STEPS = 100
@@ -38,8 +36,9 @@ class GuessRequest(Parameters):
         return pydantic.create_model(cls.__name__, __base__=cls, k=k, steps=whole_number(1, 1, MOST_STEPS))
 
 
-def add_guess_routes(app: FastAPI, queue: GuessQueue | None, limits: Limits, keys: Keys) -> None:
+def add_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes; without a queue they answer that there is no language model here."""
+    queue, limits, keys = endpoint.guesser, endpoint.limits, endpoint.keys
     model = GuessRequest.within(limits)
 
     def route(name: str) -> Callable[[Call], Awaitable[Response]]:

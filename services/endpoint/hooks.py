@@ -30,7 +30,7 @@ PAUSES = (2.0, 300.0)  # seconds between two tries to make the webhook: first, l
 logger = logging.getLogger(__name__)
 
 
-def add_hooks(app: FastAPI, endpoint: Endpoint) -> None:
+def add_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the route; without a secret it is not there."""
     secret = endpoint.hook
     if secret is None:

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint.batcher import Batcher, EngineStoppedError, QueueFullError, TooManyTokensError
+from dragoman.services.endpoint.batcher import Batcher, EngineStoppedError
 from dragoman.services.endpoint.keys import NOBODY, Key
 from dragoman.services.models.origin import Origin
 
@@ -73,10 +73,6 @@ class InferenceQueue(Generic[Model, Item, Answer]):
             )
         try:
             return await self.batcher.ask(model, items, nbest, key.priority, key.client)
-        except TooManyTokensError as problem:
-            raise HTTPException(400, f"Invalid request: {problem}") from None
-        except QueueFullError as problem:
-            raise HTTPException(429, f"Slowdown: {problem}", {"Retry-After": str(problem.retry_after)}) from None
         except EngineStoppedError as problem:
             raise HTTPException(503, f"{self.refusal}: {problem}") from None
 

@@ -1,20 +1,20 @@
 """The tables of API keys and of what they have used, in the database that `serve.database` names."""
 
 import contextlib
-import hashlib
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import JSON, BigInteger, Double, String, delete, make_url, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, IntegrityError
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from dragoman.model.errors import UserError
 from dragoman.model.names import check_name
+from dragoman.services.http.rates import digest_of
 from dragoman.services.store.database import Database, answering
 from dragoman.services.store.upgrade import Schema, upgrade
 
@@ -52,6 +52,9 @@ class Used(Tables):
     period: Mapped[str] = mapped_column(String(16), primary_key=True)  # 2026-11, or 2026-11-26T17:45
     characters: Mapped[int] = mapped_column(BigInteger)
     requests: Mapped[int] = mapped_column(BigInteger)
+
+
+USED = select(Used.digest, Used.period, Used.characters, Used.requests)
 
 
 class Period(NamedTuple):
@@ -100,6 +103,27 @@ class KeyStore:
             self._database = database
         return self._database
 
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Session]:
+        """Yields a transaction that changes nothing. Raises as `open`."""
+        with answering(SETTING), self.open().read() as session:
+            yield session
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Session]:
+        """Yields a transaction that is committed if the block ends well. Raises as `open`."""
+        with answering(SETTING), self.open().write() as session:
+            yield session
+
+    def put(
+        self, session: Session, table: type[Tables], rows: Sequence[Mapping[str, Any]], keys: Sequence[str], adds: bool
+    ) -> None:
+        """Stores rows of all columns but a number; one with the same `keys` is replaced, or its values are added."""
+        insert = (sqlite.insert if self.open().is_sqlite else postgresql.insert)(table).values(list(rows))
+        new = {name: insert.excluded[name] for name in rows[0] if name not in keys}
+        values = {name: getattr(table, name) + value for name, value in new.items()} if adds else new
+        session.execute(insert.on_conflict_do_update(index_elements=keys, set_=values))
+
     def add(
         self,
         name: str,
@@ -124,7 +148,7 @@ class KeyStore:
             priority=priority,
         )
         try:
-            with answering(SETTING), self.open().write() as session:
+            with self.write() as session:
                 session.add(row)
         except IntegrityError:
             raise UserError(f"key {name!r}: there is one of that name; revoke it, or choose another name") from None
@@ -132,7 +156,7 @@ class KeyStore:
 
     def revoke(self, name: str) -> None:
         """Ends a key. Raises UserError if no valid key has the name."""
-        with answering(SETTING), self.open().write() as session:
+        with self.write() as session:
             valid = (StoredKey.name == name, StoredKey.revoked.is_(None))
             result = session.execute(update(StoredKey).where(*valid).values(revoked=time.time()))
             if result.rowcount != 1:  # type: ignore[attr-defined]  # the result of an UPDATE has it
@@ -140,45 +164,28 @@ class KeyStore:
 
     def all(self) -> list[StoredKey]:
         """Returns all keys, also revoked ones, oldest first."""
-        with answering(SETTING), self.open().read() as session:
+        with self.read() as session:
             return list(session.scalars(select(StoredKey).order_by(StoredKey.created)))
 
     def months(self, digest: str) -> list[Period]:
         """Returns what a key has used in each month, newest first."""
-        with answering(SETTING), self.open().read() as session:
-            query = select(Used).where(Used.digest == digest).order_by(Used.period.desc())
-            return [_period(row) for row in session.scalars(query) if len(row.period) == len("2026-11")]
+        with self.read() as session:
+            periods = session.execute(USED.where(Used.digest == digest).order_by(Used.period.desc()))
+            return [Period(*row) for row in periods if len(row.period) == len("2026-11")]
 
     def exchange(
         self, counted: Sequence[Period], periods: Sequence[str], since: str
     ) -> tuple[list[StoredKey], list[Period]]:
         """Adds what was counted; returns all keys and their use in `periods`. Forgets minutes before `since`."""
-        database = self.open()
         if counted:
-            insert = sqlite.insert if database.is_sqlite else postgresql.insert
-            with answering(SETTING), database.write() as session:
+            with self.write() as session:
                 for period in counted:
-                    added = insert(Used).values(**period._asdict())
-                    more = {
-                        "characters": Used.characters + added.excluded.characters,
-                        "requests": Used.requests + added.excluded.requests,
-                    }
-                    session.execute(added.on_conflict_do_update(index_elements=["digest", "period"], set_=more))
+                    self.put(session, Used, [period._asdict()], ("digest", "period"), adds=True)
                 session.execute(delete(Used).where(Used.period.like("%T%"), Used.period < since))
-        with answering(SETTING), database.read() as session:
+        with self.read() as session:
             keys = list(session.scalars(select(StoredKey)))
-            used = session.scalars(select(Used).where(Used.period.in_(periods)))
-            return keys, [_period(period) for period in used]
+            return keys, [Period(*row) for row in session.execute(USED.where(Used.period.in_(periods)))]
 
     def close(self) -> None:
         if self._database is not None:
             self._database.close()
-
-
-def digest_of(secret: str) -> str:
-    """Returns the sha256 of a key. That needs no salt: a key is 32 random bytes, not a password."""
-    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
-
-
-def _period(row: Used) -> Period:
-    return Period(row.digest, row.period, row.characters, row.requests)

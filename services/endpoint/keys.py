@@ -1,6 +1,6 @@
 """API keys: who may ask, how much, and in which languages; counted in the database, so that processes share limits.
 
-A key is stored as its sha256. `check` reads and counts in memory only; a thread sends what was counted to the database
+A key is stored as its sha256. Requests read and count in memory only; a thread sends what was counted to the database
 and reads the keys again every few seconds, so a new key, a revoked one and other processes' counts are known by then.
 Keys from the file `serve.keys` have no limits and are not stored.
 """
@@ -20,8 +20,8 @@ from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import UserError, reason
 from dragoman.model.languages import nearest
-from dragoman.services.endpoint.key_store import KeyStore, Period, digest_of
-from dragoman.services.http.rates import Guesses
+from dragoman.services.endpoint.key_store import KeyStore, Period
+from dragoman.services.http.rates import Guesses, digest_of
 from dragoman.services.repeating import Repeating
 
 Reason = Literal["missing", "unknown", "languages", "characters", "requests"]
@@ -87,12 +87,6 @@ class Keys:
     def needed(self) -> bool:
         """Returns True if a request must have a key."""
         return bool(self.listed or self._stored or (self._issued and not self._reopens))
-
-    def check(self, secret: str, characters: int = 0, pair: tuple[str, str] | None = None) -> Key:
-        """Returns the key of a request and counts the request. Raises as `find` and `charge`."""
-        key = self.admit(secret)
-        self.charge(key, characters, pair)
-        return key
 
     def admit(self, secret: str, address: str = "") -> Key:
         """Returns the key whose secret this is. Raises as `find`.

@@ -8,7 +8,7 @@ A list of texts gives a list of answers.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 import pydantic
 from fastapi import FastAPI, Response
@@ -18,15 +18,12 @@ from starlette.exceptions import HTTPException
 from dragoman.model.text.labelled_words import Label, TaggedWord, Words
 from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.call import Call
-from dragoman.services.endpoint.inference_queue import InferenceQueue
-from dragoman.services.endpoint.keys import Keys
+from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.openapi import Routes
-from dragoman.services.endpoint.requests import Parameters, Strings, refuse, validate
+from dragoman.services.endpoint.requests import Parameters, Strings, check_limits, refuse, validate
 from dragoman.services.http.answers import as_json
 from dragoman.services.models.loaded_labeller import Labelled, LoadedLabeller
 from dragoman.services.settings import Limits
-
-LabelsQueue: TypeAlias = InferenceQueue[LoadedLabeller, Words, Labelled]
 
 NONE = "This endpoint labels no texts (the server's setting serve.labels names a model)"
 OUTSIDE = "O"  # the tag of words outside of all spans
@@ -60,10 +57,7 @@ class LabelRequest(Parameters):
         def check_size(inputs: Any) -> Any:
             texts = [inputs] if isinstance(inputs, str) else inputs
             size = sum(len(text) if isinstance(text, str) else sum(map(len, text)) for text in texts)
-            if len(texts) > limits.texts:
-                refuse(f"Invalid request: request ({len(texts)}) exceeds batch limit ({limits.texts})")
-            if size > limits.characters:
-                refuse(f"Invalid request: request ({size}) exceeds text limit ({limits.characters})")
+            check_limits(limits, len(texts), size)
             if not all(text if isinstance(text, str) else text and all(text) for text in texts):
                 refuse("Invalid request: inputs holds an empty text or word")
             return inputs
@@ -72,8 +66,9 @@ class LabelRequest(Parameters):
         return pydantic.create_model(cls.__name__, __base__=cls, inputs=inputs)
 
 
-def add_label_routes(app: FastAPI, queue: LabelsQueue | None, limits: Limits, keys: Keys) -> None:
+def add_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes; without a queue they answer that no texts are labelled here."""
+    queue, limits, keys = endpoint.labels, endpoint.limits, endpoint.keys
     checked = LabelRequest.within(limits)
 
     async def ask(call: Call) -> tuple[LabelRequest, LoadedLabeller, list[Any]]:
@@ -103,15 +98,11 @@ def add_label_routes(app: FastAPI, queue: LabelsQueue | None, limits: Limits, ke
         return await answer(call, True)
 
     for path, route, summary, answers in (
-        (
-            "/classify",
-            classify,
-            "The class of a text, with probabilities",
-            list[schemas.Class] | list[list[schemas.Class]],
-        ),
-        ("/tag", tag, "The tag of each word of a text", list[schemas.Tag] | list[list[schemas.Tag]]),
+        ("/classify", classify, "The class of a text, with probabilities", schemas.Class),
+        ("/tag", tag, "The tag of each word of a text", schemas.Tag),
     ):
-        Routes(app).add("POST", path, route, summary, answers, checked, origin=True)
+        kind = schemas.one_or_many(schemas.many(answers))
+        Routes(app).add("POST", path, route, summary, kind, checked, origin=True)
 
 
 def check_length(served: LoadedLabeller, text: Words) -> None:

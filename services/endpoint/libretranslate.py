@@ -8,12 +8,12 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import language_name
-from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint import schemas
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.questions import check_pair
 from dragoman.services.endpoint.documents.documents import Documents
-from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.memory_store import Unit
+from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.requests import (
     DetectionRequest,
     SuggestionRequest,
@@ -28,32 +28,22 @@ from dragoman.services.http.wrapper import HEADERS
 VERSION = b"x-dragoman-version"  # a request's header that asks for one of several models of a pair
 
 
-def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Documents) -> None:
+def add_routes(app: FastAPI, documents: Documents) -> None:
     """Adds the routes, with LibreTranslate's parameters, answers and messages."""
+    endpoint = documents.endpoint
     translation_request = TranslationRequest.within(endpoint.limits)
     suggestion_request = SuggestionRequest.within(endpoint.limits)
 
-    @app.post(
-        "/translate",
-        summary="Translate a text, or a list of texts",
-        responses=openapi.answers(schemas.Translation, origin=True),
-        openapi_extra=openapi.in_body(translation_request),
-    )
     async def translate(call: Call) -> Response:
         request = validate(translation_request, call.parameters)
         question = request.question(call.scope[HEADERS].get(VERSION, b"").decode("latin-1") or None, call.key)
-        question = await with_terms(question, endpoint.glossaries, request.glossary, request.terms)
+        if request.glossary or request.terms:
+            question = await with_terms(question, endpoint.glossaries, request.glossary, request.terms)
         answers, route = await endpoint.translate(question)
         return as_json(_body(request, answers), headers=route.headers())
 
-    @app.post(
-        "/suggest",
-        summary="Store a better translation, which answers the same text from then on",
-        responses=openapi.answers(schemas.Suggested),
-        openapi_extra=openapi.in_body(suggestion_request),
-    )
     async def suggest(call: Call) -> Response:
-        if not endpoint.suggestions:
+        if endpoint.memory is None or not endpoint.config.suggestions:
             raise HTTPException(403, "Suggestions are disabled on this server.")
         request = validate(suggestion_request, call.parameters)
         check_pair(endpoint, request.source, request.target)
@@ -62,29 +52,16 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
         await asyncio.to_thread(endpoint.memory.suggest, unit, call.key.name)
         return as_json({"success": True})
 
-    @app.post(
-        "/detect",
-        summary="The languages that a text may be in, most probable first",
-        responses=openapi.answers(list[schemas.Detected]),
-        openapi_extra=openapi.in_body(DetectionRequest),
-    )
     async def detect(call: Call) -> Response:
         guesses = await endpoint.detect(validate(DetectionRequest, call.parameters).q, call.key)
         return as_json([guess._asdict() for guess in guesses])
 
-    @app.post("/languages", include_in_schema=False)  # libretranslatepy 2.1.1
-    @app.get(
-        "/languages",
-        summary="The languages, and those that each is translated into",
-        responses=openapi.answers(list[schemas.Language]),
-    )
     async def languages(_: Request) -> Response:
         reached = endpoint.served().view.targets
         return as_json(
             [{"code": code, "name": language_name(code), "targets": list(targets)} for code, targets in reached.items()]
         )
 
-    @app.get("/frontend/settings", summary="Limits and languages", responses=openapi.answers(schemas.Settings))
     async def settings(_: Request) -> Response:
         pair = endpoint.served().view.pairs[0]
         language = {
@@ -99,10 +76,29 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
                 "frontendTimeout": 500,
                 "keyRequired": endpoint.keys.needed,
                 "language": language,
-                "suggestions": endpoint.suggestions,
+                "suggestions": endpoint.config.suggestions,
                 "supportedFilesFormat": documents.endings,
             }
         )
+
+    routes = Routes(app)
+    routes.add(
+        "POST",
+        "/translate",
+        translate,
+        "Translate a text, or a list of texts",
+        schemas.Translation,
+        translation_request,
+        origin=True,
+    )
+    better = "Store a better translation, which answers the same text from then on"
+    routes.add("POST", "/suggest", suggest, better, schemas.Suggested, suggestion_request)
+    about = "The languages that a text may be in, most probable first"
+    routes.add("POST", "/detect", detect, about, schemas.many(schemas.Detected), DetectionRequest)
+    about = "The languages, and those that each is translated into"
+    routes.add("GET", "/languages", languages, about, schemas.many(schemas.Language))
+    app.post("/languages", include_in_schema=False)(languages)  # libretranslatepy 2.1.1
+    routes.add("GET", "/frontend/settings", settings, "Limits and languages", schemas.Settings)
 
 
 def _body(request: TranslationRequest, answers: Sequence[Answer]) -> dict[str, Any]:
@@ -124,8 +120,8 @@ def _body(request: TranslationRequest, answers: Sequence[Answer]) -> dict[str, A
         body["memory"] = field(lambda answer: answer.memory)
     if any(answer.via for answer in answers):
         body["via"] = field(lambda answer: answer.via)
-    if request.reported:
+    if request.report:
         body["report"] = field(lambda answer: answer.report)
-    if request.aligned:
+    if request.alignment:
         body["alignment"] = field(lambda answer: answer.alignment)
     return body

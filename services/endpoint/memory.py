@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 
 
 class Memory:
-    """The known translations. Without a store it is empty."""
+    """The known translations."""
 
-    def __init__(self, store: MemoryStore | None = None, fuzzy: float | None = None) -> None:
+    def __init__(self, store: MemoryStore, fuzzy: float | None = None) -> None:
         """`fuzzy` is the least similarity (0 to 1) of a similar text that is shown; None: none is."""
         self.store = store
         self.fuzzy = fuzzy
@@ -56,18 +56,13 @@ class Memory:
         return Translations(ChainMap(*units)) if units else None
 
     def suggest(self, unit: Unit, owner: str = EVERYBODY) -> None:
-        """Stores a translation that a user gave.
-
-        Raises UserError, ServiceError: there is no database, or it cannot be used.
-        """
-        if self.store is None:
-            raise UserError("serve.database: names no database for suggestions")
+        """Stores a translation that a user gave. Raises UserError, ServiceError: the database cannot be used."""
         self.store.put([unit], "suggestion", owner)
         self.refresh()
 
     def look(self) -> None:
         """Reads what is new in the database, at most every few seconds; an error is logged and the units stay."""
-        if self.store is None or time.monotonic() - self._looked < EVERY:
+        if not self.due:
             return
         try:
             self.refresh()
@@ -78,13 +73,13 @@ class Memory:
     @property
     def due(self) -> bool:
         """Returns True if `look` would read the database."""
-        return self.store is not None and time.monotonic() - self._looked >= EVERY
+        return time.monotonic() - self._looked >= EVERY
 
     def refresh(self) -> None:
         """Reads what is new in the database."""
         with self._lock:
             self._looked = time.monotonic()
-            if self.store is None or not self.store.there():
+            if not self.store.there():
                 return
             state = self.store.state()
             if state == self._state:

@@ -1,17 +1,16 @@
 """The table of known translations, in the database that `serve.database` names."""
 
-import hashlib
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from sqlalchemy import BigInteger, Double, String, Text, UniqueConstraint, delete, func, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.orm import Mapped, mapped_column
 
 from dragoman.model.languages import standard_code
-from dragoman.services.endpoint.key_store import SETTING, KeyStore, Tables
-from dragoman.services.store.database import answering
+from dragoman.services.endpoint.key_store import KeyStore, Tables
+from dragoman.services.http.rates import digest_of
 from dragoman.services.texts.known import comparable
 
 AT_ONCE = 500  # rows in a statement; sqlite takes 32,766 values
@@ -63,54 +62,47 @@ class MemoryStore:
 
     def put(self, units: Iterable[Unit], origin: str, owner: str = EVERYBODY) -> int:
         """Stores units in one transaction, each once, and returns their number; the last of equal texts stays."""
-        database = self.store.open()
-        insert = sqlite.insert if database.is_sqlite else postgresql.insert
         rows: dict[tuple[str, str, str], tuple[str, str]] = {}
         for unit in units:
             source, target = standard_code(unit.source), standard_code(unit.target)
-            rows[source, target, digest_of(unit.text)] = unit.text, unit.translation
+            rows[source, target, digest_of(comparable(unit.text))] = unit.text, unit.translation
         waiting = list(rows.items())
-        with answering(SETTING), database.write() as session:
+        with self.store.write() as session:
             last = session.scalar(select(func.max(MemoryRow.changed))) or 0.0
             changed = max(time.time(), last + 0.001)  # whoever reads what is new sees it, also where a clock went back
             for start in range(0, len(waiting), AT_ONCE):
-                added = insert(MemoryRow).values(
-                    [
-                        {
-                            "owner": owner,
-                            "source": source,
-                            "target": target,
-                            "digest": digest,
-                            "text": text,
-                            "translation": translation,
-                            "origin": origin[:160],
-                            "changed": changed,
-                        }
-                        for (source, target, digest), (text, translation) in waiting[start : start + AT_ONCE]
-                    ]
-                )
-                new = {name: added.excluded[name] for name in ("text", "translation", "origin", "changed")}
-                session.execute(
-                    added.on_conflict_do_update(index_elements=["owner", "source", "target", "digest"], set_=new)
-                )
+                texts = [
+                    {
+                        "owner": owner,
+                        "source": source,
+                        "target": target,
+                        "digest": digest,
+                        "text": text,
+                        "translation": translation,
+                        "origin": origin[:160],
+                        "changed": changed,
+                    }
+                    for (source, target, digest), (text, translation) in waiting[start : start + AT_ONCE]
+                ]
+                self.store.put(session, MemoryRow, texts, ("owner", "source", "target", "digest"), adds=False)
         return len(waiting)
 
     def state(self) -> State:
         """Returns the number of rows and the time of the last change."""
-        with answering(SETTING), self.store.open().read() as session:
+        with self.store.read() as session:
             rows, changed = session.execute(select(func.count(), func.max(MemoryRow.changed))).one()
             return State(rows, changed or 0.0)
 
     def rows(self, since: float = 0.0) -> list[MemoryRow]:
         """Returns all rows that changed at `since` or later, in the order of their change."""
-        with answering(SETTING), self.store.open().read() as session:
+        with self.store.read() as session:
             query = select(MemoryRow).where(MemoryRow.changed >= since).order_by(MemoryRow.changed, MemoryRow.id)
             return list(session.scalars(query))
 
     def counts(self) -> list[tuple[str, str, str, str, int]]:
         """Returns (source, target, owner, origin, number of units), sorted."""
         columns = (MemoryRow.source, MemoryRow.target, MemoryRow.owner, MemoryRow.origin)
-        with answering(SETTING), self.store.open().read() as session:
+        with self.store.read() as session:
             rows = session.execute(select(*columns, func.count()).group_by(*columns).order_by(*columns))
             return [tuple(row) for row in rows]  # type: ignore[misc]  # five columns
 
@@ -119,10 +111,5 @@ class MemoryStore:
         source, target = (code and standard_code(code) for code in (source, target))
         conditions = ((MemoryRow.source, source), (MemoryRow.target, target), (MemoryRow.origin, origin))
         query = delete(MemoryRow).where(*(column == value for column, value in conditions if value is not None))
-        with answering(SETTING), self.store.open().write() as session:
+        with self.store.write() as session:
             return int(session.execute(query).rowcount)  # type: ignore[attr-defined]  # the result of a DELETE has it
-
-
-def digest_of(text: str) -> str:
-    """Returns the sha256 of a text as it is compared."""
-    return hashlib.sha256(comparable(text).encode("utf-8", "replace")).hexdigest()

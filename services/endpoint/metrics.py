@@ -1,26 +1,9 @@
-"""The endpoint's metrics: queue, batches, refusals, the current model. No label comes from a user.
+"""The endpoint's metrics: queue, batches, refusals, the current model. No label comes from a user."""
 
-| | |
-| dragoman_queue_lines{kind}             | waiting lines, or questions about word vectors
-| dragoman_queue_wait_seconds{kind}      | time until the first line of a request is taken up
-| dragoman_batch_lines{kind}             | lines in a batch
-| dragoman_decode_seconds{kind}          | time of a batch
-| dragoman_characters_total{direction}   | characters of translated texts, in and out
-| dragoman_lost_sentences_total{what}    | sentences cut, with unknown words, with translations that repeat themselves
-| dragoman_not_kept_total{what}          | placeholders, tags, terms, unknown words that translations have not got once
-| dragoman_refused_total{reason}         | requests answered with an error
-| dragoman_model_info{kind,name,version} | 1 for each model that answers now
-| dragoman_model_loaded{name,version}    | 1 while a translation model is in memory, 0 while it is unloaded
-| dragoman_model_bytes{name,version}     | bytes of a translation model's weights
-| dragoman_model_requests_total{name,version} | requests that a translation model has got
-| dragoman_model_swaps_total{kind,result}| versions that were swapped in (ok) or could not be (failed)
-| dragoman_disk_free_bytes, _size_bytes  | disk of the folder of downloaded models
-"""
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from prometheus_client import Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -29,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from dragoman.model.inference.losses import KINDS as LOSSES
 from dragoman.model.inference.losses import Losses
+from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.models.catalogue import Catalogue
 from dragoman.services.models.served import Served
 from dragoman.services.telemetry.disk import disks
@@ -36,7 +20,6 @@ from dragoman.services.telemetry.telemetry import Telemetry
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 LINES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-KINDS = ("translation", "vectors", "encoder", "labels", "guesser")
 REASONS = {
     400: "invalid",
     403: "key",
@@ -51,16 +34,8 @@ REASONS = {
 BY_KEY = {"characters": "quota", "requests": "rate"}  # limits of a key, whatever status the dialect has for them
 LOST = tuple(kind for kind in LOSSES if kind != "failed")
 NOT_KEPT = ("placeholders", "tags", "terms", "words")
+Queue: TypeAlias = InferenceQueue[Any, Any, Any]
 NOT_REFUSALS = frozenset({"/health", "/status", "/metrics"})  # a 503 here is an answer, not a refusal
-
-
-class Queue(Protocol):
-    """The inference queue's values that metrics read."""
-
-    @property
-    def batcher(self) -> Any: ...
-
-    def facts(self) -> dict[str, Any]: ...
 
 
 class Metrics:
@@ -69,48 +44,29 @@ class Metrics:
     def __init__(self, telemetry: Telemetry | None = None) -> None:
         self.telemetry = telemetry or Telemetry("dragoman-endpoint")
         registry = self.telemetry.registry
-        self.wait = Histogram(
-            "dragoman_queue_wait_seconds",
-            "How long the first line of a request waited until it was taken up",
-            ["kind"],
-            buckets=SECONDS,
-            registry=registry,
-        )
-        self.batch = Histogram("dragoman_batch_lines", "Lines of a batch", ["kind"], buckets=LINES, registry=registry)
-        self.decode = Histogram(
-            "dragoman_decode_seconds", "Time of a batch", ["kind"], buckets=SECONDS, registry=registry
-        )
+
+        def counter(name: str, about: str, *labels: str) -> Counter:
+            return Counter(f"dragoman_{name}", about, labels, registry=registry)
+
+        def histogram(name: str, about: str, buckets: Sequence[float] = SECONDS) -> Histogram:
+            return Histogram(f"dragoman_{name}", about, ["kind"], buckets=buckets, registry=registry)
+
+        self.wait = histogram("queue_wait_seconds", "How long the first line of a request waited until it was taken up")
+        self.batch = histogram("batch_lines", "Lines of a batch", LINES)
+        self.decode = histogram("decode_seconds", "Time of a batch")
         self.characters = {"in": 0, "out": 0}  # of translated texts
         registry.register(_Characters(self.characters))
-        self.lost = Counter(
-            "dragoman_lost_sentences_total",
-            "Sentences that were cut, that have unknown words or whose translation repeats itself",
-            ["what"],
-            registry=registry,
-        )
-        self.not_kept = Counter(
-            "dragoman_not_kept_total", "What translations lack of what must not change", ["what"], registry=registry
-        )
-        self.refused = Counter(
-            "dragoman_refused_total", "Requests that were not answered", ["reason"], registry=registry
-        )
-        self.swaps = Counter(
-            "dragoman_model_swaps_total",
-            "Versions that came to answer, or could not",
-            ["kind", "result"],
-            registry=registry,
-        )
+        losses = "Sentences that were cut, that have unknown words or whose translation repeats itself"
+        self.lost = counter("lost_sentences_total", losses, "what")
+        self.not_kept = counter("not_kept_total", "What translations lack of what must not change", "what")
+        self.refused = counter("refused_total", "Requests that were not answered", "reason")
+        self.swaps = counter("model_swaps_total", "Versions that came to answer, or could not", "kind", "result")
         for what in LOST:
             self.lost.labels(what)
         for what in NOT_KEPT:
             self.not_kept.labels(what)
         for reason in sorted({*REASONS.values(), *BY_KEY.values()}):
             self.refused.labels(reason)
-
-    def translated(self, read: int, written: int) -> None:
-        """Counts the characters of a request."""
-        self.characters["in"] += read
-        self.characters["out"] += written
 
     def watch(self, kind: str) -> "ModelMetrics":
         """Returns the metrics for the batcher and the follower of one kind of model."""
@@ -134,9 +90,8 @@ class Metrics:
 
     def refuse(self, status: int, key: str | None = None) -> None:
         """Counts a request that was answered with an error; `key`: the reason why its key refused it."""
-        if status >= 400:
-            reason = REASONS.get(status, "error" if status >= 500 else "invalid")
-            self.refused.labels(BY_KEY.get(key or "", reason)).inc()
+        reason = REASONS.get(status, "error" if status >= 500 else "invalid")
+        self.refused.labels(BY_KEY.get(key or "", reason)).inc()
 
 
 class ModelMetrics:

@@ -7,18 +7,18 @@ everything that they allow and forbid.
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any
 
 from fastapi import FastAPI, Response
 
-from dragoman.services.endpoint.answer import NO_KEY, OVER_QUOTA, deepl, openai
+from dragoman.services.endpoint.answer import OWN, Dialect
 from dragoman.services.endpoint.requests import Parameters
-from dragoman.services.http.answers import Form, error
 
 Schema = dict[str, Any]
 
 ERRORS = {
     400: "a parameter is missing, not supported, of a wrong type or over a limit",
+    401: "no API key, or a wrong one",
     403: "no API key, or a wrong one",
     404: "an unknown word, with similar known ones; or no model here answers such questions",
     408: "the request's body did not come in time",
@@ -28,6 +28,7 @@ ERRORS = {
     500: "a line cannot be translated, or an internal error",
     503: "no model is loaded yet, or no answer in time",
 }
+RARE = (401, 456)  # only some dialects have these
 ORIGIN = {
     "X-Model-Name": "the registered model, or the run of a bundle",
     "X-Model-Version": "its version, or the first digits of the bundle's hash",
@@ -71,8 +72,8 @@ class Routes:
     """Adds a dialect's routes to the application, each with its part of the document."""
 
     app: FastAPI
-    dialect: str = ""  # begins the summaries
-    form: Form = error  # of errors
+    name: str = ""  # begins the summaries
+    dialect: Dialect = OWN  # of errors
 
     def add(
         self,
@@ -92,24 +93,23 @@ class Routes:
             self.app.api_route(
                 path,
                 methods=[method],
-                summary=f"{self.dialect}{about}",
-                responses=answers(kind, origin=origin, form=self.form),
+                summary=f"{self.name}{about}",
+                responses=answers(kind, origin=origin, dialect=self.dialect),
                 openapi_extra=in_path(path, operation),
             )(function)
 
 
-def answers(kind: Any, *, origin: bool = False, form: Form = error) -> dict[int | str, Schema]:
+def answers(kind: Any, *, origin: bool = False, dialect: Dialect = OWN) -> dict[int | str, Schema]:
     """Returns a route's answers: 200 with a `kind` (with `origin`, also its model's headers) and the errors, whose
     bodies have the dialect's form."""
     headers = {name: {"description": about, "schema": {"type": "string"}} for name, about in ORIGIN.items()}
-    wrong = {"model": get_type_hints(form)["return"]}
     by_status: dict[int | str, Schema] = {
         200: {"description": "the answer", "model": kind, "headers": headers if origin else {}}
     }
-    if form is openai:
-        by_status[NO_KEY] = {"description": ERRORS[403], **wrong}
-    codes = (code for code in ERRORS if code != OVER_QUOTA or form is deepl)
-    return by_status | {code: {"description": ERRORS[code], **wrong} for code in codes}
+    for code, about in ERRORS.items():
+        if code not in RARE or code in dialect.statuses.values():
+            by_status[code] = {"description": about, "model": dialect.schema}
+    return by_status
 
 
 def state_answers(kind: Any) -> dict[int | str, Schema]:

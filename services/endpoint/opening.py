@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.errors import UserError
+from dragoman.model.files import read_secret
 from dragoman.model.settings import DecodeConfig
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.endpoint import Endpoint
@@ -51,18 +52,12 @@ def open_endpoint(
             labels=stack.enter_context(labels(config, metrics)),
             limits=config.limits,
             keys=keys,
-            longest=config.longest,
-            receive_timeout=config.receive_timeout,
-            access_log=config.access_log,
+            config=config,
             metrics=metrics,
             models=models,
-            page=config.page,
-            check_language=config.check_language,
-            memory=Memory(MemoryStore(store) if store else None, config.fuzzy),
-            suggestions=config.suggestions,
+            memory=Memory(MemoryStore(store), config.fuzzy) if store else None,
             hook=None if config.hook is None else read_keys(config.hook, "serve.hook")[0].encode(),
             glossaries=Glossaries(store),
-            origins=config.origins,
         )
         if config.hook_url is not None and endpoint.hook is not None and models is not None:
             registry = Registry(config.tracking_uri, Path(config.cache))
@@ -84,19 +79,11 @@ def read_keys(path: str | None, key: str = "serve.keys") -> list[str]:
     """
     if path is None:
         return []
-    try:
-        mode = Path(path).stat().st_mode
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except OSError as problem:
-        raise UserError(f"{key}: {path} cannot be read ({problem.strerror})") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{key}: {path} is not text in UTF-8") from None
+    lines = read_secret(key, path).splitlines()
+    mode = Path(path).stat().st_mode
     if mode & (stat.S_IROTH | stat.S_IWOTH):
         raise UserError(f"{key}: {path} is open to everybody on this machine ({stat.filemode(mode)}); chmod 600 {path}")
-    keys = [line.strip() for line in lines if line.strip()]
-    if not keys:
-        raise UserError(f"{key}: {path} holds no key; one per line is expected")
-    return keys
+    return [line.strip() for line in lines if line.strip()]
 
 
 def print_address(host: str, port: int) -> None:

@@ -83,7 +83,7 @@ def translation_models(
         apart = stack.enter_context(contextlib.closing(aligning_pool()))
         for number, source in enumerate(sources):
             loader = Loader(source, decode, overrides, alignment, apart)
-            reference = source.model if is_followed(source) else None
+            reference = None if source.bundle is not None or source.ensemble else source.model
             follower = stack.enter_context(
                 follow_model(config, loader.registry, reference, loader.load, loader.load_version, swapped)
             )
@@ -101,11 +101,6 @@ def model_sources(config: ServeConfig) -> list[ServeConfig]:
         dataclasses.replace(config, model=reference, bundle=None if is_registered(reference) else reference)
         for reference in references
     ]
-
-
-def is_followed(source: ServeConfig) -> bool:
-    """Returns True if the source is a reference to the registry."""
-    return source.bundle is None and not source.ensemble
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,19 @@ def refuse(message: str) -> NoReturn:
     raise PydanticCustomError("refused", "{message}", {"message": message})
 
 
+def check_limits(limits: Limits, count: int, size: int) -> None:
+    """Makes a validator refuse more texts or characters than a request may have."""
+    if count > limits.texts:
+        refuse(f"Invalid request: request ({count}) exceeds batch limit ({limits.texts})")
+    if size > limits.characters:
+        refuse(f"Invalid request: request ({size}) exceeds text limit ({limits.characters})")
+
+
+def as_list(value: str | list[str]) -> list[str]:
+    """Returns the texts of a parameter that is one or many."""
+    return value if isinstance(value, list) else [value]
+
+
 def whole_number(default: int, least: int, most: int) -> Any:
     """Returns a field: a whole number within bounds, as JSON or as a form's digits; empty is the default."""
     number = Annotated[int, Field(ge=least, le=most)]
@@ -56,9 +69,9 @@ Language = Annotated[
     AfterValidator(lambda code: standard_code(code.lower())),
 ]
 Stored = Annotated[str, Field(min_length=1, pattern="^[^\x00]*$", title="a string without NUL")]  # PostgreSQL has none
-Switch = Literal[True, False, None, 1, 0, "", "true", "false", "True", "False", "1", "0"]  # JSON's, or a form's
+Sign = Literal[True, False, None, 1, 0, "", "true", "false", "True", "False", "1", "0"]  # JSON's, or a form's
+Switch = Annotated[Sign, AfterValidator(lambda value: value in (True, "true", "True", "1"))]
 PLAIN = ("text", "", None)  # formats without markup
-TRUE = (True, "true", "True", "1")
 
 
 class Parameters(BaseModel, strict=True):
@@ -131,7 +144,7 @@ class TranslationRequest(Parameters):
 
     @pydantic.model_validator(mode="after")
     def _check_prefix(self) -> Self:
-        more = (self.batch, self.aligned, self.reported, self.glossary, self.terms, self.format not in PLAIN)
+        more = (self.batch, self.alignment, self.report, self.glossary, self.terms, self.format not in PLAIN)
         if self.prefix is not None and any(more):
             refuse("Invalid request: prefix needs one text, without markup, alignment, report, glossary and terms")
         return self
@@ -141,39 +154,20 @@ class TranslationRequest(Parameters):
         """Returns True if the answer is a list."""
         return isinstance(self.q, list)
 
-    @property
-    def texts(self) -> list[str]:
-        return self.q if isinstance(self.q, list) else [self.q]
-
-    @property
-    def aligned(self) -> bool:
-        """Returns True if the request asks for the alignment."""
-        return self.alignment in TRUE
-
-    @property
-    def reported(self) -> bool:
-        """Returns True if the request asks for the certificate."""
-        return self.report in TRUE
-
     def question(self, version: str | None = None, key: Key = NOBODY) -> Question:
         """Returns what the endpoint is asked; `version` asks for one of several models."""
         source = None if self.source == "auto" else self.source
         options = TextOptions(format=self.format or "text")
         version = version or self.version
-        return Question(
-            self.texts, source, self.target, self.alternatives, self.aligned, options, version, key, self.prefix
-        )
+        texts, aligned = as_list(self.q), bool(self.alignment)
+        return Question(texts, source, self.target, self.alternatives, aligned, options, version, key, self.prefix)
 
     @classmethod
     def within(cls, limits: Limits) -> "type[TranslationRequest]":
         """Returns the class with limits on texts, characters and alternatives."""
 
         def check_size(q: str | list[str]) -> str | list[str]:
-            count, size = (len(q), sum(map(len, q))) if isinstance(q, list) else (1, len(q))
-            if count > limits.texts:
-                refuse(f"Invalid request: request ({count}) exceeds batch limit ({limits.texts})")
-            if size > limits.characters:
-                refuse(f"Invalid request: request ({size}) exceeds text limit ({limits.characters})")
+            check_limits(limits, *((len(q), sum(map(len, q))) if isinstance(q, list) else (1, len(q))))
             return q
 
         text = {"type": "string", "minLength": 1, "maxLength": limits.characters}

@@ -129,21 +129,16 @@ class RouteTranslator:
         return plain_answer(await self._answer_question(route, Question(**question), needed))
 
     async def _answer_question(self, route: Route, question: Question, needed: bool) -> list[Translation] | StandIns:
-        served = route.models[question.model]
-        if not question.lines:
-            return await asyncio.to_thread(stand_ins_of, served)
-        return await self.ask_model(served, [*question.lines], question.nbest, question.aligned, needed)
-
-    async def ask_model(
-        self, served: LoadedModel, lines: list[str], nbest: int, aligned: bool, needed: bool = False
-    ) -> list[Translation]:
-        """Returns a model's translations of lines, with attention if it has any and `aligned`.
+        """Returns a model's translations of lines, with attention if they are `aligned`; or its stand-ins.
 
         Raises HTTPException: 400, the model has no attention and it is `needed`; 500, a line cannot be translated; and
         as `ask`.
         """
-        model = await self._aligning(served, needed) if aligned else served
-        return check_translations(await self.ask(model, lines, nbest))
+        served = route.models[question.model]
+        if not question.lines:
+            return await asyncio.to_thread(stand_ins_of, served)
+        model = await self._aligning(served, needed) if question.aligned else served
+        return check_translations(await self.ask(model, [*question.lines], question.nbest))
 
     async def _aligning(self, served: LoadedModel, needed: bool) -> LoadedModel:
         """Returns the model with attention, loaded on another thread; the model itself if it has none and none is

@@ -7,213 +7,107 @@ from typing_extensions import TypedDict
 
 Count = Annotated[int, Field(ge=0)]
 Record = dict[str, Any]
+Strings = list[str]
 
 
-class Detected(TypedDict):
-    confidence: float
-    language: str
+def shape(name: str, /, **fields: Any) -> Any:
+    """Returns the type of a JSON object with these fields, which has the name in the document."""
+    make: Any = TypedDict  # a checker takes literal names only
+    return make(name, fields)
 
 
-class Alignment(TypedDict):
-    source_tokens: list[str]
-    target_tokens: list[str]
-    alignment: list[tuple[Count, Count]]
-    weights: list[list[float]]
-    head: str
-    reading: str
+def many(kind: Any) -> Any:
+    """Returns the type of a list."""
+    return list[kind]
 
 
-class Losses(TypedDict, total=False):
-    truncated: Count
-    unknown: Count
-    missing: list[str]
-    loops: Count
-    loops_broken: Count
-    copied: Count
-    wrong_language: Count
-    language: str
-    warnings: list[str]
+def one_or_many(kind: Any) -> Any:
+    """Returns the type of what is a list if the request's texts are one."""
+    return kind | list[kind]
 
 
-class Match(TypedDict):
-    text: str
-    translation: str
-    score: float
-    origin: str
+def maybe(kind: Any) -> Any:
+    """Returns the type of a field that may be missing."""
+    return NotRequired[kind]
 
 
-class Kept(TypedDict):
-    text: str
-    source: NotRequired[str]
-    kind: NotRequired[str]
-    how: str
-    start: Count
-    end: Count
+LOST = dict.fromkeys(("truncated", "unknown", "loops", "loops_broken", "copied", "wrong_language"), maybe(Count))
+STATE = {"status": str, "model": Record | None, "reload_error": str | None, "queued": Count}
+WORD = {"word": str, "rank": Count, "count": Count, "width": Count}
 
-
-class Report(TypedDict):
-    complete: bool
-    sentences: Count
-    placeholders: NotRequired[list[Kept]]
-    tags: NotRequired[list[Kept]]
-    terms: NotRequired[list[Kept]]
-    words: NotRequired[list[Kept]]
-    lost: NotRequired[list[str]]
-    long: NotRequired[list[str]]
-    cut: NotRequired[list[str]]
-    loops: NotRequired[list[str]]
-    untranslated: NotRequired[list[str]]
-
-
-class Translation(TypedDict):
-    """Each field is a list if `q` is one."""
-
-    translatedText: str | list[str]
-    detectedLanguage: NotRequired[Detected | list[Detected]]
-    alternatives: NotRequired[list[str] | list[list[str]]]
-    losses: NotRequired[Losses | list[Losses]]
-    via: NotRequired[str | list[str]]
-    memory: NotRequired[Match | list[Match | None] | None]
-    alignment: NotRequired[list[Alignment] | list[list[Alignment]]]
-    report: NotRequired[Report | list[Report]]
-
-
-class Suggested(TypedDict):
-    success: bool
-
-
-class Language(TypedDict):
-    code: str
-    name: str
-    targets: list[str]
-
-
-class NamedLanguage(TypedDict):
-    code: str
-    name: str
-
-
-class Pair(TypedDict):
-    source: NamedLanguage
-    target: NamedLanguage
-
-
-class Settings(TypedDict):
-    apiKeys: bool
-    charLimit: Count
-    filesTranslation: bool
-    frontendTimeout: Count
-    keyRequired: bool
-    language: Pair
-    suggestions: bool
-    supportedFilesFormat: list[str]
-
-
-class TranslatedFile(TypedDict):
-    translatedFileUrl: str
-    notes: NotRequired[list[str]]
-
-
-class Health(TypedDict):
-    status: str
-
-
-class State(TypedDict):
-    status: str
-    model: Record | None
-    reload_error: str | None
-    queued: Count
-
-
-class Model(TypedDict):
-    reference: str
-    source: str | None
-    target: str | None
-    name: str | None
-    version: str | None
-    run_id: str | None
-    manifest_hash: str | None
-    weight: float
-    loaded: bool
-    bytes: Count
-    requests: Count
-    error: str | None
-
-
-class Status(State):
-    models: list[Model]
-    translation: str
-    vectors: State | None
-    encoder: State | None
-    labels: State | None
-    guesser: State | None
-    dragoman: str
-
-
-class Class(TypedDict):
-    label: str
-    score: float
-
-
-class Tag(TypedDict):
-    entity: str
-    score: float
-    index: Count
-    word: str
-    start: Count
-    end: Count
-
-
-class Prediction(TypedDict):
-    piece: str
-    probability: float
-
-
-class Step(TypedDict):
-    text: str
-    tokens: list[Prediction]
-
-
-class Guesses(TypedDict):
-    text: str
-    steps: list[Step]
-
-
-class DenseVector(TypedDict):
-    word: str
-    rank: Count
-    count: Count
-    width: Count
-    vector: list[float]
-
-
-class SparseVector(TypedDict):
-    word: str
-    rank: Count
-    count: Count
-    width: Count
-    indices: list[Count]
-    values: list[float]
-
-
-class Neighbour(TypedDict):
-    word: str
-    similarity: float
-
-
-class Neighbours(TypedDict):
-    word: NotRequired[str]
-    neighbours: list[Neighbour]
-
-
-class Scored(TypedDict):
-    word: str
-    score: float
-
-
-class Analogy(TypedDict):
-    a: str
-    b: str
-    c: str
-    method: str
-    answers: list[Scored]
+Detected = shape("Detected", confidence=float, language=str)
+Alignment = shape(
+    "Alignment",
+    source_tokens=Strings,
+    target_tokens=Strings,
+    alignment=list[tuple[Count, Count]],
+    weights=list[list[float]],
+    head=str,
+    reading=str,
+)
+Losses = shape("Losses", **LOST, missing=maybe(Strings), language=maybe(str), warnings=maybe(Strings))
+Match = shape("Match", text=str, translation=str, score=float, origin=str)
+Kept = shape("Kept", text=str, source=maybe(str), kind=maybe(str), how=str, start=Count, end=Count)
+Report = shape(
+    "Report",
+    complete=bool,
+    sentences=Count,
+    **dict.fromkeys(("placeholders", "tags", "terms", "words"), maybe(many(Kept))),
+    **dict.fromkeys(("lost", "long", "cut", "loops", "untranslated"), maybe(Strings)),
+)
+Translation = shape(  # each field is a list if `q` is one
+    "Translation",
+    translatedText=one_or_many(str),
+    detectedLanguage=maybe(one_or_many(Detected)),
+    alternatives=maybe(one_or_many(Strings)),
+    losses=maybe(one_or_many(Losses)),
+    via=maybe(one_or_many(str)),
+    memory=maybe(Match | many(Match | None) | None),
+    alignment=maybe(one_or_many(many(Alignment))),
+    report=maybe(one_or_many(Report)),
+)
+Suggested = shape("Suggested", success=bool)
+Language = shape("Language", code=str, name=str, targets=Strings)
+NamedLanguage = shape("NamedLanguage", code=str, name=str)
+Pair = shape("Pair", source=NamedLanguage, target=NamedLanguage)
+Settings = shape(
+    "Settings",
+    apiKeys=bool,
+    charLimit=Count,
+    filesTranslation=bool,
+    frontendTimeout=Count,
+    keyRequired=bool,
+    language=Pair,
+    suggestions=bool,
+    supportedFilesFormat=Strings,
+)
+TranslatedFile = shape("TranslatedFile", translatedFileUrl=str, notes=maybe(Strings))
+Health = shape("Health", status=str)
+State = shape("State", **STATE)
+Model = shape(
+    "Model",
+    reference=str,
+    **dict.fromkeys(("source", "target", "name", "version", "run_id", "manifest_hash", "error"), str | None),
+    **dict.fromkeys(("bytes", "requests"), Count),
+    weight=float,
+    loaded=bool,
+)
+Status = shape(
+    "Status",
+    **STATE,
+    models=many(Model),
+    translation=str,
+    **dict.fromkeys(("vectors", "encoder", "labels", "guesser"), State | None),
+    dragoman=str,
+)
+Class = shape("Class", label=str, score=float)
+Tag = shape("Tag", entity=str, score=float, index=Count, word=str, start=Count, end=Count)
+Prediction = shape("Prediction", piece=str, probability=float)
+Step = shape("Step", text=str, tokens=many(Prediction))
+Guesses = shape("Guesses", text=str, steps=many(Step))
+DenseVector = shape("DenseVector", **WORD, vector=list[float])
+SparseVector = shape("SparseVector", **WORD, indices=list[Count], values=list[float])
+Neighbour = shape("Neighbour", word=str, similarity=float)
+Neighbours = shape("Neighbours", word=maybe(str), neighbours=many(Neighbour))
+Scored = shape("Scored", word=str, score=float)
+Analogy = shape("Analogy", a=str, b=str, c=str, method=str, answers=many(Scored))

@@ -57,11 +57,14 @@ async def languages_of(
         return UNKNOWN if named is not None and detector.agrees(words, named) else detector.detect(words, offered())
 
     texts, options = question.texts, question.options
-    if cost(texts, options) <= HERE:
-        guesses = [guess(spoken_text(text, options)) for text in texts]
-    else:
-        if options.format != "text":
+    if options.format != "text":
+        if cost(texts, options) <= HERE:
+            texts = [spoken_text(text, options) for text in texts]
+        else:
             texts = await reading.spoken(texts, options, LONGEST, question.key.client)
+    if sum(map(len, texts)) <= HERE:
+        guesses = [guess(text) for text in texts]
+    else:
         guesses = await asyncio.to_thread(lambda: [guess(text) for text in texts])
     if named is not None:
         return [_asked(question, named, guess, models) for guess in guesses]

@@ -21,14 +21,12 @@ async def with_terms(question: Question, stored: Glossaries, name: str | None, t
     Raises:
         HTTPException: 400, the key has no such glossary, the glossary no such languages, or the terms cannot be read.
     """
-    if not name and not terms:
-        return question
     own_terms: dict[str, str] = {}
     if name:
         try:
             own_terms |= await asyncio.to_thread(_stored, stored, question.key.digest, name, question)
         except GlossaryNotFoundError as problem:
-            raise HTTPException(400, f"Invalid request: glossary: {problem}") from None
+            raise HTTPException(400, f"Invalid request: glossary: {problem.detail}") from None
     try:
         rows = (
             terms.items()

@@ -5,18 +5,11 @@ from typing import Any
 
 import orjson
 from starlette.responses import Response
-from typing_extensions import TypedDict
 
-Form = Callable[[int, str], Any]  # status and message -> the body of an error, a TypedDict
-
-
-class Error(TypedDict):
-    """The body of an error of our own routes."""
-
-    error: str
+Form = Callable[[int, str], Any]  # status and message -> the body of an error
 
 
-def error(_status: int, message: str) -> Error:
+def error(_status: int, message: str) -> dict[str, str]:
     """Returns the body of an error of our own routes."""
     return {"error": message}
 
@@ -26,6 +19,6 @@ def as_json(content: object, status: int = 200, headers: Mapping[str, str] | Non
     return Response(orjson.dumps(content), status, headers, media_type="application/json")
 
 
-def refusal(status: int, message: str, headers: Mapping[str, str] | None = None, form: Form = error) -> Response:
+def refusal(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """Returns an error answer with its reason."""
-    return as_json(form(status, message), status, headers)
+    return as_json(error(status, message), status, headers)

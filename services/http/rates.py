@@ -9,6 +9,11 @@ REMEMBERED = 10_000  # users, addresses and secrets
 GUESSES = 1.0, 60  # a second from one address, after the first 60
 
 
+def digest_of(secret: str) -> str:
+    """Returns the sha256 of a secret. That needs no salt where a secret is random bytes, not a password."""
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
 class Rate:
     """A token bucket of requests for each user: `burst` at once, then `rate` per second."""
 
@@ -38,21 +43,17 @@ class Guesses:
 
     def __init__(self) -> None:
         self._rate = Rate(*GUESSES)
-        self._right: OrderedDict[bytes, None] = OrderedDict()  # hashes of secrets
+        self._right: OrderedDict[str, None] = OrderedDict()  # hashes of secrets
 
     def wait(self, address: str, secret: str) -> float:
         """Returns 0 if the secret may be looked at, and counts it as wrong until `right` is called; else seconds."""
-        return 0.0 if _digest(secret) in self._right else self._rate.take(address)
+        return 0.0 if digest_of(secret) in self._right else self._rate.take(address)
 
     def right(self, address: str, secret: str) -> None:
         """Uncounts a secret that was right."""
-        digest = _digest(secret)
+        digest = digest_of(secret)
         if digest not in self._right:
             self._rate.take(address, -1.0)
             self._right[digest] = None
             while len(self._right) > REMEMBERED:
                 self._right.popitem(last=False)
-
-
-def _digest(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()

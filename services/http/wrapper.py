@@ -22,7 +22,6 @@ from starlette.routing import Mount
 from starlette.types import Message, Receive, Scope, Send
 
 from dragoman.services.http.access_log import log_failure, log_request
-from dragoman.services.http.body import read_body, too_late
 from dragoman.services.http.connections import LEAVING
 from dragoman.services.telemetry.telemetry import Telemetry
 
@@ -34,6 +33,7 @@ HEADERS = "dragoman.headers"  # in the scope: the headers by name
 REFUSED = "dragoman.refused"  # in the scope: why a key refused the request, where the status does not tell
 DAY = 86_400  # seconds that a browser remembers which pages may ask
 INTERNAL = "Internal error"
+CLOSING = {"Connection": "close"}  # the rest of a refused body is not read
 LEFT = 0  # the status of a request whose client has left
 
 
@@ -46,7 +46,7 @@ class Rules:
     refuse: Callable[[Request, Exception], Response | None]  # the answer to an error; None: nobody expects it
     larger: Mapping[str, int] = field(default_factory=dict)  # other limits, by the beginning of the path
     admit: Mapping[type[Request], Admit] = field(default_factory=dict)  # by the kind of request that a handler takes
-    count: Callable[[int, str | None], None] = lambda _status, _reason: None  # gets every answer
+    count: Callable[[int, str | None], None] = lambda _status, _reason: None  # gets every refusal
     uncounted: frozenset[str] = frozenset({METRICS})  # paths whose errors are answers
     head: frozenset[str] = frozenset()  # paths that answer HEAD as GET: they cost nothing and delete nothing
     origins: Sequence[str] = ()  # web pages' addresses that may ask
@@ -105,7 +105,7 @@ class Wrapper:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                if count is not None:
+                if count is not None and status >= 400:
                     count(status, scope.get(REFUSED))
                 if self._vary and not crossing:
                     message["headers"].append(self._vary)
@@ -155,7 +155,7 @@ class Wrapper:
         try:
             if extension is not None:
                 extension["call"] = leave
-            body = await read_body(receive, self._limit(scope["path"]))
+            body = await _read_body(receive, self._limit(scope["path"]))
             deadline.cancel()
             if body is None:
                 return
@@ -170,7 +170,8 @@ class Wrapper:
             if not (left or late) or task.uncancel():
                 raise
             if late:
-                await self._refuse(Request(scope), too_late(self.rules.patience))(scope, receive, send)
+                message = f"Invalid request: the body did not come in {self.rules.patience:g} s"
+                await self._refuse(Request(scope), HTTPException(408, message, CLOSING))(scope, receive, send)
         finally:
             deadline.cancel()
             if extension is not None:
@@ -242,6 +243,25 @@ class Wrapper:
         if "route" in scope:
             return str(getattr(scope["route"], "path", ""))
         return next((f"{mount}/{{path}}" for mount in self._mounts if scope["path"].startswith(f"{mount}/")), "")
+
+
+async def _read_body(receive: Receive, limit: int) -> bytes | None:
+    """Returns the whole body; None if the client left before its end.
+
+    Without a limit a body of any size would fill memory. Raises HTTPException: 413.
+    """
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise HTTPException(413, f"Invalid request: the body exceeds {limit} bytes", CLOSING)
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
 
 
 def _replay(body: bytes) -> Receive:

@@ -43,9 +43,10 @@ class EncoderLoader(NamedLoader[LoadedEncoder]):
 
     def open(self, directory: Path, version: ModelVersion) -> LoadedEncoder:
         """Opens a bundle with sentence vectors."""
-        from dragoman.model.inference.sentence_vectors import load_any_bundle, sentence_vectors  # loads torch
+        from dragoman.model.inference.kinds import open_bundle
+        from dragoman.model.inference.sentence_vectors import sentence_vectors  # loads torch
 
-        bundle = load_any_bundle(directory)
+        bundle = open_bundle(directory)
         served = LoadedEncoder(
             sentence_vectors(bundle, self.device, batch_tokens=BATCH_TOKENS), Origin.of(bundle, version)
         )

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.model.bundles.translation import TranslationBundle, load_bundle, save_bundle
+from dragoman.model.bundles.network import save_bundle
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.decoding.search import decode
 from dragoman.model.errors import UserError
 from dragoman.model.inference.engines import runs_int8

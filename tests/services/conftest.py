@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.model.bundles.language import save_text_bundle
-from dragoman.model.bundles.translation import save_bundle
+from dragoman.model.bundles.network import save_bundle
 from dragoman.model.bundles.vectors import save_vectors
 from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from dragoman.model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
@@ -125,7 +124,7 @@ def language_bundle(tokenizers: TokenizerPair, tmp_path_factory: pytest.TempPath
         torch.nn.init.normal_(parameter, std=0.5)
     directory = tmp_path_factory.mktemp("bundles") / "language"
     facts = {"pair": "en", "manifest_hash": "ef" * 32, "run": {"id": "l" * 32, "name": "language"}}
-    save_text_bundle(directory, network=network, config=config, tokenizer=tokenizers.source, facts=facts)
+    save_bundle(directory, network=network, config=config, tokenizers=tokenizers.source, facts=facts)
     return directory
 
 
@@ -137,7 +136,7 @@ def masked_bundle(tokenizers: TokenizerPair, tmp_path_factory: pytest.TempPathFa
     config = EncoderOnlyConfig(**sizes)
     directory = tmp_path_factory.mktemp("bundles") / "masked"
     network = EncoderOnly(config, tokenizers.source.vocabulary).eval()
-    save_text_bundle(directory, network=network, config=config, tokenizer=tokenizers.source, facts={"pair": "en"})
+    save_bundle(directory, network=network, config=config, tokenizers=tokenizers.source, facts={"pair": "en"})
     return directory
 
 

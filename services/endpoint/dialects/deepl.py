@@ -1,28 +1,21 @@
 """DeepL's routes of texts: /v2/translate and /v2/usage."""
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language
-from dragoman.services.endpoint.answer import deepl as form
+from dragoman.services.endpoint.answer import DEEPL
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects import schemas
-from dragoman.services.endpoint.dialects.deepl_requests import WORDING, PairRequest, TranslationRequest, is_on, tags
-from dragoman.services.endpoint.dialects.questions import (
-    ask,
-    check_pair,
-    check_size,
-    usage,
-    use_glossaries,
-)
+from dragoman.services.endpoint.dialects.deepl_requests import NAMES, WORDING, TranslationRequest, tags
+from dragoman.services.endpoint.dialects.questions import ask, glossary_of, usage
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.glossaries import GlossaryNotFoundError
-from dragoman.services.endpoint.keys import Key
 from dragoman.services.endpoint.openapi import Routes
-from dragoman.services.endpoint.requests import validate
+from dragoman.services.endpoint.requests import as_list, validate
 from dragoman.services.endpoint.route_translator import MarkupError
 from dragoman.services.endpoint.translation import Answer
 from dragoman.services.http.answers import as_json
@@ -43,30 +36,32 @@ ELSEWHERE = {  # routes of DeepL's other products
 }
 
 
-def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
+def add_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes, with DeepL's parameters, answers and messages."""
 
     async def translate(call: Call) -> Response:
         request = validate(TranslationRequest, call.parameters, WORDING)
-        check_size(request.texts, endpoint, 413)
+        texts = as_list(request.text)
         languages = request.source_lang, request.target_lang
-        check_pair(endpoint, *languages, ("source_lang", "target_lang"), WORDING.wrong)
-        options = options_of(request, await glossary_of(endpoint, call.key, request))
+        question = partial(
+            ask, endpoint, call.key, texts, *languages, too_large=413, names=NAMES, message=WORDING.wrong
+        )
+        options = options_of(request, await glossary_of(endpoint, call.key, request.glossaries, *languages))
         try:
-            translations, headers = await ask(endpoint, call.key, request.texts, *languages, options)
+            translations, headers = await question(options)
         except MarkupError:
             if options.format != "xml" or request.tag_handling_version == "v2":
                 raise
             html = dataclasses.replace(options, format="html")  # version 1 takes what is nearly XML
-            translations, headers = await ask(endpoint, call.key, request.texts, *languages, html)
-        records = [translation_record(request, *pair) for pair in zip(request.texts, translations, strict=True)]
+            translations, headers = await question(html)
+        records = [translation_record(request, *pair) for pair in zip(texts, translations, strict=True)]
         return as_json({"translations": records}, headers=headers | request.ignored())
 
     async def show_usage(call: Call) -> Response:
         used, limit = usage(endpoint, call.key)
         return as_json({"character_count": used, "character_limit": UNLIMITED if limit is None else limit})
 
-    routes, kind = Routes(app, "DeepL: ", form), schemas.DeepLTranslations
+    routes, kind = Routes(app, "DeepL: ", DEEPL), schemas.DeepLTranslations
     routes.add("POST", "/v2/translate", translate, "translate texts", kind, TranslationRequest, origin=True)
     app.get("/v2/translate", include_in_schema=False)(translate)
     routes.add("GET", "/v2/usage", show_usage, "characters used", schemas.DeepLUsage)
@@ -81,23 +76,6 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
         app.api_route(f"{path}{{rest:path}}", methods=methods, include_in_schema=False)(refuse)
 
 
-async def glossary_of(endpoint: Endpoint, key: Key, request: PairRequest) -> Glossary | None:
-    """Returns the terms of the glossaries that a request names; None if it names none.
-
-    Raises HTTPException: 404, one is not there, or has not the languages.
-    """
-    terms: dict[str, str] = {}
-    for glossary in request.glossaries:
-        try:
-            terms_of_pair = await use_glossaries(
-                endpoint, key, "terms", glossary, request.source_lang, request.target_lang
-            )
-        except GlossaryNotFoundError as problem:
-            raise HTTPException(404, str(problem)) from None
-        terms = terms_of_pair | terms
-    return Glossary(terms) if terms else None
-
-
 def options_of(request: TranslationRequest, glossary: Glossary | None) -> TextOptions:
     """Returns what is asked for beside the languages."""
     return TextOptions(
@@ -105,7 +83,7 @@ def options_of(request: TranslationRequest, glossary: Glossary | None) -> TextOp
         ignore_tags=tags(request.ignore_tags),
         splitting_tags=tags(request.splitting_tags),
         non_splitting_tags=tags(request.non_splitting_tags),
-        outline_detection=is_on(request.outline_detection),
+        outline_detection=bool(request.outline_detection),
         split_sentences=SPLITS[str(request.split_sentences)],
         glossary=glossary,
     )
@@ -113,7 +91,7 @@ def options_of(request: TranslationRequest, glossary: Glossary | None) -> TextOp
 
 def translation_record(request: TranslationRequest, text: str, answer: Answer) -> dict[str, Any]:
     record: dict[str, Any] = {"detected_source_language": base_language(answer.source).upper(), "text": answer.text}
-    if is_on(request.show_billed_characters):
+    if request.show_billed_characters:
         record["billed_characters"] = len(text)
     if request.model_type:  # one model serves all types
         record["model_type_used"] = request.model_type.removeprefix("prefer_")

@@ -7,12 +7,11 @@ from typing import Any
 from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint.answer import deepl as form
+from dragoman.services.endpoint.answer import DEEPL
 from dragoman.services.endpoint.call import Call, FileCall
 from dragoman.services.endpoint.dialects import schemas
-from dragoman.services.endpoint.dialects.deepl import glossary_of
-from dragoman.services.endpoint.dialects.deepl_requests import WORDING, DocumentKeyRequest, DocumentRequest
-from dragoman.services.endpoint.dialects.questions import check_pair
+from dragoman.services.endpoint.dialects.deepl_requests import NAMES, WORDING, DocumentKeyRequest, DocumentRequest
+from dragoman.services.endpoint.dialects.questions import check_pair, glossary_of
 from dragoman.services.endpoint.document_routes import document_response, in_form
 from dragoman.services.endpoint.documents.documents import Documents, State
 from dragoman.services.endpoint.openapi import Routes
@@ -25,13 +24,13 @@ from dragoman.services.texts.options import TextOptions
 PATH = "/v2/document"
 
 
-def add_deepl_document_routes(app: FastAPI, documents: Documents) -> None:
+def add_routes(app: FastAPI, documents: Documents) -> None:
     """Adds the routes, with DeepL's parameters, answers and messages."""
     endpoint = documents.endpoint
 
     async def upload(call: FileCall) -> Response:
         request = validate(DocumentRequest, call.parameters, WORDING)
-        check_pair(endpoint, request.source_lang, request.target_lang, ("source_lang", "target_lang"), WORDING.wrong)
+        check_pair(endpoint, request.source_lang, request.target_lang, NAMES, WORDING.wrong)
         name = call.name or request.filename
         if not name:
             raise HTTPException(400, "Invalid file data.")
@@ -39,7 +38,8 @@ def add_deepl_document_routes(app: FastAPI, documents: Documents) -> None:
         if request.output_format and not same_kind(ending, f".{request.output_format}"):
             message = f"Value for 'output_format' not supported: a {ending} file is translated as a {ending} file."
             raise HTTPException(400, message)
-        options = TextOptions(glossary=await glossary_of(endpoint, call.key, request))
+        languages = request.source_lang, request.target_lang
+        options = TextOptions(glossary=await glossary_of(endpoint, call.key, request.glossaries, *languages))
         question = Question((), request.source_lang, request.target_lang, options=options, key=call.key)
         handle = await asyncio.to_thread(documents.submit, name, call.content, question)
         return as_json({"document_id": handle.id, "document_key": handle.key}, headers=request.ignored())
@@ -57,7 +57,7 @@ def add_deepl_document_routes(app: FastAPI, documents: Documents) -> None:
         identity: str = call.path_params["document"]
         return identity, await asyncio.to_thread(function, identity, key)
 
-    routes = Routes(app, "DeepL: ", form)
+    routes = Routes(app, "DeepL: ", DEEPL)
     routes.add("POST", PATH, upload, "translate a document", schemas.DeepLDocument, in_form(DocumentRequest))
     for path, function, about, kind in (
         (f"{PATH}/{{document}}", show_status, "how far a document is", schemas.DeepLDocumentStatus),

@@ -5,7 +5,7 @@ Both show the same store; version 2 lists the glossaries that have exactly one d
 
 import asyncio
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Response
@@ -13,21 +13,14 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language
-from dragoman.services.endpoint.answer import deepl as form
+from dragoman.services.endpoint.answer import DEEPL
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.deepl_requests import WORDING
 from dragoman.services.endpoint.dialects.glossary_entries import read_entries, with_list, write_tsv
 from dragoman.services.endpoint.dialects.questions import is_pair, use_glossaries
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.glossaries import (
-    Dictionary,
-    Glossary,
-    GlossaryNotFoundError,
-    StoredDictionary,
-    TooManyGlossariesError,
-)
-from dragoman.services.endpoint.keys import Key
+from dragoman.services.endpoint.glossaries import Dictionary, Glossary, StoredDictionary
 from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.requests import Language, Parameters, Stored, Text, validate
 from dragoman.services.http.answers import as_json
@@ -72,105 +65,88 @@ class ChangeRequest(Parameters):
     )
 
 
-def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
+def add_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes of both versions."""
 
-    async def store(key: Key, method: str, *values: Any, **more: Any) -> Any:
-        """Calls the store. Raises HTTPException: 400 too many glossaries or a wrong id, 404 an unknown one."""
-        try:
-            return await use_glossaries(endpoint, key, method, *values, **more)
-        except GlossaryNotFoundError as problem:
-            raise HTTPException(404, str(problem)) from None
-        except TooManyGlossariesError as problem:
-            raise HTTPException(400, str(problem)) from None
+    def store(call: Call, method: str, *values: Any, **more: Any) -> Awaitable[Any]:
+        """Calls the store, for the glossary of the path if there is one."""
+        named = [glossary_id(call)] if call.path_params else []
+        return use_glossaries(endpoint, call.key, method, *named, *values, **more)
 
     async def dictionary(values: Mapping[str, Any]) -> Dictionary:
         request = validate(DictionaryRequest, values, WORDING)
-        check_pair(request)
-        command = request.entries, request.entries_format, request.source_lang, request.target_lang
+        languages = request.source_lang, request.target_lang
+        if not is_pair(endpoint, *languages):
+            raise HTTPException(400, "Unsupported glossary source and target language pair")
         try:
-            terms = await asyncio.to_thread(read_entries, *command)
+            terms = await asyncio.to_thread(read_entries, request.entries, request.entries_format, *languages)
         except ValueError as problem:
             raise HTTPException(400, f"Invalid glossary entries provided: {problem}") from None
-        return Dictionary(base_language(request.source_lang), base_language(request.target_lang), terms)
-
-    def check_pair(request: PairRequest) -> None:
-        if not is_pair(endpoint, request.source_lang, request.target_lang):
-            raise HTTPException(400, "Unsupported glossary source and target language pair")
+        source, target = map(base_language, languages)
+        return Dictionary(source, target, terms)
 
     async def pairs(_: Call) -> Response:
-        rows = [
-            {"source_lang": base_language(source), "target_lang": base_language(target)}
-            for source, target in endpoint.pairs()
-        ]
-        return as_json({"supported_languages": rows})
+        return as_json({"supported_languages": [pair_record(*pair) for pair in endpoint.pairs()]})
 
     async def create_v2(call: Call) -> Response:
-        values = call.parameters
-        name = validate(NamedRequest, values, WORDING).name
-        return as_json(record_v2(await store(call.key, "create", name, [await dictionary(values)])), 201)
+        name = validate(NamedRequest, call.parameters, WORDING).name
+        return as_json(record_v2(await store(call, "create", name, [await dictionary(call.parameters)])), 201)
 
     async def list_v2(call: Call) -> Response:
-        records = [record_v2(glossary) for glossary in await store(call.key, "list") if len(glossary.dictionaries) == 1]
+        records = [record_v2(glossary) for glossary in await store(call, "list") if len(glossary.dictionaries) == 1]
         return as_json({"glossaries": records})
 
     async def get_v2(call: Call) -> Response:
         return as_json(record_v2(await single(call)))
 
     async def entries_v2(call: Call) -> Response:
-        single_dictionary = (await single(call)).dictionaries[0]
-        terms = await store(call.key, "terms", glossary_id(call), single_dictionary.source, single_dictionary.target)
-        return Response(write_tsv(terms), media_type=TSV)
+        (stored,) = (await single(call)).dictionaries
+        return Response(write_tsv(await store(call, "terms", stored.source, stored.target)), media_type=TSV)
 
     async def single(call: Call) -> Glossary:
         """Returns the glossary that the path names, if it has one dictionary."""
-        glossary: Glossary = await store(call.key, "get", glossary_id(call))
+        glossary: Glossary = await store(call, "get")
         if len(glossary.dictionaries) != 1:
             raise HTTPException(404, "Glossary not found: it has several dictionaries, which /v3/glossaries shows")
         return glossary
 
     async def delete(call: Call) -> Response:
-        await store(call.key, "delete", glossary_id(call))
+        await store(call, "delete")
         return Response(status_code=204)
 
     async def create_v3(call: Call) -> Response:
         request = validate(GlossaryRequest, with_list(call.parameters), WORDING)
         dictionaries = [await dictionary(values) for values in request.dictionaries]
-        return as_json(record_v3(await store(call.key, "create", request.name, dictionaries)), 201)
+        return as_json(record_v3(await store(call, "create", request.name, dictionaries)), 201)
 
     async def list_v3(call: Call) -> Response:
-        return as_json({"glossaries": [record_v3(glossary) for glossary in await store(call.key, "list")]})
+        return as_json({"glossaries": [record_v3(glossary) for glossary in await store(call, "list")]})
 
     async def get_v3(call: Call) -> Response:
-        return as_json(record_v3(await store(call.key, "get", glossary_id(call))))
+        return as_json(record_v3(await store(call, "get")))
 
     async def entries_v3(call: Call) -> Response:
         request = validate(PairRequest, call.parameters, WORDING)
-        terms = await store(call.key, "terms", glossary_id(call), request.source_lang, request.target_lang)
-        languages = {
-            "source_lang": base_language(request.source_lang),
-            "target_lang": base_language(request.target_lang),
-        }
-        return as_json({"dictionaries": [{**languages, "entries": write_tsv(terms), "entries_format": "tsv"}]})
+        pair = request.source_lang, request.target_lang
+        record = {"entries": write_tsv(await store(call, "terms", *pair)), "entries_format": "tsv"}
+        return as_json({"dictionaries": [pair_record(*pair) | record]})
 
     async def change_v3(call: Call) -> Response:
         request = validate(ChangeRequest, with_list(call.parameters), WORDING)
         dictionaries = [await dictionary(values) for values in request.dictionaries]
-        return as_json(
-            record_v3(await store(call.key, "change", glossary_id(call), name=request.name, add=dictionaries))
-        )
+        return as_json(record_v3(await store(call, "change", name=request.name, add=dictionaries)))
 
     async def put_v3(call: Call) -> Response:
         changed = await dictionary(call.parameters)
-        glossary: Glossary = await store(call.key, "change", glossary_id(call), put=[changed])
+        glossary: Glossary = await store(call, "change", put=[changed])
         return as_json(dictionary_record(glossary.find(changed.source, changed.target)))
 
     async def delete_dictionary(call: Call) -> Response:
         request = validate(PairRequest, call.parameters, WORDING)
-        await store(call.key, "delete_dictionary", glossary_id(call), request.source_lang, request.target_lang)
+        await store(call, "delete_dictionary", request.source_lang, request.target_lang)
         return Response(status_code=204)
 
-    v2, v3 = Routes(app, "DeepL v2: ", form), Routes(app, "DeepL v3: ", form)
+    v2, v3 = Routes(app, "DeepL v2: ", DEEPL), Routes(app, "DeepL v3: ", DEEPL)
     path = "/v2/glossaries"
     v2.add("GET", "/v2/glossary-language-pairs", pairs, "the pairs that glossaries may have", schemas.DeepLPairs)
     v2.add("POST", path, create_v2, "store a glossary", V2, NamedRequest)
@@ -199,6 +175,11 @@ def glossary_id(call: Call) -> str:
         raise HTTPException(400, "Value for 'glossary_id' not supported.") from None
 
 
+def pair_record(source: str, target: str) -> dict[str, str]:
+    """Returns the languages of a dictionary as DeepL names them."""
+    return {"source_lang": base_language(source), "target_lang": base_language(target)}
+
+
 def record_v2(glossary: Glossary) -> dict[str, Any]:
     """Returns a glossary as version 2 shows it."""
     (dictionary,) = glossary.dictionaries
@@ -208,11 +189,10 @@ def record_v2(glossary: Glossary) -> dict[str, Any]:
 
 def record_v3(glossary: Glossary) -> dict[str, Any]:
     """Returns a glossary as version 3 shows it."""
-    dictionaries: Sequence[StoredDictionary] = glossary.dictionaries
     return {
         "glossary_id": glossary.id,
         "name": glossary.name,
-        "dictionaries": [dictionary_record(dictionary) for dictionary in dictionaries],
+        "dictionaries": [dictionary_record(dictionary) for dictionary in glossary.dictionaries],
         "creation_time": glossary.created,
     }
 

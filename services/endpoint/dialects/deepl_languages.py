@@ -13,11 +13,12 @@ from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language, language_name
 from dragoman.services.endpoint import openapi
-from dragoman.services.endpoint.answer import deepl as form
+from dragoman.services.endpoint.answer import DEEPL
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects import schemas
-from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.openapi import Routes
+from dragoman.services.endpoint.schemas import many
 from dragoman.services.http.answers import as_json
 
 VARIANTS = {"en": ("en-GB", "en-US"), "pt": ("pt-BR", "pt-PT"), "zh": ("zh-Hans",)}
@@ -32,9 +33,10 @@ FEATURES: dict[str, Sequence[dict[str, Any]]] = {  # of what the models here are
 OTHERS = ("style_rules", "translation_memory", "voice", "write")  # DeepL's, in no language here
 
 
-def add_deepl_language_routes(app: FastAPI, endpoint: Endpoint, documents: bool) -> None:
-    """Adds the routes; `documents`: this server translates documents."""
-    offered = {name: features for name, features in FEATURES.items() if documents or name != "translate_document"}
+def add_routes(app: FastAPI, documents: Documents) -> None:
+    """Adds the routes, with the features of this server."""
+    endpoint, missing = documents.endpoint, () if documents.endings else ("translate_document",)
+    offered = {name: features for name, features in FEATURES.items() if name not in missing}
 
     async def languages(call: Call) -> Response:
         values = call.parameters
@@ -82,13 +84,20 @@ def add_deepl_language_routes(app: FastAPI, endpoint: Endpoint, documents: bool)
     async def resources(_: Call) -> Response:
         return as_json([{"name": name, "features": list(features)} for name, features in offered.items()])
 
-    v2, v3 = Routes(app, "DeepL: ", form), Routes(app, "DeepL v3: ", form)
+    v2, v3 = Routes(app, "DeepL: ", DEEPL), Routes(app, "DeepL v3: ", DEEPL)
     kinds = in_query("type", ("source", "target"))
-    v2.add("GET", "/v2/languages", languages, "the languages", list[schemas.DeepLLanguage], kinds)
+    v2.add("GET", "/v2/languages", languages, "the languages", many(schemas.DeepLLanguage), kinds)
     app.post("/v2/languages", include_in_schema=False)(languages)
-    v3.add("GET", "/v3/languages/resources", resources, "the resources", list[schemas.DeepLResource])
+    v3.add("GET", "/v3/languages/resources", resources, "the resources", many(schemas.DeepLResource))
     named = in_query("resource", (*FEATURES, *OTHERS), required=True)
-    v3.add("GET", "/v3/languages", languages_v3, "the languages of a resource", list[schemas.DeepLLanguageV3], named)
+    v3.add(
+        "GET",
+        "/v3/languages",
+        languages_v3,
+        "the languages of a resource",
+        many(schemas.DeepLLanguageV3),
+        named,
+    )
 
 
 def in_query(name: str, choices: Iterable[str], required: bool = False) -> openapi.Schema:

@@ -14,6 +14,7 @@ from dragoman.services.endpoint.requests import Language, Parameters, Strings, S
 WORDING = Wording(
     "Parameter '{name}' not specified.", "Value for '{name}' not supported.", "Value for '{name}' not supported."
 )
+NAMES = ("source_lang", "target_lang")
 IGNORED = "X-Ignored-Parameters"  # the header that names parameters without an effect
 REFUSED = {  # what this server has none of
     "style_id": "style rules",
@@ -24,11 +25,6 @@ MOST_GLOSSARIES = 5
 Tags = Annotated[Strings | str, Field(title="a list of tags, or their names with commas between them")]
 Formality = Literal["default", "more", "less", "prefer_more", "prefer_less"]
 Lower = BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)
-
-
-def is_on(value: Any) -> bool:
-    """Returns True for a switch that is set, in JSON or in a form."""
-    return value in (True, "true", "True", "1")
 
 
 def tags(value: list[str] | str) -> tuple[str, ...]:
@@ -74,7 +70,7 @@ class PairRequest(Parameters):
 
     def without_effect(self) -> dict[str, bool]:
         """Returns the names of parameters that have no effect, and whether they are given."""
-        beta = is_on(self.enable_beta_languages)
+        beta = bool(self.enable_beta_languages)
         return {"enable_beta_languages": beta, "formality": self.formality.startswith("prefer_")}
 
     def ignored(self) -> dict[str, str]:
@@ -99,10 +95,6 @@ class TranslationRequest(PairRequest):
     show_billed_characters: Switch = False
     model_type: Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized", ""] | None = None
 
-    @property
-    def texts(self) -> list[str]:
-        return self.text if isinstance(self.text, list) else [self.text]
-
     def without_effect(self) -> dict[str, bool]:
         effects = {"context": bool(self.context), "model_type": self.model_type not in (None, "")}
         return {**effects, **super().without_effect()}
@@ -118,7 +110,7 @@ class DocumentRequest(PairRequest):
     enable_document_minification: Switch = Field(False, description="taken and ignored")
 
     def without_effect(self) -> dict[str, bool]:
-        return {"enable_document_minification": is_on(self.enable_document_minification), **super().without_effect()}
+        return {"enable_document_minification": bool(self.enable_document_minification), **super().without_effect()}
 
 
 class DocumentKeyRequest(Parameters):

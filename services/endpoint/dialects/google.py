@@ -10,18 +10,14 @@ from fastapi import FastAPI, Response
 from pydantic import Field
 
 from dragoman.model.languages import language_name
-from dragoman.services.endpoint.answer import google as form
+from dragoman.services.endpoint.answer import GOOGLE
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.detection import Guess
 from dragoman.services.endpoint.dialects import schemas
-from dragoman.services.endpoint.dialects.questions import (
-    ask,
-    check_pair,
-    check_size,
-)
+from dragoman.services.endpoint.dialects.questions import ask, check_size
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.openapi import Routes
-from dragoman.services.endpoint.requests import Language, Parameters, Texts, Wording, validate
+from dragoman.services.endpoint.requests import Language, Parameters, Texts, Wording, as_list, validate
 from dragoman.services.http.answers import as_json
 from dragoman.services.texts.options import TextOptions
 
@@ -55,24 +51,20 @@ class LanguagesRequest(Parameters):
     target: Language | Literal[""] = Field("", title="a language code")
 
 
-def add_google_routes(app: FastAPI, endpoint: Endpoint) -> None:
+def add_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes, with Google's parameters, answers and messages."""
 
     async def translate(call: Call) -> Response:
         request = validate(TranslationRequest, call.parameters, WORDING)
         texts = as_list(request.q)
-        check_size(texts, endpoint)
-        check_pair(endpoint, request.source or None, request.target)
         options = TextOptions(format="text" if request.format == "text" else "html")
         translations, headers = await ask(endpoint, call.key, texts, request.source or None, request.target, options)
         records = [{"translatedText": translation.text} for translation in translations]
-        if not request.source:
-            records = [
-                {**record, "detectedSourceLanguage": translation.source}
-                for record, translation in zip(records, translations, strict=True)
-            ]
-        if request.model:
-            records = [{**record, "model": request.model} for record in records]
+        for record, translation in zip(records, translations, strict=True):
+            if not request.source:
+                record["detectedSourceLanguage"] = translation.source
+            if request.model:
+                record["model"] = request.model
         return as_json({"data": {"translations": records}}, headers=headers)
 
     async def detections(call: Call) -> Response:
@@ -88,18 +80,13 @@ def add_google_routes(app: FastAPI, endpoint: Endpoint) -> None:
         named = {code: {"name": language_name(code, request.target)} if request.target else {} for code in codes}
         return as_json({"data": {"languages": [{"language": code, **name} for code, name in named.items()]}})
 
-    routes = Routes(app, "Google: ", form)
+    routes = Routes(app, "Google: ", GOOGLE)
     for path, schema, function, kind, about in (
         (PATH, TranslationRequest, translate, schemas.GoogleTranslated, "translate texts"),
         (f"{PATH}/detect", DetectionRequest, detections, schemas.GoogleDetected, "detect the language of texts"),
         (f"{PATH}/languages", LanguagesRequest, languages, schemas.GoogleListed, "the languages"),
     ):
         routes.add("GET POST", path, function, about, kind, schema, origin=function is translate)
-
-
-def as_list(value: str | list[str]) -> list[str]:
-    """Returns the texts of a parameter that is one or many."""
-    return value if isinstance(value, list) else [value]
 
 
 def detection(code: str, percent: float) -> dict[str, Any]:

@@ -11,22 +11,15 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import language_name
-from dragoman.services.endpoint.answer import google as form
+from dragoman.services.endpoint.answer import GOOGLE
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.google import WORDING
-from dragoman.services.endpoint.dialects.questions import (
-    ask,
-    check_pair,
-    check_size,
-    use_glossaries,
-)
+from dragoman.services.endpoint.dialects.questions import ask, check_size, glossary_of
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.glossaries import GlossaryNotFoundError
 from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.endpoint.requests import Language, Parameters, Strings, Text, validate
 from dragoman.services.http.answers import as_json
-from dragoman.services.texts.glossary import Glossary
 from dragoman.services.texts.options import TextOptions
 
 PLACES = ("/v3/projects/{project}", "/v3/projects/{project}/locations/{location}")
@@ -61,7 +54,7 @@ class LanguagesRequest(Parameters):
     displayLanguageCode: Language | Literal[""] = Field("", title="a language code")  # noqa: N815
 
 
-def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
+def add_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes, with Google's parameters, answers and messages."""
 
     async def translate(call: Call) -> Response:
@@ -71,8 +64,6 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
                 raise HTTPException(400, message)
         request = validate(TranslationRequest, values, WORDING)
         source, target = request.sourceLanguageCode or None, request.targetLanguageCode
-        check_size(request.contents, endpoint)
-        check_pair(endpoint, source, target)
         plain = TextOptions(format="text" if request.mimeType == "text/plain" else "html")
 
         async def records(options: TextOptions) -> tuple[list[dict[str, Any]], dict[str, str]]:
@@ -86,22 +77,14 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
         answer, headers = await records(plain)
         body: dict[str, Any] = {"translations": answer}
         if request.glossaryConfig:
-            terms = await terms_of(call, request)
+            if source is None:
+                raise HTTPException(400, "sourceLanguageCode is required where a glossary is named")
+            name = str(request.glossaryConfig.get("glossary", "")).rpartition("/")[2]
+            glossary = await glossary_of(endpoint, call.key, [name], source, target)
             config = {"glossaryConfig": request.glossaryConfig}
-            with_terms, _ = await records(TextOptions(format=plain.format, glossary=Glossary(terms) if terms else None))
+            with_terms, _ = await records(TextOptions(format=plain.format, glossary=glossary))
             body["glossaryTranslations"] = [{**term, **config} for term in with_terms]
         return as_json(body, headers=headers)
-
-    async def terms_of(call: Call, request: TranslationRequest) -> dict[str, str]:
-        if not request.sourceLanguageCode:
-            raise HTTPException(400, "sourceLanguageCode is required where a glossary is named")
-        name = str(request.glossaryConfig.get("glossary", "")).rpartition("/")[2]
-        languages = request.sourceLanguageCode, request.targetLanguageCode
-        try:
-            terms: dict[str, str] = await use_glossaries(endpoint, call.key, "terms", name, *languages)
-            return terms
-        except GlossaryNotFoundError as problem:
-            raise HTTPException(404, str(problem)) from None
 
     async def detections(call: Call) -> Response:
         request = validate(DetectionRequest, call.parameters, WORDING)
@@ -125,7 +108,7 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
         ]
         return as_json({"languages": rows})
 
-    routes = Routes(app, "Google v3: ", form)
+    routes = Routes(app, "Google v3: ", GOOGLE)
     for place in PLACES:
         for method, end, function, about, kind, schema in (
             ("POST", ":translateText", translate, "translate texts", schemas.GoogleV3Translations, TranslationRequest),

@@ -21,21 +21,25 @@ from starlette.responses import StreamingResponse
 
 from dragoman.model.errors import UserError
 from dragoman.model.languages import split_pair
-from dragoman.services.endpoint.answer import openai as form
+from dragoman.services.endpoint.answer import OPENAI
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects import schemas
 from dragoman.services.endpoint.dialects.deepl_requests import IGNORED
-from dragoman.services.endpoint.dialects.questions import (
-    ask,
-    check_pair,
-    check_size,
-    choose_pair,
-    is_pair,
-)
+from dragoman.services.endpoint.dialects.questions import ask, check_size, choose_pair, is_pair
 from dragoman.services.endpoint.embeddings import embed
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.openapi import Routes
-from dragoman.services.endpoint.requests import Language, Parameters, Strings, Switch, Text, Wording, validate
+from dragoman.services.endpoint.requests import (
+    CODE,
+    Language,
+    Parameters,
+    Strings,
+    Switch,
+    Text,
+    Wording,
+    as_list,
+    validate,
+)
 from dragoman.services.http.answers import as_json
 
 WORDING = Wording(
@@ -74,7 +78,7 @@ class ChatRequest(Parameters):
     target_lang: Language | None = Field(None, title="a language code")
 
 
-def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
+def add_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes, with OpenAI's parameters, answers and errors."""
 
     async def models(_: Call) -> Response:
@@ -86,7 +90,7 @@ def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
 
     async def embeddings(call: Call) -> Response:
         request = validate(EmbeddingsRequest, call.parameters, WORDING)
-        texts = [request.input] if isinstance(request.input, str) else request.input
+        texts = as_list(request.input)
         check_size(texts, endpoint)
         endpoint.keys.charge(call.key, sum(map(len, texts)))
         vectors, origin = await embed(endpoint, call.key, request.model, texts)
@@ -108,9 +112,7 @@ def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
             raise HTTPException(400, f"{refused[0]} is not supported: the models here translate, they do not converse")
         request = validate(ChatRequest, values, WORDING)
         text, source, target = last_message(request)
-        check_size([text], endpoint)
         source, target = languages_of(endpoint, request.model, source, target)
-        check_pair(endpoint, source, target)
         named = request.model if request.model in endpoint.model_names() else None
         (answer,), headers = await ask(
             endpoint, call.key, [text], source, target, alternatives=request.n - 1, version=named
@@ -120,7 +122,7 @@ def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
         facts = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": request.model}
         read, written = count_words(text), sum(map(count_words, texts))
         usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
-        if request.stream in (True, "true", "True", "1"):
+        if request.stream:
             with_usage = (request.stream_options or {}).get("include_usage") is True
             events = stream(facts, texts, usage if with_usage else None)
             return StreamingResponse(events, headers=headers, media_type="text/event-stream")
@@ -135,7 +137,7 @@ def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
         ]
         return as_json({**facts, "object": "chat.completion", "choices": choices, "usage": usage}, headers=headers)
 
-    routes = Routes(app, "OpenAI: ", form)
+    routes = Routes(app, "OpenAI: ", OPENAI)
     routes.add("GET", "/v1/models", models, "the models", schemas.OpenAIModels)
     routes.add("GET", "/v1/models/{model:path}", model, "a model", schemas.OpenAIModel)
     for path, function, about, kind, request in (
@@ -199,9 +201,7 @@ def languages_of(endpoint: Endpoint, name: str, source: str | None, target: str 
     if pair is None:
         check_model(endpoint, name, served(endpoint))
     for code in (source, target):
-        if code is not None and not (
-            isinstance(code, str) and re.fullmatch(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*", code)
-        ):
+        if code is not None and not (isinstance(code, str) and re.fullmatch(CODE, code)):
             raise HTTPException(400, "Invalid 'messages': a language must be a code")
     if pair is not None and target is None:
         return pair

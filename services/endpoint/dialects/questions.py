@@ -10,7 +10,11 @@ from dragoman.model.languages import nearest, standard_code
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.keys import Key
 from dragoman.services.endpoint.translation import Answer, Question
+from dragoman.services.texts.glossary import Glossary
 from dragoman.services.texts.options import TextOptions
+
+NAMES = ("source", "target")  # of the parameters
+UNSUPPORTED = "Invalid value for {name}: {code} is not supported"
 
 
 async def ask(
@@ -22,11 +26,17 @@ async def ask(
     options: TextOptions | None = None,
     alternatives: int = 0,
     version: str | None = None,
+    too_large: int = 400,
+    names: tuple[str, str] = NAMES,
+    message: str = UNSUPPORTED,
 ) -> tuple[list[Answer], dict[str, str]]:
     """Returns one answer per text, and the headers that name the model.
 
-    Raises HTTPException: as `Endpoint.translate`; MarkupError if a text has not the format that is said.
+    Raises HTTPException: as `check_size`, `check_pair` and `Endpoint.translate`; MarkupError if a text has not the
+    format that is said.
     """
+    check_size(texts, endpoint, too_large)
+    check_pair(endpoint, source, target, names, message)
     question = Question(texts, source, target, alternatives, options=options or TextOptions(), version=version, key=key)
     answers, route = await endpoint.translate(question)
     return answers, route.headers()
@@ -35,6 +45,19 @@ async def ask(
 async def use_glossaries(endpoint: Endpoint, key: Key, method: str, *values: Any, **more: Any) -> Any:
     """Calls the store of glossaries on another thread, for the owner of the key."""
     return await asyncio.to_thread(getattr(endpoint.glossaries, method), key.digest, *values, **more)
+
+
+async def glossary_of(
+    endpoint: Endpoint, key: Key, ids: Sequence[str], source: str | None, target: str
+) -> Glossary | None:
+    """Returns the terms of stored glossaries, the most important first; None without any.
+
+    Raises HTTPException: 404, one is not there, or has not the languages.
+    """
+    terms: dict[str, str] = {}
+    for identity in ids:
+        terms = await use_glossaries(endpoint, key, "terms", identity, source, target) | terms
+    return Glossary(terms) if terms else None
 
 
 def usage(endpoint: Endpoint, key: Key) -> tuple[int, int | None]:
@@ -67,8 +90,8 @@ def check_pair(
     endpoint: Endpoint,
     source: str | None,
     target: str,
-    names: tuple[str, str] = ("source", "target"),
-    message: str = "Invalid value for {name}: {code} is not supported",
+    names: tuple[str, str] = NAMES,
+    message: str = UNSUPPORTED,
 ) -> None:
     """Raises 400 with the dialect's message if there is no model from `source` (None: any) or into `target`."""
     sources, targets = endpoint.languages()

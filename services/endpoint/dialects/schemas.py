@@ -1,277 +1,100 @@
 """The answers of the other dialects' routes, and their errors; each has its dialect's name in the OpenAPI document."""
 
-from typing import Any, Literal, NotRequired
-
-from typing_extensions import TypedDict
-
-from dragoman.services.endpoint.schemas import Count, Record
-
-# DeepL's
-
-
-class DeepLTranslation(TypedDict):
-    detected_source_language: str
-    text: str
-    billed_characters: NotRequired[Count]
-    model_type_used: NotRequired[str]
-
-
-class DeepLTranslations(TypedDict):
-    translations: list[DeepLTranslation]
-
-
-class DeepLUsage(TypedDict):
-    character_count: Count
-    character_limit: Count
-
-
-class DeepLDocument(TypedDict):
-    document_id: str
-    document_key: str
-
-
-class DeepLDocumentStatus(TypedDict):
-    document_id: str
-    status: Literal["queued", "translating", "done", "error"]
-    seconds_remaining: NotRequired[Count]
-    billed_characters: NotRequired[Count]
-    error_message: NotRequired[str]
-    message: NotRequired[str]
-    notes: NotRequired[list[str]]
-
-
-class DeepLLanguage(TypedDict):
-    language: str
-    name: str
-    supports_formality: NotRequired[bool]
-
-
-class DeepLLanguageV3(TypedDict):
-    lang: str
-    name: str
-    status: str
-    usable_as_source: bool
-    usable_as_target: bool
-    features: Record
-
-
-class DeepLFeature(TypedDict):
-    name: str
-    needs_source_support: NotRequired[bool]
-    needs_target_support: NotRequired[bool]
-
-
-class DeepLResource(TypedDict):
-    name: str
-    features: list[DeepLFeature]
-
-
-class DeepLPair(TypedDict):
-    source_lang: str
-    target_lang: str
-
-
-class DeepLPairs(TypedDict):
-    supported_languages: list[DeepLPair]
-
-
-class DeepLDictionary(DeepLPair):
-    entry_count: Count
-
-
-class DeepLGlossary(DeepLDictionary):
-    glossary_id: str
-    name: str
-    ready: bool
-    creation_time: str
-
-
-class DeepLGlossaries(TypedDict):
-    glossaries: list[DeepLGlossary]
-
-
-class DeepLGlossaryV3(TypedDict):
-    glossary_id: str
-    name: str
-    dictionaries: list[DeepLDictionary]
-    creation_time: str
-
-
-class DeepLGlossariesV3(TypedDict):
-    glossaries: list[DeepLGlossaryV3]
-
-
-# Google's
-
-
-class GoogleTranslation(TypedDict):
-    translatedText: str
-    detectedSourceLanguage: NotRequired[str]
-    model: NotRequired[str]
-
-
-class GoogleTranslations(TypedDict):
-    translations: list[GoogleTranslation]
-
-
-class GoogleTranslated(TypedDict):
-    data: GoogleTranslations
-
-
-class GoogleDetection(TypedDict):
-    language: str
-    isReliable: bool
-    confidence: float
-
-
-class GoogleDetections(TypedDict):
-    detections: list[list[GoogleDetection]]
-
-
-class GoogleDetected(TypedDict):
-    data: GoogleDetections
-
-
-class GoogleLanguage(TypedDict):
-    language: str
-    name: NotRequired[str]
-
-
-class GoogleLanguages(TypedDict):
-    languages: list[GoogleLanguage]
-
-
-class GoogleListed(TypedDict):
-    data: GoogleLanguages
-
-
-class GoogleV3Translation(TypedDict):
-    translatedText: str
-    model: NotRequired[str]
-    detectedLanguageCode: NotRequired[str]
-    glossaryConfig: NotRequired[Record]
-
-
-class GoogleV3Translations(TypedDict):
-    translations: list[GoogleV3Translation]
-    glossaryTranslations: NotRequired[list[GoogleV3Translation]]
-
-
-class GoogleV3Detection(TypedDict):
-    languageCode: str
-    confidence: float
-
-
-class GoogleV3Detections(TypedDict):
-    languages: list[GoogleV3Detection]
-
-
-class GoogleV3Language(TypedDict):
-    languageCode: str
-    displayName: NotRequired[str]
-    supportSource: bool
-    supportTarget: bool
-
-
-class GoogleV3Languages(TypedDict):
-    languages: list[GoogleV3Language]
-
-
-# OpenAI's and MLflow's
-
-
-class OpenAIModel(TypedDict):
-    id: str
-    object: str
-    created: Count
-    owned_by: str
-
-
-class OpenAIModels(TypedDict):
-    object: str
-    data: list[OpenAIModel]
-
-
-class OpenAIUsage(TypedDict):
-    prompt_tokens: Count
-    completion_tokens: NotRequired[Count]
-    total_tokens: Count
-
-
-class OpenAIEmbedding(TypedDict):
-    object: str
-    index: Count
-    embedding: Any
-
-
-class OpenAIEmbeddings(TypedDict):
-    object: str
-    data: list[OpenAIEmbedding]
-    model: str
-    usage: OpenAIUsage
-
-
-class OpenAIMessage(TypedDict):
-    role: str
-    content: str
-    refusal: str | None
-
-
-class OpenAIChoice(TypedDict):
-    index: Count
-    message: OpenAIMessage
-    logprobs: Any
-    finish_reason: str
-
-
-class OpenAICompletion(TypedDict):
-    id: str
-    created: Count
-    model: str
-    object: str
-    choices: list[OpenAIChoice]
-    usage: OpenAIUsage
-
-
-class Predictions(TypedDict):
-    predictions: list[str]
-
-
-# Errors
-
-
-class DeepLError(TypedDict):
-    message: str
-
-
-class GoogleReason(TypedDict):
-    message: str
-    domain: str
-    reason: str
-
-
-class GoogleDetails(TypedDict):
-    code: int
-    message: str
-    status: str
-    errors: list[GoogleReason]
-
-
-class GoogleError(TypedDict):
-    error: GoogleDetails
-
-
-class OpenAIDetails(TypedDict):
-    message: str
-    type: str
-    param: str | None
-    code: str | None
-
-
-class OpenAIError(TypedDict):
-    error: OpenAIDetails
-
-
-class MlflowError(TypedDict):
-    error_code: str
-    message: str
+from typing import Any, Literal
+
+from dragoman.services.endpoint.schemas import Count, Record, Strings, many, maybe, shape
+
+PAIR = {"source_lang": str, "target_lang": str}
+DICTIONARY = {**PAIR, "entry_count": Count}
+GLOSSARY = {"glossary_id": str, "name": str, "creation_time": str}
+
+DeepLTranslation = shape(
+    "DeepLTranslation",
+    detected_source_language=str,
+    text=str,
+    billed_characters=maybe(Count),
+    model_type_used=maybe(str),
+)
+DeepLTranslations = shape("DeepLTranslations", translations=many(DeepLTranslation))
+DeepLUsage = shape("DeepLUsage", character_count=Count, character_limit=Count)
+DeepLDocument = shape("DeepLDocument", document_id=str, document_key=str)
+DeepLDocumentStatus = shape(
+    "DeepLDocumentStatus",
+    document_id=str,
+    status=Literal["queued", "translating", "done", "error"],
+    seconds_remaining=maybe(Count),
+    billed_characters=maybe(Count),
+    error_message=maybe(str),
+    message=maybe(str),
+    notes=maybe(Strings),
+)
+DeepLLanguage = shape("DeepLLanguage", language=str, name=str, supports_formality=maybe(bool))
+DeepLLanguageV3 = shape(
+    "DeepLLanguageV3",
+    **dict.fromkeys(("lang", "name", "status"), str),
+    **dict.fromkeys(("usable_as_source", "usable_as_target"), bool),
+    features=Record,
+)
+DeepLFeature = shape("DeepLFeature", name=str, needs_source_support=maybe(bool), needs_target_support=maybe(bool))
+DeepLResource = shape("DeepLResource", name=str, features=many(DeepLFeature))
+DeepLPair = shape("DeepLPair", **PAIR)
+DeepLPairs = shape("DeepLPairs", supported_languages=many(DeepLPair))
+DeepLDictionary = shape("DeepLDictionary", **DICTIONARY)
+DeepLGlossary = shape("DeepLGlossary", **DICTIONARY, **GLOSSARY, ready=bool)
+DeepLGlossaries = shape("DeepLGlossaries", glossaries=many(DeepLGlossary))
+DeepLGlossaryV3 = shape("DeepLGlossaryV3", **GLOSSARY, dictionaries=many(DeepLDictionary))
+DeepLGlossariesV3 = shape("DeepLGlossariesV3", glossaries=many(DeepLGlossaryV3))
+
+GoogleTranslation = shape("GoogleTranslation", translatedText=str, detectedSourceLanguage=maybe(str), model=maybe(str))
+GoogleTranslations = shape("GoogleTranslations", translations=many(GoogleTranslation))
+GoogleTranslated = shape("GoogleTranslated", data=GoogleTranslations)
+GoogleDetection = shape("GoogleDetection", language=str, isReliable=bool, confidence=float)
+GoogleDetections = shape("GoogleDetections", detections=many(many(GoogleDetection)))
+GoogleDetected = shape("GoogleDetected", data=GoogleDetections)
+GoogleLanguage = shape("GoogleLanguage", language=str, name=maybe(str))
+GoogleLanguages = shape("GoogleLanguages", languages=many(GoogleLanguage))
+GoogleListed = shape("GoogleListed", data=GoogleLanguages)
+GoogleV3Translation = shape(
+    "GoogleV3Translation",
+    translatedText=str,
+    model=maybe(str),
+    detectedLanguageCode=maybe(str),
+    glossaryConfig=maybe(Record),
+)
+GoogleV3Translations = shape(
+    "GoogleV3Translations",
+    translations=many(GoogleV3Translation),
+    glossaryTranslations=maybe(many(GoogleV3Translation)),
+)
+GoogleV3Detection = shape("GoogleV3Detection", languageCode=str, confidence=float)
+GoogleV3Detections = shape("GoogleV3Detections", languages=many(GoogleV3Detection))
+GoogleV3Language = shape(
+    "GoogleV3Language", languageCode=str, displayName=maybe(str), supportSource=bool, supportTarget=bool
+)
+GoogleV3Languages = shape("GoogleV3Languages", languages=many(GoogleV3Language))
+
+OpenAIModel = shape("OpenAIModel", id=str, object=str, created=Count, owned_by=str)
+OpenAIModels = shape("OpenAIModels", object=str, data=many(OpenAIModel))
+OpenAIUsage = shape("OpenAIUsage", prompt_tokens=Count, completion_tokens=maybe(Count), total_tokens=Count)
+OpenAIEmbedding = shape("OpenAIEmbedding", object=str, index=Count, embedding=Any)
+OpenAIEmbeddings = shape("OpenAIEmbeddings", object=str, data=many(OpenAIEmbedding), model=str, usage=OpenAIUsage)
+OpenAIMessage = shape("OpenAIMessage", role=str, content=str, refusal=str | None)
+OpenAIChoice = shape("OpenAIChoice", index=Count, message=OpenAIMessage, logprobs=Any, finish_reason=str)
+OpenAICompletion = shape(
+    "OpenAICompletion",
+    id=str,
+    created=Count,
+    model=str,
+    object=str,
+    choices=many(OpenAIChoice),
+    usage=OpenAIUsage,
+)
+Predictions = shape("Predictions", predictions=Strings)
+
+DeepLError = shape("DeepLError", message=str)
+GoogleReason = shape("GoogleReason", message=str, domain=str, reason=str)
+GoogleDetails = shape("GoogleDetails", code=int, message=str, status=str, errors=many(GoogleReason))
+GoogleError = shape("GoogleError", error=GoogleDetails)
+OpenAIDetails = shape("OpenAIDetails", message=str, type=str, param=str | None, code=str | None)
+OpenAIError = shape("OpenAIError", error=OpenAIDetails)
+MlflowError = shape("MlflowError", error_code=str, message=str)

@@ -11,10 +11,10 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint.answer import mlflow as form
+from dragoman.services.endpoint.answer import MLFLOW
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects import schemas
-from dragoman.services.endpoint.dialects.questions import ask, check_pair, check_size, choose_pair
+from dragoman.services.endpoint.dialects.questions import ask, choose_pair
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.openapi import Routes
 from dragoman.services.http.answers import as_json
@@ -25,19 +25,16 @@ LIST = {"type": "array"}
 PARAMS = ("source", "target", "format")
 
 
-def add_scoring_routes(app: FastAPI, endpoint: Endpoint) -> None:
+def add_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes, with MLflow's parameters, answers and errors."""
 
     async def invoke(call: Call) -> Response:
         values = call.parameters
         texts = texts_of(values)
         params = params_of(values.get("params"))
-        check_size(texts, endpoint)
         source, target = choose_pair(endpoint, params.get("source"), params.get("target"))
-        check_pair(endpoint, source, target)
-        translations, headers = await ask(
-            endpoint, call.key, texts, source, target, TextOptions(format=params.get("format", "text"))
-        )
+        options = TextOptions(format=params.get("format", "text"))
+        translations, headers = await ask(endpoint, call.key, texts, source, target, options)
         return as_json({"predictions": [translation.text for translation in translations]}, headers=headers)
 
     async def ping(_: Request) -> Response:
@@ -59,7 +56,7 @@ def add_scoring_routes(app: FastAPI, endpoint: Endpoint) -> None:
     alternative = [{"required": [name]} for name in PLACES]
     body = {"type": "object", "properties": properties, "oneOf": alternative}
     request = {"requestBody": {"required": True, "content": {"application/json": {"schema": body}}}}
-    routes = Routes(app, "MLflow: ", form)
+    routes = Routes(app, "MLflow: ", MLFLOW)
     routes.add("POST", "/invocations", invoke, "translate texts", schemas.Predictions, request, origin=True)
     app.get("/ping", include_in_schema=False)(ping)
     app.get("/version", include_in_schema=False)(version)

@@ -9,6 +9,7 @@ import logging
 import threading
 from asyncio import AbstractEventLoop, Event, Task
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -16,9 +17,9 @@ from starlette.exceptions import HTTPException
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write
 from dragoman.model.inference.losses import Losses
-from dragoman.services.endpoint.batcher import EngineStoppedError, TooManyTokensError
+from dragoman.services.endpoint.batcher import EngineStoppedError
 from dragoman.services.endpoint.documents.jobs import Job, Jobs
-from dragoman.services.endpoint.documents.patient_queue import PatientQueue
+from dragoman.services.endpoint.documents.patient_queue import ask_patiently
 from dragoman.services.endpoint.documents.reading import AT_ONCE, GoneError, Reading
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.fair_queue import PRIORITIES
@@ -33,7 +34,7 @@ ATTEMPTS = 3  # at a document that the server does not survive
 EVERY = 2.0  # seconds between two looks for jobs of other processes
 BEHIND = 4  # steps of priority behind a request
 SAME = "Source and target language are equal."  # DeepL's words
-KNOWN = (UserError, HTTPException, TooManyTokensError)  # their messages are for the owner
+KNOWN = (UserError, HTTPException)  # their messages are for the owner
 logger = logging.getLogger(__name__)
 
 
@@ -136,14 +137,14 @@ class DocumentWorker:
     async def _translate(self, identity: str, job: Job, content: bytes, client: str) -> bytes:
         """Returns the translated document, which another process reads, prepares and writes."""
         # not in the turn of the key's own requests, which would wait for them
-        queue = PatientQueue(
-            self.endpoint.queue().batcher, max(PRIORITIES[0], job.priority - BEHIND), f"documents {job.digest}"
-        )
-        translator = RouteTranslator(queue.ask, self.endpoint.metrics, self.endpoint.longest, self.endpoint.models)
+        owner, priority = f"documents {job.digest}", max(PRIORITIES[0], job.priority - BEHIND)
+        ask = partial(ask_patiently, self.endpoint.queue().batcher, priority, owner)
+        translator = RouteTranslator(ask, self.endpoint.metrics, self.endpoint.config.longest, self.endpoint.models)
         reply = _Replies(self, identity, job, translator).reply
         translated = await self.reading.translate(job.name, content, job.terms, job.target, client, reply)
         job.notes = translated.notes
-        self.endpoint.metrics.translated(job.characters, translated.characters)
+        self.endpoint.metrics.characters["in"] += job.characters
+        self.endpoint.metrics.characters["out"] += translated.characters
         return translated.content
 
 
@@ -186,11 +187,11 @@ class _Replies:
             raise UserError(SAME)
         endpoint.keys.allow(_payer(job), [source])
         self.route = await endpoint.find(source, job.target, job.version)
-        if not self.route.via:  # not the middle language's
+        if endpoint.memory is not None and not self.route.via:  # not the middle language's
             await asyncio.to_thread(endpoint.memory.look)
             self.known = endpoint.memory.all(source, job.target, job.owner)
         models = [vars(model) for model in models_of(self.route)]
-        return {"models": models, "longest": endpoint.longest, "known": self.known is not None}
+        return {"models": models, "longest": endpoint.config.longest, "known": self.known is not None}
 
 
 def _payer(job: Job) -> Key:

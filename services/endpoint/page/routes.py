@@ -46,8 +46,10 @@ class Shown:
     detected: bool  # True: the client named no source language
 
 
-def add_page(app: FastAPI, endpoint: Endpoint) -> None:
-    """Adds the page, its form and its files."""
+def add_routes(app: FastAPI, endpoint: Endpoint) -> None:
+    """Adds the page, its form and its files, unless the settings leave it out."""
+    if not endpoint.config.page:
+        return
     templates = make_templates()
     request_model = TranslationRequest.within(endpoint.limits)
 
@@ -115,7 +117,9 @@ async def _translate(endpoint: Endpoint, model: type[TranslationRequest], values
     )
     if request.batch:
         raise HTTPException(400, "Invalid request: q must be a string")
-    question = await with_terms(request.question(key=key), endpoint.glossaries, request.glossary, request.terms)
+    question = request.question(key=key)
+    if request.glossary or request.terms:
+        question = await with_terms(question, endpoint.glossaries, request.glossary, request.terms)
     answers, route = await endpoint.translate(question)
     return Shown(answers[0], route, request.source == "auto")
 

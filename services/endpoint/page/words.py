@@ -27,11 +27,6 @@ class Kept(NamedTuple):
     source: str = ""  # of a term
 
 
-def how_it_was_kept(how: str) -> str:
-    """Returns a report's `how` in words."""
-    return HOW.get(how, how)
-
-
 def language_text(code: str) -> str:
     """Returns a language's name; of none a dash."""
     return language_name(code) if code else "–"
@@ -42,7 +37,7 @@ def kept_entries(report: Mapping[str, Any]) -> Sequence[Kept]:
     entries: dict[tuple[str, str, str, str], int] = {}
     for name, kind in KINDS.items():
         for entry in report.get(name, ()):
-            how = how_it_was_kept(entry["how"])
+            how = HOW.get(entry["how"], entry["how"])
             if entry.get("form") == "base":
                 how += ", in its base form"
             if entry.get("article"):

@@ -127,7 +127,7 @@ def test_sources_beyond_the_position_table_are_cut_or_refused_by_both_engines(tm
     exported = engine(network, tmp_path / "ct2")
     inputs = [np.append(np.full(200, 9), EOS), *sources(80, 3)]
     same(exported.search(inputs, DecodeConfig()), decode(network, inputs, DecodeConfig()))
-    with pytest.raises(UserError, match=r"201 tokens .* 48 source positions"):
+    with pytest.raises(UserError, match=r"201 tokens, .* 48 source positions"):
         exported.search(inputs, DecodeConfig(too_long="error"))
 
 

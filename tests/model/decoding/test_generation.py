@@ -71,9 +71,9 @@ class Bounded(LanguageNetwork):
     def start(self, rows: int, device: torch.device) -> State:
         return {"tokens": torch.empty(rows, 0, dtype=torch.int64)}
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        seen = torch.cat([state["tokens"], tokens[:, None]], 1)
-        self.reads.append(seen.shape[1])
+    def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        seen = torch.cat([state["tokens"], tokens], 1)
+        self.reads += range(state["tokens"].shape[1] + 1, seen.shape[1] + 1)
         assert seen.shape[1] <= self.max_positions
         return self.logits(self._states(seen)[:, -1]), {"tokens": seen}
 

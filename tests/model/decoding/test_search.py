@@ -130,8 +130,8 @@ def test_beam_of_one_equals_greedy(network: TranslationNetwork) -> None:
     source = pad(sources())
     limits = [config.longest(20, 64)] * len(source)
     with torch.inference_mode():
-        greedy = greedy_search(network, source, limits, config.forbidden(), 0.6)
-        beam = beam_search(network, source, limits, config.forbidden(), 0.6, beam=1, candidates=1)
+        greedy = greedy_search(network, source, limits, config)
+        beam = beam_search(network, source, limits, config)
     close(greedy, beam)
 
 
@@ -293,7 +293,7 @@ def test_a_source_beyond_the_positions_is_cut_or_refused(network: TranslationNet
     long = np.array([*[8] * 100, EOS])
     cut = np.array([*[8] * 63, EOS])
     close(decode(network, [long], DecodeConfig()), decode(network, [cut], DecodeConfig()))
-    with pytest.raises(UserError, match=r"sentence 2: 101 tokens .* 64 source positions"):
+    with pytest.raises(UserError, match=r"sentence 2: the source has 101 tokens, .* 64 source positions"):
         decode(network, [cut, long], DecodeConfig(too_long="error"))
 
 
@@ -342,8 +342,9 @@ def test_two_round_selection_equals_one_sort() -> None:
 
 def test_batches_hold_like_lengths_within_the_budget() -> None:
     lengths = [3, 9, 1, 9, 20, 2]
-    batches = list(length_batches(lengths, 20, 10))
+    batches = list(length_batches(20, 10, lengths))
     assert sorted(itertools.chain(*batches)) == list(range(6))
     assert batches == [[4], [1, 3], [0, 5, 2]]
-    assert list(length_batches([50], 20, 10)) == [[0]]
-    assert list(length_batches([1, 1, 1], 20, 2)) == [[0, 1], [2]]
+    assert list(length_batches(20, 10, [50])) == [[0]]
+    assert list(length_batches(20, 2, [1, 1, 1])) == [[0, 1], [2]]
+    assert list(length_batches(20, 9, [3, 9, 2], [8, 1, 8])) == [[1], [0], [2]], "of pairs both sides count"

@@ -11,9 +11,9 @@ import torch
 from dragoman.model.bundles.language import load_text_bundle
 from dragoman.model.decoding.fill_mask import fill_masks, masked_ids
 from dragoman.model.errors import UserError
+from dragoman.model.huggingface.families import ROWS
 from dragoman.model.huggingface.folder import Folder, Imported, ImportOptions
 from dragoman.model.huggingface.read import read_model, save_imported
-from dragoman.model.huggingface.stacks import ROWS
 from dragoman.model.huggingface.write import write_huggingface
 from dragoman.model.inference.sentence_vectors import network_vectors
 from dragoman.model.networks.bert import EncoderOnlyConfig

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from dragoman.model.bundles.language import load_text_bundle, save_text_bundle
-from dragoman.model.bundles.translation import TranslationBundle, load_bundle, save_bundle
+from dragoman.model.bundles.language import load_text_bundle
+from dragoman.model.bundles.network import save_bundle
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.huggingface.folder import Folder, ImportOptions
 from dragoman.model.huggingface.read import read_model
@@ -85,7 +86,7 @@ def test_language_models_are_loaded_with_the_same_logits(settings: dict[str, Any
     tokenizer = train_pair(TokenizerConfig(vocabulary=70), folders.ENGLISH, folders.ENGLISH).source
     config = DecoderOnlyConfig(**SIZES, layers=2, **settings)
     network = folders.randomise(DecoderOnly(config, tokenizer.vocabulary))
-    save_text_bundle(tmp_path / "bundle", network=network, config=config, tokenizer=tokenizer, facts={"pair": "en"})
+    save_bundle(tmp_path / "bundle", network=network, config=config, tokenizers=tokenizer, facts={"pair": "en"})
     write_huggingface(tmp_path / "model", load_text_bundle(tmp_path / "bundle"))
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "model").eval()
     read = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from dragoman.model.alignment.attention_map import END, AlignmentConfig
-from dragoman.model.bundles.translation import load_bundle, save_bundle
+from dragoman.model.bundles.network import save_bundle
+from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.aligner import Aligner, Encoded, cross_maps, force_targets, open_aligner, shape
 from dragoman.model.inference.translator import Translation, open_translator

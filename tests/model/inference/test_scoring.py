@@ -9,7 +9,7 @@ import torch
 
 from dragoman.model.decoding.search import decode
 from dragoman.model.errors import UserError
-from dragoman.model.inference.scoring import PairScore, Scorer, pair_batches, score_pairs
+from dragoman.model.inference.scoring import PairScore, Scorer, score_pairs
 from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
@@ -132,17 +132,6 @@ def test_a_broken_network_is_said() -> None:
         next(iter(network.parameters())).fill_(math.nan)
     with pytest.raises(FloatingPointError, match="pair 1: the network's output is not a number"):
         score_pairs(network, [np.array([8, EOS])], [np.array([9, EOS])])
-
-
-def test_pair_batches_hold_their_budget_and_every_pair_once() -> None:
-    rng = np.random.default_rng(1)
-    sources, targets = rng.integers(1, 60, 200).tolist(), rng.integers(1, 60, 200).tolist()
-    batches = list(pair_batches(sources, targets, 300))
-    assert sorted(row for batch in batches for row in batch) == list(range(200))
-    for batch in batches:
-        width = max(sources[row] for row in batch) + max(targets[row] for row in batch)
-        assert len(batch) * width <= 300
-    assert [len(batch) for batch in pair_batches([5, 9], [5, 9], 1)] == [1, 1]
 
 
 def test_text_is_normalised_and_encoded_as_in_training() -> None:

@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.model.bundles.language import save_text_bundle
-from dragoman.model.bundles.translation import save_bundle
+from dragoman.model.bundles.network import save_bundle
 from dragoman.model.bundles.vectors import save_vectors
 from dragoman.model.errors import UserError
+from dragoman.model.inference.kinds import open_bundle
 from dragoman.model.inference.sentence_vectors import (
     NetworkVectors,
     Reader,
     WordVectors,
-    load_any_bundle,
     network_vectors,
     sentence_vectors,
 )
@@ -76,7 +75,7 @@ def test_what_is_longer_than_the_positions_is_cut_or_refused(tokenizer: Tokenize
     np.testing.assert_allclose(vectors(["the dog sees the man ."]), vectors(["the dog sees"]), rtol=1e-5)
     strict = NetworkVectors(bert(tokenizer, 4), tokenizer, 4, too_long="error")
     assert strict(["the dog sees"]).shape == (1, 8)
-    with pytest.raises(UserError, match="x, line 2: 5 tokens are more than the model's 4 positions"):
+    with pytest.raises(UserError, match="x, line 2: the text has 5 tokens, more than the model's 4 positions"):
         strict(["the dog", "the dog sees the"], ["x, line 1", "x, line 2"])
 
 
@@ -186,28 +185,26 @@ def test_a_language_models_states_see_nothing_later(tokenizer: Tokenizer) -> Non
 def test_each_kind_of_bundle_is_opened(tmp_path: Path, tokenizer: Tokenizer) -> None:
     pair = TokenizerPair(tokenizer, tokenizer)
     network = bert(tokenizer)
-    save_text_bundle(
-        tmp_path / "bert", network=network, config=network.config, tokenizer=tokenizer, facts={"pair": "en"}
-    )
+    save_bundle(tmp_path / "bert", network=network, config=network.config, tokenizers=tokenizer, facts={"pair": "en"})
     np.testing.assert_allclose(
-        sentence_vectors(load_any_bundle(tmp_path / "bert"))(LINES),
+        sentence_vectors(open_bundle(tmp_path / "bert"))(LINES),
         NetworkVectors(network, tokenizer, 12)(LINES),
         rtol=1e-5,
     )
     config = PrefixConfig(**SMALL, layers=1)  # type: ignore[arg-type]
     translation = build_network(config, tokenizer.vocabulary, tokenizer.vocabulary)
     save_bundle(tmp_path / "prefixlm", network=translation, config=config, tokenizers=pair, facts={"pair": "en-de"})
-    assert sentence_vectors(load_any_bundle(tmp_path / "prefixlm"))(LINES).shape == (3, 8)
+    assert sentence_vectors(open_bundle(tmp_path / "prefixlm"))(LINES).shape == (3, 8)
     save_vectors(
         tmp_path / "vectors", words=["dog", "man"], counts=np.array([2, 1]), tables={"vectors": np.eye(2)},
         config=Word2VecConfig(width=2), tokenizer=pair, facts={"pair": "en"},
     )  # fmt: skip
-    assert sentence_vectors(load_any_bundle(tmp_path / "vectors"))(["dog"]).tolist() == [[1.0, 0.0]]
+    assert sentence_vectors(open_bundle(tmp_path / "vectors"))(["dog"]).tolist() == [[1.0, 0.0]]
     gpt = DecoderOnlyConfig(**SMALL, layers=1, max_positions=12)  # type: ignore[arg-type]
     model = any_network(gpt, tokenizer.vocabulary, tokenizer.vocabulary)
-    save_text_bundle(tmp_path / "gpt", network=model, config=gpt, tokenizer=tokenizer, facts={"pair": "en"})
-    assert sentence_vectors(load_any_bundle(tmp_path / "gpt"))(LINES).shape == (3, 8)
+    save_bundle(tmp_path / "gpt", network=model, config=gpt, tokenizers=tokenizer, facts={"pair": "en"})
+    assert sentence_vectors(open_bundle(tmp_path / "gpt"))(LINES).shape == (3, 8)
     with pytest.raises(UserError, match="word vectors have no layers"):
-        sentence_vectors(load_any_bundle(tmp_path / "vectors"), layer=1)
+        sentence_vectors(open_bundle(tmp_path / "vectors"), layer=1)
     with pytest.raises(UserError, match="word vectors have no layers"):
-        network_vectors(load_any_bundle(tmp_path / "vectors"))
+        network_vectors(open_bundle(tmp_path / "vectors"))

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.model.bundles.translation import TranslationBundle, load_bundle, save_bundle
+from dragoman.model.bundles.network import save_bundle
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.decoding.consensus import likeness
 from dragoman.model.decoding.hypothesis import Hypothesis
 from dragoman.model.decoding.word_loops import WordLoops

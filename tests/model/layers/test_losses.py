@@ -67,6 +67,33 @@ def test_what_is_taught_is_a_part_of_what_is_learned(
         torch.testing.assert_close(ours.grad, theirs)
 
 
+@pytest.mark.parametrize("path", ["chunked", "native", "measured", "paired"])
+def test_smoothing_leaves_out_tokens_that_no_text_has(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids that an imported model lacks have a bias of -10,000: the loss is that of a vocabulary without them."""
+    if path == "native":
+        monkeypatch.setitem(device.KERNELS, "cpu", replace(device.KERNELS["cpu"], cross_entropy="native"))
+    states, targets, output = problem(21, bias=True, draws=(2,) if path == "paired" else ())
+    output.bias.data[30:] = losses.NEVER
+    targets %= 30
+
+    def measured(output: nn.Linear) -> tuple[torch.Tensor, ...]:
+        if path == "paired":
+            return paired_vocabulary_loss(states, targets, output, 0.1, 2.0)
+        with torch.set_grad_enabled(path != "measured"):
+            return vocabulary_loss(states, targets, output, 0.1)
+
+    fewer = nn.Linear(8, 30)
+    fewer.load_state_dict({name: tensor[:30] for name, tensor in output.state_dict().items()})
+    for ours, theirs in zip(measured(output), measured(fewer), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    if path != "measured":
+        expected = torch.autograd.grad(measured(fewer)[0], [states, *fewer.parameters()])
+        gradients = torch.autograd.grad(measured(output)[0], [states, *output.parameters()])
+        assert not any(gradient[30:].any() for gradient in gradients[1:])
+        for ours, theirs in zip([gradients[0], *(rows[:30] for rows in gradients[1:])], expected, strict=True):
+            torch.testing.assert_close(ours, theirs)
+
+
 def some_taught(rows: int, vocabulary: int, part: float) -> Distillation:
     """Three tokens a row, no two alike, with shares that sum to 1."""
     tokens = torch.stack([torch.randperm(vocabulary)[:3] for _ in range(rows)])

@@ -5,9 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from dragoman.conf import groups
 from dragoman.model.errors import UserError
-from dragoman.model.networks.architectures import any_network, model_config
 from dragoman.model.networks.gpt import DecoderOnly, DecoderOnlyConfig
 from dragoman.model.networks.language_network import language_loss
 from dragoman.model.settings import LossConfig
@@ -63,19 +61,7 @@ def test_one_token_and_only_unknown_ones_are_read() -> None:
     assert torch.isfinite(language_loss(ours, unknown, LossConfig())[0])
 
 
-def test_gpt_2s_smallest_model_has_its_number_of_parameters() -> None:
-    values = groups.merge_choice("model", "gpt_small")
-    with torch.device("meta"):
-        assert any_network(model_config(values), 50_257, 50_257).parameter_count() == 124_439_808
-
-
 def test_tables_are_one_or_two() -> None:
     tied, loose = network(), network(tie=False)
     assert tied.output.weight is tied.embedding.weight
     assert loose.parameter_count() == tied.parameter_count() + 30 * 16
-
-
-def test_the_table_of_architectures_builds_it() -> None:
-    assert isinstance(any_network(DecoderOnlyConfig(**SIZES), 30, 30), DecoderOnly)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match=r"model\.kv_heads=3"):
-        network(kv_heads=3)

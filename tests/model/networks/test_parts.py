@@ -62,3 +62,30 @@ def test_a_tied_table_is_the_embedding_and_counts_once() -> None:
     every = {one.part: one for one in parts(DecoderOnly(DecoderOnlyConfig(**sizes), 40))}
     assert every["embedding"].parameters == 40 * 16
     assert "unembedding" not in every
+
+
+@pytest.mark.parametrize(
+    ("name", "vocabulary", "parameters", "near"),
+    [
+        # The paper's base has 65M and its big 213M parameters with 37,000 BPE tokens (table 3).
+        ("transformer_tiny", 10_000, 2.6e6, 0.05),
+        ("transformer_small", 10_000, 36.5e6, 0.05),
+        ("transformer_base", 37_000, 63e6, 0.05),
+        ("transformer_big", 37_000, 214e6, 0.05),
+        ("gpt_small", 50_257, 124_439_808, 0),
+        # BERT's masked-token model, less two segment vectors and the normalisation of the embeddings.
+        ("bert_base", 30_522, 109_514_298 - 2 * 768 - 2 * 768, 0),
+    ],
+)
+def test_shipped_sizes_are_the_literatures(name: str, vocabulary: int, parameters: float, near: float) -> None:
+    assert count(name, vocabulary) == pytest.approx(parameters, rel=near)
+
+
+def test_the_tiny_prefix_model_is_the_tiny_transformer_without_its_cross_attention() -> None:
+    assert count("prefixlm_tiny", 10_000) == count("transformer_tiny", 10_000) - 4 * (4 * 128 * 129 + 2 * 128)
+
+
+def count(name: str, vocabulary: int) -> int:
+    """The parameters of a shipped model."""
+    with torch.device("meta"):
+        return any_network(model_config(groups.merge_choice("model", name)), vocabulary, vocabulary).parameter_count()

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.model.bundles.translation import load_bundle, save_bundle
+from dragoman.model.bundles.network import save_bundle
+from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import open_translator
 from dragoman.model.networks.architectures import model_config

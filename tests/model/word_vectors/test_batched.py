@@ -133,26 +133,6 @@ def test_cbow_may_predict_from_the_sum() -> None:
     np.testing.assert_allclose(ours.tables["vectors"], expected["vectors"], rtol=1e-4, atol=1e-5)
 
 
-def test_the_same_seed_gives_the_same_bits_and_padding_stays_zero() -> None:
-    one, other = learner(config()), learner(config())
-    assert one.train(text(), 0.05, 7, 1) == other.train(text(), 0.05, 7, 1)
-    for name, table in one.tables.items():
-        assert np.array_equal(table, other.tables[name])
-        assert table.shape[1] == 32 and not table[:, 20:].any()
-    other.train(text(), 0.05, 8, 1)
-    one.train(text(), 0.05, 9, 1)
-    assert not np.array_equal(one.tables["vectors"], other.tables["vectors"])
-
-
-def test_vectors_are_unpadded_copies() -> None:
-    ours = learner(config(output="hierarchical"))
-    found = ours.vectors()
-    assert found["vectors"].shape == (WORDS, 20)
-    assert found["contexts"].shape == (WORDS - 1, 20)
-    found["vectors"][:] = 0
-    assert ours.tables["vectors"][:, :20].all()
-
-
 def test_a_segment_of_which_nothing_is_left_changes_nothing() -> None:
     ours = learner(config(sample=1e-12))
     before = ours.tables["vectors"].copy()

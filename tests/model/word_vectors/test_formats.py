@@ -10,13 +10,7 @@ from scipy.sparse import eye
 from dragoman.model.errors import UserError
 from dragoman.model.word_vectors import formats
 from dragoman.model.word_vectors.embeddings import Embeddings
-from dragoman.model.word_vectors.formats import (
-    write_binary,
-    write_format,
-    write_numpy,
-    write_projector,
-    write_text,
-)
+from dragoman.model.word_vectors.formats import write_format
 from tests import vector_files
 
 
@@ -57,27 +51,27 @@ def test_gensim_opens_both_and_finds_the_same_neighbours(kind: formats.Format, t
 @pytest.mark.parametrize("word", ["New York", "line\nbreak", "tab\t", "", "non\u00a0breaking"])
 def test_a_word_that_the_format_cannot_hold_is_named(word: str, tmp_path: Path) -> None:
     odd = Embeddings(["plain", word], None, np.eye(2))
-    for writer in (write_text, write_binary):
+    kinds: tuple[formats.Format, ...] = ("text", "binary")
+    for kind in kinds:
         with pytest.raises(UserError, match=r"has white space in it.* numpy"):
-            writer(tmp_path / "v", odd)
-    write_numpy(tmp_path / "numpy", odd)
-    assert vector_files.numpy(tmp_path / "numpy")[0] == ["plain", word]
+            write_format(tmp_path, kind, odd)
+    assert vector_files.numpy(write_format(tmp_path, "numpy", odd))[0] == ["plain", word]
 
 
 def test_the_projector_gets_a_row_a_word_whatever_the_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "PROJECTED", 3)
     odd = Embeddings(["plain", "two\nlines", " ", "beyond"], np.array([9, 5, 2, 1]), np.eye(4, 2))
-    write_projector(tmp_path / "p", odd)
-    assert (tmp_path / "p" / "metadata.tsv").read_text() == "word\tcount\nplain\t9\ntwo lines\t5\n(space)\t2\n"
-    assert (tmp_path / "p" / "tensors.tsv").read_text() == "1\t0\n0\t1\n0\t0\n"
-    entry = json.loads((tmp_path / "p" / "projector_config.json").read_text())["embeddings"][0]
+    place = write_format(tmp_path, "projector", odd)
+    assert (place / "metadata.tsv").read_text() == "word\tcount\nplain\t9\ntwo lines\t5\n(space)\t2\n"
+    assert (place / "tensors.tsv").read_text() == "1\t0\n0\t1\n0\t0\n"
+    entry = json.loads((place / "projector_config.json").read_text())["embeddings"][0]
     assert entry["tensorShape"] == [3, 2]
-    assert 'tensor_path: "tensors.tsv"' in (tmp_path / "p" / "projector_config.pbtxt").read_text()
+    assert 'tensor_path: "tensors.tsv"' in (place / "projector_config.pbtxt").read_text()
 
 
 def test_sparse_vectors_and_unknown_formats_are_refused(tmp_path: Path, embeddings: Embeddings) -> None:
     one_hot = Embeddings(["a", "b"], None, eye(2).tocsr())
-    for kind in formats.PLACES:
+    for kind in formats.FORMATS:
         with pytest.raises(UserError, match="kept in the bundle only"):
             write_format(tmp_path, kind, one_hot)
     with pytest.raises(UserError, match="'csv' is not known"):

@@ -1,13 +1,10 @@
 """GloVe: against equations 8 and 9 in float64, and on structures whose answer is known."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
-from dragoman.model.schema import build
 from dragoman.model.word_vectors.glove import Cooccurrences, Glove, GloveConfig
 
 WORDS, WIDTH = 30, 7
@@ -95,31 +92,6 @@ def test_the_first_step_goes_down_the_gradient() -> None:
     np.testing.assert_array_equal(untouched, np.delete(before["words"], 3, axis=0).astype(np.float32))
 
 
-def test_one_thread_gives_the_same_bits() -> None:
-    def trained() -> dict[str, NDArray[np.float32]]:
-        learner = Glove(GloveConfig(width=WIDTH), np.ones(WORDS, np.int64), seed=3)
-        for seed in range(3):
-            learner.train(entries(), 0.05, seed, threads=1)
-        return learner.tables
-
-    first, second = trained(), trained()
-    assert all(np.array_equal(first[name], second[name]) for name in first)
-
-
-def test_tables_are_the_whole_state() -> None:
-    """A learner made anew goes on from saved tables to the same bits."""
-    config, counts = GloveConfig(width=WIDTH), np.ones(WORDS, np.int64)
-    whole = Glove(config, counts, seed=4)
-    whole.train(entries(), 0.05, 1, threads=1)
-    saved = {name: table.copy() for name, table in whole.tables.items()}
-    whole.train(entries(seed=1), 0.05, 2, threads=1)
-    resumed = Glove(config, counts, seed=99)
-    for name, table in saved.items():
-        resumed.tables[name][:] = table
-    resumed.train(entries(seed=1), 0.05, 2, threads=1)
-    assert all(np.array_equal(whole.tables[name], resumed.tables[name]) for name in saved)
-
-
 def test_threads_reach_the_same_loss() -> None:
     segment, losses = entries(800, words=60), []
     for threads in (1, 2, 3):
@@ -175,7 +147,7 @@ def test_words_that_meet_the_same_words_become_alike() -> None:
     np.testing.assert_array_equal(family[alike.argmax(1)], family)
 
 
-def test_vectors_are_unpadded_sums_and_copies() -> None:
+def test_vectors_are_sums() -> None:
     learner = Glove(GloveConfig(width=WIDTH), np.ones(WORDS, np.int64), seed=1)
     found = learner.vectors()
     words, contexts = (learner.tables[name][:, :WIDTH] for name in ("words", "contexts"))
@@ -185,9 +157,6 @@ def test_vectors_are_unpadded_sums_and_copies() -> None:
     np.testing.assert_array_equal(found["contexts"], contexts)
     np.testing.assert_array_equal(found["vectors"], words + contexts)
     assert not (words == contexts).any()
-    found["contexts"][:] = 7.0
-    assert not (contexts == 7.0).any()
-    assert all(table.ctypes.data % 64 == 0 and table.shape[1] % 16 == 0 for table in learner.tables.values())
 
 
 def test_two_words_and_an_empty_segment() -> None:
@@ -224,20 +193,3 @@ def test_a_broken_table_shows_in_the_loss() -> None:
     learner = Glove(GloveConfig(width=WIDTH), np.ones(WORDS, np.int64), seed=1)
     learner.tables["contexts"][1, 2] = np.nan
     assert np.isnan(learner.train(of_one(0, 1, 5.0), 0.05, 1, threads=1)[0])
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"width": 0}, "model.width=0: must be at least 1"),
-        ({"window": 0}, "model.window=0"),
-        ({"x_max": 0.0}, "model.x_max=0.0: must be above 0"),
-        ({"alpha": -1.0}, "model.alpha=-1.0"),
-        ({"lr": float("nan")}, "model.lr=nan"),
-        ({"x_mx": 1.0}, "Did you mean 'x_max'?"),
-    ],
-)
-def test_a_configuration_that_cannot_be_is_refused(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        Glove(build(GloveConfig, values, "model"), np.ones(2, np.int64), seed=1)
-    assert message in str(caught.value)

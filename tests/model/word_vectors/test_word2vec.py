@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dragoman.model.errors import UserError
 from dragoman.model.word_vectors.learner import Learner, Text
-from dragoman.model.word_vectors.word2vec import SOFTMAX_WORDS, Word2Vec, Word2VecConfig
+from dragoman.model.word_vectors.word2vec import Word2Vec, Word2VecConfig
 from tests.model.word_vectors.reference import Reference
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -141,17 +140,6 @@ def test_a_text_without_a_pair_changes_nothing(algorithm: str, output: str) -> N
         assert np.array_equal(table, before[name])
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
-def test_one_thread_repeats_bit_for_bit_and_the_seed_matters(output: str) -> None:
-    words, settings = text(ZIPF, 3000), config(output=output)
-    first, again, other = (learner(settings, ZIPF) for _ in range(3))
-    assert first.train(words, 0.05, 3, 1) == again.train(words, 0.05, 3, 1)
-    other.train(words, 0.05, 4, 1)
-    for name, table in first.tables.items():
-        assert np.array_equal(table, again.tables[name])
-        assert not np.array_equal(table, other.tables[name])
-
-
 def test_the_text_may_be_read_only_and_of_other_integers() -> None:
     words = text(ZIPF, 500)
     rows = words.rows.astype(np.int64)
@@ -204,26 +192,6 @@ def test_huge_scores_make_no_nan_but_a_nan_stays_to_be_found() -> None:
         ours.tables["vectors"][3] = np.nan
         ours.train(text(ZIPF, 500), 0.05, 1, 1)
         assert np.isnan(ours.tables["vectors"][3]).all()
-
-
-@pytest.mark.parametrize(
-    ("changes", "words", "message"),
-    [
-        ({"width": 0}, 9, "model.width=0: must be at least 1"),
-        ({"window": 0}, 9, "model.window=0"),
-        ({"negatives": 0}, 9, "model.negatives=0"),
-        ({"sample": -1.0}, 9, "model.sample=-1"),
-        ({"lr": float("nan")}, 9, "model.lr=nan"),
-        ({"exponent": float("inf")}, 9, "model.exponent=inf"),
-        ({}, 1, "a vocabulary of 1 word"),
-        ({}, 0, "a vocabulary of 0 word"),
-        ({"output": "softmax"}, SOFTMAX_WORDS + 1, "model.output=softmax: scores all 50,001 words"),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_trained_is_refused_by_name(changes: dict[str, Any], words: int, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        Word2Vec(config(**changes), np.ones(words, dtype=np.int64), 1)
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names a processor of the x86 kind")

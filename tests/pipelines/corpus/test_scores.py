@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from dragoman.conf import compose
-from dragoman.model.bundles.translation import load_bundle, save_bundle
+from dragoman.model.bundles.network import save_bundle
+from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.scoring import open_scorer
 from dragoman.model.networks.transformer import Transformer, TransformerConfig

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from dragoman.model.alignment.attention_map import AlignmentConfig, Head, Link, links
-from dragoman.model.bundles.translation import load_bundle, save_bundle
+from dragoman.model.bundles.network import save_bundle
+from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.inference.aligner import Aligner
 from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
 from dragoman.model.networks.rnnsearch import RNNSearch, RNNSearchConfig

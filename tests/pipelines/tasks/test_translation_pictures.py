@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.model.bundles.translation import TranslationBundle, load_bundle, save_bundle
+from dragoman.model.bundles.network import save_bundle
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
 from dragoman.model.networks.transformer import Transformer, TransformerConfig

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.model.bundles.language import TextKind, load_text_bundle, save_text_bundle
+from dragoman.model.bundles.language import TextKind, load_text_bundle
+from dragoman.model.bundles.network import save_bundle
 from dragoman.model.decoding.fill_mask import fill_masks
 from dragoman.model.decoding.generation import generate
 from dragoman.model.errors import UserError
@@ -49,7 +50,7 @@ def register(tracking: TrackingConfig, folder: Path, kind: TextKind, learned: fl
         "scores": {"valid": {"nats": 2.5, "bits_per_character": 1.25, "perplexity": 12.18, "tokens": 7}},
     }
     bundle = folder / f"run-{kind}-{learned}" / "bundle"
-    save_text_bundle(bundle, network=network, config=config, tokenizer=WORDS, facts=facts)
+    save_bundle(bundle, network=network, config=config, tokenizers=WORDS, facts=facts)
     with TrackedRun(tracking, bundle.parent, bundle.parent.name) as run:
         assert register_bundle(tracking, REGISTRY, run, bundle) is not None
     return bundle

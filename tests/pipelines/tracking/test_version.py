@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from dragoman.model.bundles.directory import bundle_hash
-from dragoman.model.bundles.translation import save_bundle
+from dragoman.model.bundles.network import save_bundle
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.inference.translator import open_translator
 from dragoman.model.networks.architectures import build_network, model_config

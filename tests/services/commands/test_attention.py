@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from dragoman.model.alignment.attention_map import END, AlignmentConfig
-from dragoman.model.bundles.translation import save_bundle
+from dragoman.model.bundles.network import save_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
 from dragoman.model.networks.rnnsearch import RNNSearch, RNNSearchConfig

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.model.inference.sentence_vectors import load_any_bundle, network_vectors, sentence_vectors
+from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.inference.sentence_vectors import network_vectors, sentence_vectors
 from dragoman.services.commands.embed import embed
 from dragoman.services.settings import EmbedConfig
 
@@ -32,7 +33,7 @@ def rows(path: Path) -> list[Any]:
 
 
 def test_a_line_in_is_a_vector_out_in_order(tmp_path: Path, bundle: Path) -> None:
-    expected = sentence_vectors(load_any_bundle(bundle))(TEXTS.decode().splitlines())
+    expected = sentence_vectors(open_bundle(bundle))(TEXTS.decode().splitlines())
     found = rows(run(tmp_path, bundle))
     assert [record["line"] for record in found] == [0, 1, 2]
     assert np.array_equal(np.array([record["vector"] for record in found], np.float32), expected)
@@ -55,7 +56,7 @@ def test_unit_vectors_have_cosines_for_products(tmp_path: Path, bundle: Path) ->
 
 
 def test_each_token_of_a_line_has_a_vector(tmp_path: Path, bundle: Path) -> None:
-    vectors = network_vectors(load_any_bundle(bundle), layer=1)
+    vectors = network_vectors(open_bundle(bundle), layer=1)
     found = rows(run(tmp_path, bundle, level="token", layer=1, lines=1))
     assert [record["line"] for record in found] == [0, 1, 2]
     assert found[1] == {"line": 1, "tokens": [], "vectors": []}
@@ -115,7 +116,7 @@ def test_a_line_that_is_no_utf_8_is_named_or_has_an_error(tmp_path: Path, bundle
 def test_what_is_too_long_is_cut_or_named(tmp_path: Path, bundle: Path) -> None:
     content = b"gut\n" + b"gut " * 40 + b"\n"
     assert len(rows(run(tmp_path, bundle, content))) == 2
-    with pytest.raises(UserError, match=r"in\.txt, line 2: 160 tokens are more than the model's 64 positions"):
+    with pytest.raises(UserError, match=r"in\.txt, line 2: the text has 160 tokens, more than the model's 64"):
         run(tmp_path, bundle, content, too_long="error")
     assert not list(tmp_path.glob(".*part"))
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.model.bundles.language import save_text_bundle
-from dragoman.model.inference.sentence_vectors import load_any_bundle, sentence_vectors
+from dragoman.model.bundles.network import save_bundle
+from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.inference.sentence_vectors import sentence_vectors
 from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import train
@@ -37,7 +38,7 @@ def bundle(folder: Path, kind: str = "bpe", **switches: Any) -> Path:
     network = EncoderOnly(config, tokenizer.vocabulary).eval()
     for parameter in network.parameters():  # biases and norms too are not what they are at first
         parameter.data += 0.05 * torch.randn_like(parameter)
-    save_text_bundle(folder, network=network, config=config, tokenizer=tokenizer, facts={"pair": "en"})
+    save_bundle(folder, network=network, config=config, tokenizers=tokenizer, facts={"pair": "en"})
     return folder
 
 
@@ -48,7 +49,7 @@ def test_sentence_transformers_gives_our_vectors(switches: dict[str, Any], tmp_p
     source = bundle(tmp_path / "bundle", **switches)
     words = ["sentence-transformers", f"export.vectors={source}", f"export.output={tmp_path}"]
     assert main(["export", *words]) == 0
-    ours = sentence_vectors(load_any_bundle(source))([*LINES, "Unknown: zebra ß", "long " * 40])
+    ours = sentence_vectors(open_bundle(source))([*LINES, "Unknown: zebra ß", "long " * 40])
     model = library.SentenceTransformer(str(tmp_path / "sentence-transformers"), device="cpu")
     theirs = model.encode([*LINES, "Unknown: zebra ß", "long " * 40])
     np.testing.assert_allclose(theirs, ours, rtol=1e-4, atol=1e-5)
@@ -89,12 +90,12 @@ def test_an_encoder_is_distilled_as_it_is_exported(tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("switches", "message"),
     [
-        ({"norm": "post"}, "train it with model.norm=pre"),
-        ({"activation": "relu"}, "train it with model.activation=gelu"),
-        ({"norm_kind": "rms"}, "train it with model.norm_kind=layer"),
+        ({"norm": "post"}, "model.norm=post (EsmModel has pre)"),
+        ({"activation": "relu"}, "model.activation=relu (EsmModel has gelu)"),
+        ({"norm_kind": "rms"}, "model.norm_kind=rms (EsmModel has layer)"),
     ],
 )
-def test_what_fits_no_class_is_refused_with_the_switch_that_does(
+def test_what_fits_no_class_is_refused_with_the_value_that_does(
     switches: dict[str, Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = bundle(tmp_path / "bundle", **switches)

@@ -11,10 +11,12 @@ import torch
 from numpy.typing import NDArray
 
 from dragoman.model.bundles import onnx_graphs
-from dragoman.model.bundles.labelled import load_label_bundle, save_label_bundle
-from dragoman.model.bundles.language import load_text_bundle, save_text_bundle
-from dragoman.model.bundles.translation import load_bundle, save_bundle
-from dragoman.model.inference.sentence_vectors import load_any_bundle, sentence_vectors
+from dragoman.model.bundles.labelled import load_label_bundle
+from dragoman.model.bundles.language import load_text_bundle
+from dragoman.model.bundles.network import save_bundle
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.inference.sentence_vectors import sentence_vectors
 from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from dragoman.model.networks.heads import TransformerHead, TransformerHeadConfig, probabilities
 from dragoman.model.networks.network import Network
@@ -84,7 +86,7 @@ def test_a_masked_model_gives_vectors_and_tokens(switches: dict[str, Any], tmp_p
     tokenizer = train(TokenizerConfig(name="bpe", type="bpe", vocabulary=60), LINES)
     config = EncoderOnlyConfig(**{**SIZES, "layers": 2, "max_positions": 24, **switches})
     network = drawn(EncoderOnly(config, tokenizer.vocabulary))
-    save_text_bundle(tmp_path / "b", network=network, config=config, tokenizer=tokenizer, facts={"pair": "en"})
+    save_bundle(tmp_path / "b", network=network, config=config, tokenizers=tokenizer, facts={"pair": "en"})
     record, sessions = exported(tmp_path / "b", tmp_path)
     ours = load_text_bundle(tmp_path / "b").network
     assert isinstance(ours, EncoderOnly)
@@ -102,7 +104,7 @@ def test_a_masked_model_gives_vectors_and_tokens(switches: dict[str, Any], tmp_p
 
     rows = [one.ids for one in Tokenizer.from_file(str(tmp_path / "onnx" / "tokenizer.json")).encode_batch(LINES[:1])]
     embedded = compute(sessions["model.onnx"], {"input_ids": np.array(rows)})["sentence_embedding"]
-    close(embedded, sentence_vectors(load_any_bundle(tmp_path / "b"))(LINES[:1]))
+    close(embedded, sentence_vectors(open_bundle(tmp_path / "b"))(LINES[:1]))
     assert record["special"]["pad"] == PAD
     assert record["positions"] == 24
 
@@ -114,7 +116,7 @@ def test_a_head_gives_probabilities(task: Any, pooling: Any, tmp_path: Path) -> 
     labels = LabelTokenizer.of(task, texts)
     config = TransformerHeadConfig(**SIZES, layers=1, max_positions=24, head=task, pooling=pooling)
     network = drawn(TransformerHead(config, tokenizer.vocabulary, labels.vocabulary))
-    save_label_bundle(
+    save_bundle(
         tmp_path / "b",
         network=network,
         config=config,
@@ -192,7 +194,7 @@ def test_other_networks_and_missing_libraries_are_refused(
     tokenizer = train(TokenizerConfig(name="bpe", type="bpe", vocabulary=60), LINES)
     config = RecurrentLanguageConfig(cell="gru", embedding=8, width=8, layers=1)
     network = RecurrentLanguage(config, tokenizer.vocabulary).eval()
-    save_text_bundle(tmp_path / "b", network=network, config=config, tokenizer=tokenizer, facts={"pair": "en"})
+    save_bundle(tmp_path / "b", network=network, config=config, tokenizers=tokenizer, facts={"pair": "en"})
     words = ["onnx", f"export.vectors={tmp_path / 'b'}", f"export.output={tmp_path / 'out'}"]
     assert main(["export", *words]) == 2
     assert "onnx: only Transformers are exported" in capsys.readouterr().err

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import dragoman
-from dragoman.model.bundles.labelled import load_label_bundle, save_label_bundle
+from dragoman.model.bundles.labelled import load_label_bundle
+from dragoman.model.bundles.network import save_bundle
 from dragoman.model.inference.labeller import Labeller
 from dragoman.model.networks.heads import TransformerHead, TransformerHeadConfig
 from dragoman.model.text.labelled_words import Words
@@ -33,7 +34,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         torch.manual_seed(1)
         network = TransformerHead(config, tokenizer.vocabulary, labels.vocabulary)
         pair = TokenizerPair(tokenizer, labels)
-        save_label_bundle(folder / task, network=network, config=config, tokenizers=pair, facts={"pair": "en"})
+        save_bundle(folder / task, network=network, config=config, tokenizers=pair, facts={"pair": "en"})
     return {task: folder / task for task in LABELS}
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from dragoman.conf.options import positional
 from dragoman.model.errors import UserError
-from dragoman.model.inference.sentence_vectors import load_any_bundle, network_vectors
+from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.inference.sentence_vectors import network_vectors
 from dragoman.model.inference.words_in_context import uses_in, uses_picture
 from dragoman.services.commands import context
 from dragoman.services.commands.query import main, query
@@ -97,7 +98,7 @@ def test_the_neighbours_of_a_word_in_a_sentence(
     similarities = [one["similarity"] for one in uses]
     assert similarities == sorted(similarities, reverse=True)
     (dog,) = [one for one in uses if one["sentence"] == lines[0] and one["begin"] == 4]
-    vectors = network_vectors(load_any_bundle(bundle))
+    vectors = network_vectors(open_bundle(bundle))
     (one,), (other,) = (
         [found.vectors[row] for row, use in enumerate(found.words) if use.word == "dog"]
         for found in (uses_in(vectors, ["Where, is: the {dog} ?"]), uses_in(vectors, [lines[0]]))

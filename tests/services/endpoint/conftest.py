@@ -6,7 +6,9 @@ import functools
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,6 +22,8 @@ from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.detection import Detector
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.endpoint.key_store import KeyStore
+from dragoman.services.endpoint.keys import Keys
 from dragoman.services.models.catalogue import Catalogue
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.origin import Origin
@@ -121,10 +125,11 @@ class Client:
     """Asks the application without a socket."""
 
     app: ASGIApp
+    address: str = "127.0.0.1"
 
     def request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         async def ask() -> httpx.Response:
-            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(self.address, 1))
             async with httpx.AsyncClient(transport=transport, base_url="http://endpoint") as client:
                 return await client.request(method, path, **arguments)
 
@@ -149,8 +154,19 @@ class Stage:
     current: list[LoadedModel | None]
     trouble: list[str | None]
 
+    def read_keys(self, store: KeyStore) -> None:
+        """Lets the endpoint ask for the store's keys."""
+        self.endpoint.keys = Keys(store=store)
+        self.endpoint.keys.exchange()
+
     def ask(self, **values: Any) -> Any:
         return self.client.post("/translate", json={"source": "en", "target": "de", **values})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[KeyStore]:
+    with closing(KeyStore(f"sqlite:///{tmp_path}/endpoint.db")) as store:
+        yield store
 
 
 @pytest.fixture

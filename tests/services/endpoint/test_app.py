@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import pytest
 
 from dragoman.services.endpoint.app import create_app
@@ -183,7 +182,7 @@ def test_a_client_that_has_left_frees_its_place_and_is_not_translated(stage: Sta
 
 
 def test_a_body_that_does_not_come_is_a_408(stage: Stage) -> None:
-    stage.endpoint.receive_timeout = 0.05
+    stage.endpoint.config.receive_timeout = 0.05
     client = Client(create_app(stage.endpoint))
 
     async def dripping() -> AsyncIterator[bytes]:
@@ -196,7 +195,7 @@ def test_a_body_that_does_not_come_is_a_408(stage: Stage) -> None:
 
 
 def test_no_log_holds_what_a_user_sent(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    stage.endpoint.access_log = True
+    stage.endpoint.config.access_log = True
     client = Client(create_app(stage.endpoint))
 
     message = "secret\x1b[31m\n"
@@ -235,15 +234,9 @@ def test_the_log_names_a_client_by_address_or_not_at_all(
     stage: Stage, caplog: pytest.LogCaptureFixture, told: str, written: str
 ) -> None:
     """uvicorn believes the header X-Forwarded-For of a proxy on this machine, whatever stands in it."""
-    stage.endpoint.access_log = True
-    transport = httpx.ASGITransport(create_app(stage.endpoint), client=(told, 0))
-
-    async def ask() -> None:
-        async with httpx.AsyncClient(transport=transport, base_url="http://endpoint") as client:
-            await client.get("/health")
-
+    stage.endpoint.config.access_log = True
     caplog.set_level(logging.INFO, "dragoman.services")
-    asyncio.run(ask())
+    Client(create_app(stage.endpoint), told).get("/health")
     assert [one.getMessage().partition(" GET ")[0] for one in caplog.records if " GET " in one.getMessage()][
         -1
     ] == written

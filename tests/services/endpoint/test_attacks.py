@@ -29,7 +29,8 @@ Stage = SimpleNamespace  # as conftest.py has it
 @contextlib.asynccontextmanager
 async def served(stage: Stage, folder: Path, most: int = 100, patience: float = PATIENCE) -> AsyncIterator[int]:
     """Yields the port of a server over the stage's endpoint."""
-    stage.endpoint.receive_timeout, stage.endpoint.check_language = patience, False  # its library takes 75 MB
+    stage.endpoint.config.receive_timeout = patience
+    stage.endpoint.config.check_language = False  # its library takes 75 MB
     documents = Documents(stage.endpoint, folder)
     app = create_app(stage.endpoint, documents)
     with contextlib.closing(bind("127.0.0.1", 0)) as listening:

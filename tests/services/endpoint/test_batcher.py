@@ -13,6 +13,8 @@ import pytest
 from dragoman.services.endpoint.batcher import Batcher, EngineStoppedError, QueueFullError
 from tests.services.endpoint.conftest import submit
 
+Texts = Batcher[str, str, str]
+
 
 class Gate:
     """An engine that waits until it is opened, and remembers its batches."""
@@ -39,7 +41,7 @@ def gate() -> Gate:
 
 
 @pytest.fixture
-def batcher(gate: Gate) -> Iterator[Batcher[str, str, str]]:
+def batcher(gate: Gate) -> Iterator[Texts]:
     batcher = Batcher(gate.translate, limit=4, capacity=10)
     batcher.start()
     yield batcher
@@ -47,22 +49,20 @@ def batcher(gate: Gate) -> Iterator[Batcher[str, str, str]]:
     batcher.stop(10)
 
 
-def block(batcher: Batcher[str, str, str], gate: Gate) -> "Future[list[str]]":
+def block(batcher: Texts, gate: Gate) -> "Future[list[str]]":
     """Occupy the thread with a request, so that what comes next queues."""
     first = submit(batcher, "a", ["first"])
     assert gate.entered.wait(10)
     return first
 
 
-def test_an_idle_batcher_takes_a_request_at_once(batcher: Batcher[str, str, str], gate: Gate) -> None:
+def test_an_idle_batcher_takes_a_request_at_once(batcher: Texts, gate: Gate) -> None:
     gate.open.set()
     assert submit(batcher, "a", ["x", "y"]).result(10) == ["a:x", "a:y"]
     assert submit(batcher, "a", []).result(10) == []
 
 
-def test_what_queues_while_the_engine_works_becomes_one_batch_of_at_most_the_limit(
-    batcher: Batcher[str, str, str], gate: Gate
-) -> None:
+def test_what_queues_while_the_engine_works_becomes_one_batch_of_at_most_the_limit(batcher: Texts, gate: Gate) -> None:
     block(batcher, gate)
     futures = [submit(batcher, "a", [f"{number}0", f"{number}1"]) for number in range(3)]
     gate.open.set()
@@ -70,9 +70,7 @@ def test_what_queues_while_the_engine_works_becomes_one_batch_of_at_most_the_lim
     assert [len(lines) for _, lines, _ in gate.batches] == [1, 4, 2]
 
 
-def test_more_requests_than_before_that_come_together_share_a_batch(
-    batcher: Batcher[str, str, str], gate: Gate
-) -> None:
+def test_more_requests_than_before_that_come_together_share_a_batch(batcher: Texts, gate: Gate) -> None:
     gate.open.set()
     batcher._short.expected, batcher._short.seconds = 2, 100.0  # a second without a request ends the wait
     futures = [submit(batcher, "a", ["one"]), submit(batcher, "a", ["two"])]
@@ -82,18 +80,14 @@ def test_more_requests_than_before_that_come_together_share_a_batch(
     assert [len(lines) for _, lines, _ in gate.batches] == [3]
 
 
-def test_a_request_longer_than_a_batch_is_answered_whole_and_in_order(
-    batcher: Batcher[str, str, str], gate: Gate
-) -> None:
+def test_a_request_longer_than_a_batch_is_answered_whole_and_in_order(batcher: Texts, gate: Gate) -> None:
     gate.open.set()
     lines = [str(number) for number in range(10)]
     assert submit(batcher, "a", lines).result(10) == [f"a:{line}" for line in lines]
     assert batcher.queued == 0
 
 
-def test_a_request_keeps_the_engine_it_came_with_and_batches_are_of_one_kind(
-    batcher: Batcher[str, str, str], gate: Gate
-) -> None:
+def test_a_request_keeps_the_engine_it_came_with_and_batches_are_of_one_kind(batcher: Texts, gate: Gate) -> None:
     block(batcher, gate)
     asked = [("a", 1), ("b", 1), ("a", 1), ("a", 2)]
     futures = [submit(batcher, engine, [f"{number}"], nbest) for number, (engine, nbest) in enumerate(asked)]
@@ -102,7 +96,7 @@ def test_a_request_keeps_the_engine_it_came_with_and_batches_are_of_one_kind(
     assert gate.batches[1:] == [("a", ["0", "2"], 1), ("b", ["1"], 1), ("a", ["3"], 2)]
 
 
-def test_a_full_queue_refuses_and_says_when_to_come_again(batcher: Batcher[str, str, str], gate: Gate) -> None:
+def test_a_full_queue_refuses_and_says_when_to_come_again(batcher: Texts, gate: Gate) -> None:
     block(batcher, gate)
     submit(batcher, "a", ["x"] * 9)
     with pytest.raises(QueueFullError) as caught:
@@ -111,7 +105,7 @@ def test_a_full_queue_refuses_and_says_when_to_come_again(batcher: Batcher[str, 
     assert batcher.queued == 9
 
 
-def test_a_bad_line_fails_its_own_request_only(batcher: Batcher[str, str, str], gate: Gate) -> None:
+def test_a_bad_line_fails_its_own_request_only(batcher: Texts, gate: Gate) -> None:
     block(batcher, gate)
     good, bad = submit(batcher, "a", ["x"]), submit(batcher, "a", ["y", "bad"])
     gate.open.set()
@@ -121,7 +115,7 @@ def test_a_bad_line_fails_its_own_request_only(batcher: Batcher[str, str, str], 
     assert batcher.alive
 
 
-def test_the_rest_of_a_failed_request_leaves_the_queue(batcher: Batcher[str, str, str], gate: Gate) -> None:
+def test_the_rest_of_a_failed_request_leaves_the_queue(batcher: Texts, gate: Gate) -> None:
     gate.open.set()
     failed = submit(batcher, "a", ["bad", *["x"] * 8])
     with pytest.raises(ValueError, match="bad line"):
@@ -130,7 +124,7 @@ def test_the_rest_of_a_failed_request_leaves_the_queue(batcher: Batcher[str, str
     assert submit(batcher, "a", ["z"]).result(10) == ["a:z"]
 
 
-def test_a_cancelled_request_is_not_translated(batcher: Batcher[str, str, str], gate: Gate) -> None:
+def test_a_cancelled_request_is_not_translated(batcher: Texts, gate: Gate) -> None:
     block(batcher, gate)
     gone, stays = submit(batcher, "a", ["gone"]), submit(batcher, "a", ["stays"])
     gone.cancel()
@@ -153,7 +147,7 @@ def test_stopping_finishes_what_is_queued_and_refuses_what_comes(gate: Gate) -> 
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_dead_thread_is_seen_and_fails_what_waits(batcher: Batcher[str, str, str], gate: Gate) -> None:
+def test_a_dead_thread_is_seen_and_fails_what_waits(batcher: Texts, gate: Gate) -> None:
     block(batcher, gate)
     futures = [submit(batcher, "a", ["deadly"]), submit(batcher, "b", ["x"])]
     gate.open.set()
@@ -175,7 +169,7 @@ def test_a_long_request_is_decoded_beside_the_short_ones() -> None:
             assert opened.wait(10)
         return lines
 
-    batcher: Batcher[str, str, str] = Batcher(translate, tokens=lambda line: 100 if line == "long" else 1, turn=100)
+    batcher: Texts = Batcher(translate, tokens=lambda line: 100 if line == "long" else 1, turn=100)
     batcher.start()
     slow = submit(batcher, "a", ["long", "long"])
     assert entered.wait(10)
@@ -187,7 +181,7 @@ def test_a_long_request_is_decoded_beside_the_short_ones() -> None:
 
 
 def test_long_requests_that_fill_their_queue_leave_the_short_ones_room(gate: Gate) -> None:
-    batcher: Batcher[str, str, str] = Batcher(gate.translate, limit=4, capacity=10, turn=5)
+    batcher: Texts = Batcher(gate.translate, limit=4, capacity=10, turn=5)
     batcher.start()
     long = submit(batcher, "a", ["x"] * 10)
     assert gate.entered.wait(10)
@@ -202,7 +196,7 @@ def test_long_requests_that_fill_their_queue_leave_the_short_ones_room(gate: Gat
 
 
 def test_coroutines_are_woken_once_a_batch_and_one_that_is_cancelled_leaves_the_queue(
-    batcher: Batcher[str, str, str], gate: Gate, monkeypatch: pytest.MonkeyPatch
+    batcher: Texts, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test() -> None:
         loop, woken = asyncio.get_running_loop(), []

@@ -1,9 +1,7 @@
 """Documents as jobs: asked over HTTP, kept over a restart, bounded, deleted."""
 
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +41,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def documents(stage: Any, tmp_path: Path, clock: Clock) -> Iterator[Documents]:
-    stage.endpoint.check_language = False
+    stage.endpoint.config.check_language = False
     made = Documents(stage.endpoint, tmp_path / "documents", clock)
     yield made
     made.stop()
@@ -139,12 +137,7 @@ def test_a_job_that_was_running_begins_again_after_a_restart(stage: Any, documen
     handle = documents.submit("a.txt", TEXT, QUESTION)
     stage.translator.open.clear()  # the model takes its time
     documents.start()
-    waiting = threading.Event()
-    for _ in range(200):
-        if documents.state(*handle).status == "translating":
-            break
-        waiting.wait(0.05)
-    assert documents.state(*handle).status == "translating"
+    wait_for_its_turn(documents, handle)
     documents.stop()
     assert documents.state(*handle).status == "translating"
     stage.translator.open.set()
@@ -159,9 +152,7 @@ def test_a_job_in_work_is_not_begun_twice(documents: Documents, stage: Any) -> N
     handle = documents.submit("a.txt", TEXT, QUESTION)
     stage.translator.open.clear()
     documents.start()
-    waiting = threading.Event()
-    while documents.state(*handle).status != "translating":
-        waiting.wait(0.05)
+    wait_for_its_turn(documents, handle)
     assert not Documents(stage.endpoint, documents.folder, documents.now).work()
     stage.translator.open.set()
 
@@ -178,7 +169,7 @@ def test_what_fails_says_why_and_is_not_paid(documents: Documents, monkeypatch: 
 
 
 def test_a_clock_that_jumps_deletes_no_document(stage: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage.endpoint.check_language = False
+    stage.endpoint.config.check_language = False
     documents = Documents(stage.endpoint, tmp_path / "documents")
     handle = documents.submit("a.txt", TEXT, QUESTION)
     now = time.time()
@@ -247,6 +238,12 @@ def test_passages_are_grouped_and_lines_cut_in_pieces() -> None:
     assert list(pieces([], 64)) == []
 
 
+def wait_for_its_turn(documents: Documents, handle: Handle) -> None:
+    """Waits until the job is translated."""
+    while documents.state(*handle).status != "translating":
+        time.sleep(0.02)
+
+
 def wait(documents: Documents, handle: Handle, seconds: float) -> str:
     """Returns the job's status at its end, or after so many seconds."""
     end = time.monotonic() + seconds
@@ -268,13 +265,12 @@ def wait(documents: Documents, handle: Handle, seconds: float) -> str:
     ],
 )
 def test_known_translations_answer_for_the_model(
-    documents: Documents, stage: Any, tmp_path: Path, name: str, content: str, wanted: str
+    documents: Documents, stage: Any, store: KeyStore, name: str, content: str, wanted: str
 ) -> None:
-    with closing(KeyStore(f"sqlite:///{tmp_path}/endpoint.db")) as keys:
-        store = MemoryStore(keys)
-        store.put([Unit("en", "de", "Good morning!", "Guten & Morgen!")], "a.tmx")
-        store.put([Unit("en", "de", "The man.", "somebody's")], "b.tmx", owner="somebody")
-        stage.endpoint.memory = Memory(store)
-        handle = documents.submit(name, content.encode(), QUESTION)
-        assert documents.work()
+    units = MemoryStore(store)
+    units.put([Unit("en", "de", "Good morning!", "Guten & Morgen!")], "a.tmx")
+    units.put([Unit("en", "de", "The man.", "somebody's")], "b.tmx", owner="somebody")
+    stage.endpoint.memory = Memory(units)
+    handle = documents.submit(name, content.encode(), QUESTION)
+    assert documents.work()
     assert documents.result(*handle).content.decode() == wanted

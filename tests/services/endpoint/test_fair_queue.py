@@ -20,55 +20,53 @@ HOSTILE = {
 }
 
 
-def request(*costs: int, engine: str = "a", nbest: int = 1, priority: int = 0, client: str = "") -> Request[str, int]:
+def filled(*requests: Request, lines: int = 1) -> Lane:
+    """A lane in which these requests wait, in their order."""
+    lane = Lane(lines, 100)
+    for each in requests:
+        lane.add(each)
+    return lane
+
+
+def taken(lane: Lane, count: int) -> list[Request]:
+    """The requests of the next batches, of which each takes one line."""
+    return [lane.take()[0][0] for _ in range(count)]
+
+
+def request(*costs: int, engine: str = "a", nbest: int = 1, priority: int = 0, client: str = "") -> Request:
     return Request(engine, list(range(len(costs))), list(costs), nbest, priority, client)
 
 
 def test_requests_take_turns_by_tokens() -> None:
-    lane: Lane[Request[str, int]] = Lane(1, 100)
     many, few = request(*[20] * 6), request(*[60] * 2)
-    lane.add(many)
-    lane.add(few)
-    order = [lane.take()[0][0] for _ in range(8)]
-    assert order == [many, few, many, many, few, many, many, many]
+    lane = filled(many, few)
+    assert taken(lane, 8) == [many, few, many, many, few, many, many, many]
     assert (lane.queued, lane.cost, lane.take()) == (0, 0, [])
 
 
 def test_a_new_request_does_not_wait_for_what_others_were_given() -> None:
-    lane: Lane[Request[str, int]] = Lane(1, 100)
-    old = request(*[10] * 5)
-    lane.add(old)
-    for _ in range(3):
-        lane.take()
-    new = request(10)
+    old, new = request(*[10] * 5), request(10)
+    lane = filled(old)
+    taken(lane, 3)
     lane.add(new)
-    assert [lane.take()[0][0] for _ in range(3)] == [new, old, old]
+    assert taken(lane, 3) == [new, old, old]
 
 
 def test_a_priority_is_twice_the_share_a_step() -> None:
-    lane: Lane[Request[str, int]] = Lane(1, 100)
     usual, urgent = request(*[10] * 50), request(*[10] * 50, priority=2)
-    lane.add(usual)
-    lane.add(urgent)
-    order = [lane.take()[0][0] for _ in range(50)]
-    assert order.count(urgent) == 40
+    assert taken(filled(usual, urgent), 50).count(urgent) == 40
 
 
 def test_many_requests_of_a_client_have_one_turn_together() -> None:
-    lane: Lane[Request[str, int]] = Lane(1, 100)
     crowd = [request(10, 10, client="crowd") for _ in range(20)]
-    one = request(*[10] * 10, client="one")
-    for each in (*crowd, one):
-        lane.add(each)
-    order = [lane.take()[0][0].client for _ in range(20)]
-    assert order.count("one") == 10
-    assert [lane.take()[0][0].client for _ in range(30)] == ["crowd"] * 30
+    lane = filled(*crowd, request(*[10] * 10, client="one"))
+    assert [each.client for each in taken(lane, 20)].count("one") == 10
+    assert {each.client for each in taken(lane, 30)} == {"crowd"}
     assert (lane.queued, lane.take()) == (0, [])
 
 
 def test_a_client_that_comes_again_has_not_forgotten_what_it_was_given() -> None:
-    lane: Lane[Request[str, int]] = Lane(1, 100)
-    lane.add(request(*[10] * 20, client="steady"))
+    lane = filled(request(*[10] * 20, client="steady"))
     given = {"steady": 0, "again": 0}
     for _ in range(14):
         if given["again"] < 10 and not any(one.client == "again" for one in waiting(lane)):
@@ -79,23 +77,14 @@ def test_a_client_that_comes_again_has_not_forgotten_what_it_was_given() -> None
 
 
 def test_the_requests_of_a_client_take_turns_too() -> None:
-    lane: Lane[Request[str, int]] = Lane(1, 100)
-    long, short, other = (
-        request(*[10] * 6, client="a"),
-        request(10, 10, client="a"),
-        request(*[10] * 6, client="b"),
-    )
-    for each in (long, short, other):
-        lane.add(each)
-    order = [lane.take()[0][0] for _ in range(8)]
-    assert order == [long, other, short, other, long, other, short, other]
+    long, short = request(*[10] * 6, client="a"), request(10, 10, client="a")
+    other = request(*[10] * 6, client="b")
+    assert taken(filled(long, short, other), 8) == [long, other, short, other, long, other, short, other]
 
 
 def test_a_full_queue_makes_room_for_a_client_with_fewer_lines() -> None:
-    lane: Lane[Request[str, int]] = Lane(1, 100)
     first, second, third = (request(1, 1, client="crowd") for _ in range(3))
-    for each in (first, second, third):
-        lane.add(each)
+    lane = filled(first, second, third)
     assert lane.crowding(request(1, client="one"), 1) == [third]
     assert lane.crowding(request(1, 1, client="one"), 3) == [third, second]
     assert lane.crowding(request(*[1] * 5, client="one"), 1) == []  # it would have more than the crowd
@@ -105,7 +94,7 @@ def test_a_full_queue_makes_room_for_a_client_with_fewer_lines() -> None:
 
 
 def test_words_that_are_searched_as_far_as_a_sentence_take_turns_with_one() -> None:
-    lane: Lane[Request[str, int]] = Lane(1, 100)
+    lane = Lane(1, 100)
     order = []
     for _ in range(20):  # each asks again as soon as its line is taken
         for client, cost, nbest in (("words", 2, 5), ("sentences", 30, 1)):
@@ -116,24 +105,19 @@ def test_words_that_are_searched_as_far_as_a_sentence_take_turns_with_one() -> N
 
 
 def test_a_batch_ends_at_its_tokens_and_takes_any_first_line() -> None:
-    lane: Lane[Request[str, int]] = Lane(64, 100)
-    lane.add(request(500, 60, 40, 1))
+    lane = filled(request(500, 60, 40, 1), lines=64)
     assert [lane.take()[0][1] for _ in range(3)] == [[0], [1, 2], [3]]
 
 
 def test_a_batch_is_of_one_engine_and_one_nbest() -> None:
-    lane: Lane[Request[str, int]] = Lane(64, 100)
     asked = [request(1, engine=engine, nbest=nbest) for engine, nbest in [("a", 1), ("b", 1), ("a", 1), ("a", 2)]]
-    for each in asked:
-        lane.add(each)
+    lane = filled(*asked, lines=64)
     assert [[one for one, _ in lane.take()] for _ in range(3)] == [[asked[0], asked[2]], [asked[1]], [asked[3]]]
 
 
 def test_what_is_dropped_is_not_taken() -> None:
-    lane: Lane[Request[str, int]] = Lane(1, 100)
     gone, stays = request(1, 1, 1), request(1)
-    lane.add(gone)
-    lane.add(stays)
+    lane = filled(gone, stays)
     assert lane.take() == [(gone, [0])]
     lane.drop(gone)
     lane.drop(gone)
@@ -158,11 +142,11 @@ class Machine:
         self.turn = turn
         self.now = 0.0
         self.quiet = 0.0  # when the last short batch had ended for QUIET
-        self.lanes: list[Lane[Request[str, str]]] = [Lane(LINES, TOKENS), Lane(LINES, min(turn, TOKENS))]
-        self.work: list[tuple[list[tuple[Request[str, str], list[str]]], int, float]] = [([], 0, 0.0), ([], 0, 0.0)]
-        self.done: dict[Request[str, str], float] = {}
+        self.lanes: list[Lane] = [Lane(LINES, TOKENS), Lane(LINES, min(turn, TOKENS))]
+        self.work: list[tuple[list[tuple[Request, list[str]]], int, float]] = [([], 0, 0.0), ([], 0, 0.0)]
+        self.done: dict[Request, float] = {}
 
-    def submit(self, text: str, client: str = "") -> Request[str, str]:
+    def submit(self, text: str, client: str = "") -> Request:
         lines = [piece.text for piece in split(text, 400, "en") if piece.text]
         asked = Request("a", lines, [tokens_of(line) for line in lines], client=client)
         self.lanes[is_long(asked.costs, self.turn)].add(asked)
@@ -210,8 +194,8 @@ def neighbours(
         return " ".join(["word"] * strain.randrange(5, 25)) + "."
 
     free = [strain.random() * 0.02 for _ in range(clients)]
-    asked: list[Request[str, str] | None] = [None] * clients
-    attacks: list[Request[str, str] | None] = [None] * crowd
+    asked: list[Request | None] = [None] * clients
+    attacks: list[Request | None] = [None] * crowd
     while len(seconds) < waits:
         for number, attack in enumerate(attacks if hostile is not None else []):
             if attack is None or attack in machine.done:
@@ -251,7 +235,7 @@ def test_without_turns_by_client_they_wait_for_all_of_them() -> None:
     assert many > 2 * few
 
 
-def waiting(lane: Lane[Request[str, int]]) -> list[Request[str, int]]:
+def waiting(lane: Lane) -> list[Request]:
     """The requests that wait in a lane, which stays as it is."""
     copied = copy.deepcopy(lane, {id(lane._number): itertools.count(10_000)})  # newer Pythons copy no count
     return copied.drain()

@@ -14,7 +14,7 @@ AT_ONCE = 5
 
 
 def check_all(stage: Stage, count: int) -> None:
-    stage.endpoint.check_language = False
+    stage.endpoint.config.check_language = False
     stage.endpoint.limits = Limits(texts=AT_ONCE)
     stage.batcher.capacity = 1000
     client = Client(create_app(stage.endpoint))

@@ -1,6 +1,5 @@
 """POST /next and /fill: the answers of the commands over HTTP, and what is refused."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,14 @@ from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.queues import guesser
 from dragoman.services.settings import Limits, ServeConfig
+from tests.services.endpoint.conftest import Client
 
 
 def ask(bundle: Path | None, path: str, **values: Any) -> httpx.Response:
     """Asks an endpoint that serves the bundle, without a socket."""
-
-    async def asked(endpoint: Endpoint) -> httpx.Response:
-        transport = httpx.ASGITransport(create_app(endpoint), raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://endpoint") as client:
-            return await client.post(path, json=values)
-
     with guesser(ServeConfig(model=None, guesser=None if bundle is None else str(bundle))) as queue:
-        return asyncio.run(asked(Endpoint(None, None, Limits(neighbours=5, characters=100), guesser=queue)))
+        endpoint = Endpoint(None, None, Limits(neighbours=5, characters=100), guesser=queue)
+        return Client(create_app(endpoint)).post(path, json=values)
 
 
 def test_next_is_the_path_of_the_command(language_bundle: Path) -> None:

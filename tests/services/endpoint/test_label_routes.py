@@ -11,9 +11,8 @@ import pytest
 from dragoman.model.text.labelled_words import Label, TaggedWord, Words
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.batcher import Batcher
-from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.endpoint import Endpoint, LabelsQueue
 from dragoman.services.endpoint.inference_queue import InferenceQueue
-from dragoman.services.endpoint.label_routes import LabelsQueue
 from dragoman.services.models.loaded_labeller import LoadedLabeller
 from dragoman.services.models.origin import Origin
 from dragoman.services.settings import Limits

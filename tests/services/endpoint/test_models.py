@@ -192,7 +192,7 @@ def test_a_text_that_is_not_in_the_named_language_is_translated_as_asked_and_rep
     assert answer["translatedText"] == [f"De1 {GERMAN}", f"De1 {ENGLISH}"]
     warnings = ["the text looks like German, not English"]
     assert answer["losses"] == [{"wrong_language": 1, "language": "de", "warnings": warnings}, {}]
-    endpoint.check_language = False
+    endpoint.config.check_language = False
     assert "losses" not in ask(client, q=GERMAN).json()
 
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from dragoman.services.endpoint.memory_store import EVERYBODY
+from dragoman.services.endpoint.key_store import KeyStore
+from dragoman.services.endpoint.memory import Memory
+from dragoman.services.endpoint.memory_store import MemoryStore, Unit
 from dragoman.services.endpoint.next_words import next_word
-from dragoman.services.texts.known import Match, comparable
 from tests.services.endpoint.conftest import Stage
 
 PREFIX = "I SEE"
@@ -21,9 +22,10 @@ def test_a_prefix_is_continued_by_each_next_word_once(stage: Stage) -> None:
     assert stage.ask(q="I see a dog.", prefix="", alternatives=1).json()["translatedText"] == "A DOG."
 
 
-def test_the_model_is_asked_even_where_the_memory_knows_the_text(stage: Stage) -> None:
+def test_the_model_is_asked_even_where_the_memory_knows_the_text(stage: Stage, store: KeyStore) -> None:
     text = "I see a dog."
-    stage.endpoint.memory._pairs = {(EVERYBODY, "en", "de"): {comparable(text): Match(text, "KEPT", 100.0, "file")}}
+    MemoryStore(store).put([Unit("en", "de", text, "KEPT")], "file")
+    stage.endpoint.memory = Memory(MemoryStore(store))
     assert stage.ask(q=text).json()["translatedText"] == "KEPT"
     assert stage.ask(q=text, prefix=PREFIX).json()["translatedText"] == "I SEE A DOG."
 

@@ -1,12 +1,10 @@
 """The OpenAPI document is true: what it allows and what it forbids is asked, and the answers held against it."""
 
-import asyncio
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
 import hypothesis
 import pytest
 import schemathesis
@@ -27,7 +25,7 @@ from dragoman.services.models.loaded_labeller import LoadedLabeller
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.origin import Origin
 from dragoman.services.settings import Limits, ServeConfig
-from tests.services.endpoint.conftest import only_model
+from tests.services.endpoint.conftest import Client, only_model
 from tests.services.endpoint.test_label_routes import ByRule
 
 # Schemathesis asks by way of Starlette's client, which would rather have the next httpx.
@@ -152,11 +150,7 @@ DIALECTS = {  # the beginnings of paths -> the name in a summary, and what an er
 
 @pytest.mark.parametrize("address", ["/spec", "/openapi.json"])
 def test_every_route_of_a_dialect_is_described_with_its_errors(app: FastAPI, address: str) -> None:
-    async def ask() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://endpoint") as client:
-            return await client.get(address)
-
-    described, document = set(), asyncio.run(ask()).json()
+    described, document = set(), Client(app).get(address).json()
     for path, operations in document["paths"].items():
         start = next((start for start in DIALECTS if path.startswith(start)), None)
         for operation in operations.values() if start else ():
@@ -171,13 +165,7 @@ def test_every_route_of_a_dialect_is_described_with_its_errors(app: FastAPI, add
 
 
 def test_the_documentation_page_loads_nothing_from_elsewhere(app: FastAPI) -> None:
-    def get(path: str) -> httpx.Response:
-        async def ask() -> httpx.Response:
-            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://endpoint") as client:
-                return await client.get(path)
-
-        return asyncio.run(ask())
-
+    get = Client(app).get
     page = get("/docs")
     assert page.headers["Content-Security-Policy"].startswith("default-src 'self';")
     links = re.findall(r'(?:src|href)="([^"]*)"', page.text)

@@ -75,14 +75,14 @@ def test_without_a_model_the_page_says_so_and_a_switch_takes_it_away(stage: Stag
     answer = stage.client.request("GET", "/", headers=BROWSER)
     assert answer.status_code == 503 and 'role="alert"' in answer.text and "<form" not in answer.text
     check_nothing_runs(answer.text)
-    stage.endpoint.page = False
+    stage.endpoint.config.page = False
     without = Client(create_app(stage.endpoint))
     assert without.request("GET", "/", headers=BROWSER).status_code == 404
     assert without.get("/static/page.css").status_code == 404
 
 
 def test_no_text_is_more_than_text(stage: Stage) -> None:
-    stage.endpoint.check_language = False
+    stage.endpoint.config.check_language = False
     usual = set(check_nothing_runs(post(stage, q="a {b}")))
     for text in HOSTILE:
         if text.encode("utf-8", "ignore").decode() == text:  # the rest is no form

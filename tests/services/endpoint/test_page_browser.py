@@ -5,7 +5,6 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,171 +55,170 @@ def address(stage: Stage) -> Iterator[str]:
     listening.close()
 
 
-def test_the_page_translates_after_a_pause_and_shows_what_words_looked_at(address: str, stage: Stage) -> None:
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def heard(page: Any) -> list[str]:
+    """What a page's script will say: errors, and breaches of its policy."""
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda problem: said.append(str(problem)))
+    return said
+
+
+def test_the_page_translates_after_a_pause_and_shows_what_words_looked_at(
+    address: str, browser: Any, stage: Stage
+) -> None:
     from axe_playwright_python.sync_playwright import Axe
-    from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        for width, scheme in WIDTHS.items():
-            context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-            page = context.new_page()
-            said: list[str] = []
-            asked: list[str] = []
-            page.on("console", lambda message, said=said: said.append(message.text))
-            page.on("pageerror", lambda problem, said=said: said.append(str(problem)))
-            page.on("request", lambda one, asked=asked: asked.append(one.url) if one.method == "POST" else None)
-            page.goto(address)
-            page.select_option("#source", "en")
-            page.locator("#text").press_sequentially("see my dog & cat")
-            page.wait_for_selector("#translation")
-            assert page.inner_text("#translation") == "SEE MY DOG & CAT"
-            assert asked == [address]  # one request a pause
-            page.hover("#translation .word >> nth=1")
-            page.wait_for_selector("#translation .word.at")
-            assert page.inner_text("#looked") == "MY looked at: my 75 %, see 25 %"
-            assert page.locator("#mirror .word.lit").all_text_contents() == ["see", "my"]
-            box = page.locator("#mirror .word").nth(0).bounding_box()
-            assert box is not None
-            page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-            page.wait_for_function("document.querySelector('#looked').textContent.startsWith('see was')")
-            assert asked == [address, f"{address}translate"]  # the attention is asked for once
-            page.focus("#translation")
-            page.keyboard.press("ArrowRight")
-            assert page.inner_text("#looked").startswith("SEE looked at")
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-            page.click("text=The same from a program")
-            page.click("text=Python")
-            assert '"q": "see my dog & cat"' in page.text_content("#code")
-            assert said == []  # neither errors nor breaches of the policy
-            page.fill("#text", "x" * 201)
-            page.keyboard.press("Control+Enter")
-            page.wait_for_selector("#answer [role=alert]")
-            assert "exceeds text limit" in page.inner_text("#answer")
-            context.close()
-            context = browser.new_context(
-                viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
-            )  # axe is a script of another's
-            page = context.new_page()
-            page.goto(address)
-            page.fill("#text", "see {name}")
-            page.wait_for_selector("#translation")
-            violations = Axe().run(page).response["violations"]
-            assert [one["id"] for one in violations if one["impact"] in ("serious", "critical")] == [], width
-            context.close()
-        browser.close()
+    for width, scheme in WIDTHS.items():
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page = context.new_page()
+        said = heard(page)
+        asked: list[str] = []
+        page.on("request", lambda one, asked=asked: asked.append(one.url) if one.method == "POST" else None)
+        page.goto(address)
+        page.select_option("#source", "en")
+        page.locator("#text").press_sequentially("see my dog & cat")
+        page.wait_for_selector("#translation")
+        assert page.inner_text("#translation") == "SEE MY DOG & CAT"
+        assert asked == [address]  # one request a pause
+        page.hover("#translation .word >> nth=1")
+        page.wait_for_selector("#translation .word.at")
+        assert page.inner_text("#looked") == "MY looked at: my 75 %, see 25 %"
+        assert page.locator("#mirror .word.lit").all_text_contents() == ["see", "my"]
+        box = page.locator("#mirror .word").nth(0).bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.wait_for_function("document.querySelector('#looked').textContent.startsWith('see was')")
+        assert asked == [address, f"{address}translate"]  # the attention is asked for once
+        page.focus("#translation")
+        page.keyboard.press("ArrowRight")
+        assert page.inner_text("#looked").startswith("SEE looked at")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.click("text=The same from a program")
+        page.click("text=Python")
+        assert '"q": "see my dog & cat"' in page.text_content("#code")
+        assert said == []  # neither errors nor breaches of the policy
+        page.fill("#text", "x" * 201)
+        page.keyboard.press("Control+Enter")
+        page.wait_for_selector("#answer [role=alert]")
+        assert "exceeds text limit" in page.inner_text("#answer")
+        context.close()
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
+        )  # axe is a script of another's
+        page = context.new_page()
+        page.goto(address)
+        page.fill("#text", "see {name}")
+        page.wait_for_selector("#translation")
+        violations = Axe().run(page).response["violations"]
+        assert [one["id"] for one in violations if one["impact"] in ("serious", "critical")] == [], width
+        context.close()
 
 
-def test_a_word_offers_what_else_it_could_be_by_mouse_and_by_keyboard(address: str, stage: Stage) -> None:
-    from playwright.sync_api import Route, sync_playwright
+def test_a_word_offers_what_else_it_could_be_by_mouse_and_by_keyboard(address: str, browser: Any, stage: Stage) -> None:
+    from playwright.sync_api import Route
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        held: list[Route] = []
-        for width in (1440, 390):
-            page = browser.new_page(viewport={"width": width, "height": 900})
-            said: list[str] = []
-            page.on("console", lambda message, said=said: said.append(message.text))
-            page.on("pageerror", lambda problem, said=said: said.append(str(problem)))
-            page.goto(address)
-            page.select_option("#source", "en")
-            page.fill("#text", "I see my dog.")
-            page.wait_for_selector("#translation")
-            page.click("#translation .word >> nth=2")
-            page.wait_for_selector("#menu button:focus")
-            offered = page.locator("#menu button").all_inner_texts()
-            assert offered == ["A DOG.", "THE DOG.", ", DOG."]
-            if folder := os.environ.get("SCREENSHOTS"):
-                page.screenshot(path=f"{folder}/words-{width}.png")
-            box = page.locator("#menu").bounding_box()
-            assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= width
-            page.keyboard.press("Escape")
-            assert not page.is_visible("#menu")
-            assert page.inner_text("#translation") == "I SEE MY DOG."
-            page.click("#translation .word >> nth=2")
-            page.wait_for_selector("#menu button:focus")
-            page.keyboard.press("ArrowDown")
+    held: list[Route] = []
+    for width in (1440, 390):
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        said = heard(page)
+        page.goto(address)
+        page.select_option("#source", "en")
+        page.fill("#text", "I see my dog.")
+        page.wait_for_selector("#translation")
+        page.click("#translation .word >> nth=2")
+        page.wait_for_selector("#menu button:focus")
+        offered = page.locator("#menu button").all_inner_texts()
+        assert offered == ["A DOG.", "THE DOG.", ", DOG."]
+        if folder := os.environ.get("SCREENSHOTS"):
+            page.screenshot(path=f"{folder}/words-{width}.png")
+        box = page.locator("#menu").bounding_box()
+        assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= width
+        page.keyboard.press("Escape")
+        assert not page.is_visible("#menu")
+        assert page.inner_text("#translation") == "I SEE MY DOG."
+        page.click("#translation .word >> nth=2")
+        page.wait_for_selector("#menu button:focus")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        assert page.inner_text("#translation") == "I SEE THE DOG."
+        page.keyboard.press("ArrowRight")  # the first word
+        with page.expect_request("**/translate") as sent:
             page.keyboard.press("Enter")
-            assert page.inner_text("#translation") == "I SEE THE DOG."
-            page.keyboard.press("ArrowRight")  # the first word
-            with page.expect_request("**/translate") as sent:
-                page.keyboard.press("Enter")
-            asked = sent.value.post_data_json
-            assert {name: asked[name] for name in ("q", "prefix", "source", "alternatives")} == {
-                "q": "I see my dog.",
-                "prefix": "",
-                "source": "en",
-                "alternatives": 2,
-            }
-            page.wait_for_selector("#menu button:focus")
-            page.fill("#text", "I see a man. I see my dog.")
-            page.locator("#translation", has_text="I SEE A MAN. I SEE MY DOG.").wait_for()
-            held.clear()
-            page.route("**/translate", lambda route: held.append(route))
-            with page.expect_request("**/translate"):
-                page.click("#translation .word >> nth=7")
-            page.hover("#translation .word >> nth=1")  # pointing at another word does not take the click back
-            held.pop().continue_()
-            page.unroute("**/translate")
-            page.wait_for_selector("#menu button:focus")
-            page.click("#menu button >> nth=0")
-            assert page.inner_text("#translation") == "I SEE A MAN. I SEE A DOG."
-            page.click("#translation .word >> nth=2")  # the other sentence, whose place is still known
-            page.wait_for_selector("#menu button:focus")
-            page.click("#menu button >> nth=1")
-            assert page.inner_text("#translation") == "I SEE, DOG. I SEE A DOG."
-            assert said == []
-            page.close()
-        browser.close()
+        asked = sent.value.post_data_json
+        assert {name: asked[name] for name in ("q", "prefix", "source", "alternatives")} == {
+            "q": "I see my dog.",
+            "prefix": "",
+            "source": "en",
+            "alternatives": 2,
+        }
+        page.wait_for_selector("#menu button:focus")
+        page.fill("#text", "I see a man. I see my dog.")
+        page.locator("#translation", has_text="I SEE A MAN. I SEE MY DOG.").wait_for()
+        held.clear()
+        page.route("**/translate", lambda route: held.append(route))
+        with page.expect_request("**/translate"):
+            page.click("#translation .word >> nth=7")
+        page.hover("#translation .word >> nth=1")  # pointing at another word does not take the click back
+        held.pop().continue_()
+        page.unroute("**/translate")
+        page.wait_for_selector("#menu button:focus")
+        page.click("#menu button >> nth=0")
+        assert page.inner_text("#translation") == "I SEE A MAN. I SEE A DOG."
+        page.click("#translation .word >> nth=2")  # the other sentence, whose place is still known
+        page.wait_for_selector("#menu button:focus")
+        page.click("#menu button >> nth=1")
+        assert page.inner_text("#translation") == "I SEE, DOG. I SEE A DOG."
+        assert said == []
+        page.close()
 
 
-def test_a_better_translation_is_sent_to_the_memory(address: str, stage: Stage) -> None:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.goto(address)
-        page.fill("#text", "see")
-        page.wait_for_selector("#translation")
-        assert not page.is_visible("#better"), "the server keeps no suggestions"
-        stage.endpoint.suggestions = True
-        page.goto(address)
-        page.select_option("#source", "en")
-        page.fill("#text", "see")
-        page.wait_for_selector("#translation")
+def test_a_better_translation_is_sent_to_the_memory(address: str, browser: Any, stage: Stage) -> None:
+    page = browser.new_page()
+    page.goto(address)
+    page.fill("#text", "see")
+    page.wait_for_selector("#translation")
+    assert not page.is_visible("#better"), "the server keeps no suggestions"
+    stage.endpoint.config.suggestions = True
+    page.goto(address)
+    page.select_option("#source", "en")
+    page.fill("#text", "see")
+    page.wait_for_selector("#translation")
+    page.click("#better")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("LOOK")
+    with page.expect_request("**/suggest") as sent:
         page.click("#better")
-        page.keyboard.press("Control+A")
-        page.keyboard.type("LOOK")
-        with page.expect_request("**/suggest") as sent:
-            page.click("#better")
-        assert sent.value.post_data_json == {"q": "see", "s": "LOOK", "source": "en", "target": "de"}
-        browser.close()
+    assert sent.value.post_data_json == {"q": "see", "s": "LOOK", "source": "en", "target": "de"}
 
 
-def test_a_newer_text_aborts_the_older_request(address: str, stage: Stage) -> None:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page()
-        failed: list[str] = []
-        page.on("requestfailed", lambda one: failed.append(str(one.failure)))
-        page.goto(address)
-        page.select_option("#source", "en")
-        stage.translator.open.clear()
-        with page.expect_request(lambda one: one.method == "POST"):
-            page.fill("#text", "older")
-        with page.expect_event("requestfailed"):
-            page.fill("#text", "newer")
-        stage.translator.open.set()
-        page.wait_for_selector("#translation")
-        deadline = time.monotonic() + 20
-        while page.inner_text("#translation") != "NEWER":
-            assert time.monotonic() < deadline
-            page.wait_for_timeout(50)
-        assert len(failed) == 1
-        browser.close()
+def test_a_newer_text_aborts_the_older_request(address: str, browser: Any, stage: Stage) -> None:
+    page = browser.new_page()
+    failed: list[str] = []
+    page.on("requestfailed", lambda one: failed.append(str(one.failure)))
+    page.goto(address)
+    page.select_option("#source", "en")
+    stage.translator.open.clear()
+    with page.expect_request(lambda one: one.method == "POST"):
+        page.fill("#text", "older")
+    with page.expect_event("requestfailed"):
+        page.fill("#text", "newer")
+    stage.translator.open.set()
+    page.wait_for_selector("#translation")
+    deadline = time.monotonic() + 20
+    while page.inner_text("#translation") != "NEWER":
+        assert time.monotonic() < deadline
+        page.wait_for_timeout(50)
+    assert len(failed) == 1
 
 
 def shown(page: Any) -> str:
@@ -236,73 +234,59 @@ def until(page: Any, true: Callable[[], bool]) -> None:
         page.wait_for_timeout(50)
 
 
-def test_glossaries_alternatives_files_and_swap(address: str, stage: Stage, tmp_path: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
-    keys = KeyStore(f"sqlite:///{tmp_path}/endpoint.db")
-    stage.endpoint.glossaries = Glossaries(keys)
+def test_glossaries_alternatives_files_and_swap(address: str, browser: Any, stage: Stage, store: KeyStore) -> None:
+    stage.endpoint.glossaries = Glossaries(store)
     stage.endpoint.glossaries.create("", "pets", [Dictionary("en", "de", {"cat": "Katze"})])
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page()
-        said: list[str] = []
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda problem: said.append(str(problem)))
-        page.goto(address)
-        page.select_option("#source", "en")
-        page.click("#glossary summary")
-        page.select_option("select[name=glossary]", label="pets (en–de)")
-        page.fill("#terms", "dog = Köter")
-        assert page.inner_text("#used").strip() == "· pets (en–de) · 1 term"
-        page.fill("#text", "see my dog and the cat")
-        page.wait_for_selector("#translation")
-        assert page.inner_text("#translation") == "SEE MY Köter AND THE Katze"
-        assert "Köter for dog" in page.inner_text(".facts")
-        assert '"terms":"dog = Köter"' in page.text_content("#code")
+    page = browser.new_page()
+    said = heard(page)
+    page.goto(address)
+    page.select_option("#source", "en")
+    page.click("#glossary summary")
+    page.select_option("select[name=glossary]", label="pets (en–de)")
+    page.fill("#terms", "dog = Köter")
+    assert page.inner_text("#used").strip() == "· pets (en–de) · 1 term"
+    page.fill("#text", "see my dog and the cat")
+    page.wait_for_selector("#translation")
+    assert page.inner_text("#translation") == "SEE MY Köter AND THE Katze"
+    assert "Köter for dog" in page.inner_text(".facts")
+    assert '"terms":"dog = Köter"' in page.text_content("#code")
 
-        page.fill("#terms", "")
-        page.select_option("select[name=glossary]", "")
-        until(page, lambda: shown(page) == "SEE MY DOG AND THE CAT")
-        first = page.inner_text("#others button >> nth=0")
-        page.click("#others button >> nth=0")
-        assert shown(page) == first != "SEE MY DOG AND THE CAT"
-        assert page.inner_text("#others button >> nth=0") == "SEE MY DOG AND THE CAT"
+    page.fill("#terms", "")
+    page.select_option("select[name=glossary]", "")
+    until(page, lambda: shown(page) == "SEE MY DOG AND THE CAT")
+    first = page.inner_text("#others button >> nth=0")
+    page.click("#others button >> nth=0")
+    assert shown(page) == first != "SEE MY DOG AND THE CAT"
+    assert page.inner_text("#others button >> nth=0") == "SEE MY DOG AND THE CAT"
 
-        drop = """(name) => {
-            const files = new DataTransfer();
-            files.items.add(new File(["<p>see <b>a man</b></p>"], name));
-            document.querySelector("#text").dispatchEvent(
-                new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
-        }"""
-        page.evaluate(drop, "page.html")
-        until(page, lambda: shown(page).startswith("<p>"))
-        assert page.input_value("#format") == "html"
-        assert page.inner_text("#translation") == "<p>SEE <b>A MAN</b></p>"
-        page.set_input_files("#file", {"name": "a.md", "mimeType": "text/plain", "buffer": b"# See"})
-        until(page, lambda: shown(page) == "# SEE")
-        page.evaluate(drop, "a.docx")  # a document; this server takes none
-        page.wait_for_selector("#answer [role=alert]")
-        assert "disabled on this server" in page.inner_text("#answer")
+    drop = """(name) => {
+        const files = new DataTransfer();
+        files.items.add(new File(["<p>see <b>a man</b></p>"], name));
+        document.querySelector("#text").dispatchEvent(
+            new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
+    }"""
+    page.evaluate(drop, "page.html")
+    until(page, lambda: shown(page).startswith("<p>"))
+    assert page.input_value("#format") == "html"
+    assert page.inner_text("#translation") == "<p>SEE <b>A MAN</b></p>"
+    page.set_input_files("#file", {"name": "a.md", "mimeType": "text/plain", "buffer": b"# See"})
+    until(page, lambda: shown(page) == "# SEE")
+    page.evaluate(drop, "a.docx")  # a document; this server takes none
+    page.wait_for_selector("#answer [role=alert]")
+    assert "disabled on this server" in page.inner_text("#answer")
 
-        page.click("#swap")
-        assert page.inner_text("#looked") == "No model translates from German."
-        assert [line for line in said if "403" not in line] == []
-        browser.close()
-    keys.close()
+    page.click("#swap")
+    assert page.inner_text("#looked") == "No model translates from German."
+    assert [line for line in said if "403" not in line] == []
 
 
-def test_a_translated_document_is_offered(address: str) -> None:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page()
-        done = {"translatedFileUrl": f"{address}download_file/x"}
-        page.route("**/translate_file", lambda route: route.fulfill(json=done))
-        page.goto(address)
-        page.select_option("#source", "en")
-        page.set_input_files("#file", {"name": "a.docx", "mimeType": "application/zip", "buffer": b"PK"})
-        page.wait_for_selector(".translation a")
-        assert page.get_attribute(".translation a", "href") == "/download_file/x"
-        assert page.inner_text(".translation a") == "Download a.docx, translated"
-        browser.close()
+def test_a_translated_document_is_offered(address: str, browser: Any) -> None:
+    page = browser.new_page()
+    done = {"translatedFileUrl": f"{address}download_file/x"}
+    page.route("**/translate_file", lambda route: route.fulfill(json=done))
+    page.goto(address)
+    page.select_option("#source", "en")
+    page.set_input_files("#file", {"name": "a.docx", "mimeType": "application/zip", "buffer": b"PK"})
+    page.wait_for_selector(".translation a")
+    assert page.get_attribute(".translation a", "href") == "/download_file/x"
+    assert page.inner_text(".translation a") == "Download a.docx, translated"

@@ -23,7 +23,7 @@ from starlette.exceptions import HTTPException
 
 from dragoman.model.inference.translator import Translation
 from dragoman.services.endpoint import route_translator, spoken
-from dragoman.services.endpoint.documents import jobs, reading_worker, worker
+from dragoman.services.endpoint.documents import jobs, reading_worker
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.documents.reading import Reading
 from dragoman.services.endpoint.endpoint import Endpoint
@@ -128,20 +128,6 @@ def test_a_signal_to_the_whole_group_ends_no_process_in_the_middle(tmp_path: Pat
     code += "w.serve(lambda question, _: os.kill(os.getpid(), signal.SIGTERM) or question, 'it')"
     said = subprocess.run([sys.executable, "-c", code], input='{"a": 1}\n', capture_output=True, text=True, check=True)
     assert said.stdout.splitlines() == ['{"ready": true}', '{"a": 1}']
-
-
-def test_a_document_that_ends_the_server_again_and_again_is_given_up(stage: Stage, tmp_path: Path, pool: Pool) -> None:
-    documents = Documents(reading(stage, pool), tmp_path / "documents")
-    handle = documents.submit("mine.txt", b"x", QUESTION)
-    job = documents.jobs.load(handle.id)
-    assert job is not None
-    job.attempts = worker.ATTEMPTS  # each was begun by a server that was killed
-    documents.jobs.save(handle.id, job)
-    assert documents.work()
-    assert documents.state(*handle)[0::3] == (
-        "error",
-        "mine.txt: the server or its process has ended 3 times over it",
-    )
 
 
 def test_a_document_that_needs_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,9 +71,9 @@ def test_a_list_of_many_mistakes_stops_at_the_first() -> None:
 def test_switches_and_numbers_are_read_as_forms_write_them(name: Any) -> None:
     values = {"q": "x", "source": "EN", "target": "de", "alignment": name, "alternatives": "2"}
     request = validate(TranslationRequest.within(Limits(alternatives=3)), values)
-    assert (request.aligned, request.alternatives, request.source) == (True, 2, "en")
+    assert (request.alignment, request.alternatives, request.source) == (True, 2, "en")
     empty = validate(TranslationRequest.within(Limits()), {**values, "alignment": "", "alternatives": ""})
-    assert (empty.aligned, empty.alternatives) == (False, 0)
+    assert (empty.alignment, empty.alternatives) == (False, 0)
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"[" * 900])

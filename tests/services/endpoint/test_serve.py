@@ -181,7 +181,7 @@ def test_keys_are_read_from_a_file_that_must_hold_some(tmp_path: Path) -> None:
     file.chmod(0o600)
     assert read_keys(str(file)) == ["one", "two"]
     file.write_text("\n")
-    with pytest.raises(UserError, match="holds no key"):
+    with pytest.raises(UserError, match="holds nothing"):
         read_keys(str(file))
     with pytest.raises(UserError, match=r"serve\.keys: .* cannot be read"):
         read_keys(str(tmp_path / "none"))
@@ -198,5 +198,5 @@ def test_a_key_file_that_everybody_can_read_is_refused(tmp_path: Path) -> None:
     file.chmod(0o640)
     assert read_keys(str(file)) == ["one"]
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(UserError, match="is not text in UTF-8"):
+    with pytest.raises(UserError, match=r"cannot be read .*utf-8"):
         read_keys(str(file))

@@ -12,13 +12,15 @@ from sqlalchemy import text
 from dragoman.model.errors import UserError
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.glossaries import Dictionary, Glossaries
-from dragoman.services.endpoint.key_store import KeyStore, Period, Tables, digest_of
+from dragoman.services.endpoint.key_store import KeyStore, Period, Tables
 from dragoman.services.endpoint.keys import Keys, month_of
 from dragoman.services.endpoint.memory import Memory
 from dragoman.services.endpoint.memory_store import MemoryStore, Unit
+from dragoman.services.http.rates import digest_of
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.store import database as store
 from tests.services.endpoint.conftest import Client, Stage
+from tests.services.endpoint.test_keys import check
 from tests.services.jobs.conftest import postgres, url
 
 __all__ = ["postgres", "url"]  # fixtures
@@ -92,9 +94,9 @@ def test_the_endpoint_keeps_its_tables_beside_the_ledger(url: str) -> None:
     secret = store.add("anna", characters=100, languages=["en", "de"])
     keys = Keys(store=store)
     keys.exchange()
-    key = keys.check(secret, 60, ("en", "de"))
+    key = check(keys, secret, 60, ("en", "de"))
     keys.exchange()
-    keys.check(secret, 40)
+    check(keys, secret, 40)
     keys.exchange()
     assert keys.usage(key) == (100, 100)
     memory = MemoryStore(store)
@@ -133,7 +135,7 @@ LONG = "en-" + "-".join(["abcdefgh"] * 5)
 
 def storing(stage: Stage, keys: KeyStore) -> Client:
     stage.endpoint.glossaries, stage.endpoint.memory = Glossaries(keys), Memory(MemoryStore(keys))
-    stage.endpoint.suggestions = True
+    stage.endpoint.config.suggestions = True
     return Client(create_app(stage.endpoint))
 
 

@@ -1,8 +1,5 @@
 """Terms that a request brings along, and those of a glossary that it names."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from dragoman.services.endpoint.glossaries import Dictionary, Glossaries
@@ -11,11 +8,9 @@ from tests.services.endpoint.conftest import Stage
 
 
 @pytest.fixture
-def glossary(stage: Stage, tmp_path: Path) -> Iterator[str]:
-    keys = KeyStore(f"sqlite:///{tmp_path}/endpoint.db")
-    stage.endpoint.glossaries = Glossaries(keys)
-    yield stage.endpoint.glossaries.create("", "pets", [Dictionary("en", "de", {"dog": "Hund", "cat": "Katze"})]).id
-    keys.close()
+def glossary(stage: Stage, store: KeyStore) -> str:
+    stage.endpoint.glossaries = Glossaries(store)
+    return stage.endpoint.glossaries.create("", "pets", [Dictionary("en", "de", {"dog": "Hund", "cat": "Katze"})]).id
 
 
 def terms(stage: Stage, **values: object) -> list[tuple[str, str]]:

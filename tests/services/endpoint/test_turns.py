@@ -2,9 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import httpx
@@ -18,7 +16,7 @@ from dragoman.services.endpoint.key_store import KeyStore
 from dragoman.services.endpoint.keys import Keys
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.settings import Limits
-from tests.services.endpoint.conftest import Shouting, only_model, served
+from tests.services.endpoint.conftest import Client, Shouting, only_model, served
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
@@ -96,13 +94,12 @@ def test_addresses_of_one_ipv6_network_are_one_client(line: Line) -> None:
     assert line.order == ["one", "dog", "two", "three", "four"]
 
 
-def test_keys_take_turns_from_whatever_address_and_by_their_priority(line: Line, tmp_path: Path) -> None:
-    with closing(KeyStore(f"sqlite:///{tmp_path}/endpoint.db")) as store:
-        anna, ben = store.add("anna"), store.add("ben", priority=1)
-        line.endpoint.keys = Keys(store=store)
-        line.endpoint.keys.exchange()
-        annas = [Asked(word, anna, f"10.0.0.{number}") for number, word in enumerate(WORDS[:4])]
-        line.ask(*annas, *[Asked(word, ben) for word in ("dog", "cat", "cow", "hen")])
+def test_keys_take_turns_from_whatever_address_and_by_their_priority(line: Line, store: KeyStore) -> None:
+    anna, ben = store.add("anna"), store.add("ben", priority=1)
+    line.endpoint.keys = Keys(store=store)
+    line.endpoint.keys.exchange()
+    annas = [Asked(word, anna, f"10.0.0.{number}") for number, word in enumerate(WORDS[:4])]
+    line.ask(*annas, *[Asked(word, ben) for word in ("dog", "cat", "cow", "hen")])
     assert line.order == ["one", "dog", "cat", "two", "cow", "hen", "three", "four"]
 
 
@@ -115,23 +112,18 @@ def test_who_fills_the_queue_makes_room_for_others(line: Line) -> None:
     assert refused("dragoman_refused_total", {"reason": "queue_full"}) == 2
 
 
-def test_refusals_by_a_keys_limits_are_counted_by_themselves(line: Line, tmp_path: Path) -> None:
+def test_refusals_by_a_keys_limits_are_counted_by_themselves(line: Line, store: KeyStore) -> None:
     line.translator.open.set()
-    with closing(KeyStore(f"sqlite:///{tmp_path}/endpoint.db")) as store:
-        few, slow = store.add("few", characters=3), store.add("slow", requests=1)
-        line.endpoint.keys = Keys(store=store)
-        line.endpoint.keys.exchange()
-        answers = line.ask(Asked("four", few), Asked("a", slow), Asked("b", slow), Asked("c", "no key"))
-        assert [one.status_code for one in answers] == [429, 200, 429, 403]
+    few, slow = store.add("few", characters=3), store.add("slow", requests=1)
+    line.endpoint.keys = Keys(store=store)
+    line.endpoint.keys.exchange()
+    answers = line.ask(Asked("four", few), Asked("a", slow), Asked("b", slow), Asked("c", "no key"))
+    assert [one.status_code for one in answers] == [429, 200, 429, 403]
 
-        async def deepl() -> int:
-            transport = httpx.ASGITransport(create_app(line.endpoint))
-            async with httpx.AsyncClient(transport=transport, base_url="http://endpoint") as client:
-                headers = {"Authorization": f"DeepL-Auth-Key {few}"}
-                body = {"text": ["four"], "source_lang": "EN", "target_lang": "DE"}
-                return (await client.post("/v2/translate", json=body, headers=headers)).status_code
-
-        assert asyncio.run(deepl()) == 456
+    headers = {"Authorization": f"DeepL-Auth-Key {few}"}
+    body = {"text": ["four"], "source_lang": "EN", "target_lang": "DE"}
+    deepl = Client(create_app(line.endpoint)).post("/v2/translate", json=body, headers=headers)
+    assert deepl.status_code == 456
     value = line.endpoint.metrics.telemetry.registry.get_sample_value
     counted = {one: value("dragoman_refused_total", {"reason": one}) for one in ("quota", "rate", "key", "queue_full")}
     assert counted == {"quota": 2, "rate": 1, "key": 1, "queue_full": 0}

@@ -17,10 +17,9 @@ from dragoman.model.settings import DecodeConfig
 from dragoman.services.endpoint import queues, serve
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.batcher import Batcher
-from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.endpoint import Endpoint, VectorsQueue
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.keys import Keys
-from dragoman.services.endpoint.vector_routes import VectorsQueue
 from dragoman.services.models.loaded_vectors import LoadedVectors, Refused, load_vectors_model
 from dragoman.services.models.questions import AnalogyOf, NeighboursOf, Question, VectorOf
 from dragoman.services.models.registry import ModelVersion

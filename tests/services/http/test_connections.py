@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import resource
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 import uvloop
@@ -63,11 +65,16 @@ class Clients:
             writer.close()
 
 
-def run(test: Callable[[], Awaitable[None]]) -> None:
+def on_both_loops(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Runs the test on the event loop of the job service, and on the endpoint's."""
-    for new_loop in (asyncio.new_event_loop, uvloop.new_event_loop):
-        with asyncio.Runner(loop_factory=new_loop) as runner:
-            runner.run(asyncio.wait_for(test(), PATIENCE))
+
+    @functools.wraps(test)
+    def run(**fixtures: Any) -> None:
+        for new_loop in (asyncio.new_event_loop, uvloop.new_event_loop):
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                runner.run(asyncio.wait_for(test(**fixtures), PATIENCE))
+
+    return run
 
 
 async def until(done: Callable[[], bool]) -> None:
@@ -75,188 +82,159 @@ async def until(done: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_small_packets_are_sent_at_once_on_every_connection() -> None:
+@on_both_loops
+async def test_small_packets_are_sent_at_once_on_every_connection() -> None:
     """A kept-alive connection under Nagle's algorithm waits 40 ms for each answer."""
-
-    async def test() -> None:
-        async with served() as (server, clients):
-            await clients.open()
-            await until(lambda: len(server.server_state.connections) == 1)
-            (connection,) = server.server_state.connections
-            assert isinstance(connection, Connection)
-            accepted = connection.transport.get_extra_info("socket")
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
-
-    run(test)
+    async with served() as (server, clients):
+        await clients.open()
+        await until(lambda: len(server.server_state.connections) == 1)
+        (connection,) = server.server_state.connections
+        assert isinstance(connection, Connection)
+        accepted = connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
 @pytest.mark.parametrize(("said", "answer"), [(b"", b""), (b"GET / HTTP/1.1\r\nHost:", b"HTTP/1.1 408 ")])
-def test_a_header_that_does_not_come_is_not_waited_for(said: bytes, answer: bytes) -> None:
-    async def test() -> None:
-        async with served(patience=0.1) as (_, clients):
-            reader, _ = await clients.open(said)
-            got = await reader.read()  # until the server closes
-            assert got.startswith(answer)
-            assert got.endswith(b'in 0.1 s"}') or not said
-
-    run(test)
+@on_both_loops
+async def test_a_header_that_does_not_come_is_not_waited_for(said: bytes, answer: bytes) -> None:
+    async with served(patience=0.1) as (_, clients):
+        reader, _ = await clients.open(said)
+        got = await reader.read()  # until the server closes
+        assert got.startswith(answer)
+        assert got.endswith(b'in 0.1 s"}') or not said
 
 
-def test_a_kept_alive_connection_is_answered_again_and_its_deadline_begins_anew() -> None:
-    async def test() -> None:
-        async with served() as (server, clients):
-            reader, writer = await clients.open()
-            await until(lambda: len(server.server_state.connections) == 1)
-            (connection,) = server.server_state.connections
-            assert isinstance(connection, Connection)
-            deadlines = {connection._deadline}
-            for _ in range(3):
-                writer.write(REQUEST)
-                assert (await reader.readuntil(b"hi")).startswith(b"HTTP/1.1 200 OK")
-                deadlines.add(connection._deadline)
-            assert len(deadlines - {None}) == 4
-
-    run(test)
-
-
-def test_half_open_connections_keep_nobody_out_and_are_told_so() -> None:
-    async def test() -> None:
-        refused: list[int] = []
-        async with served(most=20, refused=refused.append) as (server, clients):
-            opened = [await clients.open(b"POST / HTTP/1.1\r\n") for _ in range(60)]
-            reader, _ = await clients.open(REQUEST)
+@on_both_loops
+async def test_a_kept_alive_connection_is_answered_again_and_its_deadline_begins_anew() -> None:
+    async with served() as (server, clients):
+        reader, writer = await clients.open()
+        await until(lambda: len(server.server_state.connections) == 1)
+        (connection,) = server.server_state.connections
+        assert isinstance(connection, Connection)
+        deadlines = {connection._deadline}
+        for _ in range(3):
+            writer.write(REQUEST)
             assert (await reader.readuntil(b"hi")).startswith(b"HTTP/1.1 200 OK")
-            first = await opened[0][0].read()  # until the server closes: no reset
-            assert first.startswith(b"HTTP/1.1 503 ") and f"\r\nRetry-After: {RETRY_AFTER}\r\n".encode() in first
-            assert refused == [503] * 41
-            clients.close()
-            await until(lambda: len(server.server_state.connections) <= 20)
-
-    run(test)
+            deadlines.add(connection._deadline)
+        assert len(deadlines - {None}) == 4
 
 
-def test_a_refused_client_that_is_still_sending_gets_its_answer() -> None:
+@on_both_loops
+async def test_half_open_connections_keep_nobody_out_and_are_told_so() -> None:
+    refused: list[int] = []
+    async with served(most=20, refused=refused.append) as (server, clients):
+        opened = [await clients.open(b"POST / HTTP/1.1\r\n") for _ in range(60)]
+        reader, _ = await clients.open(REQUEST)
+        assert (await reader.readuntil(b"hi")).startswith(b"HTTP/1.1 200 OK")
+        first = await opened[0][0].read()  # until the server closes: no reset
+        assert first.startswith(b"HTTP/1.1 503 ") and f"\r\nRetry-After: {RETRY_AFTER}\r\n".encode() in first
+        assert refused == [503] * 41
+        clients.close()
+        await until(lambda: len(server.server_state.connections) <= 20)
+
+
+@on_both_loops
+async def test_a_refused_client_that_is_still_sending_gets_its_answer() -> None:
     """A socket that is closed with unread input would reset the connection, and the answer would be lost."""
-
-    async def test() -> None:
-        async with served(most=1) as (server, clients):
-            reader, writer = await clients.open(b"POST / HTTP/1.1\r\nContent-Length: 1000000\r\n")
-            await until(lambda: len(server.server_state.connections) == 1)
-            await clients.open(b"P")
-            for _ in range(10):
-                writer.write(b"x" * 10_000)
-                await asyncio.sleep(0.01)
-            assert (await reader.read()).startswith(b"HTTP/1.1 503 ")
-
-    run(test)
+    async with served(most=1) as (server, clients):
+        reader, writer = await clients.open(b"POST / HTTP/1.1\r\nContent-Length: 1000000\r\n")
+        await until(lambda: len(server.server_state.connections) == 1)
+        await clients.open(b"P")
+        for _ in range(10):
+            writer.write(b"x" * 10_000)
+            await asyncio.sleep(0.01)
+        assert (await reader.read()).startswith(b"HTTP/1.1 503 ")
 
 
-def test_refused_clients_that_stay_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+@on_both_loops
+async def test_refused_clients_that_stay_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "LINGER", 0.05)
     monkeypatch.setattr(connections, "LINGERING", 5)
-
-    async def test() -> None:
-        async with served(most=10) as (server, clients):
-            for _ in range(40):
-                await clients.open(b"POST / HTTP/1.1\r\n")
-            await until(lambda: len(server.server_state.connections) <= 10)
-
-    run(test)
+    async with served(most=10) as (server, clients):
+        for _ in range(40):
+            await clients.open(b"POST / HTTP/1.1\r\n")
+        await until(lambda: len(server.server_state.connections) <= 10)
 
 
-def test_a_connection_between_two_requests_makes_room_without_a_word() -> None:
+@on_both_loops
+async def test_a_connection_between_two_requests_makes_room_without_a_word() -> None:
     """Its client would take an answer for that of its next request."""
-
-    async def test() -> None:
-        refused: list[int] = []
-        async with served(most=1, refused=refused.append) as (_, clients):
-            idle, _ = await clients.open(REQUEST)
-            await idle.readuntil(b"hi")
-            reader, _ = await clients.open(REQUEST)
-            assert (await reader.readuntil(b"hi")).startswith(b"HTTP/1.1 200 OK")
-            assert (await idle.read(), refused) == (b"", [])
-
-    run(test)
+    refused: list[int] = []
+    async with served(most=1, refused=refused.append) as (_, clients):
+        idle, _ = await clients.open(REQUEST)
+        await idle.readuntil(b"hi")
+        reader, _ = await clients.open(REQUEST)
+        assert (await reader.readuntil(b"hi")).startswith(b"HTTP/1.1 200 OK")
+        assert (await idle.read(), refused) == (b"", [])
 
 
-def test_where_every_connection_is_being_answered_one_more_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:
+@on_both_loops
+async def test_where_every_connection_is_being_answered_one_more_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Connection, "waits", False)
-
-    async def test() -> None:
-        refused: list[int] = []
-        async with served(most=1, refused=refused.append) as (_, clients):
-            await clients.open(REQUEST)
-            reader, _ = await clients.open(REQUEST)
-            got = await reader.read()
-            assert b"\r\nRetry-After: 1\r\n" in got
-            assert got.endswith(b'{"error": "All 1 connections are in use: try again later"}')
-            assert refused == [503]
-
-    run(test)
+    refused: list[int] = []
+    async with served(most=1, refused=refused.append) as (_, clients):
+        await clients.open(REQUEST)
+        reader, _ = await clients.open(REQUEST)
+        got = await reader.read()
+        assert b"\r\nRetry-After: 1\r\n" in got
+        assert got.endswith(b'{"error": "All 1 connections are in use: try again later"}')
+        assert refused == [503]
 
 
-def test_a_server_that_stops_waits_for_no_client(monkeypatch: pytest.MonkeyPatch) -> None:
+@on_both_loops
+async def test_a_server_that_stops_waits_for_no_client(monkeypatch: pytest.MonkeyPatch) -> None:
     """Idle, with half a header, with half a body; and who has a request at work gets the answer."""
     monkeypatch.setattr(connections, "LINGER", 0.05)
-
-    async def test() -> None:
-        async with served() as (server, clients):
-            for said in (b"", REQUEST, b"GET / HTTP/1.1\r\nHost:"):
-                await clients.open(said)
-            half, _ = await clients.open(b"POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\nx")
-            await until(lambda: sum(one.cycle is not None for one in server.server_state.connections) == 2)
-            await until(lambda: len(server.server_state.connections) == 4)
-            await asyncio.wait_for(server.shutdown([]), PATIENCE / 2)
-            assert not server.server_state.connections
-            assert (await half.read()).startswith(b"HTTP/1.1 ")
-
-    run(test)
+    async with served() as (server, clients):
+        for said in (b"", REQUEST, b"GET / HTTP/1.1\r\nHost:"):
+            await clients.open(said)
+        half, _ = await clients.open(b"POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\nx")
+        await until(lambda: sum(one.cycle is not None for one in server.server_state.connections) == 2)
+        await until(lambda: len(server.server_state.connections) == 4)
+        await asyncio.wait_for(server.shutdown([]), PATIENCE / 2)
+        assert not server.server_state.connections
+        assert (await half.read()).startswith(b"HTTP/1.1 ")
 
 
-def test_a_header_is_bounded_however_it_comes() -> None:
-    line = b"X-Long: " + b"x" * 1000 + b"\r\n"
-    for said in (
+@pytest.mark.parametrize(
+    "said",
+    [
         b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 100_000,  # one line that does not end
-        b"GET / HTTP/1.1\r\n" + line * 100,
+        b"GET / HTTP/1.1\r\n" + (b"X-Long: " + b"x" * 1000 + b"\r\n") * 100,
         b"GET /" + b"x" * 100_000,
-    ):
+    ],
+    ids=["a line", "many lines", "an address"],
+)
+@on_both_loops
+async def test_a_header_is_bounded_however_it_comes(said: bytes) -> None:
+    async with served() as (_, clients):
+        reader, writer = await clients.open()
+        with contextlib.suppress(ConnectionError):
+            writer.write(said)
+            await writer.drain()
+        assert (await reader.read()).startswith(b"HTTP/1.1 431 ")
 
-        async def test(said: bytes = said) -> None:
-            async with served() as (_, clients):
-                reader, writer = await clients.open()
-                with contextlib.suppress(ConnectionError):
-                    writer.write(said)
-                    await writer.drain()
-                assert (await reader.read()).startswith(b"HTTP/1.1 431 ")
 
-        run(test)
-
-
-def test_clients_that_offer_http_2_are_answered() -> None:
+@on_both_loops
+async def test_clients_that_offer_http_2_are_answered() -> None:
     """Java's client sends this header with every request."""
     upgrade = (
         b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAA\r\n"
     )
-
-    async def test() -> None:
-        async with served() as (_, clients):
-            reader, writer = await clients.open()
-            for _ in range(2):
-                writer.write(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n" + upgrade + b"\r\nab")
-                assert (await reader.readuntil(b"hi")).startswith(b"HTTP/1.1 200 OK")
-
-    run(test)
+    async with served() as (_, clients):
+        reader, writer = await clients.open()
+        for _ in range(2):
+            writer.write(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n" + upgrade + b"\r\nab")
+            assert (await reader.readuntil(b"hi")).startswith(b"HTTP/1.1 200 OK")
 
 
-def test_what_is_no_http_is_answered_in_json() -> None:
-    async def test() -> None:
-        async with served() as (_, clients):
-            reader, _ = await clients.open(b"\x1b[31m nonsense\r\n\r\n")
-            got = await reader.read()
-            assert got.startswith(b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n")
-            assert got.endswith(b'{"error": "Invalid HTTP request received."}')
-
-    run(test)
+@on_both_loops
+async def test_what_is_no_http_is_answered_in_json() -> None:
+    async with served() as (_, clients):
+        reader, _ = await clients.open(b"\x1b[31m nonsense\r\n\r\n")
+        got = await reader.read()
+        assert got.startswith(b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n")
+        assert got.endswith(b'{"error": "Invalid HTTP request received."}')
 
 
 def test_accept_errors_are_one_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.model.bundles.translation import save_bundle
+from dragoman.model.bundles.network import save_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import Translation
 from dragoman.model.networks.transformer import Transformer, TransformerConfig

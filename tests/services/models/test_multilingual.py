@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from dragoman.model.alignment.attention_map import AlignmentConfig
-from dragoman.model.bundles.translation import load_bundle, save_bundle
+from dragoman.model.bundles.network import save_bundle
+from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import open_translator
 from dragoman.model.networks.transformer import Transformer, TransformerConfig

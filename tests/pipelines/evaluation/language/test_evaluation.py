@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.model.bundles.language import TextBundle, load_text_bundle, save_text_bundle
+from dragoman.model.bundles.language import TextBundle, load_text_bundle
+from dragoman.model.bundles.network import save_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import any_network, model_config
 from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
@@ -61,7 +62,7 @@ def bundle(folder: Path, name: str, seed: int = 1, kind: str = "characters", **f
     torch.manual_seed(seed)
     network = any_network(config, units.vocabulary, units.vocabulary)
     directory = folder / f"{name}-{seed}-{kind}"
-    save_text_bundle(directory, network=network, config=config, tokenizer=units, facts={"pair": "en", **facts})
+    save_bundle(directory, network=network, config=config, tokenizers=units, facts={"pair": "en", **facts})
     return load_text_bundle(directory)
 
 

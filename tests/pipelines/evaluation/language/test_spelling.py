@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.model.bundles.language import TextBundle, load_text_bundle, save_text_bundle
+from dragoman.model.bundles.language import TextBundle, load_text_bundle
+from dragoman.model.bundles.network import save_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import any_network, architecture, model_config
 from dragoman.model.settings import LossConfig
@@ -84,7 +85,7 @@ def trained(folder: Path, units: Tokenizer, lines: Sequence[str], steps: int = 0
         optimizer.zero_grad()
         (loss / batch.items).backward()
         optimizer.step()
-    save_text_bundle(folder, network=network.eval(), config=config, tokenizer=units, facts={"pair": "en"})
+    save_bundle(folder, network=network.eval(), config=config, tokenizers=units, facts={"pair": "en"})
     return load_text_bundle(folder)
 
 

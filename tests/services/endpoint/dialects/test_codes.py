@@ -11,7 +11,6 @@ from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.glossaries import Glossaries
 from dragoman.services.endpoint.key_store import KeyStore
-from dragoman.services.endpoint.keys import Keys
 from dragoman.services.endpoint.memory import Memory
 from dragoman.services.endpoint.memory_store import MemoryStore
 from tests.services.endpoint.conftest import Stage
@@ -76,15 +75,13 @@ def test_another_language_is_refused(stage: Stage, dialect: str) -> None:
 
 @pytest.mark.parametrize(("source", "target"), [("eng", "de-DE"), ("EN-us", "ger")])
 def test_keys_glossaries_documents_and_known_translations_compare_them_too(
-    stage: Stage, tmp_path: Path, source: str, target: str, request: pytest.FixtureRequest
+    stage: Stage, store: KeyStore, tmp_path: Path, source: str, target: str, request: pytest.FixtureRequest
 ) -> None:
-    store = KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}")
     secret = store.add("anna", languages=["en", "de"])
-    stage.endpoint.keys = Keys(store=store)
-    stage.endpoint.keys.exchange()
+    stage.read_keys(store)
     stage.endpoint.glossaries = Glossaries(store)
     stage.endpoint.memory = Memory(MemoryStore(store))
-    stage.endpoint.suggestions = True
+    stage.endpoint.config.suggestions = True
     documents = Documents(stage.endpoint, tmp_path / "documents")
     request.addfinalizer(documents.stop)
     stage.client.app = create_app(stage.endpoint, documents)

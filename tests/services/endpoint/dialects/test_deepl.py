@@ -1,6 +1,5 @@
 """DeepL's routes: what its clients send and read, and what is refused."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,11 +107,9 @@ def test_a_key_is_taken_from_the_header_or_the_form(stage: Stage) -> None:
     assert list(answer.json()) == ["translations"]
 
 
-def test_a_key_whose_characters_are_used_up_is_a_456(stage: Stage, tmp_path: Path) -> None:
-    store = KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}")
+def test_a_key_whose_characters_are_used_up_is_a_456(stage: Stage, store: KeyStore) -> None:
     secret = store.add("small", characters=6)
-    stage.endpoint.keys = Keys(store=store)
-    stage.endpoint.keys.exchange()
+    stage.read_keys(store)
     headers = {"Authorization": f"DeepL-Auth-Key {secret}"}
     form = {"text": "a dog", "target_lang": "DE"}
     assert stage.client.post("/v2/translate", data=form, headers=headers).status_code == 200

@@ -10,7 +10,6 @@ from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.glossaries import Dictionary, Glossaries
 from dragoman.services.endpoint.key_store import KeyStore
-from dragoman.services.endpoint.keys import Keys
 from tests.services.endpoint.conftest import Stage
 
 TEXT = b"The dog sees.\n\nThe man reads.\n"
@@ -18,10 +17,10 @@ PAIR = {"source_lang": "EN", "target_lang": "DE"}
 
 
 @pytest.fixture
-def documents(stage: Stage, tmp_path: Path) -> Iterator[Documents]:
-    stage.endpoint.check_language = False
+def documents(stage: Stage, store: KeyStore, tmp_path: Path) -> Iterator[Documents]:
+    stage.endpoint.config.check_language = False
     stage.endpoint.limits.document = 10_000
-    stage.endpoint.glossaries = Glossaries(KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}"))
+    stage.endpoint.glossaries = Glossaries(store)
     made = Documents(stage.endpoint, tmp_path / "documents")
     stage.client.app = create_app(stage.endpoint, made)
     yield made
@@ -124,14 +123,12 @@ def test_a_text_in_the_target_language_is_an_error_of_the_job(stage: Stage, docu
     assert status(stage, handle, "/result").status_code == 400
 
 
-def test_a_document_is_its_owners_and_paid(stage: Stage, documents: Documents, tmp_path: Path) -> None:
+def test_a_document_is_its_owners_and_paid(stage: Stage, documents: Documents, store: KeyStore) -> None:
     handle = upload(stage).json()
     assert status(stage, {**handle, "document_key": "AB" * 32}).status_code == 404
     assert stage.client.post(f"/v2/document/{handle['document_id']}").status_code == 400
-    store = KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}")
     secret = store.add("small", characters=40, languages=["en", "de"])
-    stage.endpoint.keys = Keys(store=store)
-    stage.endpoint.keys.exchange()
+    stage.read_keys(store)
     assert upload(stage).status_code == 403
     assert upload(stage, auth_key=secret).status_code == 200
     answer = upload(stage, auth_key=secret)

@@ -1,6 +1,5 @@
 """DeepL's glossaries: made, shown, changed and deleted through both versions."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,8 @@ PAIR = {"source_lang": "en", "target_lang": "de"}
 
 
 @pytest.fixture(autouse=True)
-def database(stage: Stage, tmp_path: Path) -> None:
-    stage.endpoint.glossaries = Glossaries(KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}"))
+def database(stage: Stage, store: KeyStore) -> None:
+    stage.endpoint.glossaries = Glossaries(store)
 
 
 def make(stage: Stage, entries: str = "dog\tHund\ncat\tKatze", form: str = "tsv", **values: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.services.endpoint.answer import OVER_QUOTA, refusal
+from dragoman.services.endpoint.answer import refusal
 from tests.services.endpoint.conftest import Stage
 
 
@@ -23,8 +23,8 @@ def test_unknown_addresses(stage: Stage, path: str, keys: list[str]) -> None:
 
 
 def test_a_quota_has_a_code_of_its_own_at_deepl_only() -> None:
-    assert refusal(OVER_QUOTA, "used up", path="/v2/translate").status_code == 456
-    assert refusal(OVER_QUOTA, "used up", path="/translate").status_code == 429
+    assert refusal(429, "used up", path="/v2/translate", reason="characters").status_code == 456
+    assert refusal(429, "used up", path="/translate", reason="characters").status_code == 429
 
 
 def test_pages_of_other_origins_may_ask_but_not_delete(stage: Stage) -> None:

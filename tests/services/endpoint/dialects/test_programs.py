@@ -1,6 +1,5 @@
 """Programs that are no packages of a registry: what they send, word for word, and what they read of the answer."""
 
-from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -17,7 +16,7 @@ DEEPL = {"Authorization": f"DeepL-Auth-Key {KEY}"}
 @pytest.fixture(autouse=True)
 def key(stage: Stage) -> None:
     stage.endpoint.keys = Keys([KEY])
-    stage.endpoint.check_language = False
+    stage.endpoint.config.check_language = False
 
 
 def test_mastodon_sends_a_post_as_html(stage: Stage) -> None:
@@ -35,9 +34,9 @@ def test_mastodon_sends_a_post_as_html(stage: Stage) -> None:
     assert targets["en"] == ["de"]
 
 
-def test_weblate_sends_placeholders_as_empty_elements(stage: Stage, tmp_path: Path) -> None:
+def test_weblate_sends_placeholders_as_empty_elements(stage: Stage, store: KeyStore) -> None:
     """DeepL's service of Weblate: languages, pairs and glossaries first, then a list of texts as XML."""
-    stage.endpoint.glossaries = Glossaries(KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}"))
+    stage.endpoint.glossaries = Glossaries(store)
 
     def get(path: str) -> list[dict[str, str]]:
         answer = stage.client.request("GET", f"/v2/{path}", headers=DEEPL)
