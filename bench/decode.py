@@ -37,7 +37,7 @@ from dragoman.model.settings import EngineName
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.shard import shard
 
 TOKENS = 2048

@@ -26,7 +26,7 @@ from dragoman.model.bundles.labelled import load_label_bundle
 from dragoman.model.shards.manifest import LABELS, read_manifest
 from dragoman.pipelines import train
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.shard import shard
 
 REVIEWS = Path("../shared/corpora/nltk/movie_reviews.zip")

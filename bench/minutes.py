@@ -20,8 +20,8 @@ from bench.quality import execute
 from bench.result import Result
 from bench.two_cores import at_once, corpus_arguments, corpus_overrides, train_command, two_cores
 from dragoman.model.runs import journal, paths
+from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.evaluation.metrics import score
-from dragoman.pipelines.evaluation.translation import held_out
 
 TRIAL = 1.0  # minutes
 

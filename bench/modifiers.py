@@ -24,7 +24,7 @@ from dragoman.model.inference.translator import open_translator
 from dragoman.model.shards.reader import ShardReader
 from dragoman.pipelines import train
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.loaders.modifiers import MODIFIERS, Draws, Modify
 from dragoman.pipelines.loaders.window import Window
 from dragoman.pipelines.shard import shard

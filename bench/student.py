@@ -23,7 +23,7 @@ from sacrebleu import corpus_bleu
 from bench.result import Result, in_turns
 from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.inference.translator import open_translator
-from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.services.lines.entries import main
 from dragoman.services.lines.recipe import find_recipe, read_line
 from dragoman.services.lines.records import Records

@@ -22,7 +22,7 @@ from dragoman.conf import compose
 from dragoman.model.inference.translator import open_translator
 from dragoman.pipelines import train
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.loaders.texts import unpack_split
 from dragoman.pipelines.shard import shard
 

@@ -81,7 +81,7 @@ def evaluate(*overrides: str, config: Path | None = None, **settings: Any) -> Ev
 
         whole = configure(Config, words_of(overrides, config, settings))
         measured, comparison = verb.evaluate(whole, say=lambda report: None)
-        return Evaluation(scores=dict(measured.scores), report=measured.report, comparison=comparison)
+        return Evaluation(scores=dict(measured.metrics()), report=measured.report(), comparison=comparison)
 
 
 def promote(*overrides: str, config: Path | None = None, **settings: Any) -> Promotion:
@@ -97,7 +97,7 @@ def promote(*overrides: str, config: Path | None = None, **settings: Any) -> Pro
         from dragoman.pipelines.config import Config
 
         whole = configure(Config, words_of(overrides, config, settings))
-        outcome = verb.promote_configured(whole)
+        outcome = verb.promote_version(whole)
         return Promotion(outcome.accepted, whole.registry.name, outcome.champion, outcome.message)
 
 

@@ -19,13 +19,14 @@ from dragoman.model.bundles.directory import Bundle, bundle_hash, bundle_kind
 from dragoman.model.bundles.ensemble import EnsembleBundle, load_ensemble
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
-from dragoman.model.inference.kinds import KINDS
+from dragoman.model.inference.kinds import KINDS, open_bundle
 from dragoman.model.runs import journal
 from dragoman.pipelines.comparison.entries import label_of
 from dragoman.pipelines.comparison.sets import evaluate_sets, page_of_split
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.base import Evaluation
 from dragoman.pipelines.settings import LEARNED
-from dragoman.pipelines.tasks.base import Measured, task_of
+from dragoman.pipelines.tasks.base import task_of
 from dragoman.pipelines.tasks.openings import open_split
 
 logger = logging.getLogger(__name__)
@@ -37,16 +38,15 @@ def task(config: Config) -> int:
     Raises UserError: an unknown name or split, or bundles of different kinds.
     """
     with contextlib.redirect_stdout(sys.stderr) if showing.wants_json() else contextlib.nullcontext():
-        measured, comparison = evaluate(config)
+        evaluation, comparison = evaluate(config)
         if comparison:
             print("", comparison, sep="\n")
     if showing.wants_json():
-        split = [{"split": config.evaluate.split, "scores": dict(measured.scores)}]
-        showing.show(measured.details.rows() if config.evaluate.sets else split, str)
+        showing.show(evaluation.rows(), str)
     return compose.OK
 
 
-def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Measured, str]:
+def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Evaluation, str]:
     """Evaluates and stores the record; returns it, and the comparison with the others (empty if there are none).
 
     `say` gets the report as soon as it is known.
@@ -75,19 +75,19 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Meas
             f"evaluate.metrics=[{learned[0]}]: is for sets; +evaluate.sets.test={config.paths.shards} names this one"
         )
     checked = open_split(config, folder, run, [*members(bundle), *places.values()]) if row.held_out else None
-    measured = row.evaluate(config, bundle)
-    say(measured.report)
+    evaluation = row.evaluate(config, bundle)
+    say(evaluation.report())
     if checked is not None:
         say(f"\n{checked}")
-    files = row.write(measured, folder)
+    files = evaluation.write(folder)
     journal.note_evaluation(folder, files[0])
     logger.info(f"kept in {' and '.join(map(str, files))}")
     row.measure_more(config, bundle)
-    comparison = row.compare(config, measured, rivals, folder) if rivals else ""
+    comparison = row.compare(row, config, evaluation, rivals, folder) if rivals else ""
     if named and isinstance(bundle, TranslationBundle):
         page = page_of_split(config, bundle, folder, run, named)
         logger.info(f"the translations are compared line by line in {page}")
-    return measured, comparison
+    return evaluation, comparison
 
 
 def run_name(bundle: Bundle, folder: Path) -> str:
@@ -120,7 +120,7 @@ def evaluated(config: Config) -> tuple[Bundle, Path]:
     settings = config.evaluate
     if not settings.ensemble:
         directory = config.bundle_dir(settings.bundle, "evaluate.bundle")
-        return KINDS[bundle_kind(directory)].load(directory), record_folder(config, directory)
+        return open_bundle(directory), record_folder(config, directory)
     if settings.bundle is not None:
         raise UserError(
             f"evaluate.bundle={settings.bundle} and evaluate.ensemble=[{','.join(settings.ensemble)}] ask for two "

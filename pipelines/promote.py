@@ -15,26 +15,22 @@ Exit code 0: the version is champion now. 1: it is not better, the champion stay
 """
 
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dragoman.conf import compose
 from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import has_manifest
-from dragoman.pipelines.config import Config, PathsConfig
-from dragoman.pipelines.evaluation.translation import gate_split
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.held_out import gate_split
 from dragoman.pipelines.settings import EvaluateConfig
 from dragoman.pipelines.tasks.base import task_of
 from dragoman.pipelines.tasks.openings import Held, held_split, note_opening
 from dragoman.pipelines.tasks.training_texts import Overlap, refuse_learned
 from dragoman.pipelines.tracking.cards import IMPORTED_TAG, KIND_TAG
-from dragoman.pipelines.tracking.promotion import Compare, Comparison, Outcome, PromoteConfig, change_policy, promote
-from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, Version
-from dragoman.pipelines.tracking.server import TrackingConfig
-from dragoman.pipelines.word_vectors.settings import EvaluateVectors
+from dragoman.pipelines.tracking.promotion import Compare, Comparison, Outcome, change_policy, promote
+from dragoman.pipelines.tracking.registry import Registry, Version
 
-__all__ = ["PromoteConfig", "promote_version"]
 PROMOTIONS = "promotions"  # the folder of the openings by promotions
 
 
@@ -44,60 +40,32 @@ def task(config: Config) -> int:
         policy = change_policy(Registry(config.tracking, config.registry), config.promote.policy)
         print(f"{config.registry.name}: {policy}")
         return compose.OK
-    outcome = promote_configured(config)
+    outcome = promote_version(config)
     print(f"{config.registry.name}: {outcome.message}")
     return compose.OK if outcome.accepted else compose.FAILED
 
 
-def promote_configured(config: Config) -> Outcome:
-    """Runs `promote_version` with the sections of `config`."""
-    return promote_version(
-        config.tracking,
-        config.registry,
-        config.promote,
-        config.shard_dir,
-        config.paths,
-        config.vectors.evaluate,
-        [config.paths.local(folder) for folder in config.promote.also],
-    )
+def promote_version(config: Config) -> Outcome:
+    """Promotes `promote.version` by the held-out texts of `paths.shards`, or word vectors by `vectors.evaluate`.
 
-
-def promote_version(
-    tracking: TrackingConfig,
-    registry: RegistryConfig,
-    config: PromoteConfig,
-    shards: Path,
-    places: PathsConfig,
-    sets: EvaluateVectors | None = None,
-    also: Sequence[Path] = (),
-) -> Outcome:
-    """Promotes as configured, by the held-out texts in `shards`, or word vectors by `sets`; `also`: other shards.
-
-    Promotions that share `places` take turns, and are counted there as openings of the texts.
+    Promotions that share `paths` take turns, and are counted there as openings of the texts.
     """
-    store = Registry(tracking, registry)
-    lock = places.local(places.mlflow) / "promote.lock"
-    return promote(store, config, comparison(store, config, shards, places, sets, also), lock)
+    store = Registry(config.tracking, config.registry)
+    lock = config.paths.local(config.paths.mlflow) / "promote.lock"
+    return promote(store, config.promote, comparison(store, config), lock)
 
 
-def comparison(
-    registry: Registry,
-    config: PromoteConfig,
-    shards: Path,
-    places: PathsConfig,
-    sets: EvaluateVectors | None = None,
-    also: Sequence[Path] = (),
-) -> Compare:
+def comparison(registry: Registry, config: Config) -> Compare:
     """Returns the comparison of two versions: by the task of their kind, reading its data only when needed."""
     opened: set[Path] = set()
 
-    def open_gate(candidate: Version, folder: Path) -> Overlap:
-        held, common = check_gate(registry, candidate, config, folder)
-        if folder not in opened:  # a champion that changed meanwhile is no second look
+    def open_gate(candidate: Version, settings: Config) -> Overlap:
+        held, common = check_gate(registry, candidate, settings)
+        if settings.shard_dir not in opened:  # a champion that changed meanwhile is no second look
             name = candidate.tags.get("run_name", f"version {candidate.number}")
-            place = places.local(places.root) / PROMOTIONS / registry.config.name
-            note_opening(places, registry.tracking, held, place, name)
-            opened.add(folder)
+            place = settings.paths.local(settings.paths.root) / PROMOTIONS / registry.config.name
+            note_opening(settings.paths, registry.tracking, held, place, name)
+            opened.add(settings.shard_dir)
         return common
 
     def compare(candidate: Version, champion: Version | None, samples: int) -> Comparison | None:
@@ -107,35 +75,32 @@ def comparison(
                 f"registry.name: version {candidate.number} is of kind {kinds[0]}, the champion {champion.number} of "
                 f"kind {kinds[1]}; they cannot be compared and belong under different names"
             )
-        if champion is None and IMPORTED_TAG in candidate.tags and not has_manifest(shards):
+        if champion is None and IMPORTED_TAG in candidate.tags and not has_manifest(config.shard_dir):
             return None
         row = task_of(kinds[0])
-        if also and not row.held_out:
+        if config.promote.also and not row.held_out:
             raise UserError(f"promote.also: a model of kind {kinds[0]} answers no held-out texts; leave it out")
-        if config.checks and kinds[0] != "translation":
+        if config.promote.checks and kinds[0] != "translation":
             raise UserError(
                 f"promote.checks: rules judge translations, and the versions are of kind {kinds[0]}; choose []"
             )
-        settings, judge = replace(config, samples=samples), row.judge
-        learned = open_gate(candidate, shards) if row.held_out else ""
-        judged = replace(
-            judge(registry, candidate, champion, settings, shards, sets or EvaluateVectors()), learned=str(learned)
-        )
-        others = []
-        for other_shards in also if champion is not None else ():
-            open_gate(candidate, other_shards)
-            others.append(
-                (judge(registry, candidate, champion, settings, other_shards, EvaluateVectors()), other_shards.name)
-            )
-        kept = tuple(replace(lead, of=f"{lead.of} of {name}") for lead, name in others)
-        return replace(judged, kept=kept, may_lose=config.may_lose)
+        settings = replace(config, promote=replace(config.promote, samples=samples))
+        learned = open_gate(candidate, settings) if row.held_out else ""
+        judged = replace(row.judge(settings, registry, candidate, champion), learned=str(learned))
+        kept = []
+        for folder in config.promote.also if champion is not None else ():
+            there = replace(settings, paths=replace(settings.paths, shards=folder))
+            open_gate(candidate, there)
+            lead = row.judge(there, registry, candidate, champion)
+            kept.append(replace(lead, of=f"{lead.of} of {there.shard_dir.name}"))
+        return replace(judged, kept=tuple(kept), may_lose=config.promote.may_lose)
 
     return compare
 
 
-def check_gate(registry: Registry, candidate: Version, config: PromoteConfig, shards: Path) -> tuple[Held, Overlap]:
-    """Returns the gate of `shards`, and how much of it the candidate learned from."""
-    held = held_split(shards, gate_split(shards, config.split))
+def check_gate(registry: Registry, candidate: Version, config: Config) -> tuple[Held, Overlap]:
+    """Returns the gate of `paths.shards`, and how much of it the candidate learned from."""
+    held = held_split(config.shard_dir, gate_split(config.shard_dir, config.promote.split))
     assert held is not None, "a gate has texts"
     what = f"promote.version={candidate.number}, {held.split} (set {held.digest})"
     with tempfile.TemporaryDirectory() as folder:

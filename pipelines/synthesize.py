@@ -33,7 +33,7 @@ from dragoman.model.shards.manifest import manifest_hash, read_manifest
 from dragoman.model.text.hashed_texts import read_of
 from dragoman.model.untrusted import read_object
 from dragoman.pipelines.config import SynthesizeRoot
-from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.loaders.texts import unpack_split
 
 PAIRS, DROPPED, RECORD, PARTS, LOCK = "pairs.jsonl", "dropped.jsonl", "record.json", "parts", ".lock"

@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dragoman.model.bundles.directory import Bundle
+from dragoman.model.bundles.directory import Bundle, bundle_kind
 from dragoman.model.bundles.labelled import LabelBundle
 from dragoman.model.bundles.language import TextBundle
 from dragoman.model.bundles.translation import TranslationBundle
@@ -240,9 +240,13 @@ def network_vectors(
     positions: int | None
     if isinstance(bundle, TranslationBundle):
         network, tokenizer, positions = bundle.network, bundle.tokenizers.source, bundle.source_positions
-    else:
-        assert isinstance(bundle, TextBundle | LabelBundle) and isinstance(bundle.network, Reader)
+    elif isinstance(bundle, TextBundle | LabelBundle) and isinstance(bundle.network, Reader):
         network, tokenizer, positions = bundle.network, bundle.tokenizer, bundle.positions
+    else:
+        raise UserError(
+            f"{bundle.directory}: a bundle of the kind {bundle_kind(bundle.directory)!r}, which makes no vectors of "
+            f"texts; those of translation, language, masked, vectors and labels do"
+        )
     return NetworkVectors(
         network.to(device),
         tokenizer,

@@ -7,9 +7,8 @@ from typing import Any
 
 from dragoman.conf import compose, groups
 from dragoman.model.bundles.directory import bundle_kind
-from dragoman.model.bundles.language import load_text_bundle
-from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.errors import UserError, unknown
+from dragoman.model.inference.kinds import open_bundle
 from dragoman.model.languages import same_pair
 from dragoman.model.networks.architectures import ARCHITECTURES, architecture, model_config
 from dragoman.model.runs.paths import BUNDLE
@@ -99,20 +98,17 @@ def entry(config: Config, item: str) -> Entry:
         raise UserError(
             f"models: {item!r} is a bundle of the kind {kind!r}; compare networks that translate, or language models"
         )
-    if kind == "language":
-        language = load_text_bundle(bundle).language
-        if language not in config.languages:
-            raise UserError(f"models: {item!r} is of {language}; the networks compared are of pair={config.pair}")
-        return Entry(label_of(item, bundle), bundle=bundle, kind=kind)
-    loaded = load_bundle(bundle)
+    loaded = open_bundle(bundle)
     if "noise" in loaded.facts:
         raise UserError(
             f"models: {item!r} was pre-trained to undo noise and translates nothing; compare runs that began "
             f"with it (train.init_from={item})"
         )
-    if not same_pair(loaded.pair, config.pair):
-        raise UserError(f"models: {item!r} translates {loaded.pair}; the networks compared are of pair={config.pair}")
-    return Entry(label_of(item, bundle), bundle=bundle)
+    same = loaded.pair in config.languages if kind == "language" else same_pair(loaded.pair, config.pair)
+    if not same:
+        does = "is of" if kind == "language" else "translates"
+        raise UserError(f"models: {item!r} {does} {loaded.pair}; the networks compared are of pair={config.pair}")
+    return Entry(label_of(item, bundle), bundle=bundle, kind=kind)
 
 
 def label_of(item: str, bundle: Path) -> str:

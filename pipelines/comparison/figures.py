@@ -1,68 +1,23 @@
-"""All pictures of a comparison, drawn from its measures and from the networks."""
+"""Pictures of a comparison that take its networks' journals or their attention."""
 
-import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from dragoman.model.alignment.attention_plots import heads_picture, maps_picture
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.pipelines.comparison.alignments import sentence_maps, translations
-from dragoman.pipelines.comparison.measures import Measures, TrainingRecord
+from dragoman.pipelines.comparison.measures import TrainingRecord
 from dragoman.pipelines.comparison.pictures import (
     Picture,
     describe_alignment,
     describe_heads,
     describe_learning,
-    describe_length,
-    describe_scores,
     draw_learning,
-    draw_length,
-    draw_scores,
-    png,
+    picture,
 )
 from dragoman.pipelines.comparison.samples import map_sentences
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.tracking.plots import Figure
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass
-class Compared:
-    """All results by label, in the order of the comparison."""
-
-    measures: dict[str, Measures]
-    bundles: dict[str, TranslationBundle]
-    records: dict[str, TrainingRecord]  # of networks whose journal exists
-    sources: list[str]
-    references: list[str]
-    runs: dict[str, list[Measures]]  # one per seed
-
-    @property
-    def labels(self) -> list[str]:
-        return list(self.measures)
-
-
-def draw_figures(config: Config, compared: Compared) -> Iterator[Picture]:
-    logger.info("drawing the pictures")
-    yield quality(compared)
-    if compared.records:
-        yield curves(compared.records, compared.labels)
-    yield by_length(compared)
-    yield from attention(config, compared)
-
-
-def quality(compared: Compared) -> Picture:
-    every = list(compared.measures.values())
-    scores = {"BLEU": [measure.bleu for measure in every], "chrF": [measure.chrf for measure in every]}
-    samples = "Dots are the scores of the whole set; lines reach as far as 95 % of resampled sets' scores."
-    if any(len(runs) > 1 for runs in compared.runs.values()):
-        samples = "Dots are means over seeds; lines cover 95 % of resampled sentences and seeds."
-    return picture(
-        "scores", "quality", "Quality", samples, describe_scores(every), draw_scores(compared.labels, scores)
-    )
 
 
 def curves(records: Mapping[str, TrainingRecord], labels: list[str]) -> Picture:
@@ -71,24 +26,13 @@ def curves(records: Mapping[str, TrainingRecord], labels: list[str]) -> Picture:
     return picture("learning", "quality", "Learning", text, said, draw_learning(records, labels))
 
 
-def by_length(compared: Compared) -> Picture:
-    lengths = {label: measure.lengths for label, measure in compared.measures.items()}
-    said = describe_length(lengths)
-    text = (
-        "A fixed context stores every sentence in one vector of the same size; attention reads a vector per "
-        f"word. Left: BLEU, after figure 2 of Bahdanau et al. 2015; right: how much the reference surprises each "
-        f"network, which also separates weak networks. {said}"
-    )
-    return picture("length", "length", "Quality against length", text, said, draw_length(lengths))
-
-
-def attention(config: Config, compared: Compared) -> Iterator[Picture]:
+def attention(config: Config, bundles: Mapping[str, TranslationBundle], sources: Sequence[str]) -> Iterator[Picture]:
     """Yields one picture per sentence of all networks with attention, and all heads of those that have several."""
-    sentences = map_sentences(config.compare.maps, compared.sources, config.compare.map_count)
+    sentences = map_sentences(config.compare.maps, sources, config.compare.map_count)
     if not sentences:
         return
     maps = {}
-    for label, bundle in compared.bundles.items():
+    for label, bundle in bundles.items():
         own = sentence_maps(bundle, sentences, translations(bundle, sentences))
         if own:
             maps[label] = own
@@ -113,8 +57,3 @@ def attention(config: Config, compared: Compared) -> Iterator[Picture]:
             text = f"Each head of {label} over the source, for “{sentences[0]}”. {said}"
             name = f"heads-{label.replace('/', '-')}"
             yield picture(name, "attention", f"Heads of {label}", text, said, drawn)
-
-
-def picture(name: str, section: str, title: str, text: str, alt: str, figure: Figure) -> Picture:
-    """Returns the figure as a PNG with its texts."""
-    return Picture(name, title, text, alt, png(figure), section)

@@ -9,6 +9,8 @@ from html import escape
 import regex
 
 from dragoman.pipelines.evaluation.checks import run_checks
+from dragoman.pipelines.evaluation.metrics import scorer
+from dragoman.pipelines.evaluation.sets.read import HeldOutSet
 
 MOST = 500  # lines on a page: half of them with the largest losses, half with the largest gains
 LONGEST = 600  # characters of a text: a network that has not learned to stop writes without end
@@ -21,15 +23,7 @@ FILTERS = ("set", "domain", "check")
 ORDERS = {"worst": "losses first", "best": "gains first", "file": "as in the files"}
 
 
-@dataclass(frozen=True)
-class Compared:
-    """One set with the translations of every system."""
-
-    name: str
-    sources: Sequence[str]
-    references: Sequence[Sequence[str]]
-    domains: Sequence[str]  # empty: none
-    texts: Mapping[str, Sequence[str]]  # label -> translations; the first one is the baseline, the last the candidate
+Texts = Mapping[str, Sequence[str]]  # label -> translations; the first is the baseline, the last the candidate
 
 
 @dataclass(frozen=True)
@@ -62,19 +56,17 @@ class Lines:
     languages: tuple[str, str]
 
 
-def lines_of(sets: Sequence[Compared], languages: Sequence[str], most: int = MOST) -> Lines:
+def lines_of(sets: Sequence[tuple[HeldOutSet, Texts]], languages: Sequence[str], most: int = MOST) -> Lines:
     """Returns the lines on which the systems differ, at most `most`: the largest losses and the largest gains."""
-    from sacrebleu.metrics.chrf import CHRF
-
-    metric, differing = CHRF(), []
-    for compared in sets:
+    metric, differing = scorer("chrf"), []
+    for compared, by_label in sets:
         faults: dict[int, dict[str, list[str]]] = {}
-        for label, texts in compared.texts.items():
+        for label, texts in by_label.items():
             for check, result in run_checks(compared.sources, compared.references, texts, languages).items():
                 for row in result.faults:
                     faults.setdefault(row, {}).setdefault(check, []).append(label)
         for row, source in enumerate(compared.sources):
-            texts_here = {label: texts[row] for label, texts in compared.texts.items()}
+            texts_here = {label: texts[row] for label, texts in by_label.items()}
             if len(set(texts_here.values())) > 1:
                 references = tuple(compared.references[row])
                 scores = {label: metric.sentence_score(text, references).score for label, text in texts_here.items()}
@@ -84,7 +76,9 @@ def lines_of(sets: Sequence[Compared], languages: Sequence[str], most: int = MOS
     ordered = sorted(differing, key=lambda line: line.difference)
     gains = most // 2
     chosen = ordered if len(ordered) <= most else ordered[: most - gains] + ordered[len(ordered) - gains :]
-    return Lines(chosen, len(differing), sum(len(compared.sources) for compared in sets), (languages[0], languages[-1]))
+    return Lines(
+        chosen, len(differing), sum(len(compared.sources) for compared, _ in sets), (languages[0], languages[-1])
+    )
 
 
 def mark(left: str, other: str) -> tuple[list[Part], list[Part]]:
@@ -194,6 +188,6 @@ def _article(line: Line, languages: tuple[str, str], attributes: str) -> str:
     return f'<article {attributes}><h3>{head}</h3>\n<table class="texts"><tbody>{table}</tbody></table></article>'
 
 
-def clip(text: str) -> str:
+def clip(text: str, longest: int = LONGEST) -> str:
     """Returns the beginning of an overlong text."""
-    return text if len(text) <= LONGEST else f"{text[:LONGEST].rstrip()}…"
+    return text if len(text) <= longest else f"{text[:longest].rstrip()}…"

@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 
 from dragoman.model.text.excerpt import for_markup
-from dragoman.pipelines.comparison.lines import Lines, lines_html, lines_style
+from dragoman.pipelines.comparison.lines import Lines, clip, lines_html, lines_style
 from dragoman.pipelines.comparison.pictures import Picture
 from dragoman.pipelines.comparison.table import Table
 
@@ -122,7 +122,8 @@ def sample_html(sample: Sample) -> str:
     """Returns one sentence as an HTML table."""
     lines = [*zip(sample.names, (sample.source, sample.reference), strict=True), *sample.translations.items()]
     rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(clip_text(text))}</td></tr>' for name, text in lines
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(clip(text, LONGEST_SAMPLE))}</td></tr>'
+        for name, text in lines
     )
     return f'<div class="scroll"><table class="texts"><tbody>{rows}</tbody></table></div>'
 
@@ -130,11 +131,6 @@ def sample_html(sample: Sample) -> str:
 def name_html(name: str) -> str:
     """Returns a network's name as HTML, which may break after a `_`."""
     return escape(name).replace("_", "_<wbr>")
-
-
-def clip_text(text: str) -> str:
-    """Returns the beginning of an overlong text."""
-    return text if len(text) <= LONGEST_SAMPLE else f"{text[:LONGEST_SAMPLE].rstrip()}…"
 
 
 def paragraphs(texts: Iterable[str]) -> str:

@@ -3,15 +3,16 @@
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dragoman.model.alignment.attention_map import AttentionMap
 from dragoman.model.durations import duration
 from dragoman.pipelines.comparison.alignments import SentenceMaps, sharpness
-from dragoman.pipelines.comparison.measures import LengthScore, Measures, TrainingRecord
+from dragoman.pipelines.comparison.measures import TrainingRecord
 from dragoman.pipelines.comparison.table import amount
 from dragoman.pipelines.evaluation.significance import Interval
 from dragoman.pipelines.evaluation.word_vectors.plots import PALETTE
-from dragoman.pipelines.tracking.plots import Axes, Figure, clean, empty, panels
+from dragoman.pipelines.tracking.plots import Figure, clean, empty, panels
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
@@ -28,26 +29,31 @@ class Picture:
     section: str  # of the page
 
 
-def colours(labels: Sequence[str]) -> dict[str, str]:
-    return {label: PALETTE[place % len(PALETTE)] for place, label in enumerate(labels)}
+@dataclass
+class LengthScore:
+    """The scores of sentences of similar length."""
+
+    low: int  # source words of the shortest and the longest
+    high: int
+    sentences: int
+    mean: float  # words of the source
+    bleu: Interval
+    surprise: float  # nats per character of the reference, by teacher forcing
 
 
-def markers(labels: Sequence[str]) -> dict[str, str]:
-    """Returns a marker for each label, since not everyone can tell lines apart by colour."""
-    return {label: MARKERS[place % len(MARKERS)] for place, label in enumerate(labels)}
+def styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Returns a colour and a marker for each label, since not everyone can tell lines apart by colour."""
+    return {
+        label: {"color": PALETTE[place % len(PALETTE)], "marker": MARKERS[place % len(MARKERS)], "label": label}
+        for place, label in enumerate(labels)
+    }
 
 
-def png(figure: Figure) -> bytes:
-    """Returns the figure as the bytes of a PNG file; the same figure gives the same bytes."""
+def picture(name: str, section: str, title: str, text: str, alt: str, figure: Figure) -> Picture:
+    """Returns the figure as a PNG with its texts; the same figure gives the same bytes."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()
-
-
-def thousands(axis: Axes, which: str = "x") -> None:
-    """Formats numbers with separators."""
-    for name in which:
-        (axis.xaxis if name == "x" else axis.yaxis).set_major_formatter(lambda value, _: f"{value:,.0f}")
+    return Picture(name, title, text, alt, buffer.getvalue(), section)
 
 
 def describe_alignment(every: Mapping[str, AttentionMap]) -> str:
@@ -78,13 +84,13 @@ def describe_heads(maps: SentenceMaps) -> str:
 def draw_learning(records: Mapping[str, TrainingRecord], labels: list[str]) -> Figure:
     """Draws the same curves by token and by minute. `labels`: of the whole comparison."""
     figure, axes = panels(1, 2, (10.0, 4.2), "Learning")
-    colour, mark = colours(labels), markers(labels)
+    style = styles(labels)
     for axis, unit, place in zip(axes, ("million target tokens", "minutes of training"), (0, 1), strict=True):
         for label, record in records.items():
             points = [(point[place] / (1e6 if place == 0 else 1.0), point[2]) for point in record.validation]
             if points:
                 xs, ys = zip(*points, strict=True)
-                axis.plot(xs, ys, color=colour[label], marker=mark[label], markersize=3.5, linewidth=1.5, label=label)
+                axis.plot(xs, ys, markersize=3.5, linewidth=1.5, **style[label])
         axis.set_xlabel(unit, fontsize=9)
         axis.set_ylabel("validation loss, nats per token", fontsize=9)
         clean(axis)
@@ -92,7 +98,7 @@ def draw_learning(records: Mapping[str, TrainingRecord], labels: list[str]) -> F
             empty(axis, "no run's journal lies beside these bundles")
     if axes[0].lines:
         if max(record.minutes for record in records.values()) > 20:
-            thousands(axes[1], "x")
+            axes[1].xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes[0].legend(frameon=False, fontsize=8)
     return figure
 
@@ -109,22 +115,13 @@ def describe_learning(records: Mapping[str, TrainingRecord]) -> str:
 def draw_length(every: Mapping[str, Sequence[LengthScore]]) -> Figure:
     """Draws BLEU on the left, one line per network with its 95 % band, and the reference's surprise on the right."""
     figure, (axis, costs) = panels(1, 2, (12.0, 4.8), "Quality against the length of the source")
-    labels = list(every)
-    colour, mark = colours(labels), markers(labels)
+    style = styles(list(every))
     for label, scores in every.items():
         xs = [score.mean for score in scores]
-        axis.fill_between(
-            xs, [score.bleu.low for score in scores], [score.bleu.high for score in scores],
-            color=colour[label], alpha=0.08, linewidth=0,
-        )  # fmt: skip
-        axis.plot(
-            xs, [score.bleu.score for score in scores], color=colour[label], marker=mark[label], markersize=5,
-            linewidth=1.7, label=label,
-        )  # fmt: skip
-        costs.plot(
-            xs, [score.surprise for score in scores], color=colour[label], marker=mark[label], markersize=5,
-            linewidth=1.7, label=label,
-        )  # fmt: skip
+        low, high = [score.bleu.low for score in scores], [score.bleu.high for score in scores]
+        axis.fill_between(xs, low, high, color=style[label]["color"], alpha=0.08, linewidth=0)
+        axis.plot(xs, [score.bleu.score for score in scores], markersize=5, linewidth=1.7, **style[label])
+        costs.plot(xs, [score.surprise for score in scores], markersize=5, linewidth=1.7, **style[label])
     first = next(iter(every.values()))
     for panel, unit in ((axis, "BLEU"), (costs, "surprise by the reference, nats per character")):
         panel.set_xticks([score.mean for score in first], [f"{span(score)}\n{score.sentences:,}" for score in first])
@@ -167,23 +164,19 @@ def draw_scores(
     """Draws a panel for each unit of `scores`, with one row per network in the order of the comparison."""
     figure, axes = panels(1, len(scores), (10.0, 1.5 + 0.36 * len(labels)), title)
     for axis, (unit, intervals) in zip(axes, scores.items(), strict=True):
-        for place, (interval_of_label, colour) in enumerate(zip(intervals, colours(labels).values(), strict=True)):
+        for place, (interval, style) in enumerate(zip(intervals, styles(labels).values(), strict=True)):
             axis.plot(
-                [interval_of_label.low, interval_of_label.high],
+                [interval.low, interval.high],
                 [place, place],
-                color=colour,
+                color=style["color"],
                 linewidth=2.2,
                 solid_capstyle="butt",
             )
-            axis.plot(interval_of_label.score, place, "o", color=colour, markersize=6)
+            axis.plot(interval.score, place, "o", color=style["color"], markersize=6)
             axis.annotate(
-                f"{interval_of_label.score:.{digits}f}",
-                (interval_of_label.score, place),
-                (0, 6),
-                textcoords="offset points",
-                ha="center",
-                fontsize=8,
-            )
+                f"{interval.score:.{digits}f}", (interval.score, place), (0, 6),
+                textcoords="offset points", ha="center", fontsize=8,
+            )  # fmt: skip
         axis.set_yticks(range(len(labels)), labels if axis is axes[0] else [""] * len(labels))
         axis.set_ylim(len(labels) - 0.5, -0.6)
         axis.set_xlabel(unit, fontsize=9)
@@ -192,13 +185,6 @@ def draw_scores(
         axis.grid(axis="y", visible=False)
         axis.margins(x=0.08)
     return figure
-
-
-def describe_scores(every: Sequence[Measures]) -> str:
-    return "; ".join(
-        f"{measures.label} BLEU {format_interval(measures.bleu)}, chrF {format_interval(measures.chrf)}"
-        for measures in every
-    )
 
 
 def format_interval(interval: Interval) -> str:

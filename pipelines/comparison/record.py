@@ -29,8 +29,7 @@ def write(config: Config, report: Report) -> Path:
         log_comparison(run, values, compose.fingerprint(values), config.shard_dir)
         table = report.table
         run.metrics(len(run.history().get("networks", ())), {"networks": float(len(table.rows)), **table.metrics})
-        names = [" ".join(filter(None, pair)) for pair in table.head]
-        cells = [[f"{large} ({small})" if small else large for large, small in row] for row in table.rows]
+        names, *cells = table.lines()
         run.table(names, cells, "table.json")
         run.artifact(page)
         for picture in report.pictures:

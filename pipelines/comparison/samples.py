@@ -1,12 +1,10 @@
 """Held-out sentences for showing every network's translation, from short to long."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
 
 from dragoman.model.text.letters import words_of
 from dragoman.pipelines.comparison.page import Sample
-
-Item = TypeVar("Item")
+from dragoman.pipelines.evaluation.held_out import pick_evenly
 
 MAP_WORDS = (8, 14)  # words of a sentence whose map is readable
 
@@ -18,12 +16,6 @@ def map_sentences(texts: Sequence[str], sources: Sequence[str], count: int) -> l
     low, high = MAP_WORDS
     different = [text for text in dict.fromkeys(sources) if text.strip()]
     return pick_evenly([text for text in different if low <= len(words_of(text)) <= high] or different, count)
-
-
-def pick_evenly(items: Sequence[Item], count: int) -> list[Item]:
-    """Returns `count` of the items, evenly from the first to the last."""
-    count = min(count, len(items))
-    return [items[round(place * (len(items) - 1) / max(1, count - 1))] for place in range(count)]
 
 
 COUNT = 4

@@ -1,24 +1,12 @@
-"""Networks trained from several seeds: their runs, and scores with intervals that cover the seeds too."""
+"""Networks trained from several seeds: their runs, and the differences of their means."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import TypeVar
 
-import numpy as np
-
 from dragoman.pipelines.comparison.entries import Entry
-from dragoman.pipelines.comparison.measures import Measures
-from dragoman.pipelines.evaluation.significance import (
-    Floats,
-    Interval,
-    Metric,
-    Significance,
-    compare_drawn,
-    draw_seeds,
-    holm,
-    score_resampled,
-)
+from dragoman.pipelines.evaluation.significance import Floats, Significance, compare_drawn, holm
 
 T = TypeVar("T")
 Step = tuple[Significance, float | None]  # to the row before; p by Holm over all, None with one seed of either
@@ -34,19 +22,6 @@ def with_seeds(entries: Sequence[Entry], seeds: int) -> list[Entry]:
             again = replace(entry.config, name=f"{entry.config.name}-seed{number}", seed=entry.config.seed + number - 1)
             with_seed.append(Entry(f"{entry.label}-seed{number}", config=again, kind=entry.kind, again=entry.label))
     return with_seed
-
-
-def over_seeds(runs: Sequence[Measures], references: Sequence[str], tokenize: str, samples: int) -> Measures:
-    """Returns the first run's measures with the runs' mean scores and intervals over sentences and seeds."""
-    if len(runs) == 1 or samples < 2:
-        return runs[0]
-
-    def of(metric: Metric) -> Interval:
-        exact, drawn = score_resampled([run.hypotheses for run in runs], references, metric, tokenize, samples)
-        low, high = np.percentile(draw_seeds(drawn), (2.5, 97.5))
-        return Interval(float(exact.mean()), max(0.0, float(low)), min(100.0, float(high)))  # widened past the range
-
-    return replace(runs[0], bleu=of("bleu"), chrf=of("chrf"))
 
 
 def steps(

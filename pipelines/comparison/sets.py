@@ -18,122 +18,128 @@ from dragoman.model.inference.translator import open_translator
 from dragoman.model.languages import same_pair
 from dragoman.model.plural import plural
 from dragoman.model.runs import journal, paths
-from dragoman.model.runs.record import write_evaluation
+from dragoman.model.settings import DecodeConfig
 from dragoman.model.shards.manifest import has_manifest, read_manifest
-from dragoman.pipelines.comparison.lines import Compared, lines_of
+from dragoman.pipelines.comparison.lines import lines_of
 from dragoman.pipelines.comparison.page import Report, render
 from dragoman.pipelines.comparison.table import Table
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.base import Evaluation
 from dragoman.pipelines.evaluation.checks import Check, checks_record, checks_report, compare_checks, run_checks
+from dragoman.pipelines.evaluation.held_out import held_out
+from dragoman.pipelines.evaluation.metrics import LABELS
 from dragoman.pipelines.evaluation.sets.comet import Comet
 from dragoman.pipelines.evaluation.sets.metricx import MetricX
 from dragoman.pipelines.evaluation.sets.read import HeldOutSet, read_sets
-from dragoman.pipelines.evaluation.sets.scores import LABELS, Judge, SetScores, score_set, tables
-from dragoman.pipelines.evaluation.sets.stored import System, translate_once
+from dragoman.pipelines.evaluation.sets.scores import Judge, SetScores, score_set, tables
+from dragoman.pipelines.evaluation.sets.stored import translate_once
 from dragoman.pipelines.evaluation.significance import paired_bootstrap
-from dragoman.pipelines.evaluation.translation import held_out
 from dragoman.pipelines.evaluation.tuning import settle_length_penalty
 from dragoman.pipelines.settings import CheckName, MetricName
-from dragoman.pipelines.tasks.base import Measured
 from dragoman.pipelines.tasks.openings import Held, held_split, open_held
 from dragoman.pipelines.tasks.translation_release import stored_translations
 
+logger = logging.getLogger(__name__)
+Rivals = Mapping[str, TranslationBundle]  # by label
+RESAMPLED: tuple[Literal["bleu", "chrf"], ...] = ("bleu", "chrf")  # metrics with a paired test
 
-def write_page(
-    folder: Path, name: str, sets: Sequence[HeldOutSet], scored: Sequence[tuple[System, Sequence[SetScores]]]
-) -> Path:
-    """Writes the page of systems and their scores, the baseline first and the candidate last; returns its path.
+
+@dataclass(frozen=True)
+class OnSet:
+    """A model on one set."""
+
+    held_out: HeldOutSet
+    texts: list[str]  # its translations
+    scores: SetScores
+    checks: dict[CheckName, Check]  # for faults of meaning
+
+
+@dataclass(frozen=True)
+class SetsEvaluation(Evaluation):
+    """A model on every set."""
+
+    split = "sets"  # evaluation.sets.json
+    label: str
+    bundle: TranslationBundle
+    engine: str
+    decode: DecodeConfig
+    on: list[OnSet]
+
+    def report(self) -> str:
+        head = (
+            f"{self.bundle.pair}, {plural(len(self.on), 'set')}: {self.label}, beam {self.decode.beam}, length "
+            f"penalty {self.decode.alpha:g}, {self.engine}"
+        )
+        checks = [
+            checks_report(each.checks, each.held_out.sources, each.texts, f"{each.held_out.name}: checks")
+            for each in self.on
+        ]
+        return "\n\n".join([head, tables([each.scores for each in self.on]), *checks])
+
+    def metrics(self) -> dict[str, float]:
+        scores = [each.scores for each in self.on]
+        return {f"{score.name}_{metric}": value for score in scores for metric, value in score.scores.items()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        scores = [each.scores for each in self.on]
+        return [
+            {"set": score.name, "sentences": score.sentences, "references": score.references, "scores": score.scores}
+            for score in scores
+        ]
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "pair": self.bundle.pair,
+            "sets": [
+                {
+                    "digest": each.held_out.digest,
+                    "places": each.held_out.places,  # where `dragoman verify` reads it
+                    "split": each.held_out.split,
+                    **each.scores.record(),
+                    "checks": checks_record(each.checks, each.held_out.sources, each.held_out.references, each.texts),
+                }
+                for each in self.on
+            ],
+            "engine": self.engine,
+            "decode": asdict(self.decode),
+            "bundle": self.bundle.digest,
+            "run_records": self.bundle.facts.get("records") or {},
+        }
+
+
+def write_page(folder: Path, name: str, models: Sequence[SetsEvaluation]) -> Path:
+    """Writes the page of models on the same sets, the baseline first and the candidate last; returns its path.
 
     `name`: the split, or `sets`.
     """
-    systems = [system for system, _ in scored]
-    rows = []
-    for place, test_set in enumerate(sets):
-        for system, scores in scored:
-            set_scores = scores[place]
-            figures = [(f"{value:.2f}", "") for value in set_scores.scores.values()]
-            row = [
-                (system.label, test_set.name),
-                (f"{set_scores.sentences:,}", plural(set_scores.references, "reference")),
-                *figures,
-            ]
-            rows.append(row)
-    metrics = scored[0][1][0].signatures
+    rows, compared = [], []
+    for parts in zip(*(model.on for model in models), strict=True):
+        for model, part in zip(models, parts, strict=True):
+            scores = part.scores
+            size = (f"{scores.sentences:,}", plural(scores.references, "reference"))
+            figures = [(f"{value:.2f}", "") for value in scores.scores.values()]
+            rows.append([(model.label, scores.name), size, *figures])
+        texts = {model.label: part.texts for model, part in zip(models, parts, strict=True)}
+        compared.append((parts[0].held_out, texts))
+    metrics = models[0].on[0].scores.signatures
     head = [("system", "set"), ("sentences", ""), *((LABELS[metric], "") for metric in metrics)]
-    compared = [
-        Compared(
-            test_set.name,
-            test_set.sources,
-            test_set.references,
-            test_set.domains,
-            {system.label: system.translations[place] for system in systems},
-        )
-        for place, test_set in enumerate(sets)
-    ]
-    names = [system.label for system in systems]
+    names, bundle = [model.label for model in models], models[0].bundle
+    made = ", ".join(f"{model.label} {model.bundle.digest[:12]} ({model.engine})" for model in models)
     report = Report(
         title=f"{names[-1]} against {', '.join(names[:-1])}",
-        lead=f"{systems[0].bundle.pair}, {plural(len(sets), 'test set')}: the scores, and the lines that differ.",
-        table=Table(head, rows, {}, {system.label: system.bundle.digest for system in systems}),
+        lead=f"{bundle.pair}, {plural(len(compared), 'test set')}: the scores, and the lines that differ.",
+        table=Table(head, rows, {}, {model.label: model.bundle.digest for model in models}),
         pictures=(),
-        lines=lines_of(compared, systems[0].bundle.languages),
+        lines=lines_of(compared, bundle.languages),
         notes=[
             "; ".join(f"{LABELS[metric]} {signature}" for metric, signature in metrics.items()) + ".",
-            "Bundles: "
-            + ", ".join(f"{system.label} {system.bundle.digest[:12]} ({system.engine})" for system in systems)
-            + ".",
+            f"Bundles: {made}.",
             "Faults of meaning are found by rules: docs/evaluation.md says what each finds. Made by: dragoman evaluate",
         ],
     )
     page = paths.lines_page(folder, name)
     atomic_write(page, render(report))
     return page
-
-
-logger = logging.getLogger(__name__)
-Rivals = Mapping[str, TranslationBundle]  # by label
-RECORD = "sets"  # evaluation.sets.json
-RESAMPLED: tuple[Literal["bleu", "chrf"], ...] = ("bleu", "chrf")  # metrics with a paired test
-
-
-@dataclass(frozen=True)
-class SetsEvaluation:
-    """A system's scores on every set."""
-
-    system: System
-    sets: list[HeldOutSet]
-    scores: list[SetScores]
-    checks: list[dict[CheckName, Check]]  # for faults of meaning
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Returns a row per set for `--json`."""
-        return [
-            {"set": score.name, "sentences": score.sentences, "references": score.references, "scores": score.scores}
-            for score in self.scores
-        ]
-
-    def record(self) -> dict[str, Any]:
-        """Returns plain values for JSON."""
-        bundle = self.system.bundle
-        return {
-            "pair": bundle.pair,
-            "sets": [
-                {
-                    "digest": held_out.digest,
-                    "places": held_out.places,  # where `dragoman verify` reads it
-                    "split": held_out.split,
-                    **scores.record(),
-                    "checks": checks_record(checks, held_out.sources, held_out.references, texts),
-                }
-                for held_out, scores, checks, texts in zip(
-                    self.sets, self.scores, self.checks, self.system.translations, strict=True
-                )
-            ],
-            "engine": self.system.engine,
-            "decode": asdict(self.system.decode),
-            "bundle": bundle.digest,
-            "run_records": bundle.facts.get("records") or {},
-        }
 
 
 def evaluate_sets(
@@ -144,7 +150,7 @@ def evaluate_sets(
     run: str,
     rivals: Rivals,
     say: Callable[[str], object],
-) -> tuple[Measured, str]:
+) -> tuple[SetsEvaluation, str]:
     """Scores a bundle on the sets of `evaluate.sets`, stores the record, and compares it with `rivals` by label.
 
     `say` gets the report as soon as it is known. `members`: the folders of the bundle, or of an ensemble's. `run`: the
@@ -158,30 +164,16 @@ def evaluate_sets(
     sets = read_sets(settings.sets, bundle.languages, settings.split, settings.sentences, config.paths.local)
     learned = [*members, *(rival.directory for rival in rivals.values())]
     openings = [str(open_held(config, held_of(held_out), folder, run, learned)) for held_out in sets]
-    ours = translate_sets(config, run, bundle, sets)
-    scores = score_system(config, ours, sets, judges)
-    checks = [
-        run_checks(held_out.sources, held_out.references, texts, bundle.languages)
-        for held_out, texts in zip(sets, ours.translations, strict=True)
-    ]
-    evaluation = SetsEvaluation(ours, sets, scores, checks)
-    measured = Measured(
-        report=report(evaluation),
-        scores={f"{score.name}_{metric}": value for score in scores for metric, value in score.scores.items()},
-        facts={},
-        summary={},
-        details=evaluation,
-    )
-    say("\n".join([measured.report, "", *openings]))
-    path = write_evaluation(folder, RECORD, evaluation.record())
+    ours = on_sets(config, run, bundle, sets, judges)
+    say("\n".join([ours.report(), "", *openings]))
+    (path,) = ours.write(folder)
     journal.note_evaluation(folder, path)
     logger.info(f"kept in {path}")
-    others = [translate_sets(config, label, rival, sets) for label, rival in rivals.items()]
+    others = [on_sets(config, label, rival, sets, judges) for label, rival in rivals.items()]
     if others:
-        scored = [(other, score_system(config, other, sets, judges)) for other in others]
-        page = write_page(folder, RECORD, sets, [*scored, (ours, scores)])
+        page = write_page(folder, ours.split, [*others, ours])
         logger.info(f"the translations are compared line by line in {page}")
-    return measured, "\n\n".join(compare_systems(config, evaluation, other) for other in others)
+    return ours, "\n\n".join(compare_models(config, ours, other) for other in others)
 
 
 def page_of_split(config: Config, bundle: TranslationBundle, folder: Path, run: str, rivals: Rivals) -> Path:
@@ -189,9 +181,8 @@ def page_of_split(config: Config, bundle: TranslationBundle, folder: Path, run: 
     settings = config.evaluate
     name = settings.split
     sets = read_sets({name: config.paths.shards}, bundle.languages, name, settings.sentences, config.paths.local)
-    systems = [translate_sets(config, label, system, sets) for label, system in [*rivals.items(), (run, bundle)]]
-    judges = open_judges(config)
-    return write_page(folder, name, sets, [(system, score_system(config, system, sets, judges)) for system in systems])
+    models, judges = [*rivals.items(), (run, bundle)], open_judges(config)
+    return write_page(folder, name, [on_sets(config, label, model, sets, judges) for label, model in models])
 
 
 def open_judges(config: Config) -> dict[str, Judge]:
@@ -208,16 +199,6 @@ def open_judges(config: Config) -> dict[str, Judge]:
                 f"evaluate.{name}: the metric {name} needs a model; evaluate.{name}=FOLDER (docs/evaluation.md)"
             )
     return {name: openers[name](config.paths.local(folder)) for name, folder in folders.items()}
-
-
-def score_system(
-    config: Config, system: System, sets: Sequence[HeldOutSet], judges: Mapping[str, Judge]
-) -> list[SetScores]:
-    settings, language = config.evaluate, system.bundle.languages[1]
-    return [
-        score_set(held_out, texts, settings.metrics, language, settings.tokenize, judges)
-        for held_out, texts in zip(sets, system.translations, strict=True)
-    ]
 
 
 def check_settings(config: Config, bundle: TranslationBundle, rivals: Rivals) -> None:
@@ -238,50 +219,38 @@ def held_of(test_set: HeldOutSet) -> Held:
     return held or Held(test_set.name, (test_set.sources, test_set.first), test_set.digest)
 
 
-def translate_sets(config: Config, label: str, bundle: TranslationBundle, sets: Sequence[HeldOutSet]) -> System:
-    """Returns a bundle's translations of every set, those that are saved or new ones."""
+def on_sets(
+    config: Config, label: str, bundle: TranslationBundle, sets: Sequence[HeldOutSet], judges: Mapping[str, Judge]
+) -> SetsEvaluation:
+    """Scores and checks a bundle's translations of every set, those that are saved or new ones."""
     settings = config.evaluate
     valid = None
     if config.decode.length_penalty == bundle.decode.length_penalty == "auto" and has_manifest(config.shard_dir):
         texts = read_manifest(config.shard_dir).texts
         valid = held_out(config.shard_dir, "valid", bundle.languages) if "valid" in texts else None
     decode = settle_length_penalty(replace(config.decode, nbest=1), bundle, valid, settings.length_penalties)
-    translator, translations = open_translator(bundle, settings.engine), []
+    translator, parts = open_translator(bundle, settings.engine), []
     for test_set in sets:
         made = translate_once(translator, test_set.sources, decode, bundle.digest, stored_translations(config))
         for warning in made.warnings:
             logger.warning(f"{label}, {test_set.name}: {warning}")
-        translations.append(made.texts)
-    return System(label, bundle, translator.engine.name, decode, translations)
+        scores = score_set(test_set, made.texts, settings.metrics, bundle.languages[1], settings.tokenize, judges)
+        checks = run_checks(test_set.sources, test_set.references, made.texts, bundle.languages)
+        parts.append(OnSet(test_set, made.texts, scores, checks))
+    return SetsEvaluation(label, bundle, translator.engine.name, decode, parts)
 
 
-def report(result: SetsEvaluation) -> str:
-    system = result.system
-    head = (
-        f"{system.bundle.pair}, {plural(len(result.sets), 'set')}: {system.label}, beam {system.decode.beam}, length "
-        f"penalty {system.decode.alpha:g}, {system.engine}"
-    )
-    checks = [
-        checks_report(each, held_out.sources, texts, f"{held_out.name}: checks")
-        for held_out, each, texts in zip(result.sets, result.checks, system.translations, strict=True)
-    ]
-    return "\n\n".join([head, tables(result.scores), *checks])
-
-
-def compare_systems(config: Config, evaluated: SetsEvaluation, other: System) -> str:
-    """Returns a table of both systems' scores on every set, with the p-value of each difference, and their faults."""
-    settings, ours, rows, faults = config.evaluate, evaluated.system, [], []
-    for place, test_set in enumerate(evaluated.sets):
-        theirs = run_checks(test_set.sources, test_set.references, other.translations[place], other.bundle.languages)
-        differences = [
-            each for each in compare_checks(evaluated.checks[place], theirs) if each.candidate or each.champion
-        ]
-        faults.append(f"{test_set.name}: {'; '.join(map(str, differences)) or 'no faults of meaning'}")
-        first, *more = test_set.streams()
-        for metric in (name for name in RESAMPLED if name in settings.metrics):
+def compare_models(config: Config, ours: SetsEvaluation, other: SetsEvaluation) -> str:
+    """Returns a table of both models' scores on every set, with the p-value of each difference, and their faults."""
+    settings, rows, faults = config.evaluate, [], []
+    for part, theirs in zip(ours.on, other.on, strict=True):
+        name, (first, *more) = part.scores.name, part.held_out.streams()
+        differences = [each for each in compare_checks(part.checks, theirs.checks) if each.candidate or each.champion]
+        faults.append(f"{name}: {'; '.join(map(str, differences)) or 'no faults of meaning'}")
+        for metric in (metric for metric in RESAMPLED if metric in settings.metrics):
             test = paired_bootstrap(
-                other.translations[place],
-                ours.translations[place],
+                theirs.texts,
+                part.texts,
                 [text or "" for text in first],
                 ours.bundle.languages[1],
                 settings.tokenize,
@@ -289,8 +258,7 @@ def compare_systems(config: Config, evaluated: SetsEvaluation, other: System) ->
                 metric,
                 more,
             )
-            figures = (test.baseline, test.candidate)
-            rows.append([test_set.name, LABELS[metric], *(f"{value:.2f}" for value in figures),
-                         f"{test.difference:+.2f}", f"{test.p_value:.4f}"])  # fmt: skip
+            figures = (f"{test.baseline:.2f}", f"{test.candidate:.2f}", f"{test.difference:+.2f}")
+            rows.append([name, test.metric, *figures, f"{test.p_value:.4f}"])
     head = ["set", "metric", other.label, ours.label, "difference", "p"]
     return "\n".join([*columns([head, *rows], right=True), "", *faults])

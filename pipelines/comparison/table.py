@@ -1,4 +1,4 @@
-"""The comparison's table: one row per network, with its gain over the previous row."""
+"""The table of a comparison: one row per network, with its gain over the previous row."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,17 +8,6 @@ from dragoman.model.durations import duration
 from dragoman.pipelines.comparison.measures import Measures, TrainingRecord
 from dragoman.pipelines.comparison.seeds import Step
 
-HEAD = (
-    ("network", ""),
-    ("BLEU", "95 % interval"),
-    ("won", "over the row before"),
-    ("chrF", "95 % interval"),
-    ("parameters", ""),
-    ("trained on", "target tokens, minutes"),
-    ("training", "tokens/s"),
-    ("decoding", "sentences/s"),
-)
-HIGHEST = (1, 3, 6, 7)  # columns whose largest number is the best
 Cells = list[tuple[str, str]]  # (large, small) text of each column
 DASH = ("–", "")
 
@@ -34,10 +23,13 @@ class Table:
     highest: Sequence[int] = ()
     lowest: Sequence[int] = ()  # columns whose smallest number is the best
 
+    def lines(self) -> list[list[str]]:
+        """Returns the head and the rows as plain text."""
+        cells = [[f"{large} ({small})" if small else large for large, small in row] for row in self.rows]
+        return [[" ".join(filter(None, pair)) for pair in self.head], *cells]
+
     def __str__(self) -> str:
-        lines = [[" ".join(filter(None, pair)) for pair in self.head]]
-        lines += [[f"{large} ({small})" if small else large for large, small in row] for row in self.rows]
-        return "\n".join(columns(lines))
+        return "\n".join(columns(self.lines()))
 
 
 def amount(number: int) -> str:
@@ -64,43 +56,42 @@ def step_cell(step: Step | None, digits: int) -> tuple[str, str]:
     return f"{significance.difference:+z.{digits}f}", sure
 
 
-def step_metrics(name: str, step: Step | None) -> dict[str, float]:
-    """Returns the difference as `name`, and its p-values."""
-    if step is None:
-        return {}
-    significance, corrected = step
-    tested = {} if corrected is None else {f"{name}_p": significance.p_value, f"{name}_p_holm": corrected}
-    return {name: significance.difference, **tested}
-
-
 def table_of(
     every: Sequence[Measures], records: Mapping[str, TrainingRecord], gains: Mapping[str, Step], seeds: int
 ) -> Table:
-    """Returns the table of translation networks."""
-    return Table(
-        HEAD,
-        [
+    """Returns the table of networks of one kind."""
+    rows: list[Cells] = []
+    metrics: dict[str, float] = {}
+    for measures in every:
+        label, step, record = measures.label, gains.get(measures.label), records.get(measures.label)
+        score, second, *more = measures.cells()
+        rows.append(
             [
-                (measures.label, origin_of(measures.trained_here, seeds)),
-                (f"{measures.bleu.score:z.1f}", f"{measures.bleu.low:z.1f} to {measures.bleu.high:z.1f}"),
-                step_cell(gains.get(measures.label), 1),
-                (f"{measures.chrf.score:z.1f}", f"{measures.chrf.low:z.1f} to {measures.chrf.high:z.1f}"),
+                (label, origin_of(measures.trained_here, seeds)),
+                score,
+                step_cell(step, measures.digits),
+                second,
                 (amount(measures.parameters), ""),
-                *trained_cells(records.get(measures.label)),
-                (f"{measures.sentences_per_second:,.1f}", f"beam {measures.beam}"),
+                *trained_cells(record),
+                *more,
             ]
-            for measures in every
-        ],
-        {
-            f"{measures.label}/{name}": value
-            for measures in every
-            for name, value in (
-                measures.figures(records.get(measures.label)) | step_metrics("bleu_won", gains.get(measures.label))
-            ).items()
-        },
-        {measures.label: measures.bundle for measures in every},
-        HIGHEST,
-    )
+        )
+        figures = {**measures.scores(), "parameters": float(measures.parameters)}
+        if record is not None:
+            figures |= {
+                "training_tokens": float(record.tokens),
+                "training_minutes": record.minutes,
+                "training_tokens_per_second": record.tokens_per_second,
+            }
+        if step is not None:
+            significance, corrected = step
+            figures[measures.step] = significance.difference
+            if corrected is not None:
+                figures |= {f"{measures.step}_p": significance.p_value, f"{measures.step}_p_holm": corrected}
+        metrics |= {f"{label}/{name}": value for name, value in figures.items()}
+    first = every[0]
+    bundles = {measures.label: measures.bundle for measures in every}
+    return Table(first.head(seeds), rows, metrics, bundles, first.highest, first.lowest)
 
 
 def origin_of(trained_here: bool, seeds: int) -> str:

@@ -1,22 +1,13 @@
 """Sentences that the pages of all kinds of networks share."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from dragoman.model.shards.manifest import manifest_hash
+from dragoman.pipelines.comparison.measures import Measures
 from dragoman.pipelines.config import Config
 
 
-class Shown(Protocol):
-    """A network of the page."""
-
-    label: str
-    architecture: str
-    trained_here: bool
-    bundle: str  # sha256
-
-
-def lead(config: Config, every: Sequence[Shown], measured: str, same: str) -> str:
+def lead(config: Config, every: Sequence[Measures], measured: str, same: str) -> str:
     """Describes the comparison in one or two sentences: what was measured, and what the networks trained here share."""
     trained = sum(measure.trained_here for measure in every)
     said = f"{measured} of the split {config.evaluate.split}."
@@ -41,7 +32,7 @@ def limits(config: Config) -> str:
     return f", each for at most {' and '.join(bounds)}" if bounds else ""
 
 
-def origin(config: Config, every: Sequence[Shown]) -> list[str]:
+def origin(config: Config, every: Sequence[Measures]) -> list[str]:
     """Returns sentences on the keys that differ from conf/model, on the bundles, and on how to repeat the page."""
     trained = {measure.architecture for measure in every if measure.trained_here}
     keys = {name: own for name, own in config.compare.networks.items() if name in trained}

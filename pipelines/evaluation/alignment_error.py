@@ -36,7 +36,7 @@ from dragoman.model.inference.aligner import Aligner, open_aligner
 from dragoman.model.plural import plural
 from dragoman.model.shards.manifest import manifest_hash, read_manifest
 from dragoman.pipelines.corpus.gold import Links, gold_alignments, gold_words
-from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.evaluation.held_out import held_out
 
 Candidate = tuple[Reading, Head]
 

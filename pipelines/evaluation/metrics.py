@@ -25,12 +25,15 @@ from dragoman.model.errors import UserError
 from dragoman.model.inference.bleu import BY_LANGUAGE, tokeniser
 from dragoman.model.languages import base_language
 from dragoman.model.text.letters import case_language, fold_case, words_of
+from dragoman.pipelines.evaluation.held_out import pick_evenly
+from dragoman.pipelines.settings import MetricName
 
 WORDS = (5, 10, 15, 20, 30, 40)  # upper ends of the buckets, in words of the reference; one more is open
 CHARACTERS = (10, 20, 30, 40, 60, 80)  # the same for languages without spaces; a word is about two characters
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 ROUGES = ("rouge1", "rouge2", "rougeL")
 Unit = Literal["words", "characters"]
+LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "comet": "COMET", "metricx": "MetricX"}
 ASIAN = ("zh", "ja")  # languages that TER has rules for: each ideograph is a word
 
 
@@ -65,17 +68,14 @@ class Scores:
     rouge2: float | None = None
     rougeL: float | None = None  # noqa: N815  # the name that it has everywhere
 
-    def figures(self) -> dict[str, float]:
-        """Returns the numbers by name, for a journal or MLflow."""
-        return {**self.metrics(), "brevity_penalty": self.brevity_penalty, "length_ratio": self.length_ratio}
-
     def metrics(self) -> dict[str, float]:
         """Returns the scores by name, those that the language has."""
         return {name: float(getattr(self, name)) for name in self.lines}
 
     def record(self) -> dict[str, Any]:
         """Returns plain values for JSON: the `scores` of a bundle."""
-        return {**self.figures(), "sentences": self.sentences, "signatures": self.signatures}
+        ratios = {"brevity_penalty": self.brevity_penalty, "length_ratio": self.length_ratio}
+        return {**self.metrics(), **ratios, "sentences": self.sentences, "signatures": self.signatures}
 
 
 @dataclass
@@ -103,30 +103,24 @@ def score(
 
     Raises UserError: no sentences, unequal counts, or an unknown tokeniser.
     """
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.metrics.ter import TER
-
     check_counts(hypotheses, references)
-    quieten()
     name = tokeniser(tokenize, language)
     language = base_language(language)
-    asian = language in ASIAN
     plain = lower = (list(hypotheses), [list(references)])
     if case_language(language):  # sacreBLEU's own lower case knows no language
         ours, theirs = ([fold_case(text, language) for text in texts] for texts in (hypotheses, references))
         lower = (ours, [theirs])
     metrics: dict[str, tuple[Any, tuple[list[str], list[list[str]]]]] = {
-        "bleu": (BLEU(tokenize=name), plain),
-        "bleu_lowercase": (BLEU(tokenize=name, lowercase=True), lower),
+        "bleu": (scorer("bleu", name), plain),
+        "bleu_lowercase": (scorer("bleu", name, lowercase=True), lower),
     }
     if language not in BY_LANGUAGE:
         moses = (moses_lines(hypotheses, language), [moses_lines(references, language)])
-        metrics["bleu_moses"] = (BLEU(tokenize="none"), moses)
-    metrics["chrf"] = (CHRF(), plain)
-    metrics["ter"] = (TER(normalized=asian, asian_support=asian), plain)
-    results = {metric: scorer.corpus_score(*texts) for metric, (scorer, texts) in metrics.items()}
-    signatures = {metric: str(scorer.get_signature()) for metric, (scorer, _) in metrics.items()}
+        metrics["bleu_moses"] = (scorer("bleu", "none"), moses)
+    metrics["chrf"] = (scorer("chrf"), plain)
+    metrics["ter"] = (scorer("ter", language=language), plain)
+    results = {metric: sacre.corpus_score(*texts) for metric, (sacre, texts) in metrics.items()}
+    signatures = {metric: str(sacre.get_signature()) for metric, (sacre, _) in metrics.items()}
     if case_language(language):
         signatures["bleu_lowercase"] += f"|pre:lc.{language}"
     if "bleu_moses" in signatures:
@@ -170,8 +164,8 @@ def rouge(hypotheses: Sequence[str], references: Sequence[str], language: str) -
     """Returns the mean F measures of ROUGE-1, -2 and -L (Lin 2004) from 0 to 100, by rouge-score, without stemming."""
     from rouge_score.rouge_scorer import RougeScorer
 
-    scorer = RougeScorer(ROUGES, tokenizer=None if language == "en" else _Words(language))
-    scores = [scorer.score(theirs, ours) for ours, theirs in zip(hypotheses, references, strict=True)]
+    overlap = RougeScorer(ROUGES, tokenizer=None if language == "en" else _Words(language))
+    scores = [overlap.score(theirs, ours) for ours, theirs in zip(hypotheses, references, strict=True)]
     return {name: 100.0 * math.fsum(score[name].fmeasure for score in scores) / len(scores) for name in ROUGES}
 
 
@@ -188,31 +182,27 @@ def quick_bleu(
 
     Raises UserError: an unknown tokeniser.
     """
-    from sacrebleu.metrics.bleu import BLEU
-
-    quieten()
-    return float(BLEU(tokenize=tokeniser(tokenize, language)).corpus_score(list(hypotheses), [list(references)]).score)
+    return corpus_score(scorer("bleu", tokeniser(tokenize, language)), hypotheses, references)
 
 
 def quick_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """Returns only chrF, which compares int8 with float32."""
-    from sacrebleu.metrics.chrf import CHRF
+    return corpus_score(scorer("chrf"), hypotheses, references)
 
-    return float(CHRF().corpus_score(list(hypotheses), [list(references)]).score)
+
+def corpus_score(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Returns the score of the whole set by a metric of `scorer`."""
+    return float(metric.corpus_score(list(hypotheses), [list(references)]).score)
 
 
 def buckets(hypotheses: Sequence[str], references: Sequence[str], tokenize: str, unit: Unit) -> list[Bucket]:
     """Returns scores by the references' length in words or characters, without empty buckets."""
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-
     counts = []
     for words, rows in length_groups(references, unit):
         ours, theirs = [hypotheses[row] for row in rows], [references[row] for row in rows]
-        bleu = BLEU(tokenize=tokenize).corpus_score(ours, [theirs]).score
-        chrf = CHRF().corpus_score(ours, [theirs]).score
+        bleu, chrf = (corpus_score(metric, ours, theirs) for metric in (scorer("bleu", tokenize), scorer("chrf")))
         ratio = sum(size(text, unit) for text in ours) / max(1, sum(size(text, unit) for text in theirs))
-        counts.append(Bucket(words, len(rows), float(bleu), float(chrf), ratio))
+        counts.append(Bucket(words, len(rows), bleu, chrf, ratio))
     return counts
 
 
@@ -236,13 +226,9 @@ def sample_table(
     sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str], count: int
 ) -> list[Sample]:
     """Picks `count` sentences evenly from the worst to the best by sentence chrF; deterministic."""
-    from sacrebleu.metrics.chrf import CHRF
-
-    metric = CHRF()
+    metric = scorer("chrf")
     marks = [metric.sentence_score(ours, [theirs]).score for ours, theirs in zip(hypotheses, references, strict=True)]
-    order = sorted(range(len(marks)), key=lambda row: (marks[row], row))
-    count = min(count, len(order))
-    picked = [order[round(place * (len(order) - 1) / max(1, count - 1))] for place in range(count)]
+    picked = pick_evenly(sorted(range(len(marks)), key=lambda row: (marks[row], row)), count)
     return [Sample(row + 1, sources[row], references[row], hypotheses[row], float(marks[row])) for row in picked]
 
 
@@ -259,9 +245,21 @@ def _moses(language: str) -> Any:
     return MosesTokenizer(lang=language).tokenize
 
 
-def quieten() -> None:
-    """Silences sacreBLEU's log: its progress, and advice about its own command's options."""
+def scorer(metric: MetricName, tokenize: str = "", language: str = "", **options: Any) -> Any:
+    """Returns a metric of sacreBLEU; `tokenize` is BLEU's tokeniser, `language` that of TER's rules.
+
+    Silences sacreBLEU's log: its progress, and advice about its own command's options.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)
+    if metric == "bleu":
+        assert tokenize, "BLEU's own choice, 13a, makes one word of a Chinese sentence"
+        return BLEU(tokenize=tokenize, **options)
+    asian = base_language(language) in ASIAN
+    return CHRF(**options) if metric == "chrf" else TER(normalized=asian, asian_support=asian, **options)
 
 
 def check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:

@@ -7,9 +7,9 @@ predicted from the noised text and the true tokens before it.
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -22,13 +22,14 @@ from dragoman.model.errors import UserError
 from dragoman.model.networks.network import TranslationNetwork, evaluating
 from dragoman.model.plural import plural
 from dragoman.model.settings import DecodeConfig
-from dragoman.model.shards.manifest import manifest_hash
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.model.text.excerpt import excerpt
 from dragoman.model.text.tokenizer import PAD
 from dragoman.pipelines.corpus.sharded import shard_command
-from dragoman.pipelines.evaluation.language.samples import TextSample, pick_evenly
+from dragoman.pipelines.evaluation.base import Rows, SplitEvaluation, origin
+from dragoman.pipelines.evaluation.held_out import pick_evenly
+from dragoman.pipelines.evaluation.language.samples import TextSample, sample_rows
 from dragoman.pipelines.evaluation.significance import Significance, paired
 from dragoman.pipelines.loaders.denoising import held_out_noised
 from dragoman.pipelines.settings import LoaderConfig
@@ -37,42 +38,51 @@ NOISE = "noise"  # the fact of a bundle that tells its training's noise
 BATCH_TOKENS = 4096
 
 
-@dataclass
-class Reconstruction:
+@dataclass(kw_only=True)
+class Reconstruction(SplitEvaluation):
     """The results; arrays are by text, in the order of (record, side)."""
 
-    split: str
-    pair: str
     nll: NDArray[np.float64]  # (texts,) nats of its tokens
     items: NDArray[np.int64]  # (texts,) tokens
     right: int  # tokens of all texts that were predicted correctly
     samples: list[TextSample]
     noise: dict[str, Any]
-    seconds: float
-    bundle: str  # the bundle's digest
-    manifest_hash: str
-    run_records: dict[str, str] = field(default_factory=dict)
 
-    def scores(self) -> dict[str, float]:
-        """Returns the figures by name."""
+    def figures(self) -> dict[str, float]:
         items = int(self.items.sum())
         nats = float(self.nll.sum()) / items
         return {"nats": nats, "perplexity": math.exp(min(nats, 700.0)), "accuracy": self.right / items, "tokens": items}
 
-    def record(self) -> dict[str, Any]:
-        """Returns plain values for JSON, without the arrays."""
+    def details(self) -> dict[str, Any]:
         return {
-            "split": self.split,
             "pair": self.pair,
-            "scores": self.scores(),
+            "scores": self.figures(),
             "texts": len(self.items),
             "noise": self.noise,
             "samples": [asdict(sample) for sample in self.samples],
-            "seconds": round(self.seconds, 3),
-            "bundle": self.bundle,
-            "manifest_hash": self.manifest_hash,
-            "run_records": self.run_records,
         }
+
+    def tables(self) -> dict[str, Rows]:
+        return {"samples.json": sample_rows(("noised", "rewritten", "text"), self.samples)}
+
+    def report(self) -> str:
+        scores = self.figures()
+        lines = [
+            f"{self.pair} {self.split}: {plural(len(self.items), 'noised text')}, {scores['tokens']:,.0f} tokens, "
+            f"{self.noise['denoise']}; {self.seconds:.0f} s",
+            f"{scores['nats']:.4f} nats per token, perplexity {scores['perplexity']:.2f}, "
+            f"{scores['accuracy']:.1%} of the tokens right; translations are not measured, for it translates nothing",
+        ]
+        for sample in self.samples:
+            columns = (("noised", sample.prompt), ("rewritten", sample.text), ("text", sample.truth))
+            lines += ["", *(f"  {name:<9}  {excerpt(text)}" for name, text in columns)]
+        return "\n".join(lines)
+
+    def compare(self, baseline: Self, samples: int) -> Significance:
+        """Runs paired bootstrap resampling over the texts of nats per token; lower is better."""
+        if baseline.noise != self.noise or not np.array_equal(baseline.items, self.items):
+            raise UserError("evaluate.against: networks that denoise are compared under equal noise and tokenizers")
+        return paired(baseline.nll, self.nll, self.items, "nats a token", samples)
 
 
 def evaluate_reconstruction(
@@ -110,9 +120,7 @@ def evaluate_reconstruction(
         samples=rewrite(bundle, batches, samples),
         noise=dict(noise),
         seconds=time.perf_counter() - begin,
-        bundle=bundle.digest,
-        manifest_hash=manifest_hash(shards),
-        run_records=bundle.facts.get("records") or {},
+        **origin(bundle, shards),
     )
 
 
@@ -136,34 +144,10 @@ def rewrite(bundle: TranslationBundle, batches: Sequence[TranslationBatch], coun
         for batch in batches
         for source, target in zip(batch.source, batch.target_out, strict=True)
     ]
-    chosen = [rows[place] for place in pick_evenly(count, len(rows))]
+    chosen = pick_evenly(rows, count)
     rewritten = decode(bundle.network, [source for source, _ in chosen], DecodeConfig(beam=1, length_penalty=1.0))
     tokenizer = bundle.tokenizers.source
     return [
         TextSample(*(decode_masked(tokenizer, ids) for ids in (source, np.array(best.ids, np.int64), target)))
         for (source, target), (best, *_) in zip(chosen, rewritten, strict=True)
     ]
-
-
-def compare(baseline: Reconstruction, candidate: Reconstruction, samples: int) -> Significance:
-    """Runs paired bootstrap resampling over the texts of nats per token; lower is better.
-
-    Raises UserError: models of other noise or vocabularies, whose tokens are others.
-    """
-    if baseline.noise != candidate.noise or not np.array_equal(baseline.items, candidate.items):
-        raise UserError("evaluate.against: networks that denoise are compared under equal noise and tokenizers")
-    return paired(baseline.nll, candidate.nll, candidate.items, "nats a token", samples)
-
-
-def report(result: Reconstruction) -> str:
-    scores = result.scores()
-    lines = [
-        f"{result.pair} {result.split}: {plural(len(result.items), 'noised text')}, {scores['tokens']:,.0f} tokens, "
-        f"{result.noise['denoise']}; {result.seconds:.0f} s",
-        f"{scores['nats']:.4f} nats per token, perplexity {scores['perplexity']:.2f}, "
-        f"{scores['accuracy']:.1%} of the tokens right; translations are not measured, for it translates nothing",
-    ]
-    for sample in result.samples:
-        columns = (("noised", sample.prompt), ("rewritten", sample.text), ("text", sample.truth))
-        lines += ["", *(f"  {name:<9}  {excerpt(text)}" for name, text in columns)]
-    return "\n".join(lines)

@@ -11,7 +11,7 @@ of Rao and Wu 1988).
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.model.inference.bleu import tokeniser
-from dragoman.pipelines.evaluation.metrics import check_counts, quieten
+from dragoman.pipelines.evaluation.metrics import LABELS, check_counts, scorer
 
 Floats = NDArray[np.float64]
 Metric = Literal["bleu", "chrf"]
 SEED = 12345  # of resampling, as in sacreBLEU, so that the result is always the same
-AT_ONCE = 50  # resampled sets in memory
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,41 @@ class Significance:
     unit: str = "sentences"
     lower_is_better: bool = False
 
-    def __str__(self) -> str:
+    @classmethod
+    def of_drawn(
+        cls,
+        metric: str,
+        baseline: float,
+        candidate: float,
+        difference: float,
+        drawn: Floats,
+        exceeds: Callable[[Floats, float], NDArray[np.bool_]] = np.greater,
+        **more: Any,
+    ) -> "Significance":
+        """Returns the test of a difference against (samples,) those of resampled sets.
+
+        The p-value counts how often a drawn difference is further from their mean than the observed one is from 0; one
+        is added to both counts, so it is never 0.
+        """
+        mean = float(drawn.mean())
+        beyond = int(np.count_nonzero(exceeds(np.abs(drawn - mean), abs(difference))))
+        p_value = (beyond + 1) / (len(drawn) + 1) if difference else 1.0
+        return cls(metric, baseline, candidate, difference, mean, p_value, len(drawn), **more)
+
+    def line(self, candidate: str = "", baseline: str = "") -> str:
+        """Returns the scores of the two systems, named if they have names, and their difference."""
+        if self.signature:
+            return (
+                f"{self.metric}{candidate} {self.candidate:.2f} against{baseline} {self.baseline:.2f}: "
+                f"{self.difference:+.2f} (mean of {self.samples:,} resampled sets {self.mean_difference:+.2f}, "
+                f"p = {self.p_value:.4f}) {self.signature}"
+            )
         return (
             f"{self.metric} {self.candidate:.4f} against {self.baseline:.4f}: {self.difference:+.4f} "
             f"on {self.items:,} {self.unit} ({self.test}, p = {self.p_value:.4f})"
         )
+
+    __str__ = line
 
     def turned(self) -> "Significance":
         """Returns the same test of the share of right answers, from that of the wrong ones."""
@@ -80,15 +109,12 @@ def interval(
     `tokenize` is BLEU's tokeniser. The seed is sacreBLEU's, so the result is always the same. One sample or sentence
     gives no interval: low and high equal the score.
     """
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-
-    scorer = BLEU(tokenize=tokenize) if metric == "bleu" else CHRF()
-    score = scorer.corpus_score(list(hypotheses), [list(references)], n_bootstrap=samples)
+    sacre = scorer(metric, tokenize)
+    score = sacre.corpus_score(list(hypotheses), [list(references)], n_bootstrap=samples)
     exact = float(score.score)
     if samples < 2 or len(references) < 2:
         return Interval(exact, exact, exact)
-    signature = str(scorer.get_signature())
+    signature = str(sacre.get_signature())
     record = json.loads(score.format(width=6, signature=signature, is_json=True))
     if "confidence_mean" not in record:  # every resampled set scored 0
         return Interval(exact, exact, exact)
@@ -116,24 +142,20 @@ def paired_bootstrap(
 
     Raises UserError: no sentences, unequal counts, or an unknown tokeniser.
     """
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.significance import PairedTest
 
     check_counts(baseline, references)
     check_counts(candidate, references)
-    quieten()
     systems: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("candidate", list(candidate))]
     gold: Any = [list(references), *map(list, more)]
-    name = tokeniser(tokenize, language)
-    scorer = BLEU(tokenize=name, references=gold) if metric == "bleu" else CHRF(references=gold)
-    test = PairedTest(systems, {metric: scorer}, references=None, test_type="bs", n_samples=samples)
+    sacre = scorer(metric, tokeniser(tokenize, language), references=gold)
+    test = PairedTest(systems, {metric: sacre}, references=None, test_type="bs", n_samples=samples)
     signatures, results = test()
     ((name, (first, second)),) = ((key, values) for key, values in results.items() if key != "System")
     mean: Any = (first.mean, second.mean)  # type: ignore[union-attr]  # results; only the column System holds names
     difference = float(second.score - first.score)  # type: ignore[union-attr]
     return Significance(
-        metric=metric,
+        metric=LABELS[metric],
         baseline=float(first.score),  # type: ignore[union-attr]
         candidate=float(second.score),  # type: ignore[union-attr]
         difference=difference,
@@ -141,6 +163,7 @@ def paired_bootstrap(
         p_value=float(second.p_value or 0.0) if difference else 1.0,  # type: ignore[union-attr]
         samples=samples,
         signature=str(signatures[name]),
+        items=len(references),
     )
 
 
@@ -153,28 +176,31 @@ def paired(
     unit: str = "records",
 ) -> Significance:
     """Tests sums by record (n,) over sizes by record (n,), of which less is better: `samples` sets of records."""
-    rng = np.random.default_rng(SEED)
     count, difference = len(sizes), float((candidate - baseline).sum() / sizes.sum())
     gain = candidate - baseline
-    drawn = np.empty(samples)
-    for number in range(samples):
-        rows = rng.integers(0, count, count)
-        drawn[number] = gain[rows].sum() / max(1, sizes[rows].sum())
-    mean = float(drawn.mean())
-    as_large = int(np.count_nonzero(np.abs(drawn - mean) >= abs(difference)))
-    return Significance(
-        metric=metric,
-        baseline=float(baseline.sum() / sizes.sum()),
-        candidate=float(candidate.sum() / sizes.sum()),
-        difference=difference,
-        mean_difference=mean,
-        p_value=(as_large + 1) / (samples + 1) if difference else 1.0,
-        samples=samples,
+    drawn = resample(count, samples, lambda rows: gain[rows].sum() / max(1, sizes[rows].sum()))
+    before, after = (float(side.sum() / sizes.sum()) for side in (baseline, candidate))
+    return Significance.of_drawn(
+        metric,
+        before,
+        after,
+        difference,
+        drawn,
+        np.greater_equal,
         test=f"{samples:,} resampled sets",
         items=count,
         unit=unit,
         lower_is_better=True,
     )
+
+
+def resample(
+    count: int, samples: int, statistic: Callable[[NDArray[np.int64]], Any], seed: int | None = SEED
+) -> Floats:
+    """Returns (samples, ...) the statistic of `samples` sets of rows, each `count` of 0 to `count` - 1, drawn with
+    replacement."""
+    rng = np.random.default_rng(seed)
+    return np.array([statistic(rng.integers(0, count, count)) for _ in range(samples)], np.float64)
 
 
 def mcnemar(baseline: NDArray[np.bool_], candidate: NDArray[np.bool_]) -> Significance:
@@ -204,24 +230,16 @@ def score_resampled(
 
     `tokenize` is BLEU's tokeniser; the seed is sacreBLEU's (12345, or SACREBLEU_SEED).
     """
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-
-    scorer: Any = BLEU(tokenize=tokenize) if metric == "bleu" else CHRF()
-    gold = [list(references)]
-    every = [scorer._extract_corpus_statistics(list(system), gold) for system in systems]  # as in its own test
-    exact = [scorer._aggregate_and_compute(each).score for each in every]
+    sacre, gold = scorer(metric, tokenize), [list(references)]
+    every = [sacre._extract_corpus_statistics(list(system), gold) for system in systems]  # as in its own test
+    exact = [sacre._aggregate_and_compute(each).score for each in every]
     statistics = [np.asarray(each, np.float64) for each in every]  # (sentences, numbers) each
-    drawn = np.empty((samples, len(systems)))
-    rng = np.random.default_rng(int(os.environ.get("SACREBLEU_SEED", "12345")))
-    for first in range(0, samples, AT_ONCE):
-        rows = rng.integers(0, len(references), (min(AT_ONCE, samples - first), len(references)))
-        for place, each in enumerate(statistics):
-            sums = each[rows].sum(axis=1)
-            drawn[first : first + len(rows), place] = [
-                scorer._compute_score_from_stats(statistics).score for statistics in sums
-            ]
-    return np.asarray(exact), drawn
+
+    def scores(rows: NDArray[np.int64]) -> list[float]:
+        return [sacre._compute_score_from_stats(each[rows].sum(axis=0)).score for each in statistics]
+
+    seed = int(os.environ.get("SACREBLEU_SEED", "12345"))
+    return np.asarray(exact), resample(len(references), samples, scores, seed)
 
 
 def draw_seeds(drawn: Floats, seed: int = 12345) -> Floats:

@@ -16,7 +16,7 @@ from dragoman.model.plural import plural
 from dragoman.model.processor import int8_instructions
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.tokenizer import TokenizerPair
-from dragoman.pipelines.evaluation.metrics import quick_chrf, quieten
+from dragoman.pipelines.evaluation.metrics import quick_chrf
 from dragoman.pipelines.evaluation.significance import score_resampled
 from dragoman.pipelines.settings import PENALTIES
 
@@ -68,7 +68,6 @@ def tune_length_penalty(
         ):
             texts[row] = text
         translations.append(texts)
-    quieten()
     scores, drawn = score_resampled(translations, references, "bleu", tokeniser("auto", language), RESAMPLED)
     tried = {penalty: float(bleu) for penalty, bleu in zip(alphas, scores, strict=True)}
     top = int(scores.argmax())

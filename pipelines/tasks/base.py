@@ -3,6 +3,7 @@
 The commands `train`, `evaluate` and `promote` and the release at a training's end are the same for all kinds; they ask
 the row of the model's kind. A new kind needs a row here, the functions it names, one in
 `model/networks/architectures.py` for its configuration and one in `model/inference/kinds.py` for its bundles' answers.
+That of a network begins with `network.network_task`, its evaluation of a split with `evaluation.base.SplitEvaluation`.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -12,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.bundles.directory import Bundle
-from dragoman.model.errors import unknown
+from dragoman.model.errors import UserError, unknown
 from dragoman.model.networks.architectures import architecture
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.base import Evaluation
 from dragoman.pipelines.evaluation.significance import Significance
 from dragoman.pipelines.settings import ClusterConfig
 from dragoman.pipelines.tasks.run import Run
-from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
+from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 
 @dataclass(frozen=True)
@@ -35,30 +36,26 @@ class Plan:
     told: str = ""  # what is trained, said with its time when the rate is known
 
 
-@dataclass(frozen=True)
-class Measured:
-    """An evaluation, the same for every kind of model."""
-
-    report: str  # text for the user
-    scores: Mapping[str, float]  # by the names in MLflow
-    facts: Mapping[str, Any]  # the same for the bundle's `scores`
-    summary: Mapping[str, Any]  # for RUN/release.json
-    details: Any  # the kind's own evaluation
-
-    @classmethod
-    def of_split(cls, evaluation: Any, report: str, scores: Mapping[str, float]) -> "Measured":
-        """Returns an evaluation on `evaluation.split`, with the same scores everywhere."""
-        by_split = {f"{evaluation.split}_{name}": value for name, value in scores.items()}
-        return cls(report, by_split, {evaluation.split: scores}, {"scores": scores}, evaluation)
-
-
 def compared(test: Significance, **more: Any) -> Comparison:
     """Returns what a promotion asks of a test."""
     sizes = test.items, test.unit, test.lower_is_better
     return Comparison(test.metric, test.candidate, test.baseline, test.p_value, *sizes, **more)
 
 
-Judge = Callable[[Registry, Version, Version | None, PromoteConfig, Path, EvaluateVectors], Comparison]
+def compare_rivals(task: "Task", config: Config, ours: Any, rivals: Sequence[Any], _folder: Path) -> str:
+    """Returns a line per rival: both scores, their difference and its probability by chance."""
+    lines = []
+    for rival in rivals:
+        theirs = task.evaluate(config, rival)
+        if type(theirs) is not type(ours):
+            raise UserError(
+                "evaluate.against: one network denoises, the other translates; they have no figure in common"
+            )
+        lines.append(str(ours.compare(theirs, config.evaluate.bootstrap)))
+    return "\n\n".join(lines)
+
+
+Judge = Callable[[Config, Registry, Version, Version | None], Comparison]  # by the sections `promote` and `paths`
 
 
 @dataclass(frozen=True)
@@ -83,12 +80,9 @@ class Task:
     weights_origin: Callable[[Config], Any]  # the origin of the run's final weights, as plain values
     stored_origin: Callable[[Mapping[str, Any]], Any]  # the same, from a bundle's facts
     save_bundle: Callable[[Config, Path, TrackedRun], Bundle]
-    record: Callable[[Config, Any, Measured, TrackedRun], None]  # pictures, samples and tables, of the open bundle
 
     # evaluation and promotion
-    evaluate: Callable[[Config, Any], Measured]  # an open bundle
-    write: Callable[[Measured, Path], Sequence[Path]]  # into a folder: the record first, then its other files
-    compare: Callable[[Config, Measured, Sequence[Any], Path], str]  # with other bundles; writes files into the folder
+    evaluate: Callable[[Config, Any], Evaluation]  # an open bundle
     judge: Judge
     # verification: yields (digest, tokens) of the run's steps from its shards and settings, from the first on, without
     # end; None: it has no steps
@@ -97,6 +91,10 @@ class Task:
     # measures other things that `evaluate` can measure
     measure_more: Callable[[Config, Any], None] = lambda config, bundle: None
     held_out: bool = True  # it is scored on held-out texts of the shards; False: on test sets of its own
+    # records pictures and tables of the evaluation of an open bundle
+    record: Callable[[Config, Any, Any, TrackedRun], None] = lambda config, bundle, made, tracked: made.log(tracked)
+    # compares an evaluation with other bundles; writes files into the folder
+    compare: Callable[["Task", Config, Any, Sequence[Any], Path], str] = compare_rivals
 
 
 # A row, or its module: it is loaded on demand, with everything that only that kind needs.

@@ -1,23 +1,15 @@
 """Networks that label texts: the task's row, and the work of one training process."""
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import numpy as np
-
-from dragoman.model.alignment.attention_plots import save
 from dragoman.model.bundles.labelled import LabelBundle, load_label_bundle
 from dragoman.model.bundles.network import save_bundle as write_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import model_config
 from dragoman.model.networks.heads import Head
 from dragoman.model.networks.network import Network
-from dragoman.model.runs.paths import label_picture
-from dragoman.model.runs.record import write_evaluation
 from dragoman.model.shards.manifest import LABELS as SIDE
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.shards.reader import ShardReader
@@ -27,21 +19,15 @@ from dragoman.model.text.text_batch import TextBatch
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import shard_command
-from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation, evaluate_label_bundle, report
-from dragoman.pipelines.evaluation.labels.evaluation import compare as significance
-from dragoman.pipelines.evaluation.labels.plots import pictures
+from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation, evaluate_label_bundle
 from dragoman.pipelines.loaders.labelled import LabelledLoader, held_out_labelled
-from dragoman.pipelines.tasks.base import Measured
 from dragoman.pipelines.tasks.network import (
     Learning,
     final_network,
     network_task,
 )
-from dragoman.pipelines.tasks.split_comparison import compare_rivals, judge_by_split
-from dragoman.pipelines.tracking.plots import curves
+from dragoman.pipelines.tasks.split_comparison import judge_by_split
 from dragoman.pipelines.tracking.run import TrackedRun
-
-LOSSES = {"numbers": "half the squared deviation"}
 
 
 class Labelled(Learning):
@@ -106,60 +92,22 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> LabelBu
     return load_label_bundle(directory)
 
 
-def evaluate(config: Config, bundle: LabelBundle) -> Measured:
+def evaluate(config: Config, bundle: LabelBundle) -> LabelEvaluation:
     """Runs `evaluate_label_bundle` by the section `evaluate`."""
     settings = config.evaluate
-    evaluation = evaluate_label_bundle(bundle, config.shard_dir, settings.split, settings.sentences, settings.samples)
-    return Measured.of_split(evaluation, report(evaluation), evaluation.scores)
-
-
-def write(measured: Measured, directory: Path) -> Sequence[Path]:
-    """Writes the record and the pictures; returns their paths."""
-    evaluation: LabelEvaluation = measured.details
-    paths = [write_evaluation(directory, evaluation.split, evaluation.record())]
-    for name, figure in pictures(evaluation).items():
-        paths.append(label_picture(directory, name, evaluation.split))
-        save(figure, paths[-1])
-    return paths
-
-
-def record(config: Config, _bundle: LabelBundle, measured: Measured, tracked: TrackedRun) -> None:
-    """Records the mistakes, the curves and the pictures."""
-    evaluation: LabelEvaluation = measured.details
-    rows = [[mistake.text, mistake.truth, mistake.guess, mistake.score] for mistake in evaluation.mistakes]
-    tracked.table(["text", "truth", "guess", "score"], rows, "mistakes.json")
-    loss = LOSSES.get(evaluation.task, "nats per {}")
-    tracked.figure(curves(tracked.history(), config.name, "label", loss), "curves.png")
-    for name, figure in pictures(evaluation).items():
-        tracked.figure(figure, f"evaluation/{name}-{evaluation.split}.png")
-
-
-def floor(evaluation: LabelEvaluation) -> tuple[str, LabelEvaluation]:
-    """Returns a model that answers everything with the most frequent label, or the median number."""
-    if evaluation.task == "numbers":
-        gold = np.array([float(number) for number in evaluation.gold])
-        return "the median", replace(evaluation, wrong=np.abs(gold - np.median(gold)))
-    [(label, _)] = Counter(evaluation.gold).most_common(1)
-    wrong = np.array([truth != label for truth in evaluation.gold], np.float64)
-    wrong = np.add.reduceat(wrong, np.cumsum(evaluation.sizes) - evaluation.sizes)
-    return "the most frequent label", replace(evaluation, wrong=wrong)
+    return evaluate_label_bundle(bundle, config.shard_dir, settings.split, settings.sentences, settings.samples)
 
 
 judge = judge_by_split(
     metrics=("auto",),
     compared_by="models that label are compared by accuracy, of numbers by the mean error",
-    measure=lambda bundle, shards, split: evaluate_label_bundle(load_label_bundle(bundle), shards, split, samples=0),
-    test=significance,
-    floor=floor,
-    sides=lambda evaluation: (evaluation.language, SIDE),
+    evaluate=evaluate,
+    sides=lambda evaluation: (evaluation.pair, SIDE),
 )
 LABELS = network_task(
     Labelled,
     unread=("vectors", "embeddings", "decode"),
     save_bundle=save_bundle,
-    record=record,
     evaluate=evaluate,
-    write=write,
-    compare=partial(compare_rivals, evaluate, significance),
     judge=judge,
 )

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -18,31 +18,26 @@ from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import any_network, model_config
 from dragoman.model.networks.language_network import LanguageNetwork
 from dragoman.model.networks.network import Network
-from dragoman.model.runs.record import write_evaluation
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import SPECIAL, TokenizerPair
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.evaluation.language.evaluation import TextEvaluation, evaluate_text_bundle, report
-from dragoman.pipelines.evaluation.language.evaluation import compare as significance
+from dragoman.pipelines.evaluation.language.evaluation import TextEvaluation, evaluate_text_bundle
 from dragoman.pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
-from dragoman.pipelines.evaluation.language.plots import surprise_by_line
 from dragoman.pipelines.loaders.masked import MaskedLoader, Masking, held_out_masked, masking
 from dragoman.pipelines.loaders.prefetch import Lanes
 from dragoman.pipelines.loaders.segments import side_number
 from dragoman.pipelines.loaders.streams import StreamLoader, WindowLoader, rows_of
 from dragoman.pipelines.loaders.text import SplitText, side_tokenizer
-from dragoman.pipelines.tasks.base import Measured
 from dragoman.pipelines.tasks.network import (
     Learning,
     check_positions,
     final_network,
     network_task,
 )
-from dragoman.pipelines.tasks.split_comparison import compare_rivals, judge_by_split
+from dragoman.pipelines.tasks.split_comparison import judge_by_split
 from dragoman.pipelines.tasks.workers import worker_count
-from dragoman.pipelines.tracking.plots import curves
 from dragoman.pipelines.tracking.run import TrackedRun
 
 
@@ -147,10 +142,10 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TextBun
     return load_text_bundle(directory)
 
 
-def evaluate(config: Config, bundle: TextBundle) -> Measured:
+def evaluate(config: Config, bundle: TextBundle) -> TextEvaluation:
     """Runs `evaluate_text_bundle` by the section `evaluate`."""
     settings = config.evaluate
-    evaluation = evaluate_text_bundle(
+    return evaluate_text_bundle(
         bundle,
         config.shard_dir,
         settings.split,
@@ -158,30 +153,13 @@ def evaluate(config: Config, bundle: TextBundle) -> Measured:
         records=settings.sentences,
         samples=settings.samples,
     )
-    return Measured.of_split(evaluation, report(evaluation), evaluation.scores())
-
-
-def write(measured: Measured, directory: Path) -> Sequence[Path]:
-    evaluation: TextEvaluation = measured.details
-    return [write_evaluation(directory, evaluation.split, evaluation.record())]
-
-
-def record(config: Config, _bundle: TextBundle, measured: Measured, tracked: TrackedRun) -> None:
-    """Records samples and curves."""
-    evaluation: TextEvaluation = measured.details
-    names = ["masked", "guessed", "truth"] if evaluation.kind == "masked" else ["prompt", "continuation", "truth"]
-    tracked.table(names, [[sample.prompt, sample.text, sample.truth] for sample in evaluation.samples], "samples.json")
-    tracked.figure(curves(tracked.history(), config.name, "token"), "curves.png")
-    tracked.figure(surprise_by_line(evaluation), f"evaluation/surprise-{evaluation.split}.png")
 
 
 judge = judge_by_split(
     metrics=("auto", "likelihood"),
     compared_by="language models are compared by the likelihood of a text",
-    measure=lambda bundle, shards, split: evaluate_text_bundle(load_text_bundle(bundle), shards, split, samples=0),
-    test=significance,
-    floor=lambda evaluation: ("the tokens' frequencies in it", evaluation.unigram),
-    sides=lambda evaluation: (evaluation.language,),
+    evaluate=evaluate,
+    sides=lambda evaluation: (evaluation.pair,),
 )
 logger = logging.getLogger(__name__)
 
@@ -206,10 +184,7 @@ LANGUAGE = network_task(
     Texts,
     unread=("vectors", "embeddings", "decode"),
     save_bundle=save_bundle,
-    record=record,
     evaluate=evaluate,
-    write=write,
-    compare=partial(compare_rivals, evaluate, significance),
     judge=judge,
 )
 MASKED = replace(LANGUAGE, kind="masked")

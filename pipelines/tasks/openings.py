@@ -13,7 +13,7 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from dragoman.model.text.hashed_texts import HashedTexts, Keys, find
 from dragoman.model.text.tags import tag_prefix
 from dragoman.model.text.text_keys import sentence_keys
 from dragoman.pipelines.config import Config, PathsConfig
-from dragoman.pipelines.evaluation.translation import held_out_lines
+from dragoman.pipelines.evaluation.held_out import held_out_lines
 from dragoman.pipelines.tasks.training_texts import KEY, Overlap, refuse_learned
 from dragoman.pipelines.tracking.author import user_and_machine
 from dragoman.pipelines.tracking.history import now
@@ -192,7 +192,9 @@ def note_opening(
 ) -> Opening:
     """Records that a run opened a set; returns the count with the earlier openings of the same sentences."""
     keys = held.keys
-    before = counted([*_local(places, held.digest, keys), *_registered(tracking, held, keys)])
+    local, registered = merged(_local(places, held.digest, keys), np.add), _registered(tracking, held, keys)
+    # this machine or the server may know of more
+    before = [opening for opening in merged([*local, *registered], np.maximum) if opening.lines.any()]
     recipe = recipe_of(folder) or next(
         (opening.recipe for opening in before if opening.run == run), ""
     )  # of a downloaded bundle
@@ -234,14 +236,15 @@ def recipe_of(folder: Path) -> str:
     return journal.digest({key: value for key, value in record.items() if key not in NOT_THE_RECIPE}, True)[:12]
 
 
-def counted(openings: Iterable[RunOpenings]) -> list[RunOpenings]:
-    """Returns each run and recipe once, with the higher count of each line that this machine or the server has."""
-    most: dict[tuple[str, str], RunOpenings] = {}
+def merged(openings: Iterable[RunOpenings], merge: Callable[[Counts, Counts], Counts]) -> list[RunOpenings]:
+    """Returns each run and recipe once, with its counts of each line merged."""
+    sums: dict[tuple[str, str], RunOpenings] = {}
     for opening in openings:
         key = (opening.run, opening.recipe)
-        other = most.get(key, opening)
-        most[key] = RunOpenings(*key, np.maximum(opening.lines, other.lines), np.maximum(opening.tested, other.tested))
-    return [opening for opening in most.values() if opening.lines.any()]
+        if (other := sums.get(key)) is not None:
+            opening = RunOpenings(*key, merge(opening.lines, other.lines), merge(opening.tested, other.tested))
+        sums[key] = opening
+    return list(sums.values())
 
 
 def _times(lines: Counts) -> int:
@@ -252,7 +255,6 @@ def _times(lines: Counts) -> int:
 def _local(places: PathsConfig, digest: str, keys: Keys) -> Iterator[RunOpenings]:
     """Yields the openings in the folders of this machine's runs, evaluations and promotions; a copied line once."""
     root, runs = places.local(places.root), places.local(places.runs)
-    sums: dict[tuple[str, str], RunOpenings] = {}
     read: set[str] = set()
     for path in {*runs.glob(f"*/{OPENINGS}"), *root.glob(f"*/*/{OPENINGS}")}:
         for line in journal.lines(path):
@@ -267,27 +269,15 @@ def _local(places: PathsConfig, digest: str, keys: Keys) -> Iterator[RunOpenings
             else:
                 continue
             lines = opened.astype(np.int64)
-            _add(
-                sums,
-                RunOpenings(str(line["run"]), str(line["recipe"]), lines, lines * (line["split"] not in CHOSEN_ON)),
-            )
-    yield from sums.values()
+            tested = lines * (line["split"] not in CHOSEN_ON)
+            yield RunOpenings(str(line["run"]), str(line["recipe"]), lines, tested)
 
 
-def _add(sums: dict[tuple[str, str], RunOpenings], opening: RunOpenings) -> None:
-    """Adds openings to the others of the same run and recipe."""
-    key = (opening.run, opening.recipe)
-    other = sums.get(key)
-    sums[key] = (
-        opening if other is None else RunOpenings(*key, opening.lines + other.lines, opening.tested + other.tested)
-    )
-
-
-def _registered(tracking: TrackingConfig, held: Held, keys: Keys) -> Iterator[RunOpenings]:
-    """Yields the openings in MLflow's runs; none if it is away."""
+def _registered(tracking: TrackingConfig, held: Held, keys: Keys) -> list[RunOpenings]:
+    """Returns the openings in MLflow's runs; none if it is away."""
     client = _client(tracking)
     if client is None:
-        return
+        return []
     try:
         experiment = client.get_experiment_by_name(tracking.experiment)
         runs = [
@@ -296,16 +286,18 @@ def _registered(tracking: TrackingConfig, held: Held, keys: Keys) -> Iterator[Ru
             for run in (client.search_runs([experiment.experiment_id], query, max_results=MOST) if experiment else [])
         ]
     except Exception:  # MLflow raises many kinds for "no answer"; those on this machine count anyway
-        return
+        return []
+    openings = []
     for run in {run.info.run_id: run for run in runs}.values():
-        sums: dict[tuple[str, str], RunOpenings] = {}
+        of_run = []
         for tag, text in run.data.tags.items():
             if tag.startswith(TAG):
                 value, digest = json.loads(text), tag.removeprefix(TAG).partition(".")[0]
                 lines = int(value["times"]) * _sketched(value, digest == held.digest, keys).astype(np.int64)
                 tested = lines * (value.get("split", held.split) not in CHOSEN_ON)
-                _add(sums, RunOpenings(str(run.info.run_name), str(value["recipe"]), lines, tested))
-        yield from sums.values()
+                of_run.append(RunOpenings(str(run.info.run_name), str(value["recipe"]), lines, tested))
+        openings += merged(of_run, np.add)
+    return openings
 
 
 def sketch(opened: HashedTexts) -> dict[str, Any]:

@@ -24,12 +24,11 @@ from dragoman.model.runs.record import PLANS
 from dragoman.model.word_vectors.batched import torch_threads
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.settings import EarlyStopping
 from dragoman.pipelines.tasks.base import task_for
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tracking.server import TrackingConfig
 from dragoman.pipelines.training import checkpoint
-from dragoman.pipelines.training.verification import NETWORK, Check, DifferenceError, read_lines
+from dragoman.pipelines.training.verification import NETWORK, Check, DifferenceError, check, read_lines
 
 NOISE = 0.02  # of a step's loss, and of the distance that the weights moved: rounding over a few hundred steps
 ROUNDED = 1e-6  # of a loss, as rounded in the journal
@@ -45,13 +44,7 @@ def check_recomputed(config: Config, record: Mapping[str, Any], chosen_intervals
         )
     if not chosen:
         return Check("again", "not recorded", "no two checkpoints of a network that an interval lies between")
-    lines = []
-    try:
-        for begin, end in chosen:
-            lines.append(_compare(config, record, begin, end))
-    except (DifferenceError, UserError) as problem:
-        return Check("again", "differs", str(problem))
-    return Check("again", "same", "; ".join(lines))
+    return check("again")(lambda: "; ".join(_compare(config, record, *steps) for steps in chosen))()
 
 
 def intervals(run: Path) -> list[tuple[int, int]]:
@@ -125,10 +118,7 @@ def _settings(config: Config, record: Mapping[str, Any], again: Path, begin: int
         config.train,
         schedule_steps=plans[-1] if plans else 0,
         max_steps=end,
-        max_minutes=0.0,
-        early_stopping=EarlyStopping(),
         evaluate_every=NEVER,
-        bleu_every=0,
         checkpoint_every=NEVER,
         checkpoint_minutes=0.0,
         final_weights="last",

@@ -17,7 +17,6 @@ from dragoman.pipelines.tasks.openings import open_split
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.training_texts import attach
 from dragoman.pipelines.tracking.registry import register_bundle
-from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.training.publishing import publish
 
 logger = logging.getLogger(__name__)
@@ -40,23 +39,31 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
             bundle = task.save_bundle(config, directory, tracked)
         attach(bundle, run.folder)
         checked = open_split(config, run.folder, run.name, [directory], tracked) if task.held_out else None
-        measured = task.evaluate(config, bundle)
+        evaluation = task.evaluate(config, bundle)
         openings = {} if checked is None else checked.counts
-        page = measured.report if checked is None else f"{measured.report}\n\n{checked}"
+        page = evaluation.report() if checked is None else f"{evaluation.report()}\n\n{checked}"
         learned = {} if checked is None else {"learned_lines": {config.evaluate.split: checked.overlap.record()}}
-        bundle.update_facts({"scores": measured.facts, **learned})
-        written = task.write(measured, run.folder)
+        bundle.update_facts({"scores": evaluation.facts(), **learned})
+        written = evaluation.write(run.folder)
         journal.note_evaluation(run.folder, written[0])
         tracked.artifact(written[0], "evaluation")
-        tracked.metrics(checkpoints.newest_step(run.folder), {**measured.scores, **openings})
+        tracked.metrics(checkpoints.newest_step(run.folder), {**evaluation.metrics(), **openings})
         tracked.text(f"{page}\n", "evaluation/report.txt")
-        task.record(config, bundle, measured, tracked)
+        task.record(config, bundle, evaluation, tracked)
         say(page)
         publish(run.folder, paths.BUNDLE, paths.evaluation(run.folder, config.evaluate.split).name)
         if config.registry.register:
             version = register_bundle(run.tracking, config.registry, tracked, directory, openings)
-            shards = manifest_hash(config.shard_dir)
-            _write_release(config, tracked, version, manifest_hash=shards, **openings, **measured.summary)
+            content = {
+                "run": config.name,
+                "run_id": tracked.run_id,
+                "bundle": str(directory),
+                "model": config.registry.name,
+                "version": version,
+                "shards": str(config.shard_dir),
+                "manifest_hash": manifest_hash(config.shard_dir),
+            }
+            record.write_release(run.folder, {**content, **openings, **evaluation.summary()})
             publish(run.folder, paths.RELEASE)
     return directory
 
@@ -70,20 +77,6 @@ def is_released(config: Config, task: Task) -> bool:
 def stored_origin(task: Task, bundle: Path) -> Any:
     """Returns the task's `weights_origin` at the time of the bundle; None if there is none."""
     return task.stored_origin(read_facts(bundle)) if (bundle / CONFIG).is_file() else None
-
-
-def _write_release(config: Config, tracked: TrackedRun, version: str | None, **measured: Any) -> None:
-    """Writes RUN/release.json: the results and their places, and what was `measured`."""
-    content = {
-        "run": config.name,
-        "run_id": tracked.run_id,
-        "bundle": str(config.run_dir / paths.BUNDLE),
-        "model": config.registry.name,
-        "version": version,
-        "shards": str(config.shard_dir),
-        **measured,
-    }
-    record.write_release(config.run_dir, content)
 
 
 def plain(value: Any) -> Any:

@@ -29,11 +29,11 @@ from dragoman.model.settings import DecodeConfig, EngineName
 from dragoman.model.untrusted import read_json
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.checks import checks_record, run_checks
+from dragoman.pipelines.evaluation.held_out import held_out_lines
 from dragoman.pipelines.evaluation.metrics import score
 from dragoman.pipelines.evaluation.sets.read import read_sets
 from dragoman.pipelines.evaluation.sets.scores import score_set
 from dragoman.pipelines.evaluation.sets.stored import translate_once
-from dragoman.pipelines.evaluation.translation import held_out_lines
 from dragoman.pipelines.settings import MetricName
 from dragoman.pipelines.tasks.base import task_of
 from dragoman.pipelines.tasks.openings import CHOSEN_ON, set_digest
@@ -97,7 +97,7 @@ def _check_evaluation(
     bundle, size = open_bundle(run / paths.BUNDLE), int(record.get("texts", record.get("records", 0)))
     evaluate = replace(settings.evaluate, split=split, sentences=size, samples=0, stride=int(record.get("stride", 0)))
     config = replace(settings, evaluate=evaluate, paths=replace(settings.paths, shards=str(shards)))
-    again = task_of(bundle_kind(bundle.directory)).evaluate(config, bundle).facts
+    again = task_of(bundle_kind(bundle.directory)).evaluate(config, bundle).facts()
     compare_numbers(path, record["scores"], again[split], AGAIN)
     return "scored again by the bundle"
 
@@ -125,9 +125,9 @@ def _check_vectors(settings: Config, path: Path, record: Mapping[str, Any]) -> s
     evaluate = build(EvaluateVectors, record["settings"], "settings")
     vectors = replace(settings.vectors, evaluate=replace(evaluate, pictures=False))
     bundle = open_bundle(settings.run_dir / paths.BUNDLE)
-    measured = task_of(bundle_kind(bundle.directory)).evaluate(replace(settings, vectors=vectors), bundle)
-    compare_numbers(path, record, {**measured.details.evaluation.record(), "scores": measured.scores}, AGAIN, TIMED)
-    if gone := record["scores"].keys() - measured.scores.keys():
+    again = task_of(bundle_kind(bundle.directory)).evaluate(replace(settings, vectors=vectors), bundle)
+    compare_numbers(path, record, {**again.record(), "settings": record["settings"]}, AGAIN, TIMED)
+    if gone := record["scores"].keys() - again.metrics().keys():
         raise DifferenceError(f"{path}: {min(gone)} is no score of its files")
     return "scored again by the bundle"
 

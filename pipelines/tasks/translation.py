@@ -19,21 +19,19 @@ from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.pack.report import WITHOUT, missing
 from dragoman.pipelines.corpus.sharded import shard_command
+from dragoman.pipelines.evaluation.held_out import held_out as held_out_texts
 from dragoman.pipelines.evaluation.metrics import quick_bleu
-from dragoman.pipelines.evaluation.translation import held_out as held_out_texts
 from dragoman.pipelines.loaders.denoising import DenoisingLoader, held_out_noised
 from dragoman.pipelines.loaders.pairs import LaneLoader, check_lengths, held_out_batches
 from dragoman.pipelines.tasks import pretrained_embeddings, teachers
 from dragoman.pipelines.tasks.identity import check_shards
 from dragoman.pipelines.tasks.network import Learning, network_task, refuse_bleu
 from dragoman.pipelines.tasks.translation_release import (
-    compare,
     evaluate,
     judge,
     measure_more,
     record,
     save_bundle,
-    write,
 )
 from dragoman.pipelines.training.loop import Loader
 
@@ -152,8 +150,6 @@ TRANSLATION = network_task(
     save_bundle=save_bundle,
     record=record,
     evaluate=evaluate,
-    write=write,
-    compare=compare,
     judge=judge,
     measure_more=measure_more,
 )

@@ -14,41 +14,28 @@ from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.inference.aligner import open_aligner
 from dragoman.model.inference.translator import open_translator
-from dragoman.model.languages import languages_of
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.runs import checkpoints
-from dragoman.model.runs.record import write_evaluation as record_evaluation
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.evaluation import reconstruction
 from dragoman.pipelines.evaluation.checks import compare_checks, run_checks
+from dragoman.pipelines.evaluation.held_out import gate_split, held_out
 from dragoman.pipelines.evaluation.metrics import Sample
 from dragoman.pipelines.evaluation.reconstruction import NOISE, Reconstruction, evaluate_reconstruction
 from dragoman.pipelines.evaluation.significance import paired_bootstrap
-from dragoman.pipelines.evaluation.translation import (
-    Evaluation,
-    evaluate_bundle,
-    gate_split,
-    held_out,
-    hypotheses_file,
-    report,
-    write_evaluation,
-)
+from dragoman.pipelines.evaluation.translation import TranslationEvaluation, evaluate_bundle
 from dragoman.pipelines.evaluation.tuning import gate_int8, tune_length_penalty
 from dragoman.pipelines.loaders.denoising import OF_NOISE
 from dragoman.pipelines.tasks.alignment_report import measure_run, record_alignment
-from dragoman.pipelines.tasks.base import Measured
+from dragoman.pipelines.tasks.base import compared
 from dragoman.pipelines.tasks.network import final_network
-from dragoman.pipelines.tasks.split_comparison import compare_rivals
 from dragoman.pipelines.tracking.gate import set_name
 from dragoman.pipelines.tracking.hypotheses import hypotheses
 from dragoman.pipelines.tracking.lineage import log_hypotheses
-from dragoman.pipelines.tracking.plots import curves
-from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
+from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,7 +97,6 @@ def attention_picture(samples: Sequence[Sample], bundle: TranslationBundle) -> "
     return maps_picture(maps, [f"{sentence_map.head}, read by {sentence_map.reading}" for sentence_map in maps])
 
 
-NEARNESS = ("near", "far")
 logger = logging.getLogger(__name__)
 
 
@@ -158,15 +144,12 @@ def noise_facts(config: Config) -> dict[str, Any]:
     return {} if loader.denoise == "none" else {NOISE: {key: getattr(loader, key) for key in OF_NOISE}}
 
 
-def evaluate(config: Config, bundle: TranslationBundle) -> Measured:
+def evaluate(config: Config, bundle: TranslationBundle) -> TranslationEvaluation | Reconstruction:
     """Runs `evaluate_bundle` by the sections `evaluate` and `decode`; measures the rewriting of one that denoises."""
     settings = config.evaluate
     if NOISE in bundle.facts:
-        rewritten = evaluate_reconstruction(
-            bundle, config.shard_dir, settings.split, settings.sentences, settings.samples
-        )
-        return Measured.of_split(rewritten, reconstruction.report(rewritten), rewritten.scores())
-    evaluation = evaluate_bundle(
+        return evaluate_reconstruction(bundle, config.shard_dir, settings.split, settings.sentences, settings.samples)
+    return evaluate_bundle(
         bundle,
         config.shard_dir,
         settings.split,
@@ -178,20 +161,6 @@ def evaluate(config: Config, bundle: TranslationBundle) -> Measured:
         penalties=settings.length_penalties,
         stored=stored_translations(config),
     )
-    return Measured(
-        report=report(evaluation),
-        scores={
-            **{f"{evaluation.split}_{name}": value for name, value in evaluation.scores.metrics().items()},
-            **{
-                f"{evaluation.split}_{part}_bleu": part_evaluation.bleu
-                for part, part_evaluation in evaluation.parts.items()
-                if part not in NEARNESS
-            },
-        },
-        facts={evaluation.split: evaluation.record()["scores"]},
-        summary={"bleu": evaluation.scores.lines["bleu"]},
-        details=evaluation,
-    )
 
 
 def stored_translations(config: Config) -> Path | None:
@@ -199,54 +168,24 @@ def stored_translations(config: Config) -> Path | None:
     return config.paths.local(config.paths.root) / "cache" / "translations" if config.evaluate.stored else None
 
 
-def write(measured: Measured, directory: Path) -> Sequence[Path]:
-    """Writes the record and the hypotheses and returns their paths."""
-    evaluation = measured.details
-    if isinstance(evaluation, Reconstruction):
-        return [record_evaluation(directory, evaluation.split, evaluation.record())]
-    return write_evaluation(evaluation, directory)
-
-
-def record(config: Config, bundle: TranslationBundle, measured: Measured, tracked: TrackedRun) -> None:
+def record(
+    config: Config,
+    bundle: TranslationBundle,
+    evaluation: TranslationEvaluation | Reconstruction,
+    tracked: TrackedRun,
+) -> None:
     """Records samples, curves, the hypotheses of the whole split, and the alignment if requested."""
-    evaluation: Evaluation | Reconstruction = measured.details
-    tracked.figure(curves(tracked.history(), tracked.name), "curves.png")
+    evaluation.log(tracked)
     if isinstance(evaluation, Reconstruction):
-        sample_rows = [[sample.prompt, sample.text, sample.truth] for sample in evaluation.samples]
-        tracked.table(["noised", "rewritten", "text"], sample_rows, "samples.json")
         return
     if config.evaluate.alignment:
         record_alignment(config, bundle, tracked, checkpoints.newest_step(config.run_dir))
-    rows = [[sample.source, sample.hypothesis, sample.reference] for sample in evaluation.samples]
-    tracked.table(["source", "translation", "reference"], rows, "samples.json")
     for picture in save_pictures(evaluation.samples, bundle, config.run_dir / "pictures"):
         tracked.artifact(picture)
     if evaluation.decode == bundle.decode:  # as the endpoint would answer, so a promotion can use them
         log_hypotheses(tracked, bundle.directory, evaluation.split, evaluation.sources, evaluation.hypotheses)
     else:
-        tracked.artifact(hypotheses_file(evaluation, config.run_dir), "evaluation")
-
-
-def compare(config: Config, measured: Measured, rivals: Sequence[TranslationBundle], directory: Path) -> str:
-    """Returns a line per rival: both scores, their difference and its probability by chance."""
-    settings, ours = config.evaluate, measured.details
-    if any((NOISE in rival.facts) != isinstance(ours, Reconstruction) for rival in rivals):
-        raise UserError("evaluate.against: one network denoises, the other translates; they have no figure in common")
-    if isinstance(ours, Reconstruction):
-        return compare_rivals(evaluate, reconstruction.compare, config, measured, rivals, directory)
-    language = languages_of(ours.pair)[-1]
-    lines = []
-    for rival in rivals:
-        theirs = evaluate(config, rival).details
-        paired = paired_bootstrap(
-            theirs.hypotheses, ours.hypotheses, ours.references, language, settings.tokenize, settings.bootstrap
-        )
-        lines.append(
-            f"BLEU {paired.candidate:.2f} against {paired.baseline:.2f}: {paired.difference:+.2f} "
-            f"(mean of {paired.samples:,} resampled sets {paired.mean_difference:+.2f}, p = {paired.p_value:.4f}) "
-            f"{paired.signature}"
-        )
-    return "\n\n".join(lines)
+        tracked.artifact(evaluation.hypotheses_file(config.run_dir), "evaluation")
 
 
 def measure_more(config: Config, bundle: TranslationBundle) -> None:
@@ -255,42 +194,32 @@ def measure_more(config: Config, bundle: TranslationBundle) -> None:
         measure_run(config, bundle)
 
 
-def judge(
-    registry: Registry,
-    candidate: Version,
-    champion: Version | None,
-    config: PromoteConfig,
-    shards: Path,
-    _sets: EvaluateVectors,
-) -> Comparison:
+def judge(config: Config, registry: Registry, candidate: Version, champion: Version | None) -> Comparison:
     """Compares the candidate's translations of the held-out split with the champion's, or with the sources."""
     names: dict[str, Literal["bleu", "chrf"]] = {"auto": "bleu", "bleu": "bleu", "chrf": "chrf"}
-    if config.metric not in names:
-        raise unknown("promote.metric", config.metric, names)
-    metric = names[config.metric]
-    languages, split = read_manifest(shards).languages, gate_split(shards, config.split)
+    settings, shards = config.promote, config.shard_dir
+    if settings.metric not in names:
+        raise unknown("promote.metric", settings.metric, names)
+    metric = names[settings.metric]
+    languages, split = read_manifest(shards).languages, gate_split(shards, settings.split)
     sources, references = held_out(shards, split, languages, key="promote.split")
     champions = sources if champion is None else hypotheses(registry, champion, split, sources, translate)
     candidates = hypotheses(registry, candidate, split, sources, translate)
-    paired = paired_bootstrap(champions, candidates, references, languages[1], samples=config.samples, metric=metric)
-    label = {"bleu": "BLEU", "chrf": "chrF"}[metric]
-    held_out_set = set_name([*sources, *references])
+    paired = paired_bootstrap(champions, candidates, references, languages[1], samples=settings.samples, metric=metric)
     faults = []
-    if config.checks:
+    if settings.checks:
         gold = [(line,) for line in references]
-        ours, theirs = (run_checks(sources, gold, texts, languages, config.checks) for texts in (candidates, champions))
+        ours, theirs = (
+            run_checks(sources, gold, texts, languages, settings.checks) for texts in (candidates, champions)
+        )
         faults = compare_checks(ours, theirs)
-    return Comparison(
-        label,
-        paired.candidate,
-        paired.baseline,
-        paired.p_value,
-        len(sources),
-        gate=held_out_set,
+    return compared(
+        paired,
+        gate=set_name([*sources, *references]),
         floor="a copy of the source" if champion is None else "",
         of=split,
         faults=tuple(faults),
-        faults_p_value=config.checks_p_value,
+        faults_p_value=settings.checks_p_value,
     )
 
 

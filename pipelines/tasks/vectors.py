@@ -22,31 +22,29 @@ from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets, halves, 
 from dragoman.pipelines.evaluation.word_vectors.plots import methods
 from dragoman.pipelines.loaders.segments import shard_vocabulary, side_number
 from dragoman.pipelines.settings import ClusterConfig
-from dragoman.pipelines.tasks.base import Measured, Plan, Task, compared
+from dragoman.pipelines.tasks.base import Plan, Task, compared
 from dragoman.pipelines.tasks.identity import check_shards
-from dragoman.pipelines.tasks.vectors_release import Details, draw, evaluate, origin, record, save_bundle, write
+from dragoman.pipelines.tasks.vectors_release import VectorsResults, draw, evaluate, origin, record, save_bundle
 from dragoman.pipelines.tasks.vectors_training import check_method, count, fingerprint, make_feed, train_rank
 from dragoman.pipelines.tasks.workers import is_first, worker_count
 from dragoman.pipelines.tracking.gate import set_name
-from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
+from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.word_vectors.loop import replay_segments
-from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 SEED, WIDTH = 12345, 64  # of random vectors
 
 
-def compare(config: Config, measured: Measured, rivals: Sequence[VectorsBundle], directory: Path) -> str:
+def compare(_task: Task, config: Config, ours: VectorsResults, rivals: Sequence[VectorsBundle], directory: Path) -> str:
     """Compares all on their common words; returns a line per rival that says if the lead is beyond chance."""
-    details: Details = measured.details
-    every = by_name([details.bundle, *rivals])
+    every = by_name([ours.bundle, *rivals])
     first, *others = every
-    compared = method_table(every, config.vectors.evaluate, details.sets, details.records)
+    compared = method_table(every, config.vectors.evaluate, ours.sets, ours.records)
     picture = methods(compared) if config.vectors.evaluate.pictures else None
     if picture is not None:
         draw({"methods": picture}, directory)
     lines = ["\n".join(as_lines(compared, list(every)))]
-    return "\n\n".join(lines + [against(config, details.sets, every, first, other) for other in others])
+    return "\n\n".join(lines + [against(config, ours.sets, every, first, other) for other in others])
 
 
 def by_name(bundles: Sequence[VectorsBundle]) -> dict[str, Embeddings]:
@@ -70,11 +68,7 @@ def against(config: Config, sets: Sets, every: dict[str, Embeddings], first: str
         )
     except UserError as problem:
         return f"{first} against {other}: {problem}"
-    return (
-        f"{paired.metric} {first} {paired.candidate:.2f} against {other} {paired.baseline:.2f}: "
-        f"{paired.difference:+.2f} (mean of {paired.samples:,} resampled sets {paired.mean_difference:+.2f}, "
-        f"p = {paired.p_value:.4f}) {paired.signature}"
-    )
+    return paired.line(f" {first}", f" {other}")
 
 
 def as_lines(compared: dict[str, dict[str, float | None]], names: Sequence[str]) -> list[str]:
@@ -85,20 +79,14 @@ def as_lines(compared: dict[str, dict[str, float | None]], names: Sequence[str])
     return columns([["on the words that all have", *names], *rows], right=True)
 
 
-def judge(
-    registry: Registry,
-    candidate: Version,
-    champion: Version | None,
-    config: PromoteConfig,
-    _shards: Path,
-    settings: EvaluateVectors,
-) -> Comparison:
+def judge(config: Config, registry: Registry, candidate: Version, champion: Version | None) -> Comparison:
     """Compares the candidate with the champion on half of the sets of `vectors.evaluate`, over their common words.
 
     The other half is their test set: its score is reported and decides nothing.
     """
-    if config.metric not in METRICS:
-        raise unknown("promote.metric", config.metric, METRICS)
+    settings, metric, samples = config.vectors.evaluate, config.promote.metric, config.promote.samples
+    if metric not in METRICS:
+        raise unknown("promote.metric", metric, METRICS)
     if settings.root is None or not (settings.similarity or settings.analogies):
         raise UserError(
             "vectors.evaluate.root: word vectors are promoted by similarity sets and analogies; name their folder "
@@ -107,9 +95,9 @@ def judge(
     selection, test = halves(read_sets(settings))
     ours = fetch(registry, candidate)
     versions = random_vectors(ours) if champion is None else fetch(registry, champion), ours
-    paired = significance(*versions, selection, settings.restrict, config.metric, config.samples)
+    paired = significance(*versions, selection, settings.restrict, metric, samples)
     try:
-        other = significance(*versions, test, settings.restrict, config.metric, samples=1)
+        other = significance(*versions, test, settings.restrict, metric, samples=1)
         reported = f"{other.metric} {other.candidate:.2f} against {other.baseline:.2f}"
     except UserError:  # few pairs, none of them in this half
         reported = "nothing that both know"
@@ -246,7 +234,6 @@ VECTORS = Task(
     save_bundle=save_bundle,
     record=record,
     evaluate=evaluate,
-    write=write,
     compare=compare,
     judge=judge,
     replay=replay,

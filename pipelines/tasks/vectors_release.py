@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_path
 from dragoman.model.networks.architectures import architecture, model_config
 from dragoman.model.runs import checkpoints
-from dragoman.model.runs.record import write_evaluation
 from dragoman.model.shards.manifest import has_manifest
 from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.model.word_vectors.counting import count_vectors
 from dragoman.model.word_vectors.vocabulary import Vocabulary
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.base import Evaluation
 from dragoman.pipelines.evaluation.word_vectors.evaluation import (
     Sets,
     VectorsEvaluation,
@@ -32,7 +32,6 @@ from dragoman.pipelines.evaluation.word_vectors.evaluation import (
 from dragoman.pipelines.evaluation.word_vectors.plots import all_pictures, losses
 from dragoman.pipelines.evaluation.word_vectors.retrieval import Records, held_out
 from dragoman.pipelines.loaders.segments import language, shard_vocabulary
-from dragoman.pipelines.tasks.base import Measured
 from dragoman.pipelines.tasks.identity import origin_facts
 from dragoman.pipelines.tasks.vectors_training import fingerprint, make_learner, make_text
 from dragoman.pipelines.tracking.plots import Figure
@@ -47,7 +46,7 @@ PICTURES = "pictures"
 
 
 @dataclass(frozen=True)
-class Details:
+class VectorsResults(Evaluation):
     """An evaluation with the data of its pictures."""
 
     bundle: VectorsBundle
@@ -56,6 +55,26 @@ class Details:
     records: Records
     settings: EvaluateVectors
     pictures: dict[str, Figure]
+    split = "vectors"
+
+    def report(self) -> str:
+        return report(self.evaluation)
+
+    def metrics(self) -> dict[str, float]:
+        return self.evaluation.scores()
+
+    def record(self) -> dict[str, Any]:
+        return {
+            **self.evaluation.record(),
+            "scores": self.metrics(),
+            "settings": asdict(self.settings),  # by which `dragoman verify` scores again
+            "run_records": self.bundle.facts.get("records") or {},
+        }
+
+    def write(self, folder: Path) -> list[Path]:
+        """Writes `evaluation.vectors.json` and `pictures/NAME.png`; returns the record's path."""
+        draw(self.pictures, folder)
+        return super().write(folder)
 
 
 def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> VectorsBundle:
@@ -117,7 +136,7 @@ def origin(config: Config) -> dict[str, Any]:
     return {"step": state["step"], "tables": tables, "losses": state["losses"], "exports": exports}
 
 
-def evaluate(config: Config, bundle: VectorsBundle) -> Measured:
+def evaluate(config: Config, bundle: VectorsBundle) -> VectorsResults:
     """Runs `evaluate_embeddings` by the section `vectors.evaluate`, with the pictures that it asks for."""
     settings, embeddings = config.vectors.evaluate, bundle.embeddings
     if settings.root is not None:
@@ -125,14 +144,7 @@ def evaluate(config: Config, bundle: VectorsBundle) -> Measured:
     sets, records = read_sets(settings), asked_records(config)
     evaluation = evaluate_embeddings(embeddings, settings, sets, records)
     pictures = all_pictures(embeddings, evaluation, sets, words=settings.words) if settings.pictures else {}
-    scores = evaluation.scores()
-    return Measured(
-        report=report(evaluation),
-        scores=scores,
-        facts=scores,
-        summary={"scores": scores},
-        details=Details(bundle, evaluation, sets, records, settings, pictures),
-    )
+    return VectorsResults(bundle, evaluation, sets, records, settings, pictures)
 
 
 def asked_records(config: Config) -> Records:
@@ -146,20 +158,6 @@ def asked_records(config: Config) -> Records:
         return ()
 
 
-def write(measured: Measured, folder: Path) -> Sequence[Path]:
-    """Writes `evaluation.vectors.json` and `pictures/NAME.png` to `folder`; returns the record's path."""
-    details: Details = measured.details
-    heads = details.bundle.facts.get("records") or {}
-    values = {
-        **details.evaluation.record(),
-        "scores": details.evaluation.scores(),
-        "settings": asdict(details.settings),  # by which `dragoman verify` scores again
-        "run_records": heads,
-    }
-    draw(details.pictures, folder)
-    return [write_evaluation(folder, "vectors", values)]
-
-
 def draw(pictures: Mapping[str, Figure], folder: Path) -> None:
     """Writes `pictures/NAME.png` below `folder`."""
     (folder / PICTURES).mkdir(exist_ok=True)
@@ -168,9 +166,9 @@ def draw(pictures: Mapping[str, Figure], folder: Path) -> None:
             figure.savefig(part)
 
 
-def record(config: Config, _bundle: VectorsBundle, measured: Measured, tracked: TrackedRun) -> None:
+def record(config: Config, _bundle: VectorsBundle, results: VectorsResults, tracked: TrackedRun) -> None:
     """Records the pictures, with that of the run's loss."""
-    if measured.details.pictures:
+    if results.pictures:
         loss = losses(tracked.history())
         if loss is not None:
             draw({"loss": loss}, config.run_dir)

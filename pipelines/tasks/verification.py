@@ -5,7 +5,7 @@ The command line only says where the run is: its settings are in RUN/run.json.
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,37 +85,38 @@ def verify(config: VerifyRoot) -> list[Check]:
         names = sorted(path.parent.name for path in run.parent.glob(f"*/{RECORD}"))
         raise unknown(f"no run in {run.parent}", config.name, names)
     record = current_values(record)
-    intervals_asked = config.verify.recompute
     settings: Config = replace(
         recorded_config(config, record),
         paths=replace(config.paths, shards=str(find_shards(config, str(record["shards"])))),
     )
-    checks = [check_shards(settings.shard_dir)]
-    if checks[0].result == "same":
-        checks.append(check_batches(settings))
-    else:
-        checks.append(Check("steps", "not recorded", "not compared, for the shards are not what they were"))
-    lanes = settings.loader.lanes if "loader" in record else None
+    return list(checks_of(config, settings, record))
+
+
+def checks_of(config: VerifyRoot, settings: Config, record: Mapping[str, Any]) -> Iterator[Check]:
+    """Yields what is compared, one after the other; `settings` are the run's."""
+    run, lanes = settings.run_dir, settings.loader.lanes if "loader" in record else None
     try:
         chained = is_whole(run)
     except DifferenceError:  # the steps say so
         chained = True
-    if checks[0].result == "same":
-        checks[1] = require(checks[1], chained)
-    if checks[1].result == "same" and "mix" in record.get("loader", {}) and (parts := check_parts(settings)):
-        checks.append(parts)
-    checks += [
-        check_rates(run, record),
-        require(check_starts(run, lanes), chained),
-        require(check_weights(run), chained),
-        check_bundle(run, str(record["shards"]), chained and "train" in record),
-        check_learned(settings),
-        check_scores(settings, lambda digest: find_shards(config, digest), config.verify.sample),
-        check_records(run),
-    ]
-    if intervals_asked and checks[0].result == "same":
-        checks.append(check_recomputed(settings, record, intervals_asked))
-    return checks
+    shards = check_shards(settings.shard_dir)
+    yield shards
+    whole = shards.result == "same"
+    steps = Check("steps", "not recorded", "not compared, for the shards are not what they were")
+    if whole:
+        steps = require(check_batches(settings), chained)
+    yield steps
+    if steps.result == "same" and "mix" in record.get("loader", {}) and (parts := check_parts(settings)):
+        yield parts
+    yield check_rates(run, record)
+    yield require(check_starts(run, lanes), chained)
+    yield require(check_weights(run), chained)
+    yield check_bundle(run, str(record["shards"]), chained and "train" in record)
+    yield check_learned(settings)
+    yield check_scores(settings, lambda digest: find_shards(config, digest), config.verify.sample)
+    yield check_records(run)
+    if config.verify.recompute and whole:
+        yield check_recomputed(settings, record, config.verify.recompute)
 
 
 def require(check: Check, chained: bool) -> Check:

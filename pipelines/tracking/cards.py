@@ -1,6 +1,7 @@
 """MLflow's view of a version: its type, its tags and the text of its description; one row per kind of model."""
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +36,6 @@ LABEL_SCORES = {  # of models that label, on a split
     "mae": "mean error {:.4f}",
     "r2": "R2 {:.4f}",
 }
-ALL = ("mlflow", "torch", "numpy", "scipy", "sentencepiece", "safetensors", "ctranslate2", "sacremoses")
 
 
 def _on_splits(config: Mapping[str, Any], figures: Mapping[str, str]) -> dict[str, Any]:
@@ -83,11 +83,6 @@ def imported_lines(tags: Mapping[str, str]) -> list[str]:
     return [f"**Imported** from `{tags[IMPORTED_TAG]}`{revision}; license: {license}"]
 
 
-def _text_scores(config: Mapping[str, Any]) -> dict[str, Any]:
-    method = (config.get("model") or {}).get("name")
-    return {"method": method, "vocabulary": config.get("vocabulary"), **_on_splits(config, TEXT_SCORES)}
-
-
 def _vector_facts(config: Mapping[str, Any]) -> dict[str, Any]:
     table = config.get("table") or {}
     scores = {
@@ -112,21 +107,6 @@ def _described_translation(tags: Mapping[str, str]) -> list[str]:
     return [*lines, *(f"{text} on {split} `{tags.get(f'{split}_signature', '')}`" for split, text in scored)]
 
 
-def _described_text(tags: Mapping[str, str]) -> list[str]:
-    kind = "Masked language model" if tags[KIND_TAG] == "masked" else "Language model"
-    return [f"**{kind}** {tags.get('method', '')}, `{tags.get('pair')}`", *_described(tags, TEXT_SCORES)]
-
-
-def _label_scores(config: Mapping[str, Any]) -> dict[str, Any]:
-    model = config.get("model") or {}
-    return {"method": model.get("name"), "head": model.get("head"), **_on_splits(config, LABEL_SCORES)}
-
-
-def _described_labels(tags: Mapping[str, str]) -> list[str]:
-    title = f"**Labels** {tags.get('head', '')} by {tags.get('method', '')}, `{tags.get('pair')}`"
-    return [title, *_described(tags, LABEL_SCORES)]
-
-
 def _described_vectors(tags: Mapping[str, str]) -> list[str]:
     words, width = int(tags.get("words", 0)), int(tags.get("width", 0))
     lines = [f"**Word vectors** {tags.get('method', '')}: {words:,} words of {width:,} numbers, `{tags.get('pair')}`"]
@@ -140,10 +120,27 @@ class Card:
     """The card of a kind."""
 
     type: str  # MLflow's name for the model's task
-    requirements: tuple[str, ...] = ALL  # packages of the stored model
-    tags: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda config: {}  # from the bundle's config.json
-    lines: Callable[[Mapping[str, str]], list[str]] = lambda tags: []  # of the description, from the tags
+    requirements: tuple[str, ...]  # packages of the stored model
+    tags: Callable[[Mapping[str, Any]], Mapping[str, Any]]  # from the bundle's config.json
+    lines: Callable[[Mapping[str, str]], list[str]]  # of the description, from the tags
     vectors: bool = False  # True if an answer is numbers rather than text
+
+
+def text_card(type: str, title: str, figures: Mapping[str, str], own: str = "") -> Card:
+    """Returns the card of networks that read texts: a title, and the figures of every split that was scored.
+
+    The title names tags; `own` is a tag of this kind: a field of the bundle or of its model.
+    """
+
+    def tags(config: Mapping[str, Any]) -> dict[str, Any]:
+        model = config.get("model") or {}
+        others = {own: config.get(own, model.get(own))} if own else {}
+        return {"method": model.get("name"), **others, **_on_splits(config, figures)}
+
+    def lines(tags: Mapping[str, str]) -> list[str]:
+        return [title.format_map(defaultdict(str, tags)), *_described(tags, figures)]
+
+    return Card(type, OF_TEXT, tags, lines)
 
 
 CARDS: dict[str, Card] = {
@@ -160,12 +157,12 @@ CARDS: dict[str, Card] = {
         _described_vectors,
         vectors=True,
     ),
-    "language": Card("language-model", OF_TEXT, _text_scores, _described_text),
-    "masked": Card("fill-mask", OF_TEXT, _text_scores, _described_text),
-    "labels": Card("text-classification", OF_TEXT, _label_scores, _described_labels),
+    "language": text_card("language-model", "**Language model** {method}, `{pair}`", TEXT_SCORES, "vocabulary"),
+    "masked": text_card("fill-mask", "**Masked language model** {method}, `{pair}`", TEXT_SCORES, "vocabulary"),
+    "labels": text_card("text-classification", "**Labels** {head} by {method}, `{pair}`", LABEL_SCORES, "head"),
 }
 
 
 def card_of(kind: str) -> Card:
-    """Returns the row of a kind; a plain one if it has none."""
-    return CARDS.get(kind, Card(kind))
+    """Returns the row of a kind; a plain one, without figures, if it has none."""
+    return CARDS.get(kind) or text_card(kind, f"**{kind}** {{method}}, `{{pair}}`", {})

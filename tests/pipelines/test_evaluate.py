@@ -1,6 +1,5 @@
 """The verb evaluate and what it is made of, on a small bundle with made-up weights."""
 
-import hashlib
 import json
 import random
 import re
@@ -25,10 +24,12 @@ from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.pipelines import entries
 from dragoman.pipelines.evaluation import tuning
+from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.evaluation.metrics import quick_bleu
 from dragoman.pipelines.evaluation.sets.stored import Translated, translate_once
-from dragoman.pipelines.evaluation.translation import evaluate_bundle, held_out, report, score_parts, write_evaluation
+from dragoman.pipelines.evaluation.translation import evaluate_bundle, score_parts
 from dragoman.pipelines.evaluation.tuning import gate_int8, tune_length_penalty
+from tests.held_out import keep_texts
 
 
 def lines(count: int, seed: int) -> list[str]:
@@ -57,23 +58,14 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> TranslationBundle:
 @pytest.fixture(scope="module")
 def shards(bundle: TranslationBundle) -> Path:
     """A shard directory with held-out texts; the references are what the bundle itself says, twice damaged."""
-    directory = bundle.directory.parents[2] / "shards"
-    directory.mkdir()
-    texts: dict[str, dict[str, dict[str, object]]] = {}
+    texts: dict[str, dict[str, list[str]]] = {}
     for split, count in (("valid", 30), ("test", 40)):
         sources = lines(count, count)
         sources[3] = ""
         said = [answer.text for answer in open_translator(bundle).translate(sources)]
         references = [f"{text} mehr" if row % 2 else text or "leer" for row, text in enumerate(said)]
-        texts[split] = {}
-        for language, side in (("en", sources), ("de", references)):
-            name, content = f"{split}.{language}.txt", "".join(f"{line}\n" for line in side).encode()
-            (directory / name).write_bytes(content)
-            digest = hashlib.sha256(content).hexdigest()
-            texts[split][language] = {"file": name, "sha256": digest, "lines": count}
-    manifest = Manifest("made up", ["en", "de"], bundle.tokenizers.describe(), "<u2", {}, texts=texts)
-    write_manifest(directory, manifest)
-    return directory
+        texts[split] = {"en": sources, "de": references}
+    return keep_texts(bundle.directory.parents[2] / "shards", texts, tokenizer=bundle.tokenizers.describe())
 
 
 def test_an_evaluation_holds_scores_texts_and_origins(bundle: TranslationBundle, shards: Path) -> None:
@@ -89,7 +81,7 @@ def test_an_evaluation_holds_scores_texts_and_origins(bundle: TranslationBundle,
 
 def test_the_record_and_the_hypotheses_are_kept(bundle: TranslationBundle, shards: Path, tmp_path: Path) -> None:
     found = evaluate_bundle(bundle, shards)
-    record, texts = write_evaluation(found, tmp_path)
+    record, texts = found.write(tmp_path)
     assert (record.name, texts.name) == ("evaluation.test.json", "hypotheses.test.de.txt")
     assert json.loads(record.read_text())["scores"]["bleu"] == found.scores.bleu
     assert texts.read_text().split("\n") == [*found.hypotheses, ""]
@@ -97,7 +89,7 @@ def test_the_record_and_the_hypotheses_are_kept(bundle: TranslationBundle, shard
 
 
 def test_the_report_names_scores_signatures_buckets_and_samples(bundle: TranslationBundle, shards: Path) -> None:
-    text = report(evaluate_bundle(bundle, shards, samples=2))
+    text = evaluate_bundle(bundle, shards, samples=2).report()
     for expected in ("BLEU|nrefs:1|case:mixed", "case:lc", "sacremoses.de.lc", "chrF2|", "TER|", "1-5", "hypothesis"):
         assert expected in text
 
@@ -202,7 +194,7 @@ def test_scores_by_int8_have_float32s_beside_them(bundle: TranslationBundle, sha
     plain = evaluate_bundle(bundle, shards, "test", engine="ctranslate2")
     assert served.engine == "ctranslate2 (ct2-int8)" and plain.float32 is None
     assert served.float32 == {"bleu": plain.scores.bleu, "chrf": plain.scores.chrf}
-    assert served.record()["float32"] == served.float32 and "float32: BLEU" in report(served)
+    assert served.record()["float32"] == served.float32 and "float32: BLEU" in served.report()
 
 
 def test_held_out_texts_are_checked(bundle: TranslationBundle, shards: Path, tmp_path: Path) -> None:

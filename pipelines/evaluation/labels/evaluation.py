@@ -1,24 +1,31 @@
 """Evaluates a bundle that labels texts on a held-out split: its answers, its scores, its worst errors."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dragoman.model.alignment.attention_plots import save
 from dragoman.model.bundles.labelled import LabelBundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.labeller import Labeller
 from dragoman.model.plural import plural
-from dragoman.model.shards.manifest import LABELS, manifest_hash
+from dragoman.model.runs.paths import label_picture
+from dragoman.model.shards.manifest import LABELS
 from dragoman.model.text.excerpt import excerpt
 from dragoman.model.text.labels import Task
+from dragoman.pipelines.evaluation.base import Rows, SplitEvaluation, origin
+from dragoman.pipelines.evaluation.held_out import held_out
+from dragoman.pipelines.evaluation.labels import plots
 from dragoman.pipelines.evaluation.significance import Significance, mcnemar, paired
-from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.tracking.plots import Figure
 
 BINS = 15  # of the confidence, as in Guo et al. 2017
 PREFIXES = {"B", "I", "E", "S", "L", "U"}  # of tags of spans: BIO, BIOES, BILOU
@@ -96,6 +103,7 @@ def number_scores(gold: NDArray[np.float64], guessed: NDArray[np.float64]) -> di
 
 TINY = 1e-12  # least probability in a logarithm
 SHOWN = 60  # letters of a text in the report
+LOSSES = {"numbers": "half the squared deviation"}
 NAMES = {
     "accuracy": "accuracy",
     "macro_f1": "macro-F1",
@@ -119,13 +127,11 @@ class Mistake:
     score: float  # the guess's probability; of numbers the error
 
 
-@dataclass
-class LabelEvaluation:
+@dataclass(kw_only=True)
+class LabelEvaluation(SplitEvaluation):
     """The results, in the order of the held-out texts; a unit is a text, or for tags a word."""
 
     task: Task
-    language: str
-    split: str
     labels: list[str]  # in the order of the outputs; none for numbers
     texts: list[str]
     gold: list[str]  # of each unit
@@ -135,27 +141,108 @@ class LabelEvaluation:
     sizes: NDArray[np.int64]  # (texts,) units
     scores: dict[str, float]
     bins: list[tuple[int, float, float]]
-    mistakes: list[Mistake]
-    seconds: float
-    bundle: str
-    manifest: str
-    run_records: dict[str, str]
+    samples: int  # mistakes that are shown
 
-    def record(self) -> dict[str, Any]:
-        """Returns plain values for JSON, without the texts."""
+    @cached_property
+    def mistakes(self) -> list[Mistake]:
+        """Returns the surest wrong labels, or the numbers that are furthest off."""
+        owners, starts = np.repeat(np.arange(len(self.texts)), self.sizes), np.cumsum(self.sizes) - self.sizes
+        by = self.confidence if len(self.confidence) else self.wrong
+
+        def text_of(place: int) -> str:
+            owner = int(owners[place])
+            text = self.texts[owner]
+            if self.sizes[owner] == 1:
+                return text
+            words, at = text.split(" "), place - int(starts[owner])
+            return " ".join([*words[:at], f"[{words[at]}]", *words[at + 1 :]])
+
+        order = (place for place in np.argsort(-by, kind="stable").tolist() if self.gold[place] != self.guessed[place])
+        return [
+            Mistake(text_of(place), self.gold[place], self.guessed[place], float(by[place]))
+            for place in islice(order, self.samples)
+        ]
+
+    def figures(self) -> dict[str, float]:
+        return self.scores
+
+    def details(self) -> dict[str, Any]:
         return {
-            "split": self.split,
-            "pair": self.language,
+            "pair": self.pair,
             "task": self.task,
             "scores": self.scores,
             "calibration": self.bins,
             "mistakes": [vars(mistake) for mistake in self.mistakes],
             "texts": len(self.texts),
-            "seconds": round(self.seconds, 3),
-            "bundle": self.bundle,
-            "manifest_hash": self.manifest,
-            "run_records": self.run_records,
         }
+
+    def tables(self) -> dict[str, Rows]:
+        rows = [[mistake.text, mistake.truth, mistake.guess, mistake.score] for mistake in self.mistakes]
+        return {"mistakes.json": (["text", "truth", "guess", "score"], rows)}
+
+    def pictures(self) -> dict[str, Figure]:
+        """Returns `confusion` and `calibration`, or `numbers`."""
+        title, scores = f"{self.pair} {self.split}", self.scores
+        if self.task == "numbers":
+            return {"numbers": plots.numbers(self.gold, self.guessed, f"{title}: mean error {scores['mae']:.3g}")}
+        accuracy, error = (f"{title}: {NAMES[key]} {scores[key]:.4f}" for key in ("accuracy", "ece"))
+        return {
+            "confusion": plots.confusion(self.gold, self.guessed, self.labels, accuracy),
+            "calibration": plots.calibration(self.bins, error),
+        }
+
+    def unit(self) -> tuple[str, str]:
+        return "label", LOSSES.get(self.task, "nats per {}")
+
+    def write(self, folder: Path) -> list[Path]:
+        """Writes the record and the pictures."""
+        files = super().write(folder)
+        for name, figure in self.pictures().items():
+            files.append(label_picture(folder, name, self.split))
+            save(figure, files[-1])
+        return files
+
+    def report(self) -> str:
+        """Returns the scores, then the worst mistakes."""
+        scores = ", ".join(f"{name} {self.scores[key]:.4f}" for key, name in NAMES.items() if key in self.scores)
+        words = f", {plural(int(self.sizes.sum()), 'word')}" if self.task == "tags" else ""
+        speed = len(self.texts) / max(self.seconds, 1e-9)
+        lines = [f"{self.pair} {self.split}: {plural(len(self.texts), 'text')}{words}, {speed:,.0f} texts/s", scores]
+        for mistake in self.mistakes:
+            lines.append(f"  {mistake.truth}, guessed {mistake.guess} ({mistake.score:.3f}): {excerpt(mistake.text)}")
+        return "\n".join(lines)
+
+    def compare(self, baseline: Self, samples: int = 1000) -> Significance:
+        """Returns the difference and its probability by chance, by a test that fits what the models answer.
+
+        classes: McNemar's exact test: of the texts that one of them has right and the other wrong, how many are whose
+        (McNemar 1947; Dietterich 1998 recommends it for classifiers that were trained once). tags: paired bootstrap
+        resampling over texts of the share of wrong tags, because words of a text hang together. numbers: the same of
+        the mean absolute error.
+        """
+        if baseline.task != self.task:
+            raise UserError(f"a model of {self.task} and a model of {baseline.task} cannot be compared")
+        if baseline.texts != self.texts or baseline.gold != self.gold:
+            raise UserError("the two models were evaluated on other texts")
+        if self.task == "classes":
+            return mcnemar(baseline.wrong == 0, self.wrong == 0)
+        metric = "mean error" if self.task == "numbers" else "accuracy"
+        significance = paired(baseline.wrong, self.wrong, self.sizes, metric, samples, "texts")
+        return significance if metric == "mean error" else significance.turned()
+
+    def floor(self) -> "tuple[str, LabelEvaluation]":
+        """Returns a model that answers everything with the most frequent label, or the median number."""
+        if self.task == "numbers":
+            gold = np.array([float(number) for number in self.gold])
+            return "the median", replace(self, wrong=np.abs(gold - np.median(gold)))
+        [(label, _)] = Counter(self.gold).most_common(1)
+        wrong = np.array([truth != label for truth in self.gold], np.float64)
+        return "the most frequent label", replace(self, wrong=sums_of(wrong, self.sizes))
+
+
+def sums_of(values: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns (texts,) the sums over the units of each text."""
+    return np.add.reduceat(values, np.cumsum(sizes) - sizes)
 
 
 def evaluate_label_bundle(
@@ -193,7 +280,7 @@ def evaluate_label_bundle(
         confidence = table.max(1)
         right = np.array([ours == theirs for ours, theirs in zip(guessed, gold, strict=True)])
         sizes = np.fromiter(map(len, units), np.int64, len(units))
-        wrong = np.add.reduceat((~right).astype(np.float64), np.cumsum(sizes) - sizes)
+        wrong = sums_of((~right).astype(np.float64), sizes)
         places = {label: place for place, label in enumerate(choices)}
         of_gold = table[np.arange(len(gold)), [places[label] for label in gold]]
         bins = calibration(confidence, right)
@@ -205,7 +292,7 @@ def evaluate_label_bundle(
         }
     return LabelEvaluation(
         task=task,
-        language=bundle.language,
+        pair=bundle.language,
         split=split,
         labels=choices,
         texts=lines,
@@ -216,11 +303,9 @@ def evaluate_label_bundle(
         sizes=sizes,
         scores=scores,
         bins=[] if table is None else bins,
-        mistakes=worst(lines, gold, guessed, confidence, wrong, sizes, samples),
+        samples=samples,
         seconds=time.perf_counter() - begin,
-        bundle=bundle.digest,
-        manifest=manifest_hash(shards),
-        run_records=bundle.facts.get("records") or {},
+        **origin(bundle, shards),
     )
 
 
@@ -232,67 +317,3 @@ def check_labels(bundle: LabelBundle, units: Sequence[Sequence[str]], shards: Pa
             f"{shards}: its texts have the labels {', '.join(unknown[:10])}, and the model in {bundle.directory} knows "
             f"{', '.join(bundle.labels.labels[:10])}; evaluate it on shards of its own labels"
         )
-
-
-def worst(
-    texts: Sequence[str],
-    gold: Sequence[str],
-    guessed: Sequence[str],
-    confidence: NDArray[np.float64],
-    wrong: NDArray[np.float64],
-    sizes: NDArray[np.int64],
-    count: int,
-) -> list[Mistake]:
-    """Returns the surest wrong labels, or the numbers that are furthest off."""
-    owners = np.repeat(np.arange(len(texts)), sizes)
-    by = confidence if len(confidence) else wrong
-    wrong_places = [place for place in np.argsort(-by, kind="stable").tolist() if gold[place] != guessed[place]][:count]
-    starts = np.cumsum(sizes) - sizes
-
-    def text_of(place: int) -> str:
-        owner = int(owners[place])
-        text = texts[owner]
-        if sizes[owner] == 1:
-            return text
-        words = text.split(" ")
-        at = place - int(starts[owner])
-        return " ".join([*words[:at], f"[{words[at]}]", *words[at + 1 :]])
-
-    return [Mistake(text_of(place), gold[place], guessed[place], float(by[place])) for place in wrong_places]
-
-
-def report(evaluation: LabelEvaluation) -> str:
-    """Returns the report for users: scores, then the worst mistakes."""
-    scores = ", ".join(
-        f"{name} {evaluation.scores[key]:.4f}" for key, name in NAMES.items() if key in evaluation.scores
-    )
-    units = int(evaluation.sizes.sum())
-    summary = plural(len(evaluation.texts), "text") + (
-        f", {plural(units, 'word')}" if evaluation.task == "tags" else ""
-    )
-    speed = len(evaluation.texts) / max(evaluation.seconds, 1e-9)
-    lines = [f"{evaluation.language} {evaluation.split}: {summary}, {speed:,.0f} texts/s", scores]
-    for mistake in evaluation.mistakes:
-        lines.append(f"  {mistake.truth}, guessed {mistake.guess} ({mistake.score:.3f}): {excerpt(mistake.text)}")
-    return "\n".join(lines)
-
-
-def compare(baseline: LabelEvaluation, candidate: LabelEvaluation, samples: int = 1000) -> Significance:
-    """Returns the difference and its probability by chance, by a test that fits what the models answer.
-
-    classes: McNemar's exact test: of the texts that one of them has right and the other wrong, how many are whose
-    (McNemar 1947; Dietterich 1998 recommends it for classifiers that were trained once). tags: paired bootstrap
-    resampling over texts of the share of wrong tags, because words of a text hang together. numbers: the same of the
-    mean absolute error.
-
-    Raises UserError: models of different tasks, or evaluated on other texts.
-    """
-    if baseline.task != candidate.task:
-        raise UserError(f"a model of {candidate.task} and a model of {baseline.task} cannot be compared")
-    if baseline.texts != candidate.texts or baseline.gold != candidate.gold:
-        raise UserError("the two models were evaluated on other texts")
-    if candidate.task == "classes":
-        return mcnemar(baseline.wrong == 0, candidate.wrong == 0)
-    metric = "mean error" if candidate.task == "numbers" else "accuracy"
-    significance = paired(baseline.wrong, candidate.wrong, candidate.sizes, metric, samples, "texts")
-    return significance if metric == "mean error" else significance.turned()

@@ -1,31 +1,24 @@
 """Pictures of an evaluation of labels: the confusion matrix, calibration, numbers against the truth."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation
 from dragoman.pipelines.tracking.plots import BLUE, GREY, ORANGE, Figure, clean, panels
 
 MOST = 30  # labels in the confusion matrix, the most frequent ones
 WRITTEN = 18  # labels up to which its numbers are written
 
 
-def pictures(evaluation: LabelEvaluation) -> dict[str, Figure]:
-    """Returns name -> picture: `confusion` and `calibration`, or `numbers`."""
-    if evaluation.task == "numbers":
-        return {"numbers": numbers(evaluation)}
-    return {"confusion": confusion(evaluation), "calibration": calibration(evaluation)}
-
-
-def confusion(evaluation: LabelEvaluation) -> Figure:
-    """Draws how often each label was guessed for each, as shares of the row; the diagonal is right."""
+def confusion(gold: Sequence[str], guessed: Sequence[str], every: Sequence[str], title: str) -> Figure:
+    """Draws how often each of the labels was guessed for each, as shares of the row; the diagonal is right."""
     from sklearn.metrics import confusion_matrix
 
-    counts = {label: evaluation.gold.count(label) for label in evaluation.labels}
+    counts = {label: gold.count(label) for label in every}
     labels = sorted(sorted(counts), key=lambda label: -counts[label])[:MOST]
-    matrix = confusion_matrix(evaluation.gold, evaluation.guessed, labels=labels)
+    matrix = confusion_matrix(gold, guessed, labels=labels)
     shares = matrix / np.maximum(1, matrix.sum(1, keepdims=True))
     size = 2.6 + 0.42 * len(labels)
-    title = f"{evaluation.language} {evaluation.split}: accuracy {evaluation.scores['accuracy']:.4f}"
     figure, (axis,) = panels(1, 1, (size + 1.0, size), title)
     image = axis.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     figure.colorbar(image, ax=axis, fraction=0.046, label="share of the true label")
@@ -42,11 +35,10 @@ def confusion(evaluation: LabelEvaluation) -> Figure:
     return figure
 
 
-def calibration(evaluation: LabelEvaluation) -> Figure:
+def calibration(bins: Sequence[tuple[int, float, float]], title: str) -> Figure:
     """Draws accuracy against confidence: on the diagonal a model is as often right as it says."""
-    title = f"{evaluation.language} {evaluation.split}: calibration error {evaluation.scores['ece']:.4f}"
     figure, (axis,) = panels(1, 1, (5.2, 4.6), title)
-    drawn = [(count, confidence, right) for count, confidence, right in evaluation.bins if count]
+    drawn = [(count, confidence, right) for count, confidence, right in bins if count]
     total = sum(count for count, _, _ in drawn)
     axis.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":")
     axis.scatter(
@@ -64,11 +56,10 @@ def calibration(evaluation: LabelEvaluation) -> Figure:
     return figure
 
 
-def numbers(evaluation: LabelEvaluation) -> Figure:
+def numbers(gold: Sequence[str], guessed: Sequence[str], title: str) -> Figure:
     """Draws the numbers found against the true ones."""
-    title = f"{evaluation.language} {evaluation.split}: mean error {evaluation.scores['mae']:.3g}"
     figure, (axis,) = panels(1, 1, (5.2, 4.6), title)
-    true, guesses = ([float(number) for number in side] for side in (evaluation.gold, evaluation.guessed))
+    true, guesses = ([float(number) for number in side] for side in (gold, guessed))
     axis.scatter(true, guesses, s=8, color=BLUE, alpha=0.4)
     ends = [min(true), max(true)]
     axis.plot(ends, ends, color=ORANGE, linewidth=0.8)

@@ -12,10 +12,10 @@ import json
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -28,16 +28,18 @@ from dragoman.model.errors import UserError
 from dragoman.model.layers.losses import CHUNK_ROWS
 from dragoman.model.networks.network import Network
 from dragoman.model.plural import plural
-from dragoman.model.shards.manifest import manifest_hash
 from dragoman.model.text.excerpt import excerpt
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import EOS, PAD, UNK, Tokenizer
+from dragoman.pipelines.evaluation.base import Rows, SplitEvaluation, origin
+from dragoman.pipelines.evaluation.held_out import held_out_lines, pick_evenly
 from dragoman.pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
-from dragoman.pipelines.evaluation.language.samples import TextSample, continuations, pick_evenly
+from dragoman.pipelines.evaluation.language.plots import surprise_by_line
+from dragoman.pipelines.evaluation.language.samples import TextSample, continuations, sample_rows
 from dragoman.pipelines.evaluation.language.spelling import described_text, spelling_nats
 from dragoman.pipelines.evaluation.significance import Significance, paired
-from dragoman.pipelines.evaluation.translation import held_out_lines
 from dragoman.pipelines.loaders.masked import MaskedWindow, Masking, held_out_bits, masking, sorted_batches
+from dragoman.pipelines.tracking.plots import Figure
 
 
 class TokenLosses(NamedTuple):
@@ -117,13 +119,11 @@ BATCH_TOKENS = 8192  # for networks with a bounded context
 LONGEST = 512  # pieces of masked records, if the network has no limit
 
 
-@dataclass
-class TextEvaluation:
+@dataclass(kw_only=True)
+class TextEvaluation(SplitEvaluation):
     """The results; arrays are by record, in the order of the held-out texts."""
 
     kind: str  # language or masked
-    split: str
-    language: str
     nll: NDArray[np.float64]  # (records,) nats of its tokens; masked: of the predicted ones
     spelling: NDArray[np.float64]  # (records,) nats of the text that the tokens omit; masked: 0
     items: NDArray[np.int64]  # (records,) number of those tokens
@@ -135,27 +135,17 @@ class TextEvaluation:
     right: int | None  # masked: tokens predicted correctly
     context: str  # how much context each token had, in words
     samples: list[TextSample]
-    seconds: float
     tokenizer: str  # sha256 of its file and the masking rules; masked figures compare only if it is equal
     described: str  # the text that the tokens describe; figures per character compare only if it is equal
-    bundle: str  # the bundle's digest
-    manifest_hash: str  # of the shards that the held-out set came from
-    run_records: dict[str, str] = field(default_factory=dict)  # heads of the run's records that the bundle names
     # (records,) nats of its items where each token is as likely as it is frequent in these texts
-    frequencies: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    frequencies: NDArray[np.float64]
 
     @property
     def total(self) -> NDArray[np.float64]:
         """Returns (records,) nats of the whole text; masked: of the predicted tokens."""
         return self.nll + self.spelling
 
-    @property
-    def unigram(self) -> "TextEvaluation":
-        """Returns the evaluation of a model that knows nothing but the frequencies of the tokens."""
-        return replace(self, nll=self.frequencies)
-
-    def scores(self) -> dict[str, float]:
-        """Returns the figures by name."""
+    def figures(self) -> dict[str, float]:
         items = int(self.items.sum())
         nats = float(self.nll.sum()) / max(items, 1)
         values = {"nats": nats, "bits": nats / math.log(2), "perplexity": math.exp(min(nats, 700.0)), "tokens": items}
@@ -172,22 +162,97 @@ class TextEvaluation:
             "word_perplexity": math.exp(min(total / self.words, 700.0)),
         }
 
-    def record(self) -> dict[str, Any]:
-        """Returns plain values for JSON, without the arrays by record."""
+    def details(self) -> dict[str, Any]:
         return {
-            "split": self.split,
-            "language": self.language,
-            "scores": self.scores(),
+            "language": self.pair,
+            "scores": self.figures(),
             "records": len(self.items),
             "characters": int(self.characters.sum()),
             "unknown": self.unknown,
             "context": self.context,
             "samples": [asdict(sample) for sample in self.samples],
-            "seconds": round(self.seconds, 3),
-            "bundle": self.bundle,
-            "manifest_hash": self.manifest_hash,
-            "run_records": self.run_records,
         }
+
+    def tables(self) -> dict[str, Rows]:
+        names = ("masked", "guessed", "truth") if self.kind == "masked" else ("prompt", "continuation", "truth")
+        return {"samples.json": sample_rows(names, self.samples)}
+
+    def pictures(self) -> dict[str, Figure | None]:
+        masked = self.kind == "masked"
+        unit, scale = ("nats per guessed token", 1.0) if masked else ("bits per character", math.log(2))
+        title = f"{self.pair} {self.split}: {unit}, record by record"
+        sizes = self.items if masked else self.characters
+        return {"surprise": surprise_by_line(self.total / scale, sizes, unit, title)}
+
+    def unit(self) -> tuple[str, str]:
+        return "token", "nats per {}"
+
+    def floor(self) -> "tuple[str, TextEvaluation]":
+        """Returns a model that knows nothing but the frequencies of the tokens."""
+        return "the tokens' frequencies in it", replace(self, nll=self.frequencies)
+
+    def report(self) -> str:
+        scores = self.figures()
+        lines = [
+            f"{self.pair} {self.split}: {plural(len(self.items), 'record')}, "
+            f"{scores['tokens']:,.0f} tokens, {100 * scores['unknown_rate']:.2f} % unknown; "
+            f"each given {self.context}; {self.seconds:.0f} s"
+        ]
+        figures = (
+            f"{scores['nats']:.4f} nats per token ({scores['bits']:.4f} bits), perplexity {scores['perplexity']:.2f}"
+        )
+        if "accuracy" in scores:
+            lines.append(f"{figures}; {100 * scores['accuracy']:.1f} % of the masked tokens guessed right")
+        else:
+            lines += [
+                figures,
+                f"{scores['nats_per_character']:.4f} nats per character ({scores['bits_per_character']:.4f} bits), "
+                f"{scores['bits_per_byte']:.4f} bits per byte, perplexity per word {scores['word_perplexity']:.2f}; "
+                f"{scores['spelling_bits_per_character']:.4f} of the bits per character are for what the tokens leave "
+                f"out",
+            ]
+        for sample in self.samples:
+            lines += [
+                "",
+                f"[{excerpt(sample.prompt)}]{excerpt(sample.text)}"
+                if self.kind == "language"
+                else excerpt(sample.prompt),
+            ]
+            if self.kind == "masked":
+                lines += [f"  guessed  {excerpt(sample.text)}", f"  truth    {excerpt(sample.truth)}"]
+        return "\n".join(lines)
+
+    def compare(self, baseline: Self, samples: int = 1000) -> Significance:
+        """Runs paired bootstrap resampling (Koehn 2004): `samples` sets of records, drawn with replacement, for both
+        models.
+
+        The statistic of plain language models is bits per character of the whole text, with unknown words spelled out,
+        which works across tokenizers; of masked ones nats per predicted token. Lower is better.
+
+        The p-value counts how often the resampled difference, centred on its mean, is as large as the observed one; one
+        is added to both counts, as in sacreBLEU, so it is never 0.
+
+        Raises UserError: models of different kinds or languages, of differently normalised texts (case, punctuation),
+        or masked models that predict different tokens.
+        """
+        if (baseline.kind, baseline.pair) != (self.kind, self.pair):
+            raise UserError(
+                f"a {self.kind} model of {self.pair} and a {baseline.kind} model of {baseline.pair} cannot be compared"
+            )
+        if self.kind == "masked":
+            if baseline.tokenizer != self.tokenizer:
+                raise UserError("masked models are compared by what they guess; these have other tokenizers or masks")
+            metric, scale, sizes = "nats a guessed token", 1.0, self.items  # names are hashed: see tracking/gate.py
+        else:
+            if baseline.described != self.described:
+                raise UserError(
+                    f"one model describes the text {self.described}, the other {baseline.described}: their bits "
+                    f"per character cannot be compared"
+                )
+            metric, scale, sizes = "bits a character", math.log(2), self.characters
+        if not np.array_equal(baseline.characters, self.characters):
+            raise UserError("the two models were evaluated on other texts")
+        return paired(baseline.total / scale, self.total / scale, sizes, metric, samples)
 
 
 def evaluate_text_bundle(
@@ -216,7 +281,7 @@ def evaluate_text_bundle(
     return TextEvaluation(
         kind=bundle.kind,
         split=split,
-        language=bundle.language,
+        pair=bundle.language,
         nll=nll,
         spelling=spelling,
         items=items,
@@ -231,9 +296,7 @@ def evaluate_text_bundle(
         seconds=time.perf_counter() - begin,
         tokenizer=_tokens_of(bundle),
         described=described_text(bundle.tokenizer),
-        bundle=bundle.digest,
-        manifest_hash=manifest_hash(shards),
-        run_records=bundle.facts.get("records") or {},
+        **origin(bundle, shards),
         frequencies=unigram_nll(lines) * items / np.maximum(lines.lengths, 1),
     )
 
@@ -280,7 +343,7 @@ def _masked_nll(
         filled[places] = losses.predictions
     samples_shown = []
     guessed = np.flatnonzero(items)
-    for number in guessed[pick_evenly(samples, len(guessed))].tolist():
+    for number in pick_evenly(guessed.tolist(), samples):
         begin = int(lines.starts[number])
         at = slice(begin, begin + int(lines.lengths[number]) - 1)  # without the end of record
         masked_text, guess = (decode_masked(bundle.tokenizer, ids[at]) for ids in (window.inputs, filled))
@@ -297,66 +360,3 @@ def _masking(bundle: TextBundle) -> Masking:
 def _tokens_of(bundle: TextBundle) -> str:
     files = json.dumps([bundle.facts.get("masking"), bundle.positions], sort_keys=True)
     return hashlib.sha256(bundle.tokenizer.serialise() + files.encode()).hexdigest()
-
-
-def report(evaluation: TextEvaluation) -> str:
-    scores = evaluation.scores()
-    lines = [
-        f"{evaluation.language} {evaluation.split}: {plural(len(evaluation.items), 'record')}, "
-        f"{scores['tokens']:,.0f} tokens, {100 * scores['unknown_rate']:.2f} % unknown; "
-        f"each given {evaluation.context}; {evaluation.seconds:.0f} s"
-    ]
-    figures = f"{scores['nats']:.4f} nats per token ({scores['bits']:.4f} bits), perplexity {scores['perplexity']:.2f}"
-    if "accuracy" in scores:
-        lines.append(f"{figures}; {100 * scores['accuracy']:.1f} % of the masked tokens guessed right")
-    else:
-        lines += [
-            figures,
-            f"{scores['nats_per_character']:.4f} nats per character ({scores['bits_per_character']:.4f} bits), "
-            f"{scores['bits_per_byte']:.4f} bits per byte, perplexity per word {scores['word_perplexity']:.2f}; "
-            f"{scores['spelling_bits_per_character']:.4f} of the bits per character are for what the tokens leave out",
-        ]
-    for sample in evaluation.samples:
-        lines += [
-            "",
-            f"[{excerpt(sample.prompt)}]{excerpt(sample.text)}"
-            if evaluation.kind == "language"
-            else excerpt(sample.prompt),
-        ]
-        if evaluation.kind == "masked":
-            lines += [f"  guessed  {excerpt(sample.text)}", f"  truth    {excerpt(sample.truth)}"]
-    return "\n".join(lines)
-
-
-def compare(baseline: TextEvaluation, candidate: TextEvaluation, samples: int = 1000) -> Significance:
-    """Runs paired bootstrap resampling (Koehn 2004): `samples` sets of records, drawn with replacement, for both
-    models.
-
-    The statistic of plain language models is bits per character of the whole text, with unknown words spelled out,
-    which works across tokenizers; of masked ones nats per predicted token. Lower is better.
-
-    The p-value counts how often the resampled difference, centred on its mean, is as large as the observed one; one is
-    added to both counts, as in sacreBLEU, so it is never 0.
-
-    Raises UserError: models of different kinds or languages, of differently normalised texts (case, punctuation), or
-    masked models that predict different tokens.
-    """
-    if (baseline.kind, baseline.language) != (candidate.kind, candidate.language):
-        raise UserError(
-            f"a {candidate.kind} model of {candidate.language} and a {baseline.kind} model of {baseline.language} "
-            f"cannot be compared"
-        )
-    if candidate.kind == "masked":
-        if baseline.tokenizer != candidate.tokenizer:
-            raise UserError("masked models are compared by what they guess; these have other tokenizers or masks")
-        metric, scale, sizes = "nats a guessed token", 1.0, candidate.items  # names are hashed: see tracking/gate.py
-    else:
-        if baseline.described != candidate.described:
-            raise UserError(
-                f"one model describes the text {candidate.described}, the other {baseline.described}: their bits "
-                f"per character cannot be compared"
-            )
-        metric, scale, sizes = "bits a character", math.log(2), candidate.characters
-    if not np.array_equal(baseline.characters, candidate.characters):
-        raise UserError("the two models were evaluated on other texts")
-    return paired(baseline.total / scale, candidate.total / scale, sizes, metric, samples)

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from dragoman.model.decoding.generation import generate
 from dragoman.model.networks.language_network import LanguageNetwork
 from dragoman.model.settings import GenerateConfig
@@ -45,7 +43,6 @@ def continuations(
     ]
 
 
-def pick_evenly(count: int, of: int) -> list[int]:
-    """Returns `count` of the numbers 0 .. `of` - 1, evenly spread; all if there are fewer."""
-    numbers: list[int] = np.unique(np.linspace(0, of - 1, min(count, of)).round().astype(int)).tolist()
-    return numbers
+def sample_rows(names: Sequence[str], samples: Sequence[TextSample]) -> tuple[Sequence[str], list[list[str]]]:
+    """Returns a table of samples: the names of its columns, and the rows."""
+    return names, [[sample.prompt, sample.text, sample.truth] for sample in samples]

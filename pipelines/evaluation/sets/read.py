@@ -19,7 +19,7 @@ from dragoman.model.inputs.lines import View, open_lines
 from dragoman.model.languages import same_language
 from dragoman.model.names import check_name
 from dragoman.model.shards.manifest import MANIFEST, read_manifest
-from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.evaluation.held_out import held_out
 
 KEY = "evaluate.sets"
 SOURCE, REFERENCE, DOMAIN = "source", "reference", "domain"

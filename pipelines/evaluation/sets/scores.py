@@ -1,18 +1,16 @@
 """Scores of translations of a test set by the metrics of `evaluate.metrics`: in all, by domain and by length."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from dragoman.model.columns import columns
 from dragoman.model.inference.bleu import UNSPACED, tokeniser
-from dragoman.model.languages import base_language
-from dragoman.pipelines.evaluation.metrics import ASIAN, Unit, length_groups, quieten
+from dragoman.pipelines.evaluation.metrics import LABELS, Unit, length_groups, scorer
 from dragoman.pipelines.evaluation.sets.read import HeldOutSet
 from dragoman.pipelines.settings import MetricName
 
-LABELS: dict[str, str] = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "comet": "COMET", "metricx": "MetricX"}
 Rows = Sequence[int]
 
 
@@ -25,14 +23,6 @@ class Judge(Protocol):
         self, sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[Sequence[str]]
     ) -> list[float]:
         """Returns the score of each line."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric of one system on one set."""
-
-    of: Callable[[Rows], float]  # the score of some lines
-    signature: Callable[[], str]
 
 
 @dataclass(frozen=True)
@@ -75,21 +65,28 @@ def score_set(
 
     Raises UserError: an unknown tokeniser, or one that is not installed.
     """
-    quieten()
     name, rows = tokeniser(tokenize, language), range(len(held_out.sources))
     learned = judges or {}
-    opened: dict[str, Metric] = {
-        metric: _learned(learned[metric], held_out, hypotheses)
-        if metric in learned
-        else _overlap(metric, held_out, hypotheses, name, language)
+    lines = {
+        metric: learned[metric].score(held_out.sources, hypotheses, held_out.references)
         for metric in metrics
+        if metric in learned
     }
-    whole = {metric: scorer.of(rows) for metric, scorer in opened.items()}
-    signatures = {metric: scorer.signature() for metric, scorer in opened.items()}
+    overlaps = {metric: scorer(metric, name, language) for metric in metrics if metric not in learned}
+
+    def score(metric: MetricName, some: Rows) -> float:
+        if metric in lines:
+            return math.fsum(lines[metric][row] for row in some) / len(some)
+        return float(overlaps[metric].corpus_score([hypotheses[row] for row in some], held_out.streams(some)).score)
 
     def group(title: str, some: Rows) -> Group:
-        return Group(title, len(some), {metric: scorer.of(some) for metric, scorer in opened.items()})
+        return Group(title, len(some), {metric: score(metric, some) for metric in metrics})
 
+    whole = group(held_out.name, rows)
+    signatures: dict[str, str] = {  # sacreBLEU's are of the last texts that were scored
+        metric: learned[metric].signature if metric in learned else str(overlaps[metric].get_signature())
+        for metric in metrics
+    }
     by_domain: dict[str, list[int]] = {}
     for row, domain in enumerate(held_out.domains):
         by_domain.setdefault(domain or "none", []).append(row)
@@ -99,40 +96,12 @@ def score_set(
         held_out.name,
         len(held_out.sources),
         held_out.most,
-        whole,
+        whole.scores,
         signatures,
         [group(*each) for each in sorted(by_domain.items())],
         unit,
         [group(*each) for each in lengths],
     )
-
-
-def _learned(judge: Judge, held_out: HeldOutSet, hypotheses: Sequence[str]) -> Metric:
-    """Returns the mean of a learned metric's line scores."""
-    lines = judge.score(held_out.sources, hypotheses, held_out.references)
-    return Metric(lambda rows: math.fsum(lines[row] for row in rows) / len(rows), lambda: judge.signature)
-
-
-def _overlap(
-    metric: MetricName, held_out: HeldOutSet, hypotheses: Sequence[str], tokenize: str, language: str
-) -> Metric:
-    """Returns a metric of sacreBLEU over all references of each line."""
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.metrics.ter import TER
-
-    asian = base_language(language) in ASIAN
-    scorers: dict[MetricName, Callable[[], Any]] = {
-        "bleu": lambda: BLEU(tokenize=tokenize),
-        "chrf": CHRF,
-        "ter": lambda: TER(normalized=asian, asian_support=asian),
-    }
-    scorer = scorers[metric]()
-
-    def score(rows: Rows) -> float:
-        return float(scorer.corpus_score([hypotheses[row] for row in rows], held_out.streams(rows)).score)
-
-    return Metric(score, lambda: str(scorer.get_signature()))
 
 
 def tables(scores_of_sets: Sequence[SetScores]) -> str:

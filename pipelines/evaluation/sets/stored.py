@@ -9,25 +9,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_directory
 from dragoman.model.inference.losses import Losses
 from dragoman.model.inference.translator import Translator
 from dragoman.model.schema import build
 from dragoman.model.settings import DecodeConfig
-
-
-@dataclass(frozen=True)
-class System:
-    """A model's translations of every set."""
-
-    label: str
-    bundle: TranslationBundle
-    engine: str
-    decode: DecodeConfig
-    translations: list[list[str]]
-
 
 logger = logging.getLogger(__name__)
 RECORD, TEXTS = "record.json", "translations.txt"

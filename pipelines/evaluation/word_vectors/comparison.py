@@ -1,14 +1,14 @@
 """Compares word vectors on the same tasks, over the words that all have, with the significance of a lead."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Literal
 
 import numpy as np
 
 from dragoman.model.errors import UserError
 from dragoman.model.word_vectors.embeddings import Embeddings
-from dragoman.pipelines.evaluation.significance import Significance
+from dragoman.pipelines.evaluation.significance import SEED, Significance
 from dragoman.pipelines.evaluation.word_vectors.analogies import right_answers
 from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets, evaluate_embeddings
 from dragoman.pipelines.evaluation.word_vectors.retrieval import Records
@@ -21,52 +21,24 @@ METRICS: dict[Metric, str] = {
     "similarity": "similarity (Spearman x 100)",
     "analogies": "analogies (% right)",
 }
-SEED = 12345  # sacreBLEU's
 AT_ONCE = 100  # resampled sets in memory
 
 
-class Task(Protocol):
-    """One set, answered by two embeddings."""
-
-    @property
-    def items(self) -> int:
-        """Returns the number of pairs or questions that both know."""
-        ...
-
-    def scores(self, weights: Floats) -> Floats:
-        """Returns (samples, 2) scores in percent; item i occurs `weights[s, i]` times in sample s (samples, items)."""
-        ...
+# One set, answered by two embeddings: the pairs or questions that both know, and (samples, 2) their scores in percent,
+# where item i occurs `weights[s, i]` times in sample s (samples, items).
+Task = tuple[int, Callable[[Floats], Floats]]
 
 
-@dataclass(frozen=True)
-class SimilarityTask:
-    """A similarity set: Spearman's rho times 100, 0 if it is not defined."""
-
-    marks: Floats  # (n,) people's ratings
-    cosines: tuple[Floats, Floats]  # (n,) each
-
-    @property
-    def items(self) -> int:
-        return len(self.marks)
-
-    def scores(self, weights: Floats) -> Floats:
-        rho = [weighted_spearman(cosines, self.marks, weights) for cosines in self.cosines]
-        return 100 * np.nan_to_num(np.stack(rho, axis=1))
+def similarity_scores(marks: Floats, cosines: Sequence[Floats], weights: Floats) -> Floats:
+    """Returns Spearman's rho times 100, 0 if it is not defined, of (n,) cosines with people's ratings (n,)."""
+    rho = [weighted_spearman(of_pairs, marks, weights) for of_pairs in cosines]
+    return 100 * np.nan_to_num(np.stack(rho, axis=1))
 
 
-@dataclass(frozen=True)
-class AnalogyTask:
-    """A file of questions: percent correct by 3CosAdd."""
-
-    right: Floats  # (2, n) 1 or 0
-
-    @property
-    def items(self) -> int:
-        return int(self.right.shape[1])
-
-    def scores(self, weights: Floats) -> Floats:
-        shares: Floats = 100 * (weights @ self.right.T) / weights.sum(axis=1, keepdims=True)
-        return shares
+def analogy_scores(right: Floats, weights: Floats) -> Floats:
+    """Returns the percentage of correct answers, from (2, n) 1 or 0."""
+    shares: Floats = 100 * (weights @ right.T) / weights.sum(axis=1, keepdims=True)
+    return shares
 
 
 def restrict_to_shared_words(every: Sequence[Embeddings]) -> list[Embeddings]:
@@ -101,14 +73,15 @@ def tasks(baseline: Embeddings, candidate: Embeddings, sets: Sets, restrict: int
         rows = pair_rows(baseline, similarity_set.pairs)
         complete = (rows >= 0).all(axis=1)
         if complete.sum() > 1:
-            first, second = (embeddings.similarities(rows[complete]) for embeddings in pair)
-            similarity.append(SimilarityTask(similarity_set.marks[complete], (first, second)))
+            cosines = [embeddings.similarities(rows[complete]) for embeddings in pair]
+            scores = partial(similarity_scores, similarity_set.marks[complete], cosines)
+            similarity.append((int(complete.sum()), scores))
     analogies: list[Task] = []
     for sections in sets.analogies.values():
         questions = [question for section in sections.values() for question in section]
         right = [right_answers(embeddings, questions, restrict)[1][:, 0] for embeddings in pair]
         if len(right[0]):
-            analogies.append(AnalogyTask(np.stack(right).astype(np.float64)))
+            analogies.append((len(right[0]), partial(analogy_scores, np.stack(right).astype(np.float64))))
     return {"similarity": similarity, "analogies": analogies}
 
 
@@ -119,8 +92,7 @@ def significance(
 
     Resamples the pairs of each set and the questions of each file. The score is the mean over the sets, weighted by
     their pairs, or over all questions (3CosAdd); `auto`: the mean of the two, if both exist. The p-value is two-sided,
-    as in `metrics.paired_bootstrap`: how often a resampled difference is further from their mean than the observed
-    difference is from 0.
+    as in `Significance.of_drawn`.
 
     Raises UserError: no words in common, or no pairs and questions for the metric.
     """
@@ -139,17 +111,13 @@ def significance(
         [_totals(groups, rng, min(AT_ONCE, samples - begin)) for begin in range(0, samples, AT_ONCE)]
     )
     differences = resampled[:, 1] - resampled[:, 0]
-    difference = float(whole[1] - whole[0])
-    beyond = int((np.abs(differences - differences.mean()) > abs(difference)).sum())
-    sizes = {name: sum(task.items for task in measured[name]) if name in groups else 0 for name in measured}
-    return Significance(
-        metric="similarity and analogies" if len(groups) == 2 else next(iter(groups)),
-        baseline=float(whole[0]),
-        candidate=float(whole[1]),
-        difference=difference,
-        mean_difference=float(differences.mean()),
-        p_value=(beyond + 1) / (samples + 1) if difference else 1.0,
-        samples=samples,
+    sizes = {name: sum(count for count, _ in measured[name]) if name in groups else 0 for name in measured}
+    return Significance.of_drawn(
+        "similarity and analogies" if len(groups) == 2 else next(iter(groups)),
+        float(whole[0]),
+        float(whole[1]),
+        float(whole[1] - whole[0]),
+        differences,
         signature=f"words:{len(baseline)}|pairs:{sizes['similarity']}|questions:{sizes['analogies']}"
         f"|restrict:{baseline.limit(restrict)}|bs:{samples}|seed:{SEED}",
     )
@@ -160,11 +128,11 @@ def _totals(groups: Mapping[str, Sequence[Task]], rng: np.random.Generator | Non
     means = []
     for group in groups.values():
         total, items = np.zeros((samples, 2)), 0
-        for task in group:
-            shares = np.full(task.items, 1 / task.items)
-            weights = np.ones((1, task.items)) if rng is None else rng.multinomial(task.items, shares, samples)
-            total += task.items * task.scores(weights.astype(np.float64))
-            items += task.items
+        for count, scores in group:
+            shares = np.full(count, 1 / count)
+            weights = np.ones((1, count)) if rng is None else rng.multinomial(count, shares, samples)
+            total += count * scores(weights.astype(np.float64))
+            items += count
         means.append(total / items)
     mean: Floats = np.mean(means, axis=0)
     return mean

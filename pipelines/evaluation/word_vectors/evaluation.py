@@ -183,7 +183,7 @@ def retrieval_scores(embeddings: Embeddings, records: Records) -> dict[str, floa
     if not records:
         return {}
     try:
-        return retrieval(embeddings, records).scores()
+        return retrieval(embeddings, records)
     except UserError as problem:
         logger.info(str(problem))
         return {}

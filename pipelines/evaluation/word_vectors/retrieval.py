@@ -6,7 +6,6 @@ records, V words.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,42 +27,20 @@ RECORDS, SHORTEST, LONGEST = 2_000, 10, 40  # of `held_out`: their number, and t
 EQUAL = 1e-6  # cosines closer than this are equal; float32 is no finer
 
 
-@dataclass(frozen=True)
-class Ranks:
-    """Ranks of the correct candidates as rates, all in percent."""
-
-    recall_at_1: float
-    recall_at_10: float
-    mean_reciprocal_rank: float
-
-    @classmethod
-    def of(cls, ranks: NDArray[np.float64]) -> "Ranks":
-        """Takes the rank of each correct answer, 1 the best."""
-        shares = (np.mean(ranks <= 1), np.mean(ranks <= 10), np.mean(1 / ranks))
-        return cls(*(100 * float(share) for share in shares))
+def rates(ranks: NDArray[np.float64]) -> dict[str, float]:
+    """Returns rates in percent from the rank of each correct answer, 1 the best."""
+    shares = (np.mean(ranks <= 1), np.mean(ranks <= 10), np.mean(1 / ranks))
+    names = ("recall_at_1", "recall_at_10", "mean_reciprocal_rank")
+    return {name: 100 * float(share) for name, share in zip(names, shares, strict=True)}
 
 
-@dataclass
-class RetrievalScores:
-    """The results by weighting of a text's words.
+def retrieval(embeddings: Embeddings, records: Records) -> dict[str, float]:
+    """Searches for the second half of every record by its first; skips records of one word.
 
-    "mean": all equal; "idf": by the queried records; "own": by the method's weights, if it has any.
+    Returns the scores by name, such as "idf/recall_at_10", by the weighting of a text's words: "mean": all equal;
+    "idf": by the queried records; "own": by the method's weights, if it has any. `coverage`: the share of the records
+    whose halves both contain a known word.
     """
-
-    records: int  # records that could be split: the candidates
-    asked: int  # those whose halves both contain a known word: the queries
-    weightings: dict[str, Ranks] = field(default_factory=dict)
-
-    def scores(self) -> dict[str, float]:
-        """Returns the scores by name, such as "idf/recall_at_10"."""
-        values = {
-            f"{name}/{key}": value for name, ranks in self.weightings.items() for key, value in vars(ranks).items()
-        }
-        return {**values, "coverage": 100 * self.asked / self.records}
-
-
-def retrieval(embeddings: Embeddings, records: Records) -> RetrievalScores:
-    """Searches for the second half of every record by its first. Skips records of one word."""
     halved = [(words[: len(words) // 2], words[len(words) // 2 :]) for words in records if len(words) > 1]
     firsts, seconds = [first for first, _ in halved], [second for _, second in halved]
     usable = np.array(
@@ -74,14 +51,14 @@ def retrieval(embeddings: Embeddings, records: Records) -> RetrievalScores:
             f"retrieval: {int(usable.sum())} of {len(records)} records have known words in both of their halves; "
             f"at least two are needed"
         )
-    scores = RetrievalScores(len(halved), int(usable.sum()))
+    scores: dict[str, float] = {}
     for name, weights in weightings(embeddings, records).items():
         queries = embeddings.text_vectors(
             [first for first, usable_row in zip(firsts, usable, strict=True) if usable_row], weights
         )
-        candidates = embeddings.text_vectors(seconds, weights)
-        scores.weightings[name] = Ranks.of(ranks_of(queries, candidates, np.flatnonzero(usable)))
-    return scores
+        ranks = ranks_of(queries, embeddings.text_vectors(seconds, weights), np.flatnonzero(usable))
+        scores |= {f"{name}/{rate}": value for rate, value in rates(ranks).items()}
+    return {**scores, "coverage": 100 * int(usable.sum()) / len(halved)}
 
 
 def weightings(embeddings: Embeddings, records: Records) -> dict[str, Weights]:

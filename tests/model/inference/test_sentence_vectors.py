@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman.model.bundles.directory import Bundle
 from dragoman.model.bundles.network import save_bundle
 from dragoman.model.bundles.vectors import save_vectors
 from dragoman.model.errors import UserError
-from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.inference.kinds import KINDS, Kind, open_bundle
 from dragoman.model.inference.sentence_vectors import (
     NetworkVectors,
     Reader,
@@ -208,3 +209,14 @@ def test_each_kind_of_bundle_is_opened(tmp_path: Path, tokenizer: Tokenizer) -> 
         sentence_vectors(open_bundle(tmp_path / "vectors"), layer=1)
     with pytest.raises(UserError, match="word vectors have no layers"):
         network_vectors(open_bundle(tmp_path / "vectors"))
+
+
+def test_a_kind_without_vectors_of_texts_is_refused_with_those_that_have_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.json").write_text('{"format_version": 1, "kind": "matching"}', encoding="utf-8")
+    monkeypatch.setitem(
+        KINDS, "matching", Kind("", "", lambda folder: Bundle(directory=folder, model={}, pair="en"), list)
+    )
+    with pytest.raises(UserError, match="'matching', which makes no vectors of texts; those of translation, language"):
+        sentence_vectors(open_bundle(tmp_path))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman.pipelines import entries
+from dragoman.pipelines.comparison.translation import TranslationNetworks
 from tests.pipelines.processes import finish
 from tests.warm import Command
 
@@ -141,7 +142,7 @@ def test_all_had_the_same_budget_and_the_same_batches(home: Path) -> None:
 def test_again_nothing_is_trained_or_measured_twice(
     home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.pipelines.compare.draw_figures", lambda config, found: iter(()))
+    monkeypatch.setattr(TranslationNetworks, "pictures", lambda self: iter(()))
     before = {label: (home / "runs" / f"tiny-{label}" / "steps.jsonl").stat().st_mtime_ns for label in LABELS}
     measured = (run_dir(home) / "measures" / "rnnenc.json").stat().st_mtime_ns
     # as after a kill: one network is measured, one trained and not measured
@@ -156,7 +157,7 @@ def test_again_nothing_is_trained_or_measured_twice(
 
 
 def test_bundles_and_runs_are_taken_as_they_stand(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.pipelines.compare.draw_figures", lambda config, found: iter(()))
+    monkeypatch.setattr(TranslationNetworks, "pictures", lambda self: iter(()))
     bundle = home / "runs" / "tiny-rnnenc" / "bundle"
     assert compare(home, f"{bundle},tiny-transformer_tiny", "compare.name=stand") == 0
     text = (home / "runs" / "stand" / "compare.html").read_text(encoding="utf-8")
@@ -214,7 +215,7 @@ def test_mistakes_are_refused_before_anything_starts(
 def test_several_seeds_are_trained_and_the_page_says_what_its_intervals_cover(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.pipelines.compare.draw_figures", lambda config, found: iter(()))
+    monkeypatch.setattr(TranslationNetworks, "pictures", lambda self: iter(()))
     assert compare(home, "rnnenc,tiny-transformer_tiny,tiny-rnnsearch_additive", *SMALL, "compare.seeds=2") == 0
     seeds = [json.loads((home / "runs" / f"tiny-rnnenc{end}" / "run.json").read_text()) for end in ("", "-seed2")]
     assert seeds[0] != seeds[1]

@@ -1,6 +1,6 @@
 import pytest
 
-from dragoman.pipelines.comparison.measures import length_buckets, scores_by_length
+from dragoman.pipelines.comparison.translation import length_buckets, scores_by_length
 from dragoman.pipelines.evaluation.significance import interval
 
 
@@ -31,11 +31,11 @@ def test_an_interval_holds_the_score_and_is_the_same_again() -> None:
     assert interval(hypotheses, references, "chrf", "13a", samples=50) == found
 
 
-def test_one_sentence_gives_no_interval() -> None:
-    found = interval(["a b c d e"], ["a b c d e"], "bleu", "13a", samples=50)
-    assert found.low == found.score == found.high
-
-
-def test_nothing_right_is_zero_without_an_interval() -> None:
-    found = interval(["x", "y"], ["a b c d", "e f g h"], "bleu", "13a", samples=10)
-    assert (found.low, found.score, found.high) == (0.0, 0.0, 0.0)
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "score"),
+    [(["a b c d e"], ["a b c d e"], 100.0), (["x", "y"], ["a b c d", "e f g h"], 0.0)],
+    ids=["one sentence", "nothing right"],
+)
+def test_there_is_no_interval_of(hypotheses: list[str], references: list[str], score: float) -> None:
+    found = interval(hypotheses, references, "bleu", "13a", samples=50)
+    assert found.low == found.score == found.high == pytest.approx(score)

@@ -7,24 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.pipelines.comparison.lines import LONGEST, Compared, lines_of, mark
+from dragoman.pipelines.comparison.lines import LONGEST, lines_of, mark
 from dragoman.pipelines.comparison.page import Report, render
 from dragoman.pipelines.comparison.table import Table
+from dragoman.pipelines.evaluation.sets.read import HeldOutSet
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 HOSTILE = "</td><script>alert(1)</script>\"' {{ x }} $body"
 TABLE = Table([("system", "")], [[("old", "")]], {}, {})
-NEWS = Compared(
-    "news",
-    ["The dog runs.", "He does not sleep.", HOSTILE, "Same."],
-    [("Der Hund läuft.", "Ein Hund läuft."), ("Er schläft nicht.",), ("Böse.",), ("Gleich.",)],
-    ["law", "talks", "", "law"],
+NEWS = (
+    HeldOutSet(
+        "news",
+        ["The dog runs.", "He does not sleep.", HOSTILE, "Same."],
+        [("Der Hund läuft.", "Ein Hund läuft."), ("Er schläft nicht.",), ("Böse.",), ("Gleich.",)],
+        ["law", "talks", "", "law"],
+    ),
     {
         "old<1>": ["Der Hund rennt.", "Er schläft nicht.", HOSTILE, "Gleich."],
         "new": ["Der Hund läuft.", "Er schläft.", "Böse.", "Gleich."],
     },
 )
-OTHER = Compared("other", ["A cat."], [("Eine Katze.",)], [], {"old<1>": ["Ein Kater."], "new": ["Eine Katze."]})
+SET = HeldOutSet("s", ["x"], [("y",)])
+OTHER = HeldOutSet("other", ["A cat."], [("Eine Katze.",)]), {"old<1>": ["Ein Kater."], "new": ["Eine Katze."]}
 
 
 def page(most: int = 500) -> str:
@@ -44,8 +48,8 @@ def test_lines_that_differ_are_shown_the_largest_loss_first() -> None:
 
 def test_a_line_is_scored_by_all_its_references() -> None:
     texts = {"a": ["Ein Hund läuft."], "b": ["Der Hund läuft."]}
-    both = Compared("s", ["x"], [("Der Hund läuft.", "Ein Hund läuft.")], [], texts)
-    (line,) = lines_of([both], ("en", "de")).shown
+    both = HeldOutSet("s", ["x"], [("Der Hund läuft.", "Ein Hund läuft.")])
+    (line,) = lines_of([(both, texts)], ("en", "de")).shown
     assert line.scores == {"a": pytest.approx(100.0), "b": pytest.approx(100.0)}
 
 
@@ -75,17 +79,15 @@ def test_texts_are_text_and_the_page_asks_for_nothing() -> None:
 
 def test_three_systems_are_marked_against_the_first() -> None:
     texts = {"a": ["Der Hund."], "b": ["Ein Hund."], "c": ["Der Hund."]}
-    text = render(
-        Report("t", "l", TABLE, [], lines=lines_of([Compared("s", ["x"], [("y",)], [], texts)], ("en", "de")))
-    )
+    text = render(Report("t", "l", TABLE, [], lines=lines_of([(SET, texts)], ("en", "de"))))
     assert "<del>" not in text and text.count("<ins>") == 1 and "a system has and a has not" in text
 
 
 def test_a_text_without_end_is_clipped_and_no_difference_leaves_the_section_out() -> None:
     texts = {"a": ["und " * 1000], "b": ["Hund"]}
-    endless = lines_of([Compared("s", ["x"], [("y",)], [], texts)], ("en", "de"))
+    endless = lines_of([(SET, texts)], ("en", "de"))
     assert render(Report("t", "l", TABLE, [], lines=endless)).count("und ") < LONGEST
-    same = lines_of([Compared("s", ["x"], [("y",)], [], {"a": ["z"], "b": ["z"]})], ("en", "de"))
+    same = lines_of([(SET, {"a": ["z"], "b": ["z"]})], ("en", "de"))
     assert 'id="lines"' not in render(Report("t", "l", TABLE, [], lines=same))
 
 

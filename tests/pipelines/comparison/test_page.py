@@ -5,16 +5,17 @@ import pytest
 
 from dragoman.model.alignment.attention_map import AttentionMap
 from dragoman.pipelines.comparison.alignments import SentenceMaps, sharpness
-from dragoman.pipelines.comparison.measures import LengthScore, Measures, TrainingRecord
+from dragoman.pipelines.comparison.measures import TrainingRecord
 from dragoman.pipelines.comparison.page import Report, Sample, best_of, render
-from dragoman.pipelines.comparison.pictures import Picture, describe_length, describe_scores
+from dragoman.pipelines.comparison.pictures import LengthScore, Picture, describe_length
 from dragoman.pipelines.comparison.samples import samples
 from dragoman.pipelines.comparison.seeds import steps
 from dragoman.pipelines.comparison.table import amount, table_of
+from dragoman.pipelines.comparison.translation import TranslationMeasures, describe_scores
 from dragoman.pipelines.evaluation.significance import Interval, score_resampled
 
 REFERENCES = ["der hund sieht einen baum", "ein mann geht durch die stadt", "die frau liest"]
-ONE = Measures(
+ONE = TranslationMeasures(
     label="a<b",
     architecture="rnnenc",
     trained_here=True,

@@ -1,4 +1,5 @@
-from dragoman.pipelines.comparison.samples import map_sentences, pick_evenly
+from dragoman.pipelines.comparison.samples import map_sentences
+from dragoman.pipelines.evaluation.held_out import pick_evenly
 
 
 def test_sentences_of_the_user_come_first_and_once() -> None:

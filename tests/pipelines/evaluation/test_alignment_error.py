@@ -1,6 +1,5 @@
 """Alignment error rate: by hand, and of small networks on a small phrasebook from the verb on."""
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -16,7 +15,6 @@ from dragoman.model.inference.aligner import Aligner
 from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
 from dragoman.model.networks.rnnsearch import RNNSearch, RNNSearchConfig
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
-from dragoman.model.shards.manifest import Manifest, write_manifest
 from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.pipelines import entries
@@ -37,6 +35,7 @@ from dragoman.pipelines.evaluation.alignment_error import (
 from dragoman.pipelines.tasks.alignment_report import crossings, record_alignment
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig
+from tests.held_out import keep_texts
 
 SEED, PAIRS = 7, 60
 
@@ -114,21 +113,14 @@ def tokenizers(lines: Mapping[str, list[Pair]]) -> TokenizerPair:
 def home(lines: Mapping[str, list[Pair]], tokenizers: TokenizerPair, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`shards` with held-out texts, and three runs of random networks."""
     root = tmp_path_factory.mktemp("home")
-    shards = root / "shards"
-    shards.mkdir()
-    texts: dict[str, dict[str, dict[str, object]]] = {}
-    for split in ("valid", "test"):
-        texts[split] = {}
-        for language, side in (("en", "english"), ("de", "german")):
-            content = "".join(f"{getattr(line, side)}\n" for line in lines[split]).encode()
-            (shards / f"{split}.{language}.txt").write_bytes(content)
-            digest = hashlib.sha256(content).hexdigest()
-            texts[split][language] = {"file": f"{split}.{language}.txt", "sha256": digest, "lines": len(lines[split])}
+    texts = {
+        split: {
+            code: [getattr(line, side) for line in lines[split]] for code, side in (("en", "english"), ("de", "german"))
+        }
+        for split in ("valid", "test")
+    }
     config = {"corpus": {"format": "phrasebook", "pairs": PAIRS}}
-    write_manifest(
-        shards,
-        Manifest("phrasebook", ["en", "de"], tokenizers.describe(), "<u2", {}, seed=SEED, config=config, texts=texts),
-    )
+    keep_texts(root / "shards", texts, corpus="phrasebook", tokenizer=tokenizers.describe(), seed=SEED, config=config)
     size = tokenizers.source.vocabulary
     torch.manual_seed(2)
     transformer = TransformerConfig(

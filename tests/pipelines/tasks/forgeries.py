@@ -14,8 +14,8 @@ from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.files import file_sha256
 from dragoman.model.runs import journal, paths
 from dragoman.model.text.hashed_texts import HashedTexts
+from dragoman.pipelines.evaluation.held_out import held_out_lines
 from dragoman.pipelines.evaluation.metrics import score
-from dragoman.pipelines.evaluation.translation import held_out_lines
 
 SPLIT = "test"
 
@@ -84,21 +84,6 @@ def served_by_others(run: Path, shards: Path) -> None:
     change_bundle(run, lambda facts: None)
 
 
-def better_scores(run: Path, shards: Path) -> None:
-    """The bundle's own scores, which the registry and the cards show."""
-    change_bundle(run, lambda facts: facts["scores"][SPLIT].update(bleu=99.0))
-
-
-def unopened(run: Path, shards: Path) -> None:
-    """The test set was never opened, says the run."""
-    (run / "openings.jsonl").unlink()
-
-
-def other_precision(run: Path, shards: Path) -> None:
-    """Trained in another number format than it says."""
-    (run / "precision.json").write_text(json.dumps({"precision": "bf16", "because": "it pays"}))
-
-
 def of_another_set(run: Path, shards: Path) -> None:
     """Scores that are said to be of another set, whose references are out of sight."""
 
@@ -162,18 +147,33 @@ def forgets_what_it_learned(run: Path, shards: Path) -> None:
     change_bundle(run, lambda facts: None)
 
 
-FURTHER: dict[Callable[[Path, Path], None], tuple[str, str]] = {
-    references_as_translations: ("scores", "is not the bundle's: "),
-    some_references_as_translations: ("scores", "(6 of 20 come out otherwise)"),
-    other_momenta: ("records", "is not the checkpoint that was saved; saved.jsonl knows another"),
-    unsaved_beginning: ("records", "was made from other records than saved.jsonl holds"),
-    older_beginning: ("records", "is not the checkpoint that was saved; saved.jsonl knows another"),
-    forgets_what_it_learned: ("texts", "texts of the shards"),
-    nobodys_weights: ("bundle", "made from weights of step 35, which the run has not got"),
-    fewer_digests: ("bundle", "names 2 steps and 1 digests of their weights"),
-    served_by_others: ("scores", "its export for ctranslate2 translates otherwise than its weights"),
-    better_scores: ("scores", "its scores on test are those of no evaluation of the run"),
-    unopened: ("scores", "test was scored 1 times, and openings.jsonl knows of 0 openings of it"),
-    other_precision: ("records", "precision.json: is not what the run's last start began from"),
-    of_another_set: ("scores", "(manifest 000000000000)"),
-}
+def other_precision(run: Path, shards: Path) -> None:
+    """Trained in another number format than it says."""
+    (run / "precision.json").write_text(json.dumps({"precision": "bf16", "because": "it pays"}))
+
+
+FURTHER: dict[str, tuple[Callable[[Path, Path], None], str, str]] = {
+    "references as translations": (references_as_translations, "scores", "is not the bundle's: "),
+    "some references": (some_references_as_translations, "scores", "(6 of 20 come out otherwise)"),
+    "momenta": (other_momenta, "records", "is not the checkpoint that was saved; saved.jsonl knows another"),
+    "unsaved": (unsaved_beginning, "records", "was made from other records than saved.jsonl holds"),
+    "older": (older_beginning, "records", "is not the checkpoint that was saved; saved.jsonl knows another"),
+    "forgets what it learned": (forgets_what_it_learned, "texts", "texts of the shards"),
+    "nobody's weights": (nobodys_weights, "bundle", "made from weights of step 35, which the run has not got"),
+    "fewer digests": (fewer_digests, "bundle", "names 2 steps and 1 digests of their weights"),
+    "served by others": (
+        served_by_others, "scores", "its export for ctranslate2 translates otherwise than its weights"
+    ),
+    "better scores": (  # the bundle's own, which the registry and the cards show
+        lambda run, shards: change_bundle(run, lambda facts: facts["scores"][SPLIT].update(bleu=99.0)),
+        "scores",
+        "its scores on test are those of no evaluation of the run",
+    ),
+    "unopened": (  # the test set was never opened, says the run
+        lambda run, shards: (run / "openings.jsonl").unlink(),
+        "scores",
+        "test was scored 1 times, and openings.jsonl knows of 0 openings of it",
+    ),
+    "other precision": (other_precision, "records", "precision.json: is not what the run's last start began from"),
+    "another set": (of_another_set, "scores", "(manifest 000000000000)"),
+}  # fmt: skip

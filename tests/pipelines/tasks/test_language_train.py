@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from dragoman.pipelines.tasks import launch
 from dragoman.pipelines.tasks.language import judge
 from dragoman.pipelines.tracking.promotion import PromoteConfig
 from dragoman.pipelines.tracking.registry import Version
-from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 from dragoman.services.commands.contents import contents
 from tests.pipelines.training.test_loop import flip_last_bit
 
@@ -170,14 +170,13 @@ class Shelf:
 
 def test_versions_are_compared_by_likelihood(home: Path) -> None:
     shelf: Any = Shelf(home / "artifacts" / "runs")
-    shards = config(home).shard_dir
-    settings = PromoteConfig(split="valid", samples=100)
+    settings = replace(config(home), promote=PromoteConfig(split="valid", samples=100))
     ours, theirs = Version("rnnlm_lstm", ""), Version("gpt_tiny", "")
-    found = judge(shelf, ours, theirs, settings, shards, EvaluateVectors())
+    found = judge(settings, shelf, ours, theirs)
     assert found.better(1.1) is (found.candidate < found.champion)
     assert "bits a character" in str(found) and "records" in str(found)
     with pytest.raises(UserError, match=r"promote\.metric=bleu: language models are compared by the likelihood"):
-        judge(shelf, ours, theirs, PromoteConfig(metric="bleu"), shards, EvaluateVectors())
+        judge(replace(settings, promote=PromoteConfig(metric="bleu")), shelf, ours, theirs)
 
 
 @pytest.mark.parametrize(

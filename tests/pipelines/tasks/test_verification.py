@@ -59,7 +59,7 @@ def dies(step: int, values: dict[str, float]) -> None:
     raise InterruptedError(f"at step {step}")
 
 
-def edit(run: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
+def edit(run: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
     path = run / paths.STEPS
     lines = list(journal.lines(path))
     change(lines)
@@ -93,48 +93,23 @@ def test_a_killed_run_that_went_on_alone_and_on_two_workers_is_one_too(
     assert found["starts"] == ("same", "1: from step 0 on 1, 2: from step 4 on 1, 3: from step 8 on 2")
 
 
-def repeat(lines: list[dict[str, Any]]) -> None:
-    lines.insert(5, dict(lines[4]))
-
-
-def leave_out(lines: list[dict[str, Any]]) -> None:
-    del lines[4]
-
-
-def alter(lines: list[dict[str, Any]]) -> None:
-    lines[4]["batch"] = f"{int(lines[4]['batch'], 16) ^ 1:08x}"
-
-
-def swap(lines: list[dict[str, Any]]) -> None:
-    lines[3]["batch"], lines[4]["batch"] = lines[4]["batch"], lines[3]["batch"]
-
-
-def more_tokens(lines: list[dict[str, Any]]) -> None:
-    lines[4]["tokens"] += 1
-
-
-def without(lines: list[dict[str, Any]]) -> None:
-    del lines[4]["batch"]
-
-
-def shorter(lines: list[dict[str, Any]]) -> None:
-    del lines[8:]
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (repeat, "step 5 stands in the journal again, in line 6 after step 5"),
-        (leave_out, "step 5 is missing: line 5 follows step 4 with 6"),
-        (alter, "step 5: other batches than the shards give ("),
-        (swap, "step 4: other batches than the shards give ("),
-        (more_tokens, "step 5: "),
-        (without, "step 5: the digest of its batches is missing"),
-        (shorter, "step 8 is missing: the journal ends before it, and step 12 was kept"),
+        (lambda lines: lines.insert(5, dict(lines[4])), "step 5 stands in the journal again, in line 6 after step 5"),
+        (lambda lines: lines.pop(4), "step 5 is missing: line 5 follows step 4 with 6"),
+        (lambda lines: lines[4].update(batch="00000000"), "step 5: other batches than the shards give ("),
+        (lambda lines: lines[3].update(batch=lines[4]["batch"]), "step 4: other batches than the shards give ("),
+        (lambda lines: lines[4].update(tokens=lines[4]["tokens"] + 1), "step 5: "),
+        (lambda lines: lines[4].pop("batch"), "step 5: the digest of its batches is missing"),
+        (
+            lambda lines: lines.__delitem__(slice(8, None)),
+            "step 8 is missing: the journal ends before it, and step 12 was kept",
+        ),
     ],
 )
 def test_the_first_step_of_a_changed_journal_is_named(
-    change: Callable[[list[dict[str, Any]]], None],
+    change: Callable[[list[dict[str, Any]]], Any],
     message: str,
     run: Path,
     shards: Path,
@@ -158,30 +133,24 @@ def test_a_damaged_line_is_named(run: Path, shards: Path, verify: Callable[..., 
 
 
 @pytest.mark.parametrize(
-    "file", ["checkpoints/step-00000008/network.safetensors", "checkpoints/step-00000004/optimizer.safetensors"]
+    ("file", "what", "message"),
+    [
+        ("checkpoints/step-00000008/network.safetensors", "weights", "{file}: does not match its manifest"),
+        ("checkpoints/step-00000004/optimizer.safetensors", "weights", "{file}: does not match its manifest"),
+        ("weights/step-00000008.safetensors", "weights", "step-00000008.safetensors: was changed after"),
+        ("*.tar", "shards", ".tar: its sha256 is not the one in the manifest"),
+    ],
 )
-def test_a_flipped_bit_of_a_checkpoint_is_named(
-    file: str, run: Path, shards: Path, verify: Callable[..., Table]
+def test_a_flipped_bit_is_named(
+    file: str, what: str, message: str, run: Path, shards: Path, verify: Callable[..., Table]
 ) -> None:
-    train(shards, run)
-    flip_last_bit(run / file)
+    train(shards, run, replace(CONFIG, keep_checkpoints=1) if file.startswith("weights") else CONFIG)
+    (path,) = list((shards if what == "shards" else run).glob(file))[:1]
+    flip_last_bit(path)
     found = verify(1)
-    assert found["weights"][0] == "differs" and f"{run / file}: does not match its manifest" in found["weights"][1]
-    assert found["steps"][0] == "same"
-
-
-def test_a_flipped_bit_of_kept_weights_is_named(run: Path, shards: Path, verify: Callable[..., Table]) -> None:
-    train(shards, run, replace(CONFIG, keep_checkpoints=1))
-    flip_last_bit(run / "weights/step-00000008.safetensors")
-    assert "step-00000008.safetensors: was changed after" in verify(1)["weights"][1]
-
-
-def test_a_flipped_bit_of_the_shards_is_named(run: Path, shards: Path, verify: Callable[..., Table]) -> None:
-    train(shards, run)
-    flip_last_bit(next(shards.glob("*.tar")))
-    found = verify(1)
-    assert found["shards"][0] == "differs" and ".tar: its sha256 is not the one in the manifest" in found["shards"][1]
-    assert found["steps"] == ("not recorded", "not compared, for the shards are not what they were")
+    assert found[what][0] == "differs" and message.format(file=path) in found[what][1]
+    steps = ("not recorded", "not compared, for the shards are not what they were")
+    assert found["steps"] == steps if what == "shards" else found["steps"][0] == "same"
 
 
 def test_starts_that_cannot_have_been_are_named(run: Path, shards: Path, verify: Callable[..., Table]) -> None:
@@ -201,7 +170,7 @@ def test_starts_that_cannot_have_been_are_named(run: Path, shards: Path, verify:
 
 def unlink_records(run: Path) -> None:
     """Take the chain out of the journal and the checkpoints, as a run from before there was one is."""
-    edit(run, lambda lines: [line.pop("before") for line in lines] and None)
+    edit(run, lambda lines: [line.pop("before") for line in lines])
     (run / paths.SAVED).unlink()
     for path in checkpoints.every(run).values():
         state = json.loads((path / "state.json").read_text())
@@ -236,7 +205,7 @@ def test_what_an_older_run_did_not_record_is_said_and_no_fault(
     (run / "starts.jsonl").unlink()
     for note in (run / "weights").glob("*.sha256"):
         note.unlink()
-    edit(run, lambda lines: [line.pop("batch", None) for line in lines] and None)
+    edit(run, lambda lines: [line.pop("batch", None) for line in lines])
     found = verify()
     assert {found[what][0] for what in ("steps", "starts", "weights", "records")} == {"not recorded"}
     assert found["records"][1] == "no chain: the run is from before there was one"

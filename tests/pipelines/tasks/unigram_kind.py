@@ -3,7 +3,6 @@
 Of every source token it keeps the target token with the largest Dice coefficient, counted over the training pairs.
 """
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -23,12 +22,13 @@ from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.tokenizer import SPECIAL, TokenizerPair
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.base import Evaluation
+from dragoman.pipelines.evaluation.held_out import gate_split, held_out
 from dragoman.pipelines.evaluation.metrics import quick_bleu
 from dragoman.pipelines.evaluation.significance import paired_bootstrap
-from dragoman.pipelines.evaluation.translation import gate_split, held_out
-from dragoman.pipelines.tasks.base import Measured, Task
+from dragoman.pipelines.tasks.base import Task
 from dragoman.pipelines.tasks.identity import check_shards
-from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
+from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 
 
@@ -86,15 +86,27 @@ def save_bundle(config: Config, directory: Path, tracked: Any) -> UnigramBundle:
     return load(directory)
 
 
-def evaluate(config: Config, bundle: UnigramBundle) -> Measured:
+class UnigramEvaluation(Evaluation):
+    """BLEU on a split."""
+
+    split = "test"
+
+    def __init__(self, bleu: float) -> None:
+        self.bleu = bleu
+
+    def metrics(self) -> dict[str, float]:
+        return {"bleu": self.bleu}
+
+    def report(self) -> str:
+        return f"BLEU {self.bleu:.2f}"
+
+    def record(self) -> dict[str, float]:
+        return self.metrics()
+
+
+def evaluate(config: Config, bundle: UnigramBundle) -> UnigramEvaluation:
     sources, references = held_out(config.shard_dir, config.evaluate.split, bundle.languages)
-    scores = {"bleu": quick_bleu([one.text for one in bundle.translate(sources)], references)}
-    return Measured(report=f"BLEU {scores['bleu']:.2f}", scores=scores, facts=scores, summary=scores, details=None)
-
-
-def write(measured: Measured, folder: Path) -> Sequence[Path]:
-    (folder / "evaluation.json").write_text(json.dumps(measured.summary))
-    return [folder / "evaluation.json"]
+    return UnigramEvaluation(quick_bleu([one.text for one in bundle.translate(sources)], references))
 
 
 def translated(store: Registry, version: Version, sources: list[str], shards: Path) -> list[str]:
@@ -102,14 +114,13 @@ def translated(store: Registry, version: Version, sources: list[str], shards: Pa
     return [one.text for one in bundle.translate(sources)]
 
 
-def judge(
-    store: Registry, new: Version, old: Version | None, config: PromoteConfig, shards: Path, _sets: Any
-) -> Comparison:
-    sources, references = held_out(shards, gate_split(shards, config.split), read_manifest(shards).languages)
+def judge(config: Config, store: Registry, new: Version, old: Version | None) -> Comparison:
+    shards, settings = config.shard_dir, config.promote
+    sources, references = held_out(shards, gate_split(shards, settings.split), read_manifest(shards).languages)
     theirs, ours = (
         sources if version is None else translated(store, version, sources, shards) for version in (old, new)
     )
-    found = paired_bootstrap(theirs, ours, references, read_manifest(shards).languages[1], samples=config.samples)
+    found = paired_bootstrap(theirs, ours, references, read_manifest(shards).languages[1], samples=settings.samples)
     return Comparison("BLEU", found.candidate, found.baseline, found.p_value, len(references))
 
 
@@ -122,6 +133,5 @@ TASK = Task(
     kind="unigram", unread=("train", "loader", "vectors"), validate=check_shards, validate_settings=lambda config: None,
     fingerprint=fingerprint, needs_training=lambda config: True, plan=lambda config: None,
     train_rank=lambda config, ranks, run: None, weights_origin=fingerprint, save_bundle=save_bundle, evaluate=evaluate,
-    stored_origin=lambda facts: facts.get("made_from"), write=write, record=lambda *given: None, judge=judge,
-    compare=lambda config, ours, rivals, folder: f"{len(rivals)} rivals",
+    stored_origin=lambda facts: facts.get("made_from"), judge=judge,
 )  # fmt: skip

@@ -1,13 +1,18 @@
 """A fresh MLflow database for each test; processes and ports of loopback servers."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dragoman.model.ports import free_ports
-from dragoman.pipelines.config import PathsConfig
+from dragoman.pipelines.config import Config, PathsConfig
+from dragoman.pipelines.promote import promote_version
 from dragoman.pipelines.tracking import server
+from dragoman.pipelines.tracking.promotion import Outcome, PromoteConfig
+from dragoman.pipelines.tracking.registry import RegistryConfig
 from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors, VectorsConfig
 
 
 @pytest.fixture
@@ -27,6 +32,20 @@ def tracking(tmp_path: Path) -> TrackingConfig:
 def places(root: Path) -> PathsConfig:
     """Everything below one folder."""
     return PathsConfig(root=str(root), runs=str(root / "runs"), mlflow=str(root))
+
+
+def promoted(
+    tracking: TrackingConfig,
+    registry: RegistryConfig,
+    settings: PromoteConfig,
+    root: Path,
+    shards: Path,
+    sets: EvaluateVectors | None = None,
+) -> Outcome:
+    """What `dragoman promote` does with these sections."""
+    vectors = VectorsConfig(evaluate=sets or EvaluateVectors())
+    paths = replace(places(root), shards=str(shards))
+    return promote_version(Config(tracking=tracking, registry=registry, promote=settings, paths=paths, vectors=vectors))
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from dragoman.model.files import file_sha256
 from dragoman.model.runs import journal
 from dragoman.model.shards.manifest import Manifest, read_manifest, write_manifest
 from dragoman.pipelines import entries
-from dragoman.pipelines.evaluation.translation import gate_split
-from dragoman.pipelines.promote import promote_version
+from dragoman.pipelines.evaluation.held_out import gate_split
 from dragoman.pipelines.settings import CheckName
 from dragoman.pipelines.tasks.openings import held_split, note_opening
 from dragoman.pipelines.tracking import history
@@ -24,7 +23,8 @@ from dragoman.pipelines.tracking.promotion import PromoteConfig, rollback
 from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig
-from tests.pipelines.tracking.conftest import places
+from tests.held_out import keep_texts
+from tests.pipelines.tracking.conftest import places, promoted
 
 REGISTRY = RegistryConfig(name="demo-en-de")
 REFERENCES = [f"der {word} Hund sieht {number} Katzen im Garten ." for word in "abcdefghij" for number in range(10)]
@@ -32,19 +32,8 @@ REFERENCES = [f"der {word} Hund sieht {number} Katzen im Garten ." for word in "
 
 @pytest.fixture
 def shards(tmp_path: Path) -> Path:
-    directory = tmp_path / "shards"
-    directory.mkdir()
-    texts = {}
-    for split in ("valid", "test"):
-        names = {"en": f"{split}.en.txt", "de": f"{split}.de.txt"}
-        (directory / names["en"]).write_text("".join(f"{split} {i}\n" for i in range(100)), encoding="utf-8")
-        (directory / names["de"]).write_text("".join(f"{line}\n" for line in REFERENCES), encoding="utf-8")
-        texts[split] = {
-            language: {"file": name, "sha256": file_sha256(directory / name), "lines": 100}
-            for language, name in names.items()
-        }
-    write_manifest(directory, Manifest("demo", ["en", "de"], {"files": []}, "<u2", {}, texts=texts))
-    return directory
+    sides = {split: [f"{split} {i}" for i in range(100)] for split in ("valid", "test")}
+    return keep_texts(tmp_path / "shards", {split: {"en": en, "de": REFERENCES} for split, en in sides.items()})
 
 
 class Translators:
@@ -86,7 +75,7 @@ def test_versions_are_promoted_by_their_translations_and_rolled_back(
         register(tracking, tmp_path, right)
 
     def promote(version: str) -> bool:
-        return promote_version(tracking, REGISTRY, PromoteConfig(version=version), shards, places(tmp_path)).accepted
+        return promoted(tracking, REGISTRY, PromoteConfig(version=version), tmp_path, shards).accepted
 
     assert promote("1")
     assert translators.calls == [40], "the first champion is compared with the sources alone"
@@ -135,9 +124,9 @@ def test_a_version_that_forgets_another_domain_is_refused(
     monkeypatch.setattr("dragoman.pipelines.tasks.translation_release.translate", translate)
     for right in (40, 80):
         register(tracking, tmp_path, right)
-    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, places(tmp_path), also=[old])
-    config = PromoteConfig(version="2", may_lose=may_lose)
-    outcome = promote_version(tracking, REGISTRY, config, shards, places(tmp_path), also=[old])
+    promoted(tracking, REGISTRY, PromoteConfig(version="1", also=[str(old)]), tmp_path, shards)
+    config = PromoteConfig(version="2", may_lose=may_lose, also=[str(old)])
+    outcome = promoted(tracking, REGISTRY, config, tmp_path, shards)
     assert outcome.accepted is accepted
     assert "of valid of old, p = 0.0" in outcome.message and f"at most {may_lose:g} may be lost" in outcome.message
 
@@ -164,9 +153,9 @@ def test_a_version_with_more_faults_of_meaning_is_refused(
     monkeypatch.setattr("dragoman.pipelines.tasks.translation_release.translate", translate)
     for right in (40, 80):
         register(tracking, tmp_path, right)
-    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, places(tmp_path))
+    promoted(tracking, REGISTRY, PromoteConfig(version="1"), tmp_path, shards)
     config = PromoteConfig(version="2", checks=checks, checks_p_value=p_value)
-    outcome = promote_version(tracking, REGISTRY, config, shards, places(tmp_path))
+    outcome = promoted(tracking, REGISTRY, config, tmp_path, shards)
     assert outcome.accepted is accepted
     assert ("empty faults 8 against 0, p = 0.00391" in outcome.message) is ("empty" in checks)
     assert outcome.message.count("(worse)") == (not accepted)
@@ -183,8 +172,8 @@ def test_stored_translations_decide_nothing(
         with TrackedRun(tracking, bundle.parent, bundle.parent.name) as run:
             name = file_name("valid", sources, bundle_hash(bundle))
             run.text("".join(f"{line}\n" for line in stored), name)
-    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, places(tmp_path))
-    outcome = promote_version(tracking, REGISTRY, PromoteConfig(version="2"), shards, places(tmp_path))
+    promoted(tracking, REGISTRY, PromoteConfig(version="1"), tmp_path, shards)
+    outcome = promoted(tracking, REGISTRY, PromoteConfig(version="2"), tmp_path, shards)
     assert not outcome.accepted and outcome.champion == "1"
     assert sorted(translators.calls) == [10, 80, 80], "the first champion when it was promoted, then both"
     assert [one.getMessage().partition(" (")[0] for one in caplog.records if one.levelname == "WARNING"] == [
@@ -197,12 +186,12 @@ def test_a_bundle_that_was_changed_after_it_was_registered_is_refused(
 ) -> None:
     for right in (40, 80):
         register(tracking, tmp_path, right)
-    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, places(tmp_path))
+    promoted(tracking, REGISTRY, PromoteConfig(version="1"), tmp_path, shards)
     for stored in Path(str(tracking.artifacts)).rglob("config.json"):
         if '"right": 80' in stored.read_text():
             stored.write_text(json.dumps({"pair": "en-de", "right": 100}))
     with pytest.raises(UserError, match=r"demo-en-de/2: the bundle was changed after it was registered"):
-        promote_version(tracking, REGISTRY, PromoteConfig(version="2"), shards, places(tmp_path))
+        promoted(tracking, REGISTRY, PromoteConfig(version="2"), tmp_path, shards)
 
 
 def test_the_policy_is_set_and_shown_by_the_verb(
@@ -241,11 +230,11 @@ def test_a_split_that_was_not_held_out_is_named(
 ) -> None:
     for right in (40, 80):
         register(tracking, tmp_path, right)
-    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, places(tmp_path))
+    promoted(tracking, REGISTRY, PromoteConfig(version="1"), tmp_path, shards)
     with pytest.raises(UserError, match=r"promote\.split: 'gate' is not known\. .*Choices: auto, valid"):
-        promote_version(tracking, REGISTRY, PromoteConfig(version="2", split="gate"), shards, places(tmp_path))
+        promoted(tracking, REGISTRY, PromoteConfig(version="2", split="gate"), tmp_path, shards)
     with pytest.raises(UserError, match=r"promote\.split=test: a test set is reported and not selected on"):
-        promote_version(tracking, REGISTRY, PromoteConfig(version="2", split="test"), shards, places(tmp_path))
+        promoted(tracking, REGISTRY, PromoteConfig(version="2", split="test"), tmp_path, shards)
     assert translators.calls == [40], "the first champion, when it was promoted"
 
 
@@ -254,10 +243,10 @@ def test_a_gate_that_is_not_the_one_that_was_written_is_refused(
 ) -> None:
     for right in (40, 80):
         register(tracking, tmp_path, right)
-    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, places(tmp_path))
+    promoted(tracking, REGISTRY, PromoteConfig(version="1"), tmp_path, shards)
     (shards / "valid.de.txt").write_text("".join(f"{line} !\n" for line in REFERENCES), encoding="utf-8")
     with pytest.raises(UserError, match=r"valid\.de\.txt: not the file that was written"):
-        promote_version(tracking, REGISTRY, PromoteConfig(version="2"), shards, places(tmp_path))
+        promoted(tracking, REGISTRY, PromoteConfig(version="2"), tmp_path, shards)
 
 
 def test_a_gate_goes_before_validation(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Language models in the registry: loaded by MLflow without a pickle, told apart by kind, promoted by likelihood."""
 
-import hashlib
 from pathlib import Path
 
 import pytest
@@ -13,16 +12,15 @@ from dragoman.model.decoding.generation import generate
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import any_network, model_config
 from dragoman.model.settings import GenerateConfig
-from dragoman.model.shards.manifest import Manifest, write_manifest
 from dragoman.model.text.tokenizer import BOS, MASK, PAD, SEP, UNK, TokenizerConfig
 from dragoman.model.text.tokenizers import train
-from dragoman.pipelines.promote import promote_version
 from dragoman.pipelines.tracking.cards import card_of
 from dragoman.pipelines.tracking.promotion import PromoteConfig
 from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig
-from tests.pipelines.tracking.conftest import places
+from tests.held_out import keep_texts
+from tests.pipelines.tracking.conftest import promoted
 
 REGISTRY = RegistryConfig(name="toy-en-language")
 TEXT = ["the cat sat on the mat", "a dog sat on the cat", "the mat was the dog's"] * 5
@@ -89,19 +87,14 @@ def test_mlflow_loads_a_version_without_a_pickle(
 
 
 def test_versions_are_promoted_by_likelihood_and_kinds_are_not_mixed(tracking: TrackingConfig, tmp_path: Path) -> None:
-    shards = tmp_path / "shards"
-    shards.mkdir()
-    content = "".join(f"{line}\n" for line in TEXT).encode()
-    (shards / "valid.en.txt").write_bytes(content)
-    entry = {"file": "valid.en.txt", "sha256": hashlib.sha256(content).hexdigest(), "lines": len(TEXT)}
-    write_manifest(shards, Manifest("toy", ["en"], {}, "<u2", {}, kind="monolingual", texts={"valid": {"en": entry}}))
+    shards = keep_texts(tmp_path / "shards", {"valid": {"en": TEXT}}, kind="monolingual")
     for learned in (0.0, 2.0, 1.0):
         register(tracking, tmp_path, "language", learned)
     register(tracking, tmp_path, "masked")
 
     def promote(version: str, reason: str = "") -> bool:
         config = PromoteConfig(version=version, samples=200, force=bool(reason), reason=reason)
-        return promote_version(tracking, REGISTRY, config, shards, places(tmp_path)).accepted
+        return promoted(tracking, REGISTRY, config, tmp_path, shards).accepted
 
     assert not promote("1"), "it knows less than the frequencies of the tokens"
     assert promote("1", "the first")

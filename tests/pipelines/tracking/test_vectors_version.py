@@ -14,14 +14,13 @@ from dragoman.model.text.words import WordTokenizer
 from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.model.word_vectors.word2vec import Word2VecConfig
 from dragoman.pipelines import entries
-from dragoman.pipelines.promote import promote_version
 from dragoman.pipelines.tracking import history
 from dragoman.pipelines.tracking.promotion import PromoteConfig, rollback
 from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig
 from dragoman.pipelines.word_vectors.settings import EvaluateVectors
-from tests.pipelines.tracking.conftest import places
+from tests.pipelines.tracking.conftest import promoted
 
 REGISTRY = RegistryConfig(name="demo-en-vectors")
 WORDS = [f"w{i}" for i in range(40)]
@@ -100,7 +99,7 @@ def test_versions_are_promoted_by_their_sets_and_rolled_back(
 
     def promote(version: str, **settings: object) -> bool:
         config = replace(PromoteConfig(version=version, samples=200), **settings)  # type: ignore[arg-type]  # its fields
-        return promote_version(tracking, REGISTRY, config, tmp_path / "none", places(tmp_path), sets).accepted
+        return promoted(tracking, REGISTRY, config, tmp_path, tmp_path / "none", sets).accepted
 
     assert promote("1"), "it is better than random vectors"
     assert promote("2", metric="similarity")
@@ -132,9 +131,9 @@ def test_translations_and_vectors_are_not_compared(
         assert register_bundle(tracking, REGISTRY, run, other) == "1"
     register(tracking, tmp_path, 0.5)
     forced = PromoteConfig(version="1", force=True, reason="there is no gate")
-    promote_version(tracking, REGISTRY, forced, tmp_path, places(tmp_path), sets)
+    promoted(tracking, REGISTRY, forced, tmp_path, tmp_path, sets)
     with pytest.raises(UserError, match="version 2 is of kind vectors, the champion 1 of kind translation"):
-        promote_version(tracking, REGISTRY, PromoteConfig(version="2"), tmp_path, places(tmp_path), sets)
+        promoted(tracking, REGISTRY, PromoteConfig(version="2"), tmp_path, tmp_path, sets)
 
 
 def test_the_verb_reads_the_sets_from_the_configuration(

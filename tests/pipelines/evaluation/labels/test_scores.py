@@ -10,13 +10,10 @@ from dragoman.pipelines.evaluation.labels.evaluation import (
     calibration,
     calibration_error,
     class_scores,
-    compare,
     number_scores,
-    report,
     span_scores,
     spans_of,
 )
-from dragoman.pipelines.evaluation.labels.plots import pictures
 from dragoman.pipelines.evaluation.significance import mcnemar
 
 
@@ -63,8 +60,9 @@ def evaluation(guessed: str, task: str = "classes", gold: str = "aaaabbbb") -> L
     scores = {**class_scores(list(gold), list(guessed)), "ece": 0.1}
     bins = calibration(confidence, wrong == 0)
     return LabelEvaluation(
-        task, "en", "valid", ["a", "b"], [f"text {n}" for n in range(len(gold))], list(gold), list(guessed),  # type: ignore[arg-type]
-        confidence, wrong, sizes, scores, bins, [], 0.1, "", "", {},
+        task=task, pair="en", split="valid", labels=["a", "b"], texts=[f"text {n}" for n in range(len(gold))],  # type: ignore[arg-type]
+        gold=list(gold), guessed=list(guessed), confidence=confidence, wrong=wrong, sizes=sizes, scores=scores,
+        bins=bins, samples=0, seconds=0.1, bundle="", manifest_hash="", run_records={},
     )  # fmt: skip
 
 
@@ -72,23 +70,23 @@ def test_mcnemar_counts_only_texts_that_one_model_has_right() -> None:
     six, none = np.repeat([True, False], [6, 2]), np.zeros(8, bool)
     assert mcnemar(none, six).p_value == pytest.approx(2 * 0.5**6)
     assert mcnemar(np.arange(8) < 3, np.arange(8) > 4).p_value == 1.0
-    found = compare(evaluation("aaabbbbb"), evaluation("aaaabbbb"))
+    found = evaluation("aaaabbbb").compare(evaluation("aaabbbbb"))
     assert (found.baseline, found.candidate, found.p_value) == (0.875, 1.0, 1.0)
 
 
 def test_models_of_other_tasks_or_texts_are_not_compared() -> None:
     with pytest.raises(UserError, match="cannot be compared"):
-        compare(evaluation("aaaabbbb", "tags"), evaluation("aaaabbbb"))
+        evaluation("aaaabbbb").compare(evaluation("aaaabbbb", "tags"))
     with pytest.raises(UserError, match="other texts"):
-        compare(evaluation("aaaabbbb"), evaluation("aaaabbbb", gold="aaaabbba"))
+        evaluation("aaaabbbb", gold="aaaabbba").compare(evaluation("aaaabbbb"))
 
 
 def test_tags_are_compared_by_resampled_texts() -> None:
-    found = compare(evaluation("bbbbaaaa", "tags"), evaluation("aaaabbbb", "tags"), 200)
+    found = evaluation("aaaabbbb", "tags").compare(evaluation("bbbbaaaa", "tags"), 200)
     assert found.candidate == 1.0 and found.baseline == 0.0 and found.p_value < 0.05
 
 
 def test_the_pictures_are_drawn_and_the_report_names_the_scores() -> None:
     one = evaluation("aaabbbbb")
-    assert set(pictures(one)) == {"confusion", "calibration"}
-    assert "accuracy 0.8750, macro-F1" in report(one)
+    assert set(one.pictures()) == {"confusion", "calibration"}
+    assert "accuracy 0.8750, macro-F1" in one.report()

@@ -13,13 +13,12 @@ from dragoman.model.bundles.network import save_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import any_network, model_config
 from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
-from dragoman.model.shards.manifest import Manifest, write_manifest
 from dragoman.model.text.tokenizer import EOS, MASK, Tokenizer, TokenizerConfig
 from dragoman.model.text.tokenizers import train
-from dragoman.pipelines.evaluation.language.evaluation import Lines, compare, evaluate_text_bundle, report
-from dragoman.pipelines.evaluation.language.plots import surprise_by_line
+from dragoman.pipelines.evaluation.language.evaluation import Lines, evaluate_text_bundle
 from dragoman.pipelines.evaluation.significance import paired
 from dragoman.pipelines.tracking.plots import curves
+from tests.held_out import keep_texts
 
 TEXT = [
     "the cat sat on the mat and looked at the dog",
@@ -42,19 +41,7 @@ def tokenizer(kind: str = "characters") -> Tokenizer:
 @pytest.fixture
 def shards(tmp_path: Path) -> Path:
     """A directory that keeps the held-out texts and nothing else."""
-    import hashlib
-
-    folder = tmp_path / "shards"
-    folder.mkdir()
-    content = "".join(f"{line}\n" for line in TEXT).encode()
-    (folder / "valid.en.txt").write_bytes(content)
-    entry = {"file": "valid.en.txt", "sha256": hashlib.sha256(content).hexdigest(), "lines": len(TEXT)}
-    record = {"type": "characters", "joint": True, "files": [], "special": {}}
-    write_manifest(
-        folder,
-        Manifest("toy", ["en"], record, "<u2", {}, kind="monolingual", texts={"valid": {"en": entry}}),
-    )
-    return folder
+    return keep_texts(tmp_path / "shards", {"valid": {"en": TEXT}}, kind="monolingual")
 
 
 def bundle(folder: Path, name: str, seed: int = 1, kind: str = "characters", **facts: Any) -> TextBundle:
@@ -96,15 +83,15 @@ def test_recurrent_figures_are_those_of_one_pass_with_carried_state(tmp_path: Pa
     lines = Lines(TEXT, found.tokenizer)
     steps = by_steps(found.language_network, lines.row.tolist(), [BEFORE])
     assert evaluation.nll == pytest.approx(lines.by_record(np.array(steps)), rel=1e-4)
-    scores, characters = evaluation.scores(), sum(len(line) + 1 for line in TEXT)
+    scores, characters = evaluation.figures(), sum(len(line) + 1 for line in TEXT)
     assert scores["nats"] == pytest.approx(sum(steps) / lines.tokens, rel=1e-4)
     assert scores["perplexity"] == pytest.approx(math.exp(scores["nats"]))
     assert scores["bits_per_character"] == pytest.approx(sum(steps) / math.log(2) / characters, rel=1e-4)
     assert scores["bits_per_byte"] < scores["bits_per_character"]
     assert scores["word_perplexity"] > scores["perplexity"]
     assert len(evaluation.samples) == 3 and evaluation.samples[0].prompt == ""
-    assert "bits per byte" in report(evaluation)
-    for figure in (surprise_by_line(evaluation), curves({"nll": [(1, 2.0)]}, "run", "token")):
+    assert "bits per byte" in evaluation.report()
+    for figure in (evaluation.pictures()["surprise"], curves({"nll": [(1, 2.0)]}, "run", "token")):
         assert figure is not None
         figure.savefig(tmp_path / "figure.png")
 
@@ -132,25 +119,25 @@ def test_a_masked_network_is_asked_for_the_same_tokens_each_time(kind: str, tmp_
     other = evaluate_text_bundle(bundle(tmp_path, "bert", 2, kind), shards, "valid", samples=4)
     assert one.items.tolist() == other.items.tolist()
     assert one.items[1] == 0  # a blank line has nothing to guess
-    assert 0.0 <= one.scores()["accuracy"] <= 1.0
-    assert one.scores()["nats"] == pytest.approx(one.nll.sum() / one.items.sum())
+    assert 0.0 <= one.figures()["accuracy"] <= 1.0
+    assert one.figures()["nats"] == pytest.approx(one.nll.sum() / one.items.sum())
     assert "<mask>" in one.samples[0].prompt
-    assert "guessed" in report(one)
-    assert compare(one, other).metric == "nats a guessed token"
+    assert "guessed" in one.report()
+    assert other.compare(one).metric == "nats a guessed token"
     whole = bundle(tmp_path, "bert", 3, kind, masking={"share": 0.3, "whole_words": True})
     with pytest.raises(UserError, match="other tokenizers or masks"):
-        compare(one, evaluate_text_bundle(whole, shards, "valid", samples=0))
+        evaluate_text_bundle(whole, shards, "valid", samples=0).compare(one)
 
 
 def test_models_of_other_tokenizers_are_compared_a_character(tmp_path: Path, shards: Path) -> None:
     characters = evaluate_text_bundle(bundle(tmp_path, "rnnlm"), shards, "valid", samples=0)
     words = evaluate_text_bundle(bundle(tmp_path, "rnnlm", 2, "words"), shards, "valid", samples=0)
-    found = compare(characters, words)
-    assert found.candidate == pytest.approx(words.scores()["bits_per_character"])
-    assert found.baseline == pytest.approx(characters.scores()["bits_per_character"])
+    found = words.compare(characters)
+    assert found.candidate == pytest.approx(words.figures()["bits_per_character"])
+    assert found.baseline == pytest.approx(characters.figures()["bits_per_character"])
     assert found.difference < 0 and found.p_value < 0.05  # untrained: fewer tokens per character, fewer bits
     with pytest.raises(UserError, match="cannot be compared"):
-        compare(characters, evaluate_text_bundle(bundle(tmp_path, "bert"), shards, "valid", samples=0))
+        evaluate_text_bundle(bundle(tmp_path, "bert"), shards, "valid", samples=0).compare(characters)
 
 
 def test_a_paired_bootstrap_tells_luck_from_a_lead() -> None:

@@ -1,7 +1,6 @@
 """What tokens leave out is charged by a code: complete, decodable, and no way to win for a model full of <unk>."""
 
 import gzip
-import hashlib
 import math
 import random
 from collections.abc import Sequence
@@ -18,24 +17,22 @@ from dragoman.model.bundles.network import save_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import any_network, architecture, model_config
 from dragoman.model.settings import LossConfig
-from dragoman.model.shards.manifest import Manifest, write_manifest
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizer import Kind, Tokenizer, TokenizerConfig
 from dragoman.model.text.tokenizers import train
 from dragoman.model.text.words import WordRules, WordTokenizer
+from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.evaluation.language.evaluation import (
     Lines,
     TextEvaluation,
-    compare,
     evaluate_text_bundle,
-    report,
 )
 from dragoman.pipelines.evaluation.language.held_out import span_batches, views
 from dragoman.pipelines.evaluation.language.spelling import END, SYMBOLS, SpacingCode, SpellingCode, spelling_nats
 from dragoman.pipelines.tasks.language import judge
 from dragoman.pipelines.tracking.promotion import PromoteConfig
 from dragoman.pipelines.tracking.registry import Version
-from dragoman.pipelines.word_vectors.settings import EvaluateVectors
+from tests.held_out import keep_texts
 
 
 def rare_words(count: int, seed: int) -> list[str]:
@@ -56,14 +53,7 @@ def tokenizer(kind: Kind, vocabulary: int, lines: Sequence[str]) -> Tokenizer:
 
 def shards(folder: Path, lines: Sequence[str]) -> Path:
     """A directory that keeps a held-out text and nothing else."""
-    folder.mkdir()
-    content = "".join(f"{line}\n" for line in lines).encode()
-    (folder / "valid.en.txt").write_bytes(content)
-    entry = {"file": "valid.en.txt", "sha256": hashlib.sha256(content).hexdigest(), "lines": len(lines)}
-    record = {"type": "characters", "joint": True, "files": [], "special": {}}
-    texts = {"valid": {"en": entry}}
-    write_manifest(folder, Manifest("toy", ["en"], record, "<u2", {}, kind="monolingual", texts=texts))
-    return folder
+    return keep_texts(folder, {"valid": {"en": lines}}, kind="monolingual")
 
 
 def trained(folder: Path, units: Tokenizer, lines: Sequence[str], steps: int = 0) -> TextBundle:
@@ -162,18 +152,18 @@ def test_a_model_full_of_unknown_words_does_not_win(tmp_path: Path) -> None:
     made = {kind: trained(tmp_path / kind, tokenizer(kind, size, lines), lines, 25) for kind, size in sizes.items()}
     words, characters = (evaluate_text_bundle(made[kind], held_out, "valid") for kind in sizes)
     assert bare_bits(words) < 0.2 * bare_bits(characters)
-    found = compare(characters, words)
+    found = words.compare(characters)
     assert found.difference > 0 and found.p_value < 0.01
     assert words.record()["scores"]["unknown_rate"] == words.unknown / words.items.sum() > 0.5
-    assert characters.scores()["unknown_rate"] == 0
-    assert "unknown" in report(words)
+    assert characters.figures()["unknown_rate"] == 0
+    assert "unknown" in words.report()
 
     made["words"].update_facts({"scores": {"valid": {"bits_per_character": bare_bits(words)}}})  # as it was recorded
     shelf: Any = Shelf(tmp_path)
-    settings = PromoteConfig(split="valid", samples=100)
-    verdict = judge(shelf, Version("words", ""), Version("characters", ""), settings, held_out, EvaluateVectors())
+    config = Config(promote=PromoteConfig(split="valid", samples=100), paths=PathsConfig(shards=str(held_out)))
+    verdict = judge(config, shelf, Version("words", ""), Version("characters", ""))
     assert not verdict.better(1.0)
-    assert verdict.candidate == pytest.approx(words.scores()["bits_per_character"])
+    assert verdict.candidate == pytest.approx(words.figures()["bits_per_character"])
 
 
 def test_knowing_fewer_words_never_pays(tmp_path: Path) -> None:
@@ -183,7 +173,7 @@ def test_knowing_fewer_words_never_pays(tmp_path: Path) -> None:
         for size in (7, 8, 9)
     ]
     assert [one.unknown for one in found] == sorted((one.unknown for one in found), reverse=True)
-    bits = [one.scores()["bits_per_character"] for one in found]
+    bits = [one.figures()["bits_per_character"] for one in found]
     assert bits == sorted(bits, reverse=True)
 
 
@@ -197,7 +187,7 @@ def test_lower_case_and_whole_texts_are_not_compared(tmp_path: Path) -> None:
         for name, units in (("plain", plain), ("lower", lower))
     )
     with pytest.raises(UserError, match="describes the text in lower case, the other as it stands"):
-        compare(one, other)
+        other.compare(one)
 
 
 def test_tiny_shakespeare_is_not_won_by_forty_words(tmp_path: Path, corpora: Path) -> None:
@@ -216,7 +206,7 @@ def test_tiny_shakespeare_is_not_won_by_forty_words(tmp_path: Path, corpora: Pat
         )
         for kind in sizes
     )
-    assert words.scores()["unknown_rate"] > 0.4
+    assert words.figures()["unknown_rate"] > 0.4
     assert bare_bits(words) < 0.4 * bare_bits(characters)
-    found = compare(characters, words)
+    found = words.compare(characters)
     assert found.difference > 0 and found.p_value < 0.01

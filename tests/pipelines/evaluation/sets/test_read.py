@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.model.files import file_sha256
-from dragoman.model.shards.manifest import Manifest, MixedPart, write_manifest
+from dragoman.model.shards.manifest import MixedPart
 from dragoman.pipelines.evaluation.sets.read import HeldOutSet, read_sets
+from tests.held_out import keep_texts
 
 LANGUAGES = ("en", "de")
 
@@ -57,13 +57,9 @@ def test_compressed_and_container_files_are_read_as_everywhere(tmp_path: Path) -
 
 
 def test_a_mix_of_shards_has_a_domain_for_each_corpus(tmp_path: Path) -> None:
-    texts: dict[str, dict[str, dict[str, object]]] = {"test": {}}
-    for code in LANGUAGES:
-        path = tmp_path / f"test.{code}.txt"
-        path.write_text("".join(f"{code}{number}\n" for number in range(3)))
-        texts["test"][code] = {"file": path.name, "sha256": file_sha256(path), "lines": 3}
+    texts = {"test": {code: [f"{code}{number}" for number in range(3)] for code in LANGUAGES}}
     parts = [MixedPart("law", "en-de", [], {"test": 2}), MixedPart("talks", "en-de", [], {"test": 1})]
-    write_manifest(tmp_path, Manifest("mix", ["en", "de"], {"files": []}, "<u2", {}, texts=texts, parts=parts))
+    keep_texts(tmp_path, texts, parts=parts)
     (found,) = read_sets({"mixed": str(tmp_path)}, LANGUAGES, "test", most=2)
     assert (found.sources, found.domains, found.split) == (["en0", "en1"], ["law", "law"], "test")
     with pytest.raises(UserError, match=r"evaluate.split: 'gate' is not known"):
