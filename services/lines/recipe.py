@@ -178,12 +178,11 @@ def _needs(
     for name_before in after:
         if name_before not in written:
             raise unknown(f"{path}: step {name}: after", name_before, written)
-    needed = [name_before for word in words for name_before, _ in REFERENCE.findall(word) if name_before in written]
-    for word in words:
-        for step, output in REFERENCE.findall(word):
-            if step in written and output not in MAKES[written[step][0]][1]:
-                raise unknown(f"{path}: step {name}: ${{{step}.{output}}}: output", output, MAKES[written[step][0]][1])
-    return list(dict.fromkeys([*needed, *after]))
+    needed = [reference for word in words for reference in REFERENCE.findall(word) if reference[0] in written]
+    for step, output in needed:
+        if output not in (outputs := MAKES[written[step][0]][1]):
+            raise unknown(f"{path}: step {name}: ${{{step}.{output}}}: output", output, outputs)
+    return list(dict.fromkeys([*(step for step, _ in needed), *after]))
 
 
 def _filled(

@@ -1,8 +1,8 @@
 """The services' sections, typed together."""
 
-import subprocess
-import sys
+import logging
 
+import httpx
 import pytest
 
 from dragoman.conf import compose
@@ -32,28 +32,12 @@ def test_a_signal_while_a_compiled_module_is_imported_is_an_interrupt(
     assert capsys.readouterr().err.splitlines() == [f"dragoman train: {str(given) or 'interrupted'}"]
 
 
-def test_no_verb_prints_the_lines_of_the_http_client(capfd: pytest.CaptureFixture[str]) -> None:
-    program = """
-import http.server, sys, threading
-import httpx
-from dragoman.conf import compose
-from dragoman.conf.interrupts import Interrupted
-from dragoman.services.config import Config
+def test_no_verb_prints_the_lines_of_the_http_client(caplog: pytest.LogCaptureFixture) -> None:
+    def work(_: Config) -> None:
+        with httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(204))) as client:
+            compose.logger.info("asked: %d", client.get("http://service/secret").status_code)
 
-class Answer(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(204)
-        self.end_headers()
-    def log_message(self, *_):
-        pass
-
-def work(_):
-    server = http.server.HTTPServer(("127.0.0.1", 0), Answer)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    compose.logger.info("asked: %d", httpx.get(f"http://127.0.0.1:{server.server_address[1]}/secret").status_code)
-
-sys.exit(compose.run(work, Config, [], "train"))
-"""
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-    said = capfd.readouterr().err
-    assert "asked: 204" in said and "secret" not in said and "HTTP Request" not in said
+    logging.getLogger("httpx").setLevel(logging.INFO)
+    with caplog.at_level(logging.INFO):
+        assert compose.run(work, Config, [], "train") == 0
+    assert "asked: 204" in caplog.text and "secret" not in caplog.text

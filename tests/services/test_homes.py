@@ -56,23 +56,15 @@ def test_a_home_that_cannot_be_written_is_refused_in_a_line(
     assert code == 2 and "Traceback" not in error and "/proc/home" in error.splitlines()[-1]
 
 
-def test_a_ledger_that_is_no_database_is_named(tmp_path: Path) -> None:
-    ledger = tmp_path / "ledger.db"
-    ledger.write_bytes(b"not a database" * 500)
-    with pytest.raises(ServiceError, match=r"service\.ledger: the database cannot be used .*file is not a database"):
-        Database(f"sqlite:///{ledger}")
-
-
-def test_a_damaged_ledger_is_named(tmp_path: Path) -> None:
+def test_a_ledger_that_is_damaged_or_no_database_is_named(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.db"
     Database(f"sqlite:///{ledger}").close()
     for other in tmp_path.glob("ledger.db-*"):
         other.unlink()
-    with ledger.open("r+b") as file:
-        file.seek(4096)
-        file.write(b"\xff" * 60_000)
-    with pytest.raises(ServiceError, match=r"service\.ledger: the database cannot be used"):
-        Database(f"sqlite:///{ledger}")
+    for content in (ledger.read_bytes()[:4096] + b"\xff" * 60_000, b"not a database" * 500):
+        ledger.write_bytes(content)
+        with pytest.raises(ServiceError, match=r"service\.ledger: the database cannot be used"):
+            Database(f"sqlite:///{ledger}")
 
 
 def test_a_ledger_of_a_newer_program_is_refused(tmp_path: Path) -> None:

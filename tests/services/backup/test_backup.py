@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import stat
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,12 @@ def home(tmp_path: Path) -> Path:
     home = tmp_path / "home"
     make_home(home)
     return home
+
+
+def turn_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
 
 
 def test_a_restored_home_has_what_the_backup_found(home: Path, tmp_path: Path) -> None:
@@ -92,10 +99,7 @@ def test_the_next_backup_writes_what_is_new_and_what_is_gone_goes(home: Path, tm
 def test_a_damaged_copy_is_written_again_and_told(home: Path, tmp_path: Path, touched: bool) -> None:
     place = tmp_path / "backup"
     make(config_of(home), str(place))
-    damaged = place / "home" / "runs" / "a" / "steps.jsonl"
-    content = bytearray(damaged.read_bytes())
-    content[100] ^= 1
-    damaged.write_bytes(content)
+    turn_bit(place / "home" / "runs" / "a" / "steps.jsonl")
     if touched:
         (home / "runs" / "a" / "steps.jsonl").touch()
     again = make(config_of(home), str(place))
@@ -175,17 +179,13 @@ def test_what_is_committed_while_the_backup_runs_is_whole(home: Path, tmp_path: 
     database.close()
 
 
-@pytest.mark.parametrize("how", ["changed", "missing"])
-def test_a_damaged_backup_is_named_and_restores_nothing(home: Path, tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("damage", [turn_bit, Path.unlink])
+def test_a_damaged_backup_is_named_and_restores_nothing(
+    home: Path, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
     archive, other = tmp_path / "archive", tmp_path / "other"
     make(config_of(home), str(archive))
-    damaged = archive / "home" / "runs" / "a" / "steps.jsonl"
-    if how == "changed":
-        content = bytearray(damaged.read_bytes())
-        content[100] ^= 1
-        damaged.write_bytes(content)
-    else:
-        damaged.unlink()
+    damage(archive / "home" / "runs" / "a" / "steps.jsonl")
     for task in (check, restore):
         with pytest.raises(UserError, match=r"is damaged; missing or changed: runs/a/steps\.jsonl\. "):
             task(config_of(other), str(archive))
@@ -264,10 +264,8 @@ def test_an_archive_at_an_address_and_the_objects_of_a_bucket(home: Path, tmp_pa
     for name in remote.names(bucket):
         remote.delete(f"{bucket}/{name}")
     restore(config_of(tmp_path / "other"), archive)
-    assert {name: remote.read(f"{bucket}/{name}") for name in remote.names(bucket)} == {
-        "1/model": b"weights",
-        "2/model": b"more weights",
-    }
+    kept = {name: remote.read(f"{bucket}/{name}") for name in remote.names(bucket)}
+    assert kept == {"1/model": b"weights", "2/model": b"more weights"}
     assert contents(tmp_path / "other")["runs/a/run.json"] == b"{}"
 
 

@@ -2,13 +2,10 @@
 
 import contextlib
 import json
-import os
 import signal
 import socket
 import stat
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,10 +16,9 @@ import psutil
 import pytest
 
 from bench.drill.drill import CORPUS, TRAINING
+from tests.services.jobs.team import COMMAND, PATIENCE, REPOSITORY, environment, wait
 
 pytestmark = pytest.mark.long
-REPOSITORY = Path(__file__).resolve().parents[3]
-PATIENCE = 240  # seconds; a busy machine takes its time to start a process
 # A method of each service of Ray's, which answers without a token where none is asked for.
 METHODS = (
     "ray.rpc.NodeInfoGcsService/GetAllNodeInfo",
@@ -49,16 +45,8 @@ class Alone:
 
     def dragoman(self, *words: str, codes: tuple[int, ...] = (0,)) -> str:
         """The last line that it prints."""
-        command = [sys.executable, "-m", "dragoman.services.cli", *words]
-        done = subprocess.run(
-            command,
-            cwd=REPOSITORY,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        how = {"cwd": REPOSITORY, "env": self.environment, "timeout": PATIENCE}
+        done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=False, **how)  # type: ignore[call-overload]
         assert done.returncode in codes, done.stderr
         return (done.stdout.splitlines() or [""])[-1]
 
@@ -75,18 +63,18 @@ def family(pid: int) -> list[psutil.Process]:
     return [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
 
 
-def start(home: Path, words: list[str], environment: dict[str, str]) -> "subprocess.Popen[bytes]":
+def start(home: Path, words: list[str], variables: dict[str, str]) -> "subprocess.Popen[bytes]":
     """An `up` that is ready."""
     said = home.with_name("said")
     with said.open("wb") as file:
-        command = [sys.executable, "-m", "dragoman.services.cli", "up", *words]
-        up = subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=file, stderr=subprocess.STDOUT)
-    deadline = time.monotonic() + PATIENCE
-    while "ready" not in said.read_text():
-        if up.poll() is not None or time.monotonic() > deadline:
-            up.kill()
-            pytest.fail(said.read_text())
-        time.sleep(0.3)
+        command = [*COMMAND, "up", *words]
+        up = subprocess.Popen(command, cwd=REPOSITORY, env=variables, stdout=file, stderr=subprocess.STDOUT)
+    try:
+        wait(lambda: "ready" in said.read_text() or up.poll() is not None, said.read_text)
+        assert up.poll() is None, said.read_text()
+    except AssertionError:
+        up.kill()
+        raise
     return up
 
 
@@ -108,10 +96,9 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
     (home / "jobs" / "old" / "a1.log").write_text("secret")
     for path, mode in ((home, 0o755), (home / "jobs" / "old", 0o777), (home / "jobs" / "old" / "a1.log", 0o644)):
         path.chmod(mode)
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("RAY_", "MLFLOW_"))}
-    environment |= {"DRAGOMAN_HOME": str(home), "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
+    variables = environment(home, OMP_NUM_THREADS="1")
     words = ["service.port=0", f"service.ports={consecutive_ports(3)}", "service.cpus=2"]
-    one = Alone(home, words, environment, start(home, words, environment))
+    one = Alone(home, words, variables, start(home, words, variables))
     try:
         _wait_for_ray(home)
         one.look()
@@ -120,10 +107,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
         one.unguarded = {port: ask(port) for port in one.listening if port == dashboard or port not in ports}
         one.dragoman("logs", one.dragoman("submit", "shard", *CORPUS, "cluster.workers=1"), "-f")
         job = one.dragoman("submit", "train", *TRAINING, "cluster.workers=2", "name=two")
-        deadline = time.monotonic() + PATIENCE
-        while not (home / "runs" / "two" / "steps.jsonl").exists():
-            assert time.monotonic() < deadline, one.dragoman("job", job)
-            time.sleep(0.3)
+        wait((home / "runs" / "two" / "steps.jsonl").exists, lambda: one.dragoman("job", job))
         one.look()
         one.dragoman("stop", job)
         one.dragoman("logs", job, "-f", codes=(0, 1))  # until it has ended
@@ -146,10 +130,8 @@ def address(home: Path) -> Path:
 def _wait_for_ray(home: Path) -> None:
     """Until the service sees a node: its job server answers before that."""
     service = json.loads(address(home).read_text())["jobs"]
-    deadline = time.monotonic() + PATIENCE
-    while not httpx.get(f"{service}/status", timeout=30).json()["nodes"]:
-        assert time.monotonic() < deadline, (home / "service" / "ray.log").read_text()[-2000:]
-        time.sleep(0.3)
+    log = home / "service" / "ray.log"
+    wait(lambda: httpx.get(f"{service}/status", timeout=30).json()["nodes"], lambda: log.read_text()[-2000:])
 
 
 def ask(port: int) -> object:

@@ -10,16 +10,13 @@ from dragoman.services.sweeps.space import read_space
 
 
 def test_every_form_of_a_sweep_becomes_a_distribution() -> None:
-    space = read_space(
-        [
-            "corpus=phrasebook",
-            "model=choice(rnnsearch_dot,transformer_tiny)",
-            "model.layers=range(1,8,2)",
-            "model.dropout=interval(0.1,0.5)",
-            "train.lr=tag(log,interval(1e-4,1e-2))",
-            "train.label_smoothing=range(0,0.25,0.1)",
-        ]
-    )
+    numbers = [
+        "model.layers=range(1,8,2)",
+        "model.dropout=interval(0.1,0.5)",
+        "train.label_smoothing=range(0,0.25,0.1)",
+    ]
+    words = ["corpus=phrasebook", "model=choice(rnnsearch_dot,transformer_tiny)", *numbers]
+    space = read_space([*words, "train.lr=tag(log,interval(1e-4,1e-2))"])
     assert space.fixed == ("corpus=phrasebook",)
     assert space.varied == {
         "model": CategoricalDistribution(["rnnsearch_dot", "transformer_tiny"]),
