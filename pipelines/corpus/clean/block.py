@@ -1,4 +1,4 @@
-"""The cleaning task: one block of lines in, one file of clean pairs with their hashes out."""
+"""The file of a clean block: its pairs or records with their hashes, and what cleaning changed and dropped."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,26 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.model.files import atomic_open
-from dragoman.model.text.text_keys import folded_keys, pair_keys, sentence_keys
-from dragoman.pipelines.corpus.clean.cleaning import clean
-from dragoman.pipelines.corpus.clean.keys import Keys, text_keys
-from dragoman.pipelines.corpus.read.records import read_records
-from dragoman.pipelines.corpus.read.staging import Block
-from dragoman.pipelines.corpus.settings import CleanConfig, OnError
+from dragoman.model.text.text_keys import sentence_keys
+from dragoman.pipelines.corpus.clean.keys import Keys
 
 SIDES = ("source", "target")
-
-
-@dataclass(frozen=True)
-class CleaningTask:
-    """The inputs of cleaning one block."""
-
-    block: Block
-    clean: CleanConfig
-    on_error: OnError
-    folder: Path  # of clean blocks
-    encodings: tuple[str, ...] = ("utf-8",)
-    near: bool = True  # True: hash both sides for the leak guard; False: only the source
 
 
 @dataclass
@@ -46,35 +30,6 @@ class CleanBlock:
         """Returns each side as a list of lines: two sides, or one for text."""
         sides = [self.source] if self.target is None else [self.source, self.target]
         return tuple(_lines(side, len(self.line)) for side in sides)
-
-
-def clean_block(task: CleaningTask) -> int:
-    """Cleans one block unless that was done before; returns the block's number."""
-    path = block_path(task.folder, task.block.number)
-    if path.exists():
-        return task.block.number
-    records = read_records(task.block, task.on_error, task.encodings)
-    held_out = task.block.source.split != "train"
-    cleaned = clean(records.source, records.target, records.bad, task.clean, held_out)
-    line = np.flatnonzero(cleaned.kept).astype(np.int32)
-    places = line.tolist()
-    source, target = ("\n".join(map(side.__getitem__, places)) for side in (cleaned.source, cleaned.target))
-    facts = {
-        "lines": task.block.lines,
-        "dropped": dict(sorted(cleaned.dropped.items())),
-        "changed": dict(sorted((cleaned.changed + records.counts).items())),
-        "examples": {
-            rule: [(row, cleaned.source[row], cleaned.target[row]) for row in rows]
-            for rule, rows in cleaned.examples.items()
-        },
-    }
-    folded = source.casefold()
-    source_key = text_keys(folded.split("\n")[: len(line)])  # no lines have no keys
-    both = zip(folded_keys(folded), folded_keys(target.casefold()), strict=True) if task.near else ()
-    leak = [key[: len(line)] for sides in both for key in sides]
-    pair_key = pair_keys(source.encode(), target.encode())[: len(line)]
-    save_block(path, [source, target], line, source_key, pair_key, facts, leak)
-    return task.block.number
 
 
 def save_block(

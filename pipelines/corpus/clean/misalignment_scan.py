@@ -1,5 +1,6 @@
 """Misalignment over a whole corpus: fits the detector to a sample, scans all blocks as tasks, settles the suspects."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,7 +25,7 @@ from dragoman.pipelines.corpus.clean.misalignment import (
 )
 from dragoman.pipelines.corpus.clean.similarity import CanonicalCorrelation, Floats
 from dragoman.pipelines.corpus.read.sources import Source
-from dragoman.pipelines.corpus.read.staging import BLOCK_LINES, Block
+from dragoman.pipelines.corpus.read.staging import Block
 
 _SAMPLED_BLOCKS = 16
 _BLIND = 0.55  # a lower separation on a corpus of _ENOUGH lines: the sides match nowhere
@@ -148,6 +149,8 @@ def _read_scans(
 def _reader(blocks: Sequence[Block], clean: Path) -> Callable[[int, int], Lines]:
     """Returns a reader of line ranges of one source, whose blocks these are."""
 
+    firsts = [block.first_line for block in blocks]
+
     @lru_cache(maxsize=2)
     def texts(place: int) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], list[str], list[str]]:
         loaded = load_block(clean, blocks[place].number)
@@ -156,8 +159,7 @@ def _reader(blocks: Sequence[Block], clean: Path) -> Callable[[int, int], Lines]
 
     def read(start: int, stop: int) -> Lines:
         result = Lines(np.empty(0, np.int64))
-        last = min((stop - 1) // BLOCK_LINES, len(blocks) - 1)
-        for place in range(start // BLOCK_LINES, last + 1):
+        for place in range(bisect_right(firsts, start) - 1, bisect_left(firsts, stop)):
             number, source, target = texts(place)
             low, high = np.searchsorted(number, (start, stop)).tolist()
             result.number = np.concatenate([result.number, number[low:high]])

@@ -25,6 +25,15 @@ SPLITS: tuple[Split, ...] = ("train", "valid", "test", "gate")
 
 
 @dataclass(frozen=True)
+class TextForm:
+    """The lines of a text that are kept, and the records that they make."""
+
+    paragraphs: bool = False  # True: a record is the text between blank lines; False: a line
+    blank: bool = False  # True: blank lines are records too
+    between: tuple[str, ...] = ()  # beginnings of the lines before and after the part to keep; or empty
+
+
+@dataclass(frozen=True)
 class Source:
     """One text: two files of a sentence per line (moses), or one of pairs (tsv, jsonl) or of one language (text)."""
 
@@ -37,6 +46,10 @@ class Source:
     views: tuple[View, ...] = ()  # the lines to read from each file; empty: all
     part: str = ""  # the corpus of a mix that it belongs to
     header: bool = False  # tsv: the first line names the columns
+    form: TextForm | None = None  # of one language; None: pairs
+
+    def view(self, side: int) -> View:
+        return self.views[side] if self.views else View()
 
 
 def sources_of(config: CorpusConfig, pair: str) -> list[Source]:
@@ -131,6 +144,9 @@ def _view(config: CorpusConfig, languages: tuple[str, ...] = (), fields: tuple[s
 
 def _texts(config: CorpusConfig, pair: str) -> list[Source]:
     """Returns the files that the patterns match, sorted by name; a held-out file is never a training file too."""
+    form = TextForm(config.records == "paragraph", config.blank == "keep", tuple(config.between))
+    if form.blank and form.paragraphs:
+        raise UserError("corpus.blank=keep: a blank line ends a paragraph; take corpus.records=line")
     sources: list[Source] = []
     taken: set[Path] = set()
     for split in reversed(SPLITS):
@@ -145,7 +161,7 @@ def _texts(config: CorpusConfig, pair: str) -> list[Source]:
         taken.update(own)
         sources = [
             *(
-                Source(f"{split}-{number}", split, config.format, (path,), (key,), views=(view,))
+                Source(f"{split}-{number}", split, config.format, (path,), (key,), views=(view,), form=form)
                 for number, path in enumerate(own)
             ),
             *sources,

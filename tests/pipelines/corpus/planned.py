@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dragoman.pipelines.corpus.clean.block import CleaningTask, clean_block
+from dragoman.pipelines.corpus.clean.task import CleaningTask, clean_block
 from dragoman.pipelines.corpus.pack.packing import kept_lines
 from dragoman.pipelines.corpus.plan.plan import Plan
 from dragoman.pipelines.corpus.read.sources import Source

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman.pipelines.corpus.clean.block import CleaningTask, clean_block
 from dragoman.pipelines.corpus.clean.misalignment import Misaligned, suspects
 from dragoman.pipelines.corpus.clean.misalignment_scan import ScanTask, misaligned_runs, prepare_detector, scan_block
 from dragoman.pipelines.corpus.clean.similarity import features
+from dragoman.pipelines.corpus.clean.task import CleaningTask, clean_block
 from dragoman.pipelines.corpus.read import staging
 from dragoman.pipelines.corpus.read.built_in import phrasebook
 from dragoman.pipelines.corpus.read.sources import Source
@@ -101,7 +101,6 @@ def test_no_alarm_where_all_is_in_place(aligned: Lines, tmp_path: Path) -> None:
 
 def test_a_slip_is_found_with_its_shift(aligned: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "BLOCK_LINES", 1000)
-    monkeypatch.setattr("dragoman.pipelines.corpus.clean.misalignment_scan.BLOCK_LINES", 1000)
     source, target = aligned
     target = [*target[:2500], "Ein Satz zu viel.", *target[2500:2900], *target[2901:]]
     (run,) = _runs(tmp_path, source, target)

@@ -25,7 +25,7 @@ from dragoman.model.text.words import WordTokenizer, rules_of
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.corpus import monolingual
 from dragoman.pipelines.corpus.pack import counting
-from dragoman.pipelines.corpus.read import text_staging
+from dragoman.pipelines.corpus.read import text_blocks
 from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, PhrasesConfig, SplitFiles
 from dragoman.pipelines.loaders.texts import unpack_split
 from dragoman.pipelines.settings import ClusterConfig
@@ -39,7 +39,7 @@ from tests.pipelines.killed_sharding import kill_sharding, shard_over_ray
 
 WORDS = ["the", "house", "of", "green", "rivers", "Runs", "über", "naïve", "猫", "new", "york", "old", "tree", "it's"]
 SMALL = {
-    "dragoman.pipelines.corpus.read.text_staging.BLOCK_BYTES": 4000,
+    "dragoman.pipelines.corpus.read.text_blocks.BLOCK_BYTES": 4000,
     "dragoman.pipelines.corpus.monolingual.TASK_BLOCKS": 3,
 }
 VOCABULARY = TokenizerConfig(
@@ -154,7 +154,7 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make) -> None:
     undisturbed = directory_bytes(shard(make("undisturbed", corpus, tokenizer=VOCABULARY)).directory)
     config = make("killed", corpus, tokenizer=VOCABULARY)
     for where, call in (
-        ("dragoman.pipelines.corpus.clean.text_block.save_block", 5),
+        ("dragoman.pipelines.corpus.clean.task.save_block", 5),
         ("dragoman.pipelines.corpus.pack.counting.write_run", 2),
         ("dragoman.pipelines.corpus.pack.phrases.save_block", 20),
         ("dragoman.pipelines.corpus.monolingual.count_units", 7),
@@ -357,7 +357,7 @@ def test_books_and_archives(make: Make, tmp_path: Path) -> None:
 
 
 def test_a_line_of_an_archive_is_named(corpora: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_staging, "BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 1 << 20)
     zips = SplitFiles(file=str(corpora / "nltk" / "[is]*.zip"))
     with pytest.raises(UserError, match=r"inaugural.zip: inaugural/2005-Bush.txt: line \d+: invalid UTF-8"):
         shard(make("strict", {"train": zips}, tokenizer=VOCABULARY))
@@ -365,7 +365,7 @@ def test_a_line_of_an_archive_is_named(corpora: Path, make: Make, monkeypatch: p
 
 @pytest.mark.long
 def test_real_books_and_archives(corpora: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_staging, "BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 1 << 20)
     tokenizer = TokenizerConfig(type="words", vocabulary=100_000, lowercase=True, punctuation=False, train_lines=0)
     nltk = {"train": SplitFiles(file=str(corpora / "nltk" / "[is]*.zip")), "on_error": "skip"}
     skipped = shard(make("skipped", nltk, tokenizer=tokenizer)).manifest
