@@ -15,6 +15,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write
 from dragoman.model.plural import plural
 from dragoman.model.storage import mirror, remote
+from dragoman.model.storage.cache import identity
 from dragoman.model.storage.retry import ExistsError
 
 AT_ONCE = 4  # parallel uploads
@@ -72,12 +73,12 @@ def publish(directory: Path, manifest: str, shards: Mapping[str, tuple[int, str]
         return
     note = scratch / SENT
     sent: dict[str, Any] = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
-    waiting = [path for path in _files_of(directory, manifest) if sent.get(path.name) != _facts(path)]
+    waiting = [path for path in _files_of(directory, manifest) if sent.get(path.name) != identity(path)]
     size = sum(path.stat().st_size for path in waiting)
     logger.info(f"publishing {plural(len(waiting), 'file')} ({size / 1e6:,.1f} MB) at {elsewhere.address}")
 
     def send(path: Path) -> tuple[str, list[int]]:
-        facts = _facts(path)
+        facts = identity(path)
         remote.upload(path, elsewhere.at(path.name), elsewhere.patience)
         return path.name, facts
 
@@ -96,8 +97,3 @@ def publish(directory: Path, manifest: str, shards: Mapping[str, tuple[int, str]
 
 def _files_of(directory: Path, manifest: str) -> Iterator[Path]:
     return (p for p in sorted(directory.iterdir()) if p.is_file() and p.name != manifest and p.name[0] != ".")
-
-
-def _facts(path: Path) -> list[int]:
-    status = path.stat()
-    return [status.st_size, status.st_mtime_ns, status.st_ino]

@@ -18,7 +18,7 @@ from dragoman.model.text.hashed_texts import HashedTexts, read
 from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.cluster.map import all_of, here, workers
-from dragoman.pipelines.corpus.clean.block import load_block, load_keys, load_near_keys
+from dragoman.pipelines.corpus.clean.block import load_keys, load_near_keys
 from dragoman.pipelines.corpus.clean.keys import Keys
 from dragoman.pipelines.corpus.clean.scores import GivenScorers
 from dragoman.pipelines.corpus.clean.task import CleaningTask
@@ -39,32 +39,30 @@ LEVEL = 6  # of zstd
 LINE_BYTES = 100  # assumed size of a text's line, to decide whether starting Ray pays
 
 
-def write_texts(
-    directory: Path, clean: Path, plan: Plan, languages: Sequence[str]
-) -> dict[str, dict[str, dict[str, Any]]]:
-    """Writes the held-out sentences as `{split}.{language}.txt`: split -> language -> {file, sha256, lines}."""
-    splits = [split for split in SPLITS if split != "train" and plan.records(split)]
-    paths = {split: [directory / f"{split}.{language}.txt" for language in languages] for split in splits}
+def write_text(
+    directory: Path, clean: Path, plan: Plan, split: str, sides: Sequence[str], pack: bool = False
+) -> dict[str, dict[str, Any]]:
+    """Writes a split as `{split}.{side}.txt`, one record per line in the shards' order: side -> {file, sha256, lines}.
+
+    `pack`: as one zstd frame each, `.txt.zst`; subword regularisation reads that of training.
+    """
+    paths = [directory / f"{split}.{side}.txt{'.zst' if pack else ''}" for side in sides]
     with contextlib.ExitStack() as stack:
-        files = {
-            split: [stack.enter_context(atomic_open(path, durable=False)) for path in paths[split]] for split in splits
-        }
-        for block in range(len(plan.kept["train"])):
-            splits_here = [split for split in splits if plan.kept[split][block]]
-            if not splits_here:
-                continue
-            texts, codes = load_block(clean, block).texts(), load_codes(plan.folder, block)
-            prefixes = (plan.prefix(block), *[""] * (len(texts) - 1))
-            for split in splits_here:
-                places = np.flatnonzero(codes == code(split)).tolist()
-                for file, lines, prefix in zip(files[split], texts, prefixes, strict=True):
-                    file.write("".join(f"{prefix}{lines[place]}\n" for place in places).encode())
+        files: list[Any] = [stack.enter_context(atomic_open(path, durable=False)) for path in paths]
+        if pack:
+            import zstandard
+
+            compressors = [zstandard.ZstdCompressor(level=LEVEL, write_checksum=True) for _ in paths]
+            files = [
+                stack.enter_context(compressor.stream_writer(file, closefd=False))
+                for compressor, file in zip(compressors, files, strict=True)
+            ]
+        for texts in kept_texts(clean, plan, split):
+            for file, lines in zip(files, texts, strict=True):
+                file.write("".join(f"{line}\n" for line in lines).encode())
     return {
-        split: {
-            language: {"file": path.name, "sha256": file_sha256(path), "lines": plan.records(split)}
-            for language, path in zip(languages, paths[split], strict=True)
-        }
-        for split in splits
+        side: {"file": path.name, "sha256": file_sha256(path), "lines": plan.records(split)}
+        for side, path in zip(sides, paths, strict=True)
     }
 
 
@@ -82,29 +80,6 @@ def write_training_texts(
     texts = HashedTexts.of(map(kept, np.flatnonzero(plan.kept["train"]).tolist()))
     texts.joined(*ancestors).write(directory / TRAINING)
     return {"file": TRAINING, "sha256": file_sha256(directory / TRAINING)}
-
-
-def keep_training_text(directory: Path, clean: Path, plan: Plan, languages: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Writes the training split as `train.{language}.txt.zst`: language -> {file, sha256, lines}.
-
-    One zstd frame per file, one record per line in the shards' order; subword regularisation reads it.
-    """
-    import zstandard
-
-    paths = [directory / f"train.{language}.txt.zst" for language in languages]
-    with contextlib.ExitStack() as stack:
-        files = []
-        for path in paths:
-            compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
-            file = stack.enter_context(atomic_open(path, durable=False))
-            files.append(stack.enter_context(compressor.stream_writer(file, closefd=False)))
-        for texts in kept_texts(clean, plan, "train"):
-            for file, lines in zip(files, texts, strict=True):
-                file.write("".join(f"{line}\n" for line in lines).encode())
-    return {
-        language: {"file": path.name, "sha256": file_sha256(path), "lines": plan.records("train")}
-        for language, path in zip(languages, paths, strict=True)
-    }
 
 
 @dataclass(frozen=True)
@@ -182,10 +157,10 @@ class Sharding:
         shards = [task for split in splits for task in shard_tasks(*where, split, record, sizes, self.config_hash)]
         entries = nodes.pack(shards)
         sides = (*self.languages, LABELS) if self.corpus.format == "labelled" else self.languages
-        texts = write_texts(*where, sides)
+        texts = {split: write_text(*where, split, sides) for split in splits if split != "train"}
         hashed = write_training_texts(*where, sides, list(self._ancestors()))
         if self.shards.keep_text:
-            texts["train"] = keep_training_text(*where, sides)
+            texts["train"] = write_text(*where, "train", sides, pack=True)
         return Manifest(
             corpus=self.corpus.name,
             languages=list(self.languages),

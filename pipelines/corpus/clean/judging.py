@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dragoman.model.files import atomic_open
-from dragoman.pipelines.corpus.clean.block import load_block
+from dragoman.pipelines.corpus.clean.block import load_block, save_result
 from dragoman.pipelines.corpus.clean.misalignment_scan import sample_lines
 from dragoman.pipelines.corpus.clean.rules import FITTED, JUDGED, OF_TEXT, SCORED, Failed, chosen_rules
 from dragoman.pipelines.corpus.clean.scores import load_scores
@@ -86,9 +85,10 @@ def fit(judged: JudgedPart, clean: Path, folder: Path) -> Path | None:
 
 def judge_block(task: JudgingTask) -> int:
     """Writes the rules that each pair of a block fails, once; returns the block's number."""
-    path = task.folder / f"{task.block.number:06d}.npy"
-    if path.exists():
-        return task.block.number
+    return save_result(task.folder, task.block.number, lambda: _failed(task))
+
+
+def _failed(task: JudgingTask) -> Failed:
     block = load_block(task.clean, task.block.number)
     source, target = block.texts()
     rules = chosen_rules(task.config)
@@ -104,9 +104,7 @@ def judge_block(task: JudgingTask) -> int:
     if SCORED in rules:
         low = load_scores(task.scores, task.block.number, len(failed)) < task.config.min_score
         failed |= low.astype(np.uint16) << np.uint16(JUDGED.index(SCORED))
-    with atomic_open(path, durable=False) as file:
-        np.save(file, failed)
-    return task.block.number
+    return failed
 
 
 def _by_text(source: Sequence[str], target: Sequence[str], rules: Sequence[str], languages: tuple[str, ...]) -> Failed:

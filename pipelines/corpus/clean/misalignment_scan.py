@@ -1,16 +1,17 @@
 """Misalignment over a whole corpus: fits the detector to a sample, scans all blocks as tasks, settles the suspects."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from dragoman.model.files import atomic_open
 from dragoman.model.plural import plural
-from dragoman.pipelines.corpus.clean.block import load_block
+from dragoman.pipelines.corpus.clean.block import load_block, load_result, save_result
 from dragoman.pipelines.corpus.clean.misalignment import (
     LEAST_LINES,
     SAMPLE_LINES,
@@ -23,13 +24,14 @@ from dragoman.pipelines.corpus.clean.misalignment import (
     settle,
     suspects,
 )
-from dragoman.pipelines.corpus.clean.similarity import CanonicalCorrelation, Floats
+from dragoman.pipelines.corpus.clean.similarity import CanonicalCorrelation
 from dragoman.pipelines.corpus.read.sources import Source
 from dragoman.pipelines.corpus.read.staging import Block
 
 _SAMPLED_BLOCKS = 16
 _BLIND = 0.55  # a lower separation on a corpus of _ENOUGH lines: the sides match nowhere
 _ENOUGH = 2_000
+SCANNED = np.dtype([("number", "<i8"), ("ratio", "<f4")])  # a checked line, and its log-likelihood ratio
 
 
 @dataclass(frozen=True)
@@ -69,16 +71,18 @@ def load_detector(path: Path) -> MisalignmentDetector:
 
 def scan_block(task: ScanTask) -> int:
     """Writes the log-likelihood ratios of a block's checked pairs, unless that was done; returns the block's number."""
-    path = _scan_path(task.folder, task.block)
-    if not path.exists():
+
+    def scan() -> npt.NDArray[np.void]:
         clean = load_block(task.clean, task.block.number)
         source, target = clean.texts()
         looked = slice(None, None, STRIDE)
         lines = Lines(clean.line[looked].astype(np.int64) + task.block.first_line, source[looked], target[looked])
-        each = ratios(load_detector(task.detector), lines) if lines.source else np.empty(0, np.float32)
-        with atomic_open(path, durable=False) as file:
-            np.savez(file, number=lines.number, ratio=each)
-    return task.block.number
+        scanned = np.zeros(len(lines.number), SCANNED)
+        if lines.source:
+            scanned["number"], scanned["ratio"] = lines.number, ratios(load_detector(task.detector), lines)
+        return scanned
+
+    return save_result(task.folder, task.block.number, scan)
 
 
 def misaligned_runs(
@@ -97,7 +101,8 @@ def misaligned_runs(
         if sum(block.lines for block in own) < LEAST_LINES:
             continue
         read = _reader(own, clean)
-        settled = (settle(detector, run, read) for run in suspects(_read_scans(own, folder)))
+        scans = (load_result(folder, block.number, 0, SCANNED) for block in own)
+        settled = (settle(detector, run, read) for run in suspects(scans))
         runs = _join_runs([run for run in settled if run is not None])
         if runs:
             by_part[source.name] = runs
@@ -132,18 +137,6 @@ def sample_lines(
         numbers.append(loaded.line[picked].astype(np.int64) + block.first_line)
     sample.number = np.concatenate(numbers)
     return sample
-
-
-def _scan_path(folder: Path, block: Block) -> Path:
-    return folder / f"{block.number:06d}.npz"
-
-
-def _read_scans(
-    blocks: Sequence[Block], folder: Path
-) -> Iterator[tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Floats]]:
-    for block in blocks:
-        with np.load(_scan_path(folder, block), allow_pickle=False) as arrays:
-            yield arrays["number"], arrays["ratio"]
 
 
 def _reader(blocks: Sequence[Block], clean: Path) -> Callable[[int, int], Lines]:

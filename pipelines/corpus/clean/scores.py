@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from dragoman.model.bundles.directory import CONFIG, bundle_kind, read_facts
 from dragoman.model.errors import UserError
-from dragoman.model.files import atomic_open, file_sha256
+from dragoman.model.files import file_sha256
 from dragoman.model.languages import same_pair, split_pair
-from dragoman.pipelines.corpus.clean.block import load_block
+from dragoman.pipelines.corpus.clean.block import load_block, load_result, save_result
 from dragoman.pipelines.corpus.read.staging import Block
 from dragoman.pipelines.settings import ClusterConfig
 
@@ -94,13 +94,12 @@ def score_blocks(
 
 def score_block(task: ScoringTask) -> int:
     """Writes the scores of a block's pairs, once; returns the block's number."""
-    path = _path(task.folder, task.block.number)
-    if not path.exists():
+
+    def score() -> Scores:
         source, target = load_block(task.clean, task.block.number).texts()
-        scores = dual_scores(*_open(task.scorers.forward, task.scorers.backward), source, target)
-        with atomic_open(path, durable=False) as file:
-            np.save(file, scores)
-    return task.block.number
+        return dual_scores(*_open(task.scorers.forward, task.scorers.backward), source, target)
+
+    return save_result(task.folder, task.block.number, score)
 
 
 def dual_scores(forward: "Scorer", backward: "Scorer", source: Sequence[str], target: Sequence[str]) -> Scores:
@@ -117,15 +116,7 @@ def dual_scores(forward: "Scorer", backward: "Scorer", source: Sequence[str], ta
 
 def load_scores(folder: Path, number: int, pairs: int) -> Scores:
     """Returns (n,) scores of a block's pairs; 0 if it was not scored."""
-    try:
-        scores: Scores = np.load(_path(folder, number), allow_pickle=False)
-    except FileNotFoundError:
-        return np.zeros(pairs, np.float32)
-    return scores
-
-
-def _path(folder: Path, number: int) -> Path:
-    return folder / f"{number:06d}.npy"
+    return load_result(folder, number, pairs, np.float32)
 
 
 @lru_cache(maxsize=1)

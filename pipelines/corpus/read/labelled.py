@@ -10,18 +10,25 @@ phrasebook with its labels.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from dragoman.model.errors import UserError
-from dragoman.model.files import atomic_open
-from dragoman.model.inputs.json_rows import parse_row
+from dragoman.model.inputs.json_rows import parse_row, value_at
 from dragoman.model.inputs.lines import View, open_lines
 from dragoman.model.plural import plural
 from dragoman.model.text.labels import canonical
 from dragoman.model.text.normalise import normalise
-from dragoman.pipelines.corpus.read.sources import SPLITS, Source, Split, local_file, name_columns, names_of
+from dragoman.pipelines.corpus.read.sources import (
+    SPLITS,
+    Source,
+    Split,
+    local_file,
+    name_columns,
+    names_of,
+    written_source,
+)
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 logger = logging.getLogger(__name__)
@@ -54,7 +61,7 @@ def labelled_sources(config: CorpusConfig, pair: str, folder: Path) -> list[Sour
 
 
 def _write(config: CorpusConfig, path: Path, name: str, split: Split, key: str, folder: Path) -> Source:
-    files = tuple(folder / f"{name}-{path.name}.{side}" for side in ("text", "labels"))
+    files = (folder / f"{name}-{path.name}.text", folder / f"{name}-{path.name}.labels")
     rows, broken = [], []
     for line, text, label in _rows(config, path):
         try:
@@ -70,14 +77,7 @@ def _write(config: CorpusConfig, path: Path, name: str, split: Split, key: str, 
         logger.warning(f"{path}: left out: {'; '.join(broken[:SHOWN])}{more}")
     if not rows:
         raise UserError(f"{key}: {path}: holds no labelled text")
-    _write_lines(files, rows)
-    return Source(name, split, "moses", files, (key, key))
-
-
-def _write_lines(files: Sequence[Path], rows: Sequence[tuple[str, str]]) -> None:
-    for file, lines in zip(files, zip(*rows, strict=True), strict=True):
-        with atomic_open(file, durable=False) as out:
-            out.write("".join(f"{line}\n" for line in lines).encode())
+    return written_source(name, split, files, key, rows)
 
 
 def _record(config: CorpusConfig, text: Any, label: Any) -> tuple[str, str]:
@@ -173,9 +173,7 @@ def _json_row(config: CorpusConfig, path: Path, number: int, line: str) -> Row:
     sides = []
     for side, usual in (("source", "text"), ("target", "label")):
         name = config.fields.get(side, usual)
-        value: Any = row
-        for part in name.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
+        value = value_at(row, name.split("."))
         if value is None:
             raise UserError(
                 f"{path}: line {number}: no field {name!r} (corpus.fields.{side}); fields: {', '.join(row)}"

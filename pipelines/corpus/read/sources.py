@@ -1,12 +1,13 @@
 """The files of a corpus: the configured names, resolved for one language pair and checked to exist."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_write
 from dragoman.model.inputs.kinds import kind_of
 from dragoman.model.inputs.lines import SIDES, View, is_container, open_lines
 from dragoman.model.languages import is_single, language_name, same_language, split_pair
@@ -50,6 +51,15 @@ class Source:
 
     def view(self, side: int) -> View:
         return self.views[side] if self.views else View()
+
+
+def written_source(
+    name: str, split: Split, files: tuple[Path, Path], key: str, rows: Iterable[tuple[str, str]]
+) -> Source:
+    """Writes pairs as two files of lines; returns them as a Moses corpus' source that `key` named."""
+    for file, lines in zip(files, zip(*rows, strict=True), strict=True):
+        atomic_write(file, "".join(f"{line}\n" for line in lines), durable=False)
+    return Source(name, split, "moses", files, (key, key))
 
 
 def sources_of(config: CorpusConfig, pair: str) -> list[Source]:
