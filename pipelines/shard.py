@@ -18,6 +18,7 @@ from pathlib import Path
 
 from dragoman.conf.compose import fingerprint, plain
 from dragoman.model.errors import UserError
+from dragoman.model.ranges import check_ranges
 from dragoman.model.shards.manifest import (
     MANIFEST,
     Manifest,
@@ -117,6 +118,7 @@ def find_input(config: Config, directory: Path) -> Sharding:
     `directory`."""
     corpus, tokenizer, pair, languages = config.corpus, config.tokenizer, config.pair, config.languages
     form = corpus.format
+    check_ranges("corpus", corpus)
     check_rules(corpus, form not in ("text", "labelled") and len(languages) > 1)
     fetch(corpus.fetch, corpus.root)
     encodings_of(corpus)

@@ -22,7 +22,6 @@ from dragoman.pipelines.corpus.pack.packing import Piece, kept_lines, take_pairs
 from dragoman.pipelines.corpus.pack.phrases import (
     JoiningTask,
     PairCountingTask,
-    check_phrases,
     count_pairs,
     join_block,
     write_phrases,
@@ -76,7 +75,6 @@ def make_monolingual(sharding: Sharding) -> Manifest:
     Raises UserError: a file that cannot be read, no text left, or nothing to build a vocabulary from.
     """
     check_config(sharding.tokenizer)
-    check_phrases(sharding.corpus.phrases)
     with sharding.staged() as (blocks, nodes):
         first = clean = sharding.clean(blocks, nodes, sharding.corpus.clean)
         corpus = fill_auto_cut(sharding.corpus, _sum_of("records", len(blocks), clean))

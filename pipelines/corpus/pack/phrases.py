@@ -17,7 +17,6 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
-from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_open
 from dragoman.model.text import letters
 from dragoman.model.text.words import WordRules
@@ -50,15 +49,6 @@ class JoiningTask:
     rules: WordRules
     phrases: Path  # the file of `write_phrases`
     folder: Path  # of the blocks with phrases
-
-
-def check_phrases(config: PhrasesConfig) -> None:
-    """Refuses invalid numbers."""
-    if config.passes < 0:
-        raise UserError(f"corpus.phrases.passes={config.passes}: expected 0 (no phrases) or more")
-    for name in ("threshold", "fall", "most"):
-        if getattr(config, name) <= 0:
-            raise UserError(f"corpus.phrases.{name}={getattr(config, name)}: expected a number above 0")
 
 
 def count_pairs(task: PairCountingTask) -> tuple[Path, Path]:

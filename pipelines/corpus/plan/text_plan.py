@@ -79,8 +79,6 @@ def _draw_runs(blocks: Sequence[Block], clean: Path, cut: CutConfig, seed: int) 
     shares = {split: share for split in HELD_OUT if (share := cut.share(split))}
     if not shares:
         return {}
-    if cut.run < 1:
-        raise UserError(f"corpus.cut.run={cut.run}: expected at least 1")
     lengths = {
         block.number: len(load_keys(clean, block.number)[0]) for block in blocks if block.source.split == "train"
     }

@@ -267,8 +267,6 @@ def _fields(config: CorpusConfig, pair: str) -> tuple[str, str]:
 def _check_cut(config: CorpusConfig, sources: list[Source]) -> None:
     for name in SPLITS[1:]:
         share = config.cut.share(name)
-        if not 0.0 <= share < 1.0:
-            raise UserError(f"corpus.cut.{name}={share}: expected a fraction from 0 to below 1")
         if share and any(source.split == name for source in sources):
             raise UserError(f"corpus.cut.{name}={share}: the {name} split is given by files already; cut it or give it")
     if sum(config.cut.share(name) for name in SPLITS[1:]) >= 1.0:

@@ -132,7 +132,9 @@ def test_suspects_are_runs_of_positive_ratios() -> None:
     ratio = np.full(300, -1.0, np.float32)
     ratio[100:140] = 1.0
     numbers = np.arange(300)
-    blocks = [np.rec.fromarrays([numbers[first : first + 50], ratio[first : first + 50]]) for first in range(0, 300, 50)]
+    blocks = [
+        np.rec.fromarrays([numbers[first : first + 50], ratio[first : first + 50]]) for first in range(0, 300, 50)
+    ]
     assert list(suspects(blocks)) == [(100, 139)]
     ratio[280:] = 1.0  # up to the very end
     assert list(suspects([np.rec.fromarrays([numbers, ratio])])) == [(100, 139), (280, 299)]

@@ -79,16 +79,13 @@ def test_where_the_decompressor_stops_makes_no_difference(monkeypatch: pytest.Mo
     assert all(other == offsets[0] for other in offsets)
 
 
-def test_an_empty_file_has_no_blocks(tmp_path: Path) -> None:
-    (tmp_path / "empty").write_bytes(b"")
-    assert _blocks(tmp_path / "empty", tmp_path / "scratch") == []
-
-
 def test_paragraphs_are_not_cut_where_a_block_can_end_between_them(tmp_path: Path, small_blocks: None) -> None:
     file = tmp_path / "book"
     file.write_bytes(b"\n\n".join(b"one line\nand another" for _ in range(50)))
     for data in _bytes(_blocks(file, tmp_path / "scratch", True))[:-1]:
         assert data.endswith(b"\n\n")
+    file.write_bytes(b"")
+    assert _blocks(file, tmp_path / "empty") == [], "an empty file has none"
 
 
 def test_members_of_an_archive_follow_each_other_and_are_named(tmp_path: Path, small_blocks: None) -> None:
@@ -101,6 +98,9 @@ def test_members_of_an_archive_follow_each_other_and_are_named(tmp_path: Path, s
     (block,) = _blocks(file, tmp_path / "paragraphs", True)
     assert block.read().split() == [b"one", b"two", b"three"]
     assert block.read().startswith(b"one\ntwo\n\n")
+    (tmp_path / "book").write_bytes(b"licence\n\n*** START OF\nfirst\nsecond\n")
+    (block,) = _blocks(tmp_path / "book", tmp_path / "marked", between=MARKS)
+    assert block.place(1).endswith("book: line 5"), "what was left out counts"
 
 
 def test_broken_archives_are_named(tmp_path: Path) -> None:
@@ -130,12 +130,6 @@ def test_broken_archives_are_named(tmp_path: Path) -> None:
 def test_only_what_lies_between_the_marks_is_kept(text: bytes, kept: bytes, size: int) -> None:
     part = Part("", lambda: iter([text[start : start + size] for start in range(0, len(text), size)]))
     assert b"".join(kept_between(part, MARKS)[1]) == kept
-
-
-def test_line_numbers_count_what_was_left_out(tmp_path: Path) -> None:
-    (tmp_path / "book").write_bytes(b"licence\n\n*** START OF\nfirst\nsecond\n")
-    (block,) = _blocks(tmp_path / "book", tmp_path / "scratch", between=MARKS)
-    assert block.place(1).endswith("book: line 5")
 
 
 def test_real_books_lose_their_licence(corpora: Path, tmp_path: Path) -> None:
