@@ -25,11 +25,14 @@ def atomic_path(path: Path, durable: bool = True) -> Iterator[Path]:
     """Yields a name beside `path`, with its suffix, to write to. The file becomes `path` when the block ends well.
 
     Readers always see the whole old file or the whole new one, even if this process dies; `durable`: even after a power
-    cut. A block that fails leaves no file.
+    cut. A block that fails leaves no file. Its mode is that of a new file here: safetensors writes for its owner alone.
     """
     part = path.with_name(f"{PART}{os.uname().nodename}-{os.getpid()}-{threading.get_ident()}-{path.name}")
+    part.touch()
+    mode = part.stat().st_mode
     try:
         yield part
+        part.chmod(mode)
         if durable:
             synchronise(part)
         part.replace(path)
@@ -78,15 +81,18 @@ def secret_file(path: Path, new: str) -> str:
 def atomic_directory(directory: Path) -> Iterator[Path]:
     """Yields a temporary directory beside `directory` to write into. It takes that name when the block ends well.
 
-    An older directory is replaced as a whole, and kept if the block fails.
+    An older directory is replaced as a whole, and kept if the block fails. Files get the mode of a new file, as above.
     """
     directory = directory.absolute()
     directory.parent.mkdir(parents=True, exist_ok=True)
     work = directory.parent / f".{directory.name}.{secrets.token_hex(8)}"
     work.mkdir()  # not mkdtemp, which ignores the umask
+    mode = work.stat().st_mode & 0o666
     try:
         yield work
         for folder, _, names in os.walk(work):
+            for name in names:
+                (Path(folder) / name).chmod(mode)
             for name in [*names, "."]:
                 synchronise(Path(folder) / name)
         _replace_directory(work, directory)

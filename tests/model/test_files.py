@@ -1,11 +1,14 @@
 """Files that are there whole or not at all, and locks."""
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from dragoman.model.files import (
     atomic_directory,
@@ -109,3 +112,20 @@ def test_a_second_holder_is_told_so_until_the_first_is_killed(tmp_path: Path, fo
         assert held
         if not folder:
             assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("umask, mode", [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
+def test_files_that_a_library_wrote_for_its_owner_alone_get_the_mode_of_new_files(
+    tmp_path: Path, umask: int, mode: int
+) -> None:
+    before = os.umask(umask)  # another user serves what this one trained
+    try:
+        with atomic_path(tmp_path / "weights.safetensors") as part:
+            save_file({"w": np.zeros(2)}, part)
+        with atomic_directory(tmp_path / "bundle") as work:
+            (work / "below").mkdir()
+            save_file({"w": np.zeros(2)}, work / "below" / "w.safetensors")
+    finally:
+        os.umask(before)
+    for name in ("weights.safetensors", "bundle/below/w.safetensors"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
