@@ -27,7 +27,7 @@ from dragoman.model.shards.layout import (
     tar_header,
 )
 from dragoman.model.shards.manifest import Manifest, ShardEntry, read_manifest
-from dragoman.model.shards.remote import checked_name, open_shard, shard_path
+from dragoman.model.shards.remote import checked_name
 from dragoman.model.storage.mirror import remote_of
 from dragoman.model.text.tokenizer import EOS
 
@@ -173,7 +173,7 @@ class ShardReader:
     def _fetch(self, number: int) -> None:
         entry = self.entries[number]
         if self._elsewhere is not None:
-            shard_path(self._elsewhere, entry.name, entry.bytes, entry.sha256)
+            self._elsewhere.fetch(entry.name, entry.bytes, entry.sha256)
 
     def _map(self, number: int) -> mmap.mmap:
         """Returns the shard's map; the maps of a remote directory hold no more than half of the cache's limit."""
@@ -182,7 +182,8 @@ class ShardReader:
         if mapped is None:
             self._checked.pop(number, None)
             if elsewhere is not None:
-                mapped = open_shard(elsewhere, entry.name, entry.bytes, entry.sha256)
+                address, patience = elsewhere.at(entry.name), elsewhere.patience
+                mapped = elsewhere.cache.open_mapped(address, entry.bytes, entry.sha256, patience)
             else:
                 with (self.directory / entry.name).open("rb") as file:
                     mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

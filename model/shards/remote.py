@@ -4,7 +4,6 @@ Publishing only creates the manifest, so that a remote directory is complete or 
 
 import json
 import logging
-import mmap
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -47,16 +46,6 @@ def checked_name(directory: Path, name: str) -> Path:
     if path.parent != directory or name in ("", ".", ".."):
         raise UserError(f"{path}: the manifest names a file outside of its directory")
     return path
-
-
-def shard_path(elsewhere: mirror.Remote, name: str, size: int, sha256: str) -> Path:
-    """Returns the shard's path in this machine's cache, fetched if needed. Raises as `Cache.fetch`."""
-    return elsewhere.cache.fetch(elsewhere.at(name), size, sha256, elsewhere.patience)
-
-
-def open_shard(elsewhere: mirror.Remote, name: str, size: int, sha256: str) -> mmap.mmap:
-    """Returns the shard, mapped; it stays readable even after eviction."""
-    return elsewhere.cache.open_mapped(elsewhere.at(name), size, sha256, elsewhere.patience)
 
 
 def publish(directory: Path, manifest: str, shards: Mapping[str, tuple[int, str]], scratch: Path) -> None:

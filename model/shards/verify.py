@@ -12,7 +12,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write, file_sha256
 from dragoman.model.plural import plural
 from dragoman.model.shards.manifest import Manifest, read_manifest
-from dragoman.model.shards.remote import checked_name, shard_path
+from dragoman.model.shards.remote import checked_name
 from dragoman.model.storage.cache import identity
 from dragoman.model.storage.mirror import remote_of
 
@@ -45,7 +45,7 @@ def verify(directory: Path) -> int:
     elsewhere = remote_of(directory)
     places = _places(directory, files if elsewhere is None else files.keys() - shard_files(manifest).keys())
     if elsewhere is not None:
-        places |= {name: shard_path(elsewhere, name, *facts) for name, facts in shard_files(manifest).items()}
+        places |= {name: elsewhere.fetch(name, *facts) for name, facts in shard_files(manifest).items()}
     _compare(places, files)
     return len(files)
 

@@ -17,7 +17,6 @@ from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.model.text.tokenizers import check_config, draw_lines, train
 from dragoman.pipelines.corpus.making import Sharding, check_kept
 from dragoman.pipelines.corpus.pack.packing import kept_lines
-from dragoman.pipelines.corpus.pack.report import source_records
 from dragoman.pipelines.corpus.plan.plan import Plan, make_plan
 from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
 from dragoman.pipelines.corpus.read.sources import SPLITS, Source
@@ -46,9 +45,8 @@ def make_labelled(sharding: Sharding) -> Manifest:
         for warning in warnings:
             logger.warning(warning)
         return sharding.pack(
-            *(clean, plan, nodes, lambda: _tokenizers(sharding, clean, plan, labels)),
+            *(blocks, clean, plan, nodes, lambda: _tokenizers(sharding, clean, plan, labels)),
             kind="labelled",
-            sources=source_records(sharding.sources, blocks, plan, {}, sharding.values),
             warnings=warnings,
         )
 

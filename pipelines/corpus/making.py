@@ -1,7 +1,7 @@
 """The common part of sharding every corpus: unpacking, cleaning, the tokenizer, the shards, the manifest."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,9 +20,11 @@ from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.cluster.map import all_of, here, workers
 from dragoman.pipelines.corpus.clean.block import load_keys, load_near_keys
 from dragoman.pipelines.corpus.clean.keys import Keys
+from dragoman.pipelines.corpus.clean.misalignment import Misaligned
 from dragoman.pipelines.corpus.clean.scores import GivenScorers
 from dragoman.pipelines.corpus.clean.task import CleaningTask
 from dragoman.pipelines.corpus.pack.packing import kept_texts, shard_tasks
+from dragoman.pipelines.corpus.pack.report import source_records
 from dragoman.pipelines.corpus.pack.spreading import Nodes
 from dragoman.pipelines.corpus.plan.codes import code, load_codes
 from dragoman.pipelines.corpus.plan.plan import Plan
@@ -143,11 +145,13 @@ class Sharding:
 
     def pack(
         self,
+        blocks: Sequence[Block],
         clean: Path,
         plan: Plan,
         nodes: Nodes,
         make: Callable[[], TokenizerPair],
         sizes: ShardsConfig | None = None,
+        runs: Mapping[str, Sequence[Misaligned]] | None = None,
         **facts: Any,
     ) -> Manifest:
         """Writes the tokenizers, the shards and the texts; returns the manifest with further `facts`."""
@@ -157,7 +161,7 @@ class Sharding:
         shards = [task for split in splits for task in shard_tasks(*where, split, record, sizes, self.config_hash)]
         entries = nodes.pack(shards)
         sides = (*self.languages, LABELS) if self.corpus.format == "labelled" else self.languages
-        texts = {split: write_text(*where, split, sides) for split in splits if split != "train"}
+        texts: dict[str, Any] = {split: write_text(*where, split, sides) for split in splits if split != "train"}
         hashed = write_training_texts(*where, sides, list(self._ancestors()))
         if self.shards.keep_text:
             texts["train"] = write_text(*where, "train", sides, pack=True)
@@ -171,6 +175,7 @@ class Sharding:
             normalisation=self.corpus.clean.form,
             config_hash=self.config_hash,
             config=self.values,
+            sources=source_records(self.sources, blocks, plan, runs or {}, self.values),
             dropped=plan.dropped,
             texts=texts,
             training_texts=hashed,

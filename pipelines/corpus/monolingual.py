@@ -26,7 +26,6 @@ from dragoman.pipelines.corpus.pack.phrases import (
     join_block,
     write_phrases,
 )
-from dragoman.pipelines.corpus.pack.report import source_records
 from dragoman.pipelines.corpus.plan.plan import Plan
 from dragoman.pipelines.corpus.plan.text_plan import make_text_plan
 from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
@@ -84,10 +83,9 @@ def make_monolingual(sharding: Sharding) -> Manifest:
             clean = _with_phrases(sharding, clean, plan, number, nodes.near)
         chars = _sum_of("characters", len(blocks), first) / _sum_of("records", len(blocks), first)  # of a record
         return sharding.pack(
-            *(clean, plan, nodes, lambda: _tokenizer(sharding, clean, plan, nodes.near, chars)),
+            *(blocks, clean, plan, nodes, lambda: _tokenizer(sharding, clean, plan, nodes.near, chars)),
             shard_sizes(sharding.shards, sharding.tokenizer, chars),
             kind="monolingual",
-            sources=source_records(sharding.sources, blocks, plan, {}, sharding.values),
         )
 
 

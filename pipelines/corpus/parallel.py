@@ -31,7 +31,6 @@ from dragoman.pipelines.corpus.clean.scores import score_blocks
 from dragoman.pipelines.corpus.making import Sharding, check_kept
 from dragoman.pipelines.corpus.pack.cleaning_record import cleaning_record, write_record
 from dragoman.pipelines.corpus.pack.packing import kept_lines
-from dragoman.pipelines.corpus.pack.report import source_records
 from dragoman.pipelines.corpus.pack.spreading import Nodes
 from dragoman.pipelines.corpus.plan.leaks import RULES as LEAK_RULES
 from dragoman.pipelines.corpus.plan.leaks import leak_rules
@@ -62,8 +61,8 @@ def make_parallel(sharding: Sharding) -> Manifest:
         check_kept(plan, "corpus.clean: no training pair is left", "none")
         _warn_of_leaks(plan)
         manifest = sharding.pack(
-            *(clean, plan, nodes, lambda: _tokenizers(sharding, clean, plan)),
-            sources=source_records(sharding.sources, blocks, plan, runs, sharding.values),
+            *(blocks, clean, plan, nodes, lambda: _tokenizers(sharding, clean, plan)),
+            runs=runs,
             warnings=[describe(source, run) for source in sharding.sources for run in runs.get(source.name, ())],
             near=near_lines(plan.folder, plan.kept),
             near_words={"mode": sharding.corpus.near_words, **near_pairs(plan.folder)},

@@ -135,23 +135,15 @@ class OuterWords:
 
     def __init__(self, rules: WordRules) -> None:
         self.rules = rules
-        self._known: dict[str, tuple[str, str]] = {}
+        self.of = lru_cache(CACHED_STRINGS)(self._outer)  # the first and the last word of a string
 
     def phrase(self, before: str, after: str) -> str:
         """Returns `a b` for two adjacent folded strings; empty if a punctuation mark is between them."""
         first, second = self.of(before)[1], self.of(after)[0]
         return f"{first} {second}" if first and second else ""
 
-    def of(self, string: str) -> tuple[str, str]:
-        """Returns the first and the last word; empty where a punctuation mark stands there."""
-        words = self._known.get(string)
-        if words is None:
-            if len(self._known) >= CACHED_STRINGS:
-                self._known.clear()
-            words = self._known[string] = self._outer(string)
-        return words
-
     def _outer(self, string: str) -> tuple[str, str]:
+        """Returns the first and the last word; empty where a punctuation mark stands there."""
         if letters.is_plain_word(string):
             return string, string
         words = self.rules.split(string)

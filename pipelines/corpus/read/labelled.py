@@ -26,10 +26,10 @@ from dragoman.pipelines.corpus.read.sources import (
     Split,
     local_file,
     name_columns,
-    names_of,
+    names_of_one,
     written_source,
 )
-from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
+from dragoman.pipelines.corpus.settings import CorpusConfig
 
 logger = logging.getLogger(__name__)
 SHOWN = 5  # bad records to name
@@ -48,11 +48,8 @@ def labelled_sources(config: CorpusConfig, pair: str, folder: Path) -> list[Sour
     folder.mkdir(parents=True, exist_ok=True)
     sources = []
     for split in SPLITS:
-        files: SplitFiles = getattr(config, split)
         key = f"corpus.{split}.file"
-        if names_of(files.source) or names_of(files.target):
-            raise UserError(f"corpus.{split}.source: a labelled file holds texts and labels; give {key}")
-        for number, name in enumerate(names_of(files.file)):
+        for number, name in enumerate(names_of_one(config, split, "a labelled file holds texts and labels")):
             path = local_file(config, pair, name, key)
             sources.append(_write(config, path, f"{split}-{number}", split, key, folder))
     if not any(source.split == "train" for source in sources):

@@ -15,7 +15,7 @@ from dragoman.model.files import atomic_open
 from dragoman.model.inputs.json_rows import parse_row, text_at
 from dragoman.model.languages import is_single, split_pair
 from dragoman.model.shards.samples import read_samples
-from dragoman.pipelines.corpus.read.sources import SPLITS, as_corpus_writes, fill_pattern, local_file, names_of
+from dragoman.pipelines.corpus.read.sources import SPLITS, as_corpus_writes, fill_pattern, local_file, names_of_one
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 logger = logging.getLogger(__name__)
@@ -34,11 +34,8 @@ def as_lines(config: CorpusConfig, pair: str, folder: Path) -> CorpusConfig:
     folder.mkdir(parents=True, exist_ok=True)
     local = {}
     for split in SPLITS:
-        files: SplitFiles = getattr(config, split)
-        if names_of(files.source) or names_of(files.target):
-            raise UserError(f"corpus.{split}.source: a sample has both sides; give corpus.{split}.file")
         made = []
-        for number, name in enumerate(names_of(files.file)):
+        for number, name in enumerate(names_of_one(config, split, "a sample has both sides")):
             path = local_file(config, pair, name, f"corpus.{split}.file")
             output = folder / f"{split}-{number}-{path.name}.{'txt' if text else 'jsonl'}"
             with atomic_open(output, durable=False) as file:

@@ -94,22 +94,19 @@ def _sources_of_split(config: CorpusConfig, pair: str, split: Split, files: Spli
     if config.format == "moses":
         if names_of(files.file):
             raise UserError(f"{key}.file: a Moses pair is two files; give {key}.source and {key}.target")
-        left, right = (
-            [path for name in names_of(names) for path in _matches(config, pair, name, f"{key}.{side}")]
-            for side, names in (("source", files.source), ("target", files.target))
-        )
+        sides = (("source", files.source), ("target", files.target))
+        left, right = (_paths(config, pair, names_of(names), f"{key}.{side}") for side, names in sides)
         if len(left) != len(right):
             raise UserError(f"{key}: {len(left)} source files but {len(right)} target files; they go in pairs")
-        sides = zip(split_pair(pair), _fields(config, pair), strict=True)
-        views = tuple(_view(config, (language,), (field,)) for language, field in sides)
+        columns = zip(split_pair(pair), _fields(config, pair), strict=True)
+        views = tuple(_view(config, (language,), (field,)) for language, field in columns)
         keys = (f"{key}.source", f"{key}.target")
         return [
             Source(f"{split}-{number}", split, config.format, paths, keys, views=views)
             for number, paths in enumerate(zip(left, right, strict=True))
         ]
-    if names_of(files.source) or names_of(files.target):
-        raise UserError(f"{key}.source: format {config.format} has both sides in one file; give {key}.file")
-    paths = [path for name in names_of(files.file) for path in _matches(config, pair, name, f"{key}.file")]
+    names = names_of_one(config, split, f"format {config.format} has both sides in one file")
+    paths = _paths(config, pair, names, f"{key}.file")
     return [_rows(config, pair, f"{split}-{number}", split, path) for number, path in enumerate(paths)]
 
 
@@ -160,11 +157,9 @@ def _texts(config: CorpusConfig, pair: str) -> list[Source]:
     sources: list[Source] = []
     taken: set[Path] = set()
     for split in reversed(SPLITS):
-        files, key = getattr(config, split), f"corpus.{split}.file"
-        if names_of(files.source) or names_of(files.target):
-            raise UserError(f"corpus.{split}.source: format text has one side; give {key}")
+        key = f"corpus.{split}.file"
         view = _view(config, (pair,), _fields(config, pair)[:1])
-        paths = [path for name in names_of(files.file) for path in _matches(config, pair, name, key)]
+        paths = _paths(config, pair, names_of_one(config, split, "format text has one side"), key)
         own = [path for path in dict.fromkeys(paths) if path not in taken]
         if paths and not own:
             raise UserError(f"{key}: every file of it belongs to another split as well")
@@ -177,6 +172,18 @@ def _texts(config: CorpusConfig, pair: str) -> list[Source]:
             *sources,
         ]
     return sources
+
+
+def names_of_one(config: CorpusConfig, split: Split, why: str) -> list[str]:
+    """Returns the names in `corpus.{split}.file`; `why`: what has no source and target apart."""
+    files: SplitFiles = getattr(config, split)
+    if names_of(files.source) or names_of(files.target):
+        raise UserError(f"corpus.{split}.source: {why}; give corpus.{split}.file")
+    return names_of(files.file)
+
+
+def _paths(config: CorpusConfig, pair: str, names: Iterable[str], key: str) -> list[Path]:
+    return [path for name in names for path in _matches(config, pair, name, key)]
 
 
 def _matches(config: CorpusConfig, pair: str, name: str, key: str) -> list[Path]:
