@@ -7,7 +7,7 @@ train the tokenizer, write the shards. Stages and tasks are as for parallel corp
 import dataclasses
 import logging
 from collections import Counter
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dragoman.model.shards.manifest import Manifest, ShardsConfig
@@ -17,11 +17,9 @@ from dragoman.model.text.words import count_units, most_frequent, rules_of
 from dragoman.pipelines.cluster.map import all_of
 from dragoman.pipelines.corpus.clean.block import load_facts
 from dragoman.pipelines.corpus.making import Sharding, check_kept
-from dragoman.pipelines.corpus.pack.counting import merged_files, read_run, write_run
-from dragoman.pipelines.corpus.pack.packing import Piece, kept_lines, take_pairs
+from dragoman.pipelines.corpus.pack.counting import Group, groups_of, merged_files, read_run, write_run
+from dragoman.pipelines.corpus.pack.packing import kept_lines
 from dragoman.pipelines.corpus.pack.phrases import (
-    JoiningTask,
-    PairCountingTask,
     count_pairs,
     join_block,
     write_phrases,
@@ -36,36 +34,19 @@ CHUNK_TOKENS = 1 << 17  # approximate size of a chunk: text records have any len
 SHARD_CHUNKS = 128
 TRAINING_CHARS = 50_000_000  # most text for training a subword tokenizer: records may be long
 CHARS_A_TOKEN = 5
-TASK_BLOCKS = 8  # counted together, for fewer and larger runs
 
 
-@dataclass(frozen=True)
-class CountingTask:
-    """Counts the units in some adjacent blocks' training text."""
-
-    pieces: tuple[Piece, ...]
-    clean: Path  # the folder of clean blocks
-    plan: Path  # the folder of codes
-    tokenizer: TokenizerConfig
-    run: Path  # output: the counts
-    language: str = ""
-
-
-def block_groups(plan: Plan) -> list[tuple[Piece, ...]]:
-    """Returns all training text as groups of adjacent blocks."""
-    pieces = [Piece(block, 0, count) for block, count in enumerate(plan.kept["train"]) if count]
-    return [tuple(pieces[first : first + TASK_BLOCKS]) for first in range(0, len(pieces), TASK_BLOCKS)]
-
-
-def count_blocks(task: CountingTask) -> Path:
-    """Counts unless that was done before; returns the run."""
-    if not task.run.exists():
+def count_blocks(
+    clean: Path, plan: Path, tokenizer: TokenizerConfig, language: str, folder: Path, group: Group
+) -> Path:
+    """Counts the units in a group's training text, once; returns the run."""
+    run = folder / f"{group.number:06d}.run"
+    if not run.exists():
         counts: Counter[str] = Counter()
-        for piece in task.pieces:
-            texts = take_pairs(task.clean, task.plan, "train", piece)[0]
-            counts.update(count_units(task.tokenizer, texts, task.language))
-        write_run(task.run, sorted(counts.items()))
-    return task.run
+        for texts in group.texts(clean, plan):
+            counts.update(count_units(tokenizer, texts, language))
+        write_run(run, sorted(counts.items()))
+    return run
 
 
 def make_monolingual(sharding: Sharding) -> Manifest:
@@ -112,20 +93,14 @@ def _with_phrases(sharding: Sharding, clean: Path, plan: Plan, number: int, clus
     for each in (runs, folder):
         each.mkdir(exist_ok=True)
     if not phrases.exists():
-        tasks = [
-            PairCountingTask(
-                pieces, clean, plan.folder, rules, runs / f"{index:06d}.words", runs / f"{index:06d}.pairs"
-            )
-            for index, pieces in enumerate(block_groups(plan))
-        ]
-        counted = sorted(all_of("counting pairs of words", count_pairs, tasks, cluster))
+        count = partial(count_pairs, clean, plan.folder, rules, runs)
+        counted = sorted(all_of("counting pairs of words", count, groups_of(plan), cluster))
         words = merged_files([words for words, _ in counted], runs / "all.words")
         pairs = merged_files([pairs for _, pairs in counted], runs / "all.pairs")
         written = write_phrases(phrases, words, pairs, sharding.corpus.phrases, number)
         logger.info(f"phrases, pass {number + 1}: {written:,}")
     blocks = range(len(plan.kept["train"]))
-    tasks_joining = [JoiningTask(block, clean, rules, phrases, folder) for block in blocks]
-    all_of("joining phrases", join_block, tasks_joining, cluster)
+    all_of("joining phrases", partial(join_block, clean, rules, phrases, folder), blocks, cluster)
     return folder
 
 
@@ -140,11 +115,8 @@ def _tokenizer(
     if settings.type in ("words", "characters") and not settings.train_lines:
         folder = sharding.scratch / "counts"
         folder.mkdir(exist_ok=True)
-        tasks = [
-            CountingTask(pieces, clean, plan.folder, settings, folder / f"{number:06d}.run", language)
-            for number, pieces in enumerate(block_groups(plan))
-        ]
-        runs = all_of(f"counting {settings.type}", count_blocks, tasks, cluster)
+        count = partial(count_blocks, clean, plan.folder, settings, language, folder)
+        runs = all_of(f"counting {settings.type}", count, groups_of(plan), cluster)
         counts = read_run(merged_files(sorted(runs), folder / "all.run"))
         tokenizer: Tokenizer = most_frequent(settings, counts, language)  # holds settings.vocabulary entries in memory
     else:

@@ -7,6 +7,7 @@ tokenizers, write the shards.
 import dataclasses
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from dragoman.model.errors import UserError
@@ -19,7 +20,6 @@ from dragoman.pipelines.cluster.map import all_of
 from dragoman.pipelines.corpus.clean.judging import JudgedPart, judge
 from dragoman.pipelines.corpus.clean.misalignment import Misaligned
 from dragoman.pipelines.corpus.clean.misalignment_scan import (
-    ScanTask,
     describe,
     misaligned_runs,
     prepare_detector,
@@ -126,8 +126,8 @@ def _find_misaligned_runs(
         runs: dict[str, list[Misaligned]] = {}
         if detector is not None:
             scans = scratch / "scans"
-            tasks = [ScanTask(block, clean, scratch / "guard.npz", scans) for block in blocks]
-            all_of("checking the alignment", scan_block, tasks, cluster)
+            scan = partial(scan_block, clean, scratch / "guard.npz", scans)
+            all_of("checking the alignment", scan, blocks, cluster)
             runs = misaligned_runs(detector, sources, blocks, clean, scans)
         recorded = {name: [dataclasses.asdict(run) for run in each] for name, each in runs.items()}
         write_json(path, recorded)

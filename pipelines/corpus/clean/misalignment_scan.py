@@ -2,7 +2,6 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -34,16 +33,6 @@ _ENOUGH = 2_000
 SCANNED = np.dtype([("number", "<i8"), ("ratio", "<f4")])  # a checked line, and its log-likelihood ratio
 
 
-@dataclass(frozen=True)
-class ScanTask:
-    """Checks every STRIDE-th pair of one clean block."""
-
-    block: Block
-    clean: Path  # the folder of clean blocks
-    detector: Path  # the file of `prepare_detector`
-    folder: Path  # of results
-
-
 def prepare_detector(blocks: Sequence[Block], clean: Path, path: Path) -> MisalignmentDetector | None:
     """Returns this corpus' detector, fitted once and stored at `path`; None if the corpus is too small."""
     if path.exists():
@@ -69,20 +58,25 @@ def load_detector(path: Path) -> MisalignmentDetector:
         return MisalignmentDetector(similarity, arrays["ratio"], float(arrays["separation"]))
 
 
-def scan_block(task: ScanTask) -> int:
-    """Writes the log-likelihood ratios of a block's checked pairs, unless that was done; returns the block's number."""
+def scan_block(clean: Path, detector: Path, folder: Path, block: Block) -> int:
+    """Writes the log-likelihood ratios of every STRIDE-th pair of a clean block, once; returns the block's number.
+
+    Args:
+        clean: the folder of clean blocks.
+        detector: the file of `prepare_detector`.
+        folder: for results.
+    """
 
     def scan() -> npt.NDArray[np.void]:
-        clean = load_block(task.clean, task.block.number)
-        source, target = clean.texts()
-        looked = slice(None, None, STRIDE)
-        lines = Lines(clean.line[looked].astype(np.int64) + task.block.first_line, source[looked], target[looked])
+        loaded, looked = load_block(clean, block.number), slice(None, None, STRIDE)
+        source, target = loaded.texts()
+        lines = Lines(loaded.line[looked].astype(np.int64) + block.first_line, source[looked], target[looked])
         scanned = np.zeros(len(lines.number), SCANNED)
         if lines.source:
-            scanned["number"], scanned["ratio"] = lines.number, ratios(load_detector(task.detector), lines)
+            scanned["number"], scanned["ratio"] = lines.number, ratios(load_detector(detector), lines)
         return scanned
 
-    return save_result(task.folder, task.block.number, scan)
+    return save_result(folder, block.number, scan)
 
 
 def misaligned_runs(

@@ -8,7 +8,7 @@ of, and near 0 where either is surprised or they disagree.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,16 +40,6 @@ class GivenScorers:
     forward: Path
     backward: Path
     digests: tuple[str, str]
-
-
-@dataclass(frozen=True)
-class ScoringTask:
-    """Scores one clean block."""
-
-    block: Block
-    clean: Path  # the folder of clean blocks
-    folder: Path  # of scores
-    scorers: GivenScorers
 
 
 def find_scorers(
@@ -89,17 +79,17 @@ def score_blocks(
     folder.mkdir(exist_ok=True)
     from dragoman.pipelines.cluster.map import all_of  # it loads torch
 
-    all_of("scoring pairs", score_block, [ScoringTask(block, clean, folder, scorers) for block in blocks], cluster)
+    all_of("scoring pairs", partial(score_block, clean, folder, scorers), blocks, cluster)
 
 
-def score_block(task: ScoringTask) -> int:
+def score_block(clean: Path, folder: Path, scorers: GivenScorers, block: Block) -> int:
     """Writes the scores of a block's pairs, once; returns the block's number."""
 
     def score() -> Scores:
-        source, target = load_block(task.clean, task.block.number).texts()
-        return dual_scores(*_open(task.scorers.forward, task.scorers.backward), source, target)
+        source, target = load_block(clean, block.number).texts()
+        return dual_scores(*_open(scorers.forward, scorers.backward), source, target)
 
-    return save_result(task.folder, task.block.number, score)
+    return save_result(folder, block.number, score)
 
 
 def dual_scores(forward: "Scorer", backward: "Scorer", source: Sequence[str], target: Sequence[str]) -> Scores:

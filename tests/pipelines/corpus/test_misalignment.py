@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dragoman.pipelines.corpus.clean.misalignment import Misaligned, suspects
-from dragoman.pipelines.corpus.clean.misalignment_scan import ScanTask, misaligned_runs, prepare_detector, scan_block
+from dragoman.pipelines.corpus.clean.misalignment_scan import misaligned_runs, prepare_detector, scan_block
 from dragoman.pipelines.corpus.clean.similarity import features
 from dragoman.pipelines.corpus.clean.task import CleaningTask, clean_block
 from dragoman.pipelines.corpus.read import staging
@@ -36,7 +36,7 @@ def _runs(folder: Path, source: list[str], target: list[str]) -> list[Misaligned
     if detector is None:
         return []
     for block in blocks:
-        scan_block(ScanTask(block, clean, folder / "guard.npz", scans))
+        scan_block(clean, folder / "guard.npz", scans, block)
     return misaligned_runs(detector, [corpus], blocks, clean, scans).get("train-0", [])
 
 

@@ -40,7 +40,7 @@ from tests.pipelines.killed_sharding import kill_sharding, shard_over_ray
 WORDS = ["the", "house", "of", "green", "rivers", "Runs", "über", "naïve", "猫", "new", "york", "old", "tree", "it's"]
 SMALL = {
     "dragoman.pipelines.corpus.read.text_blocks.BLOCK_BYTES": 4000,
-    "dragoman.pipelines.corpus.monolingual.TASK_BLOCKS": 3,
+    "dragoman.pipelines.corpus.pack.counting.TASK_BLOCKS": 3,
 }
 VOCABULARY = TokenizerConfig(
     name="vocabulary", type="words", vocabulary=1000, lowercase=True, punctuation=False, train_lines=0
