@@ -4,8 +4,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-MISSING = object()
-
 
 def parse_row(text: str | bytes) -> Any:
     """Returns the value of a JSON text. Raises ValueError: not JSON, or nested too deeply for Python."""
@@ -20,18 +18,11 @@ def text_at(row: Any, path: Sequence[str]) -> str | None:
 
     Raises TypeError: the value there is no text; the message names its type.
     """
-    value = value_at(row, path, MISSING)
-    if value is MISSING:
-        return None
+    value = row
+    for name in path:
+        if not isinstance(value, dict) or name not in value:
+            return None
+        value = value[name]
     if not isinstance(value, str):
         raise TypeError(type(value).__name__)
     return value
-
-
-def value_at(row: Any, path: Sequence[str], missing: Any = None) -> Any:
-    """Returns the value at a path of field names."""
-    for name in path:
-        if not isinstance(row, dict) or name not in row:
-            return missing
-        row = row[name]
-    return row

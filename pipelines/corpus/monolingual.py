@@ -24,8 +24,8 @@ from dragoman.pipelines.corpus.pack.phrases import (
     join_block,
     write_phrases,
 )
-from dragoman.pipelines.corpus.plan.plan import Plan
-from dragoman.pipelines.corpus.plan.text_plan import make_text_plan
+from dragoman.pipelines.corpus.plan.plan import Plan, make_plan_by
+from dragoman.pipelines.corpus.plan.text_plan import decide_texts
 from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
 from dragoman.pipelines.settings import ClusterConfig
 
@@ -58,7 +58,8 @@ def make_monolingual(sharding: Sharding) -> Manifest:
     with sharding.staged() as (blocks, nodes):
         first = clean = sharding.clean(blocks, nodes, sharding.corpus.clean)
         corpus = fill_auto_cut(sharding.corpus, _sum_of("records", len(blocks), clean))
-        plan = make_text_plan(blocks, clean, sharding.scratch, corpus, sharding.seed)
+        decide = partial(decide_texts, blocks, clean, sharding.scratch, corpus, sharding.seed)
+        plan = make_plan_by(blocks, clean, sharding.scratch, decide)
         check_kept(plan, "corpus.train.file: no training text is left", "none, the files are empty")
         for number in range(corpus.phrases.passes):
             clean = _with_phrases(sharding, clean, plan, number, nodes.near)

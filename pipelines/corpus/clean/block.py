@@ -83,8 +83,7 @@ def load_keys(folder: Path, number: int) -> tuple[npt.NDArray[np.int32], Keys, K
 def load_leak_keys(folder: Path, number: int) -> Keys:
     """Loads (4, n) hashes: source and target case-folded, then both as near-copies share them."""
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
-        keys: Keys = arrays["leak_keys"]
-        return keys
+        return cast(Keys, arrays["leak_keys"])
 
 
 def load_near_keys(folder: Path, number: int, sides: int) -> Keys:

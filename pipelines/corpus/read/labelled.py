@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.errors import UserError
-from dragoman.model.inputs.json_rows import parse_row, value_at
+from dragoman.model.inputs.json_rows import parse_row
 from dragoman.model.inputs.lines import View, open_lines
 from dragoman.model.plural import plural
 from dragoman.model.text.labels import canonical
@@ -170,7 +170,9 @@ def _json_row(config: CorpusConfig, path: Path, number: int, line: str) -> Row:
     sides = []
     for side, usual in (("source", "text"), ("target", "label")):
         name = config.fields.get(side, usual)
-        value = value_at(row, name.split("."))
+        value: Any = row
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
         if value is None:
             raise UserError(
                 f"{path}: line {number}: no field {name!r} (corpus.fields.{side}); fields: {', '.join(row)}"

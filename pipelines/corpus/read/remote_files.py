@@ -49,15 +49,7 @@ def with_local_files(config: CorpusConfig, pair: str, cache: str, patience: Pati
         )
         for split, files in splits.items()
     }
-    return replace(
-        config,
-        root=None if below else config.root,
-        needs_root=config.needs_root and not below,
-        train=local["train"],
-        valid=local["valid"],
-        test=local["test"],
-        gate=local["gate"],
-    )
+    return replace(config, root=None if below else config.root, needs_root=config.needs_root and not below, **local)
 
 
 def _fetch(address: str, folder: Path, patience: Patience) -> Path:

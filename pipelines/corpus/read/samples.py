@@ -44,16 +44,7 @@ def as_lines(config: CorpusConfig, pair: str, folder: Path) -> CorpusConfig:
             made.append(str(output))
         local[split] = SplitFiles(file=made)
     fields = {"source": "source", "target": "target"}
-    return replace(
-        config,
-        format="text" if text else "jsonl",
-        root=None,
-        fields=fields,
-        train=local["train"],
-        valid=local["valid"],
-        test=local["test"],
-        gate=local["gate"],
-    )
+    return replace(config, format="text" if text else "jsonl", root=None, fields=fields, **local)
 
 
 def _lines(config: CorpusConfig, pair: str, path: Path) -> Iterator[str]:
