@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_open
@@ -32,7 +33,7 @@ def as_lines(config: CorpusConfig, pair: str, folder: Path) -> CorpusConfig:
     """
     text = "-" not in pair
     folder.mkdir(parents=True, exist_ok=True)
-    local = {}
+    local: dict[str, Any] = {}
     for split in SPLITS:
         made = []
         for number, name in enumerate(names_of_one(config, split, "a sample has both sides")):
