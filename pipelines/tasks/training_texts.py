@@ -84,8 +84,7 @@ def overlap(folders: Sequence[Path], sides: Sequence[Sequence[str]]) -> Overlap:
             continue
         known_lines |= seen(path, sides)
         facts = summary(path)
-        texts += facts["hashes"]
-        unknown += facts["unknown"]
+        texts, unknown = texts + facts["hashes"], [*unknown, *facts["unknown"]]
     lines = tuple((np.flatnonzero(known_lines) + 1).tolist())
     return Overlap(lines, len(known_lines), texts, tuple(dict.fromkeys(unknown)))
 
