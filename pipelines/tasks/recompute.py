@@ -21,18 +21,10 @@ from dragoman.model.device import machine, pick_device
 from dragoman.model.errors import UserError
 from dragoman.model.runs import checkpoints, paths
 from dragoman.model.runs.record import PLANS
-from dragoman.model.settings import LossConfig
 from dragoman.model.word_vectors.batched import torch_threads
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.settings import (
-    EarlyStopping,
-    EmbeddingsConfig,
-    LoraConfig,
-    OptimizerConfig,
-    PartModels,
-    PartRates,
-)
+from dragoman.pipelines.settings import EarlyStopping
 from dragoman.pipelines.tasks.base import task_for
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tracking.server import TrackingConfig
@@ -127,21 +119,10 @@ def _begin(run: Path, again: Path, step: int) -> None:
 
 
 def _settings(config: Config, record: Mapping[str, Any], again: Path, begin: int, end: int) -> Config:
-    """Returns the configuration that trains from `begin` to `end` by run.json, and leaves one checkpoint."""
+    """Returns the run's configuration to train from `begin` to `end`, and leave one checkpoint."""
     plans = [int(plan["schedule_steps"]) for plan in record.get(PLANS, []) if int(plan["from_step"]) <= begin]
     train = replace(
         config.train,
-        precision=record["train"]["precision"],
-        optimizer=OptimizerConfig(**record["train"]["optimizer"]),
-        loss=LossConfig(**record["train"]["loss"]),
-        init_from=record.get("init_from"),
-        init_parts=PartModels(**record.get("init_parts", {})),
-        init_vocabulary=record.get("init_vocabulary", "same"),
-        freeze=record.get("freeze", []),
-        lr_scale=PartRates(**record.get("lr_scale", {})),
-        lora=LoraConfig(**record.get("lora", {})),
-        quantize=record.get("quantize", "none"),
-        teachers=record.get("teachers", []),
         schedule_steps=plans[-1] if plans else 0,
         max_steps=end,
         max_minutes=0.0,
@@ -157,7 +138,6 @@ def _settings(config: Config, record: Mapping[str, Any], again: Path, begin: int
         name=again.name,
         paths=replace(config.paths, runs=str(again.parent)),
         train=train,
-        embeddings=EmbeddingsConfig(**record.get("embeddings", {})),
         tracking=TrackingConfig(offline=True, system_metrics=False),
     )
 

@@ -18,6 +18,7 @@ from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.training_texts import attach
 from dragoman.pipelines.tracking.registry import register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.training.publishing import publish
 
 logger = logging.getLogger(__name__)
 
@@ -51,12 +52,12 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
         tracked.text(f"{page}\n", "evaluation/report.txt")
         task.record(config, bundle, measured, tracked)
         say(page)
-        run.publish(paths.BUNDLE, paths.evaluation(run.folder, config.evaluate.split).name)
+        publish(run.folder, paths.BUNDLE, paths.evaluation(run.folder, config.evaluate.split).name)
         if config.registry.register:
             version = register_bundle(run.tracking, config.registry, tracked, directory, openings)
             shards = manifest_hash(config.shard_dir)
             _write_release(config, tracked, version, manifest_hash=shards, **openings, **measured.summary)
-            run.publish(paths.RELEASE)
+            publish(run.folder, paths.RELEASE)
     return directory
 
 
