@@ -12,14 +12,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 from bench.result import Result
+from dragoman.model.shards.manifest import ShardsConfig
+from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.pipelines.cluster.map import here
 from dragoman.pipelines.corpus.clean.block import load_keys
 from dragoman.pipelines.corpus.making import Sharding
-from dragoman.pipelines.corpus.pack.spreading import Nodes
-from dragoman.pipelines.corpus.parallel import plan_pairs, read_blocks
+from dragoman.pipelines.corpus.parallel import plan_pairs
 from dragoman.pipelines.corpus.plan.codes import RULES, load_codes
 from dragoman.pipelines.corpus.read.sources import sources_of
 from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
@@ -167,11 +167,21 @@ def _clean(pairs: Sequence[Pair]) -> dict[int, str]:
             cut=CutConfig(valid=0.0, test=0.0),
             clean=CleanConfig(rules="strict"),
         )
-        settings = SimpleNamespace(corpus=corpus, seed=1, cluster=here())
-        scratch = folder / "scratch"
-        scratch.mkdir()
-        one = Sharding(settings, folder, scratch, sources_of(corpus, "en-de"), ("en", "de"), {}, "")
-        planned = plan_pairs(one, read_blocks(one), Nodes(folder, here(), lambda: ""))
+        sharding = Sharding(
+            folder,
+            corpus,
+            TokenizerConfig(),
+            ShardsConfig(),
+            here(),
+            lambda: "",
+            seed=1,
+            languages=("en", "de"),
+            sources=sources_of(corpus, "en-de"),
+            values={},
+        )
+        sharding.scratch.mkdir()
+        with sharding.staged() as (blocks, nodes):
+            planned = plan_pairs(sharding, blocks, nodes)
         found = dict.fromkeys(range(len(pairs)), "early")
         for block in planned.blocks:
             lines = load_keys(planned.clean, block.number)[0]

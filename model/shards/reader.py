@@ -27,8 +27,8 @@ from dragoman.model.shards.layout import (
     tar_header,
 )
 from dragoman.model.shards.manifest import Manifest, ShardEntry, read_manifest
-from dragoman.model.shards.remote import open_shard, shard_path
-from dragoman.model.storage.mirror import Remote, remote_of
+from dragoman.model.shards.remote import checked_name
+from dragoman.model.storage.mirror import remote_of
 from dragoman.model.text.tokenizer import EOS
 
 FETCHERS = 4  # shards fetched ahead in parallel
@@ -97,9 +97,7 @@ class ShardReader:
         self._dtype = np.dtype(self.manifest.dtype)
 
     def _check_size(self, entry: ShardEntry) -> None:
-        path = self.directory / entry.name
-        if path.parent != self.directory:
-            raise UserError(f"{path}: the manifest names a shard outside of its directory")
+        path = checked_name(self.directory, entry.name)
         if self._elsewhere is not None:  # checked when it is fetched
             self._elsewhere.cache.check_holds(entry.bytes)
             return
@@ -175,33 +173,30 @@ class ShardReader:
     def _fetch(self, number: int) -> None:
         entry = self.entries[number]
         if self._elsewhere is not None:
-            shard_path(self._elsewhere, entry.name, entry.bytes, entry.sha256)
-
-    def _map_cached(self, elsewhere: Remote, number: int) -> mmap.mmap:
-        """Returns the shard's map; all maps together hold no more than half of the cache's limit."""
-        entry = self.entries[number]
-        mapped = self._maps.pop(number, None)
-        if mapped is None:
-            self._checked.pop(number, None)
-            mapped = open_shard(elsewhere, entry.name, entry.bytes, entry.sha256)
-        self._expected.discard(number)
-        self._maps[number] = mapped
-        while len(self._maps) > 1 and sum(map(len, self._maps.values())) > elsewhere.cache.limit // 2:
-            del self._maps[next(iter(self._maps))]
-        return mapped
+            self._elsewhere.fetch(entry.name, entry.bytes, entry.sha256)
 
     def _map(self, number: int) -> mmap.mmap:
-        if self._elsewhere is not None:
-            return self._map_cached(self._elsewhere, number)
+        """Returns the shard's map; the maps of a remote directory hold no more than half of the cache's limit."""
+        entry, elsewhere = self.entries[number], self._elsewhere
         mapped = self._maps.pop(number, None)
         if mapped is None:
             self._checked.pop(number, None)
-            with (self.directory / self.entries[number].name).open("rb") as file:
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            if elsewhere is not None:
+                address, patience = elsewhere.at(entry.name), elsewhere.patience
+                mapped = elsewhere.cache.open_mapped(address, entry.bytes, entry.sha256, patience)
+            else:
+                with (self.directory / entry.name).open("rb") as file:
+                    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._expected.discard(number)
         self._maps[number] = mapped
-        if len(self._maps) > MAPPED:  # a chunk in use keeps its own
-            del self._maps[next(iter(self._maps))]
+        while len(self._maps) > 1 and self._is_full():
+            del self._maps[next(iter(self._maps))]  # a chunk in use keeps its own
         return mapped
+
+    def _is_full(self) -> bool:
+        if self._elsewhere is None:
+            return len(self._maps) > MAPPED
+        return sum(map(len, self._maps.values())) > self._elsewhere.cache.limit // 2
 
 
 class _Cursor:

@@ -4,7 +4,6 @@ Publishing only creates the manifest, so that a remote directory is complete or 
 
 import json
 import logging
-import mmap
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -15,6 +14,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write
 from dragoman.model.plural import plural
 from dragoman.model.storage import mirror, remote
+from dragoman.model.storage.cache import identity
 from dragoman.model.storage.retry import ExistsError
 
 AT_ONCE = 4  # parallel uploads
@@ -48,16 +48,6 @@ def checked_name(directory: Path, name: str) -> Path:
     return path
 
 
-def shard_path(elsewhere: mirror.Remote, name: str, size: int, sha256: str) -> Path:
-    """Returns the shard's path in this machine's cache, fetched if needed. Raises as `Cache.fetch`."""
-    return elsewhere.cache.fetch(elsewhere.at(name), size, sha256, elsewhere.patience)
-
-
-def open_shard(elsewhere: mirror.Remote, name: str, size: int, sha256: str) -> mmap.mmap:
-    """Returns the shard, mapped; it stays readable even after eviction."""
-    return elsewhere.cache.open_mapped(elsewhere.at(name), size, sha256, elsewhere.patience)
-
-
 def publish(directory: Path, manifest: str, shards: Mapping[str, tuple[int, str]], scratch: Path) -> None:
     """Copies a finished directory to its address, if it stands for one.
 
@@ -72,12 +62,12 @@ def publish(directory: Path, manifest: str, shards: Mapping[str, tuple[int, str]
         return
     note = scratch / SENT
     sent: dict[str, Any] = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
-    waiting = [path for path in _files_of(directory, manifest) if sent.get(path.name) != _facts(path)]
+    waiting = [path for path in _files_of(directory, manifest) if sent.get(path.name) != identity(path)]
     size = sum(path.stat().st_size for path in waiting)
     logger.info(f"publishing {plural(len(waiting), 'file')} ({size / 1e6:,.1f} MB) at {elsewhere.address}")
 
     def send(path: Path) -> tuple[str, list[int]]:
-        facts = _facts(path)
+        facts = identity(path)
         remote.upload(path, elsewhere.at(path.name), elsewhere.patience)
         return path.name, facts
 
@@ -96,8 +86,3 @@ def publish(directory: Path, manifest: str, shards: Mapping[str, tuple[int, str]
 
 def _files_of(directory: Path, manifest: str) -> Iterator[Path]:
     return (p for p in sorted(directory.iterdir()) if p.is_file() and p.name != manifest and p.name[0] != ".")
-
-
-def _facts(path: Path) -> list[int]:
-    status = path.stat()
-    return [status.st_size, status.st_mtime_ns, status.st_ino]

@@ -12,7 +12,8 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write, file_sha256
 from dragoman.model.plural import plural
 from dragoman.model.shards.manifest import Manifest, read_manifest
-from dragoman.model.shards.remote import shard_path
+from dragoman.model.shards.remote import checked_name
+from dragoman.model.storage.cache import identity
 from dragoman.model.storage.mirror import remote_of
 
 AT_ONCE = 4  # files hashed in parallel
@@ -44,7 +45,7 @@ def verify(directory: Path) -> int:
     elsewhere = remote_of(directory)
     places = _places(directory, files if elsewhere is None else files.keys() - shard_files(manifest).keys())
     if elsewhere is not None:
-        places |= {name: shard_path(elsewhere, name, *facts) for name, facts in shard_files(manifest).items()}
+        places |= {name: elsewhere.fetch(name, *facts) for name, facts in shard_files(manifest).items()}
     _compare(places, files)
     return len(files)
 
@@ -60,7 +61,7 @@ def verify_once(directory: Path, memory: Path) -> int:
     note = _note_of(directory, memory)
     files = listed_files(read_manifest(directory))
     places = _places(directory, files)
-    facts = {name: [files[name], *_identity(path)] for name, path in places.items()}  # before the files are read
+    facts = {name: [files[name], *identity(path)] for name, path in places.items()}  # before the files are read
     noted = _read_note(note)
     new = {name: path for name, path in places.items() if noted.get(name) != facts[name]}
     if new:
@@ -84,7 +85,7 @@ def verified_at(directory: Path, manifest: Manifest, memory: Path) -> float | No
     noted = _read_note(note)
     try:
         for name, sha256 in listed_files(manifest).items():
-            if noted.get(name) != [sha256, *_identity(directory / name)]:
+            if noted.get(name) != [sha256, *identity(directory / name)]:
                 return None
         return note.stat().st_mtime if noted else None
     except OSError:
@@ -97,10 +98,8 @@ def _note_of(directory: Path, memory: Path) -> Path:
 
 def _places(directory: Path, names: Iterable[str]) -> dict[str, Path]:
     """Returns name -> path of each; all are files of the directory itself."""
-    places = {name: directory / name for name in sorted(names)}
+    places = {name: checked_name(directory, name) for name in sorted(names)}
     for path in places.values():
-        if path.parent != directory:
-            raise UserError(f"{path}: the manifest names a file outside of its directory")
         if not path.is_file():
             raise UserError(f"{path}: the manifest names this file, but it is missing")
     return places
@@ -111,12 +110,6 @@ def _compare(places: Mapping[str, Path], expected: Mapping[str, str]) -> None:
         for (name, path), actual in zip(places.items(), pool.map(file_sha256, places.values()), strict=True):
             if actual != expected[name]:
                 raise UserError(f"{path}: its sha256 is not the one in the manifest; the file was changed")
-
-
-def _identity(path: Path) -> tuple[int, int, int]:
-    """Returns size, time of the last change in nanoseconds, and inode."""
-    facts = path.stat()
-    return facts.st_size, facts.st_mtime_ns, facts.st_ino
 
 
 def _read_note(note: Path) -> dict[str, Any]:

@@ -74,34 +74,25 @@ def write_sidecar(directory: Path, entry: ShardEntry) -> None:
 def recorded_shard(directory: Path, split: str, index: int, key: str) -> ShardEntry | None:
     """Returns the sidecar's entry of a shard that was finished with the same `key`, or None.
 
-    Reads the local sidecar, or the remote one if the file is not here."""
-    path = directory / shard_name(split, index)
-    if path.exists():
-        return finished_shard(directory, split, index, key)
-    try:
-        entry = build(ShardEntry, json.loads((directory / sidecar_name(path.name)).read_bytes()), path.name)
-    except (FileNotFoundError, ValueError, UserError):
-        return None
-    return entry if (entry.key, entry.name) == (key, path.name) else None
-
-
-def finished_shard(directory: Path, split: str, index: int, key: str = "", verify: bool = False) -> ShardEntry | None:
-    """Returns the entry of a shard that an earlier run finished, or None if it must be written (again).
-
-    It counts as finished if its sidecar has the same `key` and the file has the recorded size; with `verify` also the
-    recorded sha256.
+    The shard may be elsewhere; one that is here has the recorded size.
     """
     path = directory / shard_name(split, index)
     try:
         entry = build(ShardEntry, json.loads((directory / sidecar_name(path.name)).read_bytes()), path.name)
-        size = path.stat().st_size
     except (FileNotFoundError, ValueError, UserError):
         return None
-    if entry.key != key or entry.name != path.name or entry.bytes != size:
-        return None
-    if verify and file_sha256(path) != entry.sha256:
-        return None
-    return entry
+    whole = not path.exists() or path.stat().st_size == entry.bytes
+    return entry if whole and (entry.key, entry.name) == (key, path.name) else None
+
+
+def finished_shard(directory: Path, split: str, index: int, key: str = "", verify: bool = False) -> ShardEntry | None:
+    """Returns the entry of a recorded shard that is here, or None if it must be written (again).
+
+    `verify`: only if it has the recorded sha256 too.
+    """
+    path = directory / shard_name(split, index)
+    entry = recorded_shard(directory, split, index, key) if path.exists() else None
+    return None if entry is None or (verify and file_sha256(path) != entry.sha256) else entry
 
 
 class _HashedFile:

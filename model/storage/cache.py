@@ -64,7 +64,7 @@ class Cache:
                     if problem.errno not in (errno.ENOSPC, errno.EDQUOT) or not self._evict_oldest():
                         raise OSError(problem.errno, problem.strerror, str(part)) from problem
             self._enter(part, path, size)
-            atomic_write(_note(path), json.dumps(_identity(path)), durable=False)
+            atomic_write(_note(path), json.dumps(identity(path)), durable=False)
         return path
 
     def adopt(self, path: Path, size: int, sha256: str) -> None:
@@ -74,7 +74,7 @@ class Cache:
             path.unlink()
             return
         self._enter(path, own, size)
-        atomic_write(_note(own), json.dumps(_identity(own)), durable=False)
+        atomic_write(_note(own), json.dumps(identity(own)), durable=False)
 
     def open_mapped(self, address: str, size: int, sha256: str, patience: Patience) -> mmap.mmap:
         """Returns the object, mapped; it stays readable even after eviction. Raises as `fetch`."""
@@ -85,19 +85,19 @@ class Cache:
     def _is_sound(self, path: Path, size: int, sha256: str) -> bool:
         """Returns True if the object is here and unchanged since it was checked, or passes a new check."""
         try:
-            identity = _identity(path)
-            if identity[0] != size:
+            facts = identity(path)
+            if facts[0] != size:
                 return False
             try:
                 recorded = json.loads(_note(path).read_bytes())
             except (FileNotFoundError, ValueError):
                 recorded = None
-            if recorded == identity:
+            if recorded == facts:
                 os.utime(_note(path))
                 return True
             if file_sha256(path) != sha256:
                 return False
-            atomic_write(_note(path), json.dumps(identity), durable=False)
+            atomic_write(_note(path), json.dumps(facts), durable=False)
         except FileNotFoundError:  # never fetched, or evicted
             return False
         return True
@@ -157,7 +157,7 @@ def _note(path: Path) -> Path:
     return path.with_name(f"{path.name}.note")
 
 
-def _identity(path: Path) -> list[int]:
+def identity(path: Path) -> list[int]:
     """Returns size, time of the last change in nanoseconds, and inode."""
     status = path.stat()
     return [status.st_size, status.st_mtime_ns, status.st_ino]

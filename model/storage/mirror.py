@@ -33,6 +33,10 @@ class Remote:
         """Returns the address of `name` below it."""
         return join(self.address, name)
 
+    def fetch(self, name: str, size: int, sha256: str) -> Path:
+        """Returns the path of `name` in this machine's cache, fetched if needed. Raises as `Cache.fetch`."""
+        return self.cache.fetch(self.at(name), size, sha256, self.patience)
+
 
 def keep_limits(cache: str, limit_gb: float, patience_seconds: float) -> None:
     """Records a cache's limit and patience for every process that works with it."""

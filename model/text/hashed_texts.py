@@ -91,20 +91,11 @@ def read_of(folder: Path, name: str) -> HashedTexts:
     return read(path) if path.is_file() else HashedTexts.of((), [name])
 
 
-def count(path: Path) -> int:
-    """Returns the number of hashes in a file."""
-    return sum(int(size) for _, size, _ in _head(path)["blocks"])
-
-
 def summary(path: Path) -> dict[str, Any]:
-    """Returns the figures of a file as plain values."""
+    """Returns the figures of a file as plain values: hashes, bits, and the origins whose texts it does not know."""
     head = _head(path)
-    return {"hashes": count(path), "bits": int(head["bits"]), "unknown": list(head["unknown"])}
-
-
-def unknown_of(path: Path) -> tuple[str, ...]:
-    """Returns the origins whose texts a file does not know."""
-    return tuple(_head(path)["unknown"])
+    hashes = sum(int(size) for _, size, _ in head["blocks"])
+    return {"hashes": hashes, "bits": int(head["bits"]), "unknown": list(head["unknown"])}
 
 
 def find(path: Path, keys: Keys) -> npt.NDArray[np.bool_]:

@@ -33,7 +33,6 @@ from dragoman.model.text.tokenizer import (
 )
 from dragoman.model.text.word_table import SPACE, WordTable, plain
 
-THREADS = 4  # fixed: the unigram trainer's sums, and so its bytes, depend on the number of threads
 BLOCK_TEXTS = 1 << 14  # encoded together: fewer find the table of words in a slow cache
 SENTINEL = "<extra_id_{}>"  # T5's names
 

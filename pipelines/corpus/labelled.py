@@ -15,17 +15,11 @@ from dragoman.model.shards.manifest import Manifest
 from dragoman.model.text.labels import LabelTokenizer
 from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.model.text.tokenizers import check_config, draw_lines, train
-from dragoman.pipelines.cluster.map import all_of, here, workers
-from dragoman.pipelines.corpus.clean.block import CleaningTask, clean_block
 from dragoman.pipelines.corpus.making import Sharding, check_kept
 from dragoman.pipelines.corpus.pack.packing import kept_lines
-from dragoman.pipelines.corpus.pack.report import source_records
-from dragoman.pipelines.corpus.pack.spreading import Nodes
 from dragoman.pipelines.corpus.plan.plan import Plan, make_plan
 from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
-from dragoman.pipelines.corpus.read.records import encodings_of
 from dragoman.pipelines.corpus.read.sources import SPLITS, Source
-from dragoman.pipelines.corpus.read.staging import blocks_of, stage, staging_tasks
 
 logger = logging.getLogger(__name__)
 SHOWN = 10  # labels in a message
@@ -36,21 +30,12 @@ def make_labelled(sharding: Sharding) -> Manifest:
 
     Raises UserError: no text is left, one label only, or held-out texts with a label that no training text has.
     """
-    config, scratch, corpus = sharding.config, sharding.scratch, sharding.config.corpus
-    check_config(config.tokenizer)
-    clean = scratch / "clean"
-    clean.mkdir(exist_ok=True)
-    rules = dataclasses.replace(corpus.clean, max_ratio=0.0, copies=False)
-    all_of("reading files", stage, staging_tasks(sharding.sources, scratch), here())
-    blocks = blocks_of(sharding.sources, scratch)
-    lines = sum(block.lines for block in blocks)
-    with workers(config.cluster, lines) as cluster:
-        nodes = Nodes(sharding.directory, cluster, config.paths.cache_of_node)
-        encodings = encodings_of(corpus)
-        nodes.clean(
-            clean_block, [CleaningTask(block, rules, corpus.on_error, clean, encodings, False) for block in blocks]
-        )
-        plan = make_plan(blocks, clean, scratch, fill_auto_cut(corpus, lines), config.seed, {})
+    corpus = sharding.corpus
+    check_config(sharding.tokenizer)
+    with sharding.staged() as (blocks, nodes):
+        clean = sharding.clean(blocks, nodes, dataclasses.replace(corpus.clean, max_ratio=0.0, copies=False))
+        cut = fill_auto_cut(corpus, sum(block.lines for block in blocks))
+        plan = make_plan(blocks, clean, sharding.scratch, cut, sharding.seed, {})
         check_kept(plan, "corpus.train.file: no labelled training text is left", "none")
         labels = LabelTokenizer.of(corpus.labels, kept_lines(clean, plan, "train", 1))
         for split in SPLITS[1:]:
@@ -59,19 +44,19 @@ def make_labelled(sharding: Sharding) -> Manifest:
         warnings = [*_lost(labels, sharding.sources), *_alike(labels)]
         for warning in warnings:
             logger.warning(warning)
-        record = sharding.tokenizer_once(lambda: _tokenizers(sharding, clean, plan, labels))
-        sources = source_records(sharding.sources, blocks, plan, {}, sharding.values)
         return sharding.pack(
-            *(clean, plan, nodes, record, config.shards), kind="labelled", sources=sources, warnings=warnings
+            *(blocks, clean, plan, nodes, lambda: _tokenizers(sharding, clean, plan, labels)),
+            kind="labelled",
+            warnings=warnings,
         )
 
 
 def _tokenizers(sharding: Sharding, clean: Path, plan: Plan, labels: LabelTokenizer) -> TokenizerPair:
     """Trains the tokenizer of the texts on the training split, or takes the given one."""
     if sharding.given is not None:
-        return TokenizerPair(sharding.given.source, labels)
-    settings = sharding.config.tokenizer
-    lines = draw_lines(kept_lines(clean, plan, "train", 0), settings.train_lines, sharding.config.seed)
+        return TokenizerPair(sharding.given.pair.source, labels)
+    settings = sharding.tokenizer
+    lines = draw_lines(kept_lines(clean, plan, "train", 0), settings.train_lines, sharding.seed)
     logger.info(f"training the tokenizer ({settings.name}) on {len(lines):,} of {plan.records('train'):,} texts")
     return TokenizerPair(train(settings, lines, sharding.languages[0]), labels)
 

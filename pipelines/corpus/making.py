@@ -1,62 +1,70 @@
-"""The common part of sharding parallel corpora and texts: the tokenizer, the shards, the manifest."""
+"""The common part of sharding every corpus: unpacking, cleaning, the tokenizer, the shards, the manifest."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from dragoman.conf.compose import fingerprint
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_open, file_sha256
 from dragoman.model.runs.paths import TRAINING
 from dragoman.model.shards.manifest import LABELS, Manifest, MixedPart, ShardsConfig, Split
-from dragoman.model.text.hashed_texts import HashedTexts
+from dragoman.model.text.hashed_texts import HashedTexts, read
 from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import load_pair
-from dragoman.pipelines.corpus.clean.block import load_block, load_keys, load_near_keys
+from dragoman.pipelines.cluster.map import all_of, here, workers
+from dragoman.pipelines.corpus.clean.block import load_keys, load_near_keys
 from dragoman.pipelines.corpus.clean.keys import Keys
+from dragoman.pipelines.corpus.clean.misalignment import Misaligned
 from dragoman.pipelines.corpus.clean.scores import GivenScorers
+from dragoman.pipelines.corpus.clean.task import CleaningTask
 from dragoman.pipelines.corpus.pack.packing import kept_texts, shard_tasks
+from dragoman.pipelines.corpus.pack.report import source_records
 from dragoman.pipelines.corpus.pack.spreading import Nodes
 from dragoman.pipelines.corpus.plan.codes import code, load_codes
 from dragoman.pipelines.corpus.plan.plan import Plan
+from dragoman.pipelines.corpus.read.given_tokenizer import GivenTokenizer
 from dragoman.pipelines.corpus.read.parts import Part
-from dragoman.pipelines.corpus.read.scratch import read_json, write_json
+from dragoman.pipelines.corpus.read.records import encodings_of
+from dragoman.pipelines.corpus.read.scratch import FOLDER, read_json, write_json
 from dragoman.pipelines.corpus.read.sources import SPLITS, Source
-from dragoman.pipelines.corpus.settings import CorpusConfig
+from dragoman.pipelines.corpus.read.staging import Block, blocks_of, stage, staging_tasks
+from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig
 from dragoman.pipelines.settings import ClusterConfig
 
 LEVEL = 6  # of zstd
+LINE_BYTES = 100  # assumed size of a text's line, to decide whether starting Ray pays
 
 
-def write_texts(
-    directory: Path, clean: Path, plan: Plan, languages: Sequence[str]
-) -> dict[str, dict[str, dict[str, Any]]]:
-    """Writes the held-out sentences as `{split}.{language}.txt`: split -> language -> {file, sha256, lines}."""
-    splits = [split for split in SPLITS if split != "train" and plan.records(split)]
-    paths = {split: [directory / f"{split}.{language}.txt" for language in languages] for split in splits}
+def write_text(
+    directory: Path, clean: Path, plan: Plan, split: str, sides: Sequence[str], pack: bool = False
+) -> dict[str, dict[str, Any]]:
+    """Writes a split as `{split}.{side}.txt`, one record per line in the shards' order: side -> {file, sha256, lines}.
+
+    `pack`: as one zstd frame each, `.txt.zst`; subword regularisation reads that of training.
+    """
+    paths = [directory / f"{split}.{side}.txt{'.zst' if pack else ''}" for side in sides]
     with contextlib.ExitStack() as stack:
-        files = {
-            split: [stack.enter_context(atomic_open(path, durable=False)) for path in paths[split]] for split in splits
-        }
-        for block in range(len(plan.kept["train"])):
-            splits_here = [split for split in splits if plan.kept[split][block]]
-            if not splits_here:
-                continue
-            texts, codes = load_block(clean, block).texts(), load_codes(plan.folder, block)
-            prefixes = (plan.prefix(block), *[""] * (len(texts) - 1))
-            for split in splits_here:
-                places = np.flatnonzero(codes == code(split)).tolist()
-                for file, lines, prefix in zip(files[split], texts, prefixes, strict=True):
-                    file.write("".join(f"{prefix}{lines[place]}\n" for place in places).encode())
+        files: list[Any] = [stack.enter_context(atomic_open(path, durable=False)) for path in paths]
+        if pack:
+            import zstandard
+
+            compressors = [zstandard.ZstdCompressor(level=LEVEL, write_checksum=True) for _ in paths]
+            files = [
+                stack.enter_context(compressor.stream_writer(file, closefd=False))
+                for compressor, file in zip(compressors, files, strict=True)
+            ]
+        for texts in kept_texts(clean, plan, split):
+            for file, lines in zip(files, texts, strict=True):
+                file.write("".join(f"{line}\n" for line in lines).encode())
     return {
-        split: {
-            language: {"file": path.name, "sha256": file_sha256(path), "lines": plan.records(split)}
-            for language, path in zip(languages, paths[split], strict=True)
-        }
-        for split in splits
+        side: {"file": path.name, "sha256": file_sha256(path), "lines": plan.records(split)}
+        for side, path in zip(sides, paths, strict=True)
     }
 
 
@@ -76,65 +84,54 @@ def write_training_texts(
     return {"file": TRAINING, "sha256": file_sha256(directory / TRAINING)}
 
 
-def keep_training_text(directory: Path, clean: Path, plan: Plan, languages: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Writes the training split as `train.{language}.txt.zst`: language -> {file, sha256, lines}.
+@dataclass(frozen=True)
+class Sharding:
+    """One sharding: its settings, its folder, its input, and what identifies its result."""
 
-    One zstd frame per file, one record per line in the shards' order; subword regularisation reads it.
-    """
-    import zstandard
-
-    paths = [directory / f"train.{language}.txt.zst" for language in languages]
-    with contextlib.ExitStack() as stack:
-        files = []
-        for path in paths:
-            compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
-            file = stack.enter_context(atomic_open(path, durable=False))
-            files.append(stack.enter_context(compressor.stream_writer(file, closefd=False)))
-        for texts in kept_texts(clean, plan, "train"):
-            for file, lines in zip(files, texts, strict=True):
-                file.write("".join(f"{line}\n" for line in lines).encode())
-    return {
-        language: {"file": path.name, "sha256": file_sha256(path), "lines": plan.records("train")}
-        for language, path in zip(languages, paths, strict=True)
-    }
-
-
-class Places(Protocol):
-    """The places that a sharding uses."""
-
-    def cache_of_node(self) -> str: ...
-
-
-class Sections(Protocol):
-    """The sections of the configuration that a sharding uses."""
-
-    @property
-    def paths(self) -> Places: ...
-
-    corpus: CorpusConfig
+    directory: Path
+    corpus: CorpusConfig  # as all sections with the values that the input settles
     tokenizer: TokenizerConfig
     shards: ShardsConfig
     cluster: ClusterConfig
+    cache_of_node: Callable[[], str]
     seed: int
-
-
-@dataclass(frozen=True)
-class Sharding:
-    """One sharding: its configuration, its folders, its input, and what identifies its result."""
-
-    config: Sections
-    directory: Path
-    scratch: Path
-    sources: list[Source]
     languages: tuple[str, ...]
+    sources: list[Source]
     values: dict[str, Any]  # which `config_hash` covers
-    config_hash: str
     parts: tuple[Part, ...] = ()  # of a mix
     scorers: GivenScorers | None = None  # pairs: the models of `corpus.clean.scores`
-    given: TokenizerPair | None = None  # labelled: the tokenizer of `tokenizer.same_as`, whose source side is used
-    ancestors: tuple[HashedTexts, ...] = ()  # what the models learned from that gave the tokenizer or made the text
+    given: GivenTokenizer | None = None  # the tokenizer of `tokenizer.same_as`
+    doubts: Sequence[str] = ()  # about the corpus
 
-    def tokenizer_once(self, make: Callable[[], TokenizerPair]) -> dict[str, Any]:
+    @property
+    def scratch(self) -> Path:
+        """Returns the folder of intermediate files."""
+        return self.directory / FOLDER
+
+    @cached_property
+    def config_hash(self) -> str:
+        return fingerprint(self.values)
+
+    @contextlib.contextmanager
+    def staged(self) -> Iterator[tuple[list[Block], Nodes]]:
+        """Unpacks and indexes the files; yields their blocks, and the nodes for tasks on them within the block."""
+        all_of("reading files", stage, staging_tasks(self.sources, self.scratch), here())
+        blocks = blocks_of(self.sources, self.scratch)
+        lines = sum(block.lines for block in blocks)
+        if self.corpus.format == "text":  # whose lines have any length
+            lines = sum(stop - start for block in blocks for start, stop in block.ranges) // LINE_BYTES
+        with workers(self.cluster, lines) as cluster:
+            yield blocks, Nodes(self.directory, cluster, self.cache_of_node)
+
+    def clean(self, blocks: Sequence[Block], nodes: Nodes, rules: CleanConfig, near: bool = False) -> Path:
+        """Cleans the blocks; returns the folder of clean blocks. `near`: also hash both sides for the leak guard."""
+        folder = self.scratch / "clean"
+        folder.mkdir(exist_ok=True)
+        encodings = encodings_of(self.corpus)
+        nodes.clean([CleaningTask(block, rules, self.corpus.on_error, folder, encodings, near) for block in blocks])
+        return folder
+
+    def _tokenizer_once(self, make: Callable[[], TokenizerPair]) -> dict[str, Any]:
         """Returns the description of the corpus' tokenizers; makes and stores them unless that was done before."""
         path = self.scratch / "tokenizer.json"
         record = read_json(path)
@@ -147,34 +144,51 @@ class Sharding:
         return pair.describe()
 
     def pack(
-        self, clean: Path, plan: Plan, nodes: Nodes, record: dict[str, Any], sizes: ShardsConfig, **facts: Any
+        self,
+        blocks: Sequence[Block],
+        clean: Path,
+        plan: Plan,
+        nodes: Nodes,
+        make: Callable[[], TokenizerPair],
+        sizes: ShardsConfig | None = None,
+        runs: Mapping[str, Sequence[Misaligned]] | None = None,
+        **facts: Any,
     ) -> Manifest:
-        """Writes the shards and the texts; returns the manifest with further `facts`."""
+        """Writes the tokenizers, the shards and the texts; returns the manifest with further `facts`."""
+        record, sizes = self._tokenizer_once(make), sizes or self.shards
         splits = [split for split in SPLITS if plan.records(split)]
         where = (self.directory, clean, plan)
         shards = [task for split in splits for task in shard_tasks(*where, split, record, sizes, self.config_hash)]
         entries = nodes.pack(shards)
-        sides = (*self.languages, LABELS) if self.config.corpus.format == "labelled" else self.languages
-        texts = write_texts(*where, sides)
-        hashed = write_training_texts(*where, sides, self.ancestors)
-        if self.config.shards.keep_text:
-            texts["train"] = keep_training_text(*where, sides)
+        sides = (*self.languages, LABELS) if self.corpus.format == "labelled" else self.languages
+        texts: dict[str, Any] = {split: write_text(*where, split, sides) for split in splits if split != "train"}
+        hashed = write_training_texts(*where, sides, list(self._ancestors()))
+        if self.shards.keep_text:
+            texts["train"] = write_text(*where, "train", sides, pack=True)
         return Manifest(
-            corpus=self.config.corpus.name,
+            corpus=self.corpus.name,
             languages=list(self.languages),
             tokenizer=record,
             dtype=shards[0].dtype,  # type: ignore[arg-type]  # one of the two that the manifest allows
             splits={split: Split.of(e for e in entries if e.name.startswith(f"{split}-")) for split in splits},
-            seed=self.config.seed,
-            normalisation=self.config.corpus.clean.form,
+            seed=self.seed,
+            normalisation=self.corpus.clean.form,
             config_hash=self.config_hash,
             config=self.values,
+            sources=source_records(self.sources, blocks, plan, runs or {}, self.values),
             dropped=plan.dropped,
             texts=texts,
             training_texts=hashed,
             parts=[MixedPart(**part.facts(), records=plan.records_of(part.name)) for part in self.parts],
             **facts,
         )
+
+    def _ancestors(self) -> Iterator[HashedTexts]:
+        """Yields the texts behind the given tokenizer, and behind training files that a model wrote (`synthesize`)."""
+        if self.given is not None:
+            yield self.given.texts
+        folders = {file.parent for source in self.sources if source.split == "train" for file in source.files}
+        yield from (read(folder / TRAINING) for folder in sorted(folders) if (folder / TRAINING).is_file())
 
 
 def check_kept(plan: Plan, what: str, without: str) -> None:

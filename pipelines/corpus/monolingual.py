@@ -7,89 +7,46 @@ train the tokenizer, write the shards. Stages and tasks are as for parallel corp
 import dataclasses
 import logging
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import Manifest, ShardsConfig
 from dragoman.model.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import check_config, draw_lines, train
 from dragoman.model.text.words import count_units, most_frequent, rules_of
-from dragoman.pipelines.cluster.map import all_of, here, workers
+from dragoman.pipelines.cluster.map import all_of
 from dragoman.pipelines.corpus.clean.block import load_facts
-from dragoman.pipelines.corpus.clean.text_block import TextCleaningTask, clean_text_block
-from dragoman.pipelines.corpus.making import Sections, Sharding, check_kept
-from dragoman.pipelines.corpus.pack.counting import merged_files, read_run, write_run
-from dragoman.pipelines.corpus.pack.packing import Piece, kept_lines, take_pairs
+from dragoman.pipelines.corpus.making import Sharding, check_kept
+from dragoman.pipelines.corpus.pack.counting import Group, groups_of, merged_files, read_run, write_run
+from dragoman.pipelines.corpus.pack.packing import kept_lines
 from dragoman.pipelines.corpus.pack.phrases import (
-    JoiningTask,
-    PairCountingTask,
-    check_phrases,
     count_pairs,
     join_block,
     write_phrases,
 )
-from dragoman.pipelines.corpus.pack.report import source_records
-from dragoman.pipelines.corpus.pack.spreading import Nodes
-from dragoman.pipelines.corpus.plan.plan import Plan
-from dragoman.pipelines.corpus.plan.text_plan import make_text_plan
+from dragoman.pipelines.corpus.plan.plan import Plan, make_plan_by
+from dragoman.pipelines.corpus.plan.text_plan import decide_texts
 from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
-from dragoman.pipelines.corpus.read.records import encodings_of
-from dragoman.pipelines.corpus.read.staging import Block
-from dragoman.pipelines.corpus.read.text_staging import stage_text, text_blocks, text_staging_tasks
 from dragoman.pipelines.settings import ClusterConfig
 
-TASK_BLOCKS = 8  # counted together, for fewer and larger runs
-
-
-@dataclass(frozen=True)
-class CountingTask:
-    """Counts the units in some adjacent blocks' training text."""
-
-    pieces: tuple[Piece, ...]
-    clean: Path  # the folder of clean blocks
-    plan: Path  # the folder of codes
-    tokenizer: TokenizerConfig
-    run: Path  # output: the counts
-    language: str = ""
-
-
-def block_groups(plan: Plan) -> list[tuple[Piece, ...]]:
-    """Returns all training text as groups of adjacent blocks."""
-    pieces = [Piece(block, 0, count) for block, count in enumerate(plan.kept["train"]) if count]
-    return [tuple(pieces[first : first + TASK_BLOCKS]) for first in range(0, len(pieces), TASK_BLOCKS)]
-
-
-def counting_tasks(
-    plan: Plan, clean: Path, tokenizer: TokenizerConfig, folder: Path, language: str = ""
-) -> list[CountingTask]:
-    """Returns one task per group of blocks."""
-    folder.mkdir(exist_ok=True)
-    return [
-        CountingTask(pieces, clean, plan.folder, tokenizer, folder / f"{number:06d}.run", language)
-        for number, pieces in enumerate(block_groups(plan))
-    ]
-
-
-def count_blocks(task: CountingTask) -> Path:
-    """Counts unless that was done before; returns the run."""
-    if not task.run.exists():
-        counts: Counter[str] = Counter()
-        for piece in task.pieces:
-            texts = take_pairs(task.clean, task.plan, "train", piece)[0]
-            counts.update(count_units(task.tokenizer, texts, task.language))
-        write_run(task.run, sorted(counts.items()))
-    return task.run
-
-
 logger = logging.getLogger(__name__)
-
-LINE_BYTES = 100  # assumed size of a line, to decide whether starting Ray pays
 CHUNK_TOKENS = 1 << 17  # approximate size of a chunk: text records have any length, and a chunk is read at once
 SHARD_CHUNKS = 128
 TRAINING_CHARS = 50_000_000  # most text for training a subword tokenizer: records may be long
 CHARS_A_TOKEN = 5
+
+
+def count_blocks(
+    clean: Path, plan: Path, tokenizer: TokenizerConfig, language: str, folder: Path, group: Group
+) -> Path:
+    """Counts the units in a group's training text, once; returns the run."""
+    run = folder / f"{group.number:06d}.run"
+    if not run.exists():
+        counts: Counter[str] = Counter()
+        for texts in group.texts(clean, plan):
+            counts.update(count_units(tokenizer, texts, language))
+        write_run(run, sorted(counts.items()))
+    return run
 
 
 def make_monolingual(sharding: Sharding) -> Manifest:
@@ -97,36 +54,21 @@ def make_monolingual(sharding: Sharding) -> Manifest:
 
     Raises UserError: a file that cannot be read, no text left, or nothing to build a vocabulary from.
     """
-    config, scratch, corpus, language = sharding.config, sharding.scratch, sharding.config.corpus, sharding.languages[0]
-    paragraphs, blank = corpus.records == "paragraph", corpus.blank == "keep"
-    encodings = encodings_of(corpus)
-    if blank and paragraphs:
-        raise UserError("corpus.blank=keep: a blank line ends a paragraph; take corpus.records=line")
-    check_config(config.tokenizer)
-    check_phrases(corpus.phrases)
-    clean = scratch / "clean"
-    clean.mkdir(exist_ok=True)
-    all_of(
-        "reading files", stage_text, text_staging_tasks(sharding.sources, scratch, paragraphs, corpus.between), here()
-    )
-    blocks = text_blocks(sharding.sources, scratch)
-    with workers(config.cluster, _bytes(blocks) // LINE_BYTES) as spread:
-        nodes = Nodes(sharding.directory, spread, config.paths.cache_of_node)
-        cluster = nodes.near
-        tasks = [
-            TextCleaningTask(block, corpus.clean, corpus.on_error, encodings, paragraphs, blank, scratch, clean)
-            for block in blocks
-        ]
-        nodes.clean(clean_text_block, tasks)
-        corpus = fill_auto_cut(corpus, _sum_of("records", len(blocks), clean))
-        plan = make_text_plan(blocks, clean, scratch, corpus, config.seed)
+    check_config(sharding.tokenizer)
+    with sharding.staged() as (blocks, nodes):
+        first = clean = sharding.clean(blocks, nodes, sharding.corpus.clean)
+        corpus = fill_auto_cut(sharding.corpus, _sum_of("records", len(blocks), clean))
+        decide = partial(decide_texts, blocks, clean, sharding.scratch, corpus, sharding.seed)
+        plan = make_plan_by(blocks, clean, sharding.scratch, decide)
         check_kept(plan, "corpus.train.file: no training text is left", "none, the files are empty")
         for number in range(corpus.phrases.passes):
-            clean = _with_phrases(config, scratch, clean, plan, number, cluster, language)
-        record = sharding.tokenizer_once(lambda: _tokenizer(config, clean, scratch, plan, cluster, language))
-        sizes = shard_sizes(config.shards, config.tokenizer, _record_chars(len(blocks), scratch / "clean"))
-        sources = source_records(sharding.sources, blocks, plan, {}, sharding.values)
-        return sharding.pack(clean, plan, nodes, record, sizes, kind="monolingual", sources=sources)
+            clean = _with_phrases(sharding, clean, plan, number, nodes.near)
+        chars = _sum_of("characters", len(blocks), first) / _sum_of("records", len(blocks), first)  # of a record
+        return sharding.pack(
+            *(blocks, clean, plan, nodes, lambda: _tokenizer(sharding, clean, plan, nodes.near, chars)),
+            shard_sizes(sharding.shards, sharding.tokenizer, chars),
+            kind="monolingual",
+        )
 
 
 def shard_sizes(config: ShardsConfig, tokenizer: TokenizerConfig, record_chars: float) -> ShardsConfig:
@@ -137,64 +79,50 @@ def shard_sizes(config: ShardsConfig, tokenizer: TokenizerConfig, record_chars: 
     return dataclasses.replace(config, chunk_records=chunk, shard_lines=lines)
 
 
-def _bytes(blocks: Sequence[Block]) -> int:
-    return sum(stop - start for block in blocks for start, stop in block.ranges)
-
-
-def _record_chars(blocks: int, clean: Path) -> float:
-    """Returns the mean number of characters in a record."""
-    return _sum_of("characters", blocks, clean) / _sum_of("records", blocks, clean)
-
-
 def _sum_of(fact: str, blocks: int, clean: Path) -> int:
     return sum(int(load_facts(clean, block)[fact]) for block in range(blocks))
 
 
-def _with_phrases(
-    config: Sections, scratch: Path, clean: Path, plan: Plan, number: int, cluster: ClusterConfig, language: str
-) -> Path:
+def _with_phrases(sharding: Sharding, clean: Path, plan: Plan, number: int, cluster: ClusterConfig) -> Path:
     """Runs one pass of phrases over all clean blocks; returns the folder of the new blocks."""
-    rules, runs = rules_of(config.tokenizer, language), scratch / f"pairs-{number}"
-    folder, phrases = scratch / f"phrases-{number}", scratch / f"phrases-{number}.txt"
+    rules, scratch = rules_of(sharding.tokenizer, sharding.languages[0]), sharding.scratch
+    runs, folder, phrases = (
+        scratch / f"pairs-{number}",
+        scratch / f"phrases-{number}",
+        scratch / f"phrases-{number}.txt",
+    )
     for each in (runs, folder):
         each.mkdir(exist_ok=True)
     if not phrases.exists():
-        tasks = [
-            PairCountingTask(
-                pieces, clean, plan.folder, rules, runs / f"{index:06d}.words", runs / f"{index:06d}.pairs"
-            )
-            for index, pieces in enumerate(block_groups(plan))
-        ]
-        counted = sorted(all_of("counting pairs of words", count_pairs, tasks, cluster))
+        count = partial(count_pairs, clean, plan.folder, rules, runs)
+        counted = sorted(all_of("counting pairs of words", count, groups_of(plan), cluster))
         words = merged_files([words for words, _ in counted], runs / "all.words")
         pairs = merged_files([pairs for _, pairs in counted], runs / "all.pairs")
-        written = write_phrases(phrases, words, pairs, config.corpus.phrases, number)
+        written = write_phrases(phrases, words, pairs, sharding.corpus.phrases, number)
         logger.info(f"phrases, pass {number + 1}: {written:,}")
     blocks = range(len(plan.kept["train"]))
-    tasks_joining = [JoiningTask(block, clean, rules, phrases, folder) for block in blocks]
-    all_of("joining phrases", join_block, tasks_joining, cluster)
+    all_of("joining phrases", partial(join_block, clean, rules, phrases, folder), blocks, cluster)
     return folder
 
 
 def _tokenizer(
-    config: Sections, clean: Path, scratch: Path, plan: Plan, cluster: ClusterConfig, language: str
+    sharding: Sharding, clean: Path, plan: Plan, cluster: ClusterConfig, record_chars: float
 ) -> TokenizerPair:
-    """Builds the tokenizer from the training split: counts all of it, or trains on drawn lines."""
-    settings = config.tokenizer
+    """Builds the tokenizer from the training split: counts all of it, or trains on drawn lines.
+
+    Draws as many records as configured, or fewer if they are so long that the text would be too large.
+    """
+    settings, language = sharding.tokenizer, sharding.languages[0]
     if settings.type in ("words", "characters") and not settings.train_lines:
-        tasks = counting_tasks(plan, clean, settings, scratch / "counts", language)
-        runs = all_of(f"counting {settings.type}", count_blocks, tasks, cluster)
-        counts = read_run(merged_files(sorted(runs), scratch / "counts" / "all.run"))
+        folder = sharding.scratch / "counts"
+        folder.mkdir(exist_ok=True)
+        count = partial(count_blocks, clean, plan.folder, settings, language, folder)
+        runs = all_of(f"counting {settings.type}", count, groups_of(plan), cluster)
+        counts = read_run(merged_files(sorted(runs), folder / "all.run"))
         tokenizer: Tokenizer = most_frequent(settings, counts, language)  # holds settings.vocabulary entries in memory
     else:
-        lines = _drawn_lines(config, clean, scratch, plan)
+        most = max(1, int(TRAINING_CHARS / record_chars))
+        lines = draw_lines(kept_lines(clean, plan, "train", 0), min(settings.train_lines or most, most), sharding.seed)
         logger.info(f"training the tokenizer ({settings.name}) on {len(lines):,} of {plan.records('train'):,} records")
         tokenizer = train(settings, lines, language)
     return TokenizerPair(tokenizer, tokenizer)
-
-
-def _drawn_lines(config: Sections, clean: Path, scratch: Path, plan: Plan) -> list[str]:
-    """Draws as many training records as configured, or fewer if they are so long that the text would be too large."""
-    most = max(1, int(TRAINING_CHARS / _record_chars(len(plan.kept["train"]), scratch / "clean")))
-    number_of_lines = min(config.tokenizer.train_lines or most, most)
-    return draw_lines(kept_lines(clean, plan, "train", 0), number_of_lines, config.seed)

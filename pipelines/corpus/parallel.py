@@ -7,6 +7,7 @@ tokenizers, write the shards.
 import dataclasses
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from dragoman.model.errors import UserError
@@ -15,12 +16,10 @@ from dragoman.model.shards.manifest import Manifest
 from dragoman.model.text.tags import tag_prefix
 from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.model.text.tokenizers import train_pair
-from dragoman.pipelines.cluster.map import all_of, here, workers
-from dragoman.pipelines.corpus.clean.block import CleaningTask, clean_block
+from dragoman.pipelines.cluster.map import all_of
 from dragoman.pipelines.corpus.clean.judging import JudgedPart, judge
 from dragoman.pipelines.corpus.clean.misalignment import Misaligned
 from dragoman.pipelines.corpus.clean.misalignment_scan import (
-    ScanTask,
     describe,
     misaligned_runs,
     prepare_detector,
@@ -29,10 +28,9 @@ from dragoman.pipelines.corpus.clean.misalignment_scan import (
 from dragoman.pipelines.corpus.clean.rules import BETWEEN_LANGUAGES, FOLDER, SCORED, chosen_rules
 from dragoman.pipelines.corpus.clean.scores import FOLDER as SCORES
 from dragoman.pipelines.corpus.clean.scores import score_blocks
-from dragoman.pipelines.corpus.making import Sections, Sharding, check_kept
+from dragoman.pipelines.corpus.making import Sharding, check_kept
 from dragoman.pipelines.corpus.pack.cleaning_record import cleaning_record, write_record
 from dragoman.pipelines.corpus.pack.packing import kept_lines
-from dragoman.pipelines.corpus.pack.report import source_records
 from dragoman.pipelines.corpus.pack.spreading import Nodes
 from dragoman.pipelines.corpus.plan.leaks import RULES as LEAK_RULES
 from dragoman.pipelines.corpus.plan.leaks import leak_rules
@@ -41,10 +39,9 @@ from dragoman.pipelines.corpus.plan.near_words import RULES as NEAR_WORDS
 from dragoman.pipelines.corpus.plan.plan import CleanedCorpus, Plan, make_plan, spans_of
 from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
 from dragoman.pipelines.corpus.read.parts import all_tags
-from dragoman.pipelines.corpus.read.records import encodings_of
 from dragoman.pipelines.corpus.read.scratch import read_json, write_json
 from dragoman.pipelines.corpus.read.sources import Source
-from dragoman.pipelines.corpus.read.staging import Block, blocks_of, stage, staging_tasks
+from dragoman.pipelines.corpus.read.staging import Block
 from dragoman.pipelines.corpus.settings import CleanConfig
 from dragoman.pipelines.settings import ClusterConfig
 
@@ -57,45 +54,31 @@ def make_parallel(sharding: Sharding) -> Manifest:
 
     Raises UserError: a file that cannot be read, misaligned files, or no pair left.
     """
-    config, corpus = sharding.config, sharding.config.corpus
-    blocks = read_blocks(sharding)
-    with workers(config.cluster, sum(block.lines for block in blocks)) as cluster:
-        nodes = Nodes(sharding.directory, cluster, config.paths.cache_of_node)
+    with sharding.staged() as (blocks, nodes):
         planned = plan_pairs(sharding, blocks, nodes)
         clean, plan, runs = planned.clean, planned.plan, planned.runs
         _check_parts(plan)
         check_kept(plan, "corpus.clean: no training pair is left", "none")
         _warn_of_leaks(plan)
-        tags = all_tags(sharding.parts)
-        record = sharding.tokenizer_once(lambda: _tokenizers(config, clean, plan, sharding.languages, tags))
         manifest = sharding.pack(
-            *(clean, plan, nodes, record, config.shards),
-            sources=source_records(sharding.sources, blocks, plan, runs, sharding.values),
+            *(blocks, clean, plan, nodes, lambda: _tokenizers(sharding, clean, plan)),
+            runs=runs,
             warnings=[describe(source, run) for source in sharding.sources for run in runs.get(source.name, ())],
             near=near_lines(plan.folder, plan.kept),
-            near_words={"mode": corpus.near_words, **near_pairs(plan.folder)},
+            near_words={"mode": sharding.corpus.near_words, **near_pairs(plan.folder)},
         )
         if any(each.rules for each in planned.judged):
-            write_record(sharding.directory, cleaning_record(corpus.name, sharding.languages, planned))
+            write_record(sharding.directory, cleaning_record(sharding.corpus.name, sharding.languages, planned))
         return manifest
-
-
-def read_blocks(sharding: Sharding) -> list[Block]:
-    """Unpacks and indexes the files; returns the blocks of lines."""
-    all_of("reading files", stage, staging_tasks(sharding.sources, sharding.scratch), here())
-    return blocks_of(sharding.sources, sharding.scratch)
 
 
 def plan_pairs(sharding: Sharding, blocks: list[Block], nodes: Nodes) -> CleanedCorpus:
     """Cleans the blocks, checks their alignment, judges and plans every pair."""
-    corpus, scratch = sharding.config.corpus, sharding.scratch
-    encodings, near = encodings_of(corpus), leak_rules(corpus) != "source"
-    clean, scores = scratch / "clean", scratch / SCORES
-    for folder in (clean, scratch / "scans"):
-        folder.mkdir(exist_ok=True)
+    corpus, scratch = sharding.corpus, sharding.scratch
+    scores = scratch / SCORES
+    (scratch / "scans").mkdir(exist_ok=True)
     rules = _rules_for(corpus.clean, sharding.languages)
-    tasks = [CleaningTask(block, rules, corpus.on_error, clean, encodings, near) for block in blocks]
-    nodes.clean(clean_block, tasks)
+    clean = sharding.clean(blocks, nodes, rules, leak_rules(corpus) != "source")
     runs = _find_misaligned_runs(corpus.misaligned, sharding.sources, blocks, clean, scratch, nodes.near)
     judged = list_judged(sharding, blocks)
     if sharding.scorers:
@@ -104,7 +87,7 @@ def plan_pairs(sharding: Sharding, blocks: list[Block], nodes: Nodes) -> Cleaned
     judge(judged, clean, scratch / FOLDER, scores, nodes.near)
     cut = fill_auto_cut(corpus, sum(block.lines for block in blocks))
     drop = runs if corpus.misaligned == "drop" else {}
-    plan = make_plan(blocks, clean, scratch, cut, sharding.config.seed, drop, judged)
+    plan = make_plan(blocks, clean, scratch, cut, sharding.seed, drop, judged)
     if sharding.parts:
         plan.parts = spans_of(blocks, {part.name: tag_prefix(part.tags) for part in sharding.parts})
     return CleanedCorpus(blocks, clean, judged, runs, plan)
@@ -114,11 +97,8 @@ def list_judged(sharding: Sharding, blocks: Sequence[Block]) -> list[JudgedPart]
     """Returns the training blocks of the corpus, or of each part of a mix, with the rules that judge them."""
     train = [block for block in blocks if block.source.split == "train"]
     if not sharding.parts:
-        return [
-            JudgedPart(
-                "", sharding.languages, _rules_for(sharding.config.corpus.clean, sharding.languages), tuple(train)
-            )
-        ]
+        rules = _rules_for(sharding.corpus.clean, sharding.languages)
+        return [JudgedPart("", sharding.languages, rules, tuple(train))]
     judged = []
     for part in sharding.parts:
         languages = split_pair(part.pair)
@@ -146,8 +126,8 @@ def _find_misaligned_runs(
         runs: dict[str, list[Misaligned]] = {}
         if detector is not None:
             scans = scratch / "scans"
-            tasks = [ScanTask(block, clean, scratch / "guard.npz", scans) for block in blocks]
-            all_of("checking the alignment", scan_block, tasks, cluster)
+            scan = partial(scan_block, clean, scratch / "guard.npz", scans)
+            all_of("checking the alignment", scan, blocks, cluster)
             runs = misaligned_runs(detector, sources, blocks, clean, scans)
         recorded = {name: [dataclasses.asdict(run) for run in each] for name, each in runs.items()}
         write_json(path, recorded)
@@ -192,10 +172,10 @@ def _warn_of_leaks(plan: Plan) -> None:
             logger.warning(f"warning: {key}: {number:,} training pairs ({100 * share:.0f} %) {words}")
 
 
-def _tokenizers(
-    config: Sections, clean: Path, plan: Plan, languages: tuple[str, ...], tags: Sequence[str]
-) -> TokenizerPair:
+def _tokenizers(sharding: Sharding, clean: Path, plan: Plan) -> TokenizerPair:
     """Trains the tokenizers on the training split."""
-    logger.info(f"training the tokenizer ({config.tokenizer.name}) on {plan.records('train'):,} pairs")
+    settings, languages = sharding.tokenizer, sharding.languages
+    logger.info(f"training the tokenizer ({settings.name}) on {plan.records('train'):,} pairs")
     source, target = (kept_lines(clean, plan, "train", side) for side in (0, 1))
-    return train_pair(config.tokenizer, source, target, config.seed, (languages[0], languages[1]), tags)
+    tags = all_tags(sharding.parts)
+    return train_pair(settings, source, target, sharding.seed, (languages[0], languages[1]), tags)

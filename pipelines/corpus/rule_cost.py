@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from dragoman.model.columns import columns
 from dragoman.model.errors import UserError, unknown
-from dragoman.pipelines.cluster.map import workers
 from dragoman.pipelines.corpus.clean.block import load_block
 from dragoman.pipelines.corpus.clean.judging import JudgedPart, fit, load_fitted
 from dragoman.pipelines.corpus.clean.rules import FOLDER, JUDGED, NEAR, SCORED, chosen_rules, load_failed
@@ -21,8 +20,7 @@ from dragoman.pipelines.corpus.clean.scores import FOLDER as SCORES
 from dragoman.pipelines.corpus.clean.scores import load_scores
 from dragoman.pipelines.corpus.making import Sharding
 from dragoman.pipelines.corpus.pack.cleaning_record import SAMPLES, Place, samples_at
-from dragoman.pipelines.corpus.pack.spreading import Nodes
-from dragoman.pipelines.corpus.parallel import plan_pairs, read_blocks
+from dragoman.pipelines.corpus.parallel import plan_pairs
 from dragoman.pipelines.corpus.plan.codes import code, load_codes
 from dragoman.pipelines.corpus.plan.plan import CleanedCorpus
 from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig
@@ -73,9 +71,9 @@ def with_rule(corpus: CorpusConfig, rule: str) -> CorpusConfig:
 
 def explain(sharding: Sharding, rule: str) -> str:
     """Cleans and plans the corpus in the folder of `sharding`, and returns the report."""
-    blocks = read_blocks(sharding)
-    with workers(sharding.config.cluster, sum(block.lines for block in blocks)) as cluster:
-        planned = plan_pairs(sharding, blocks, Nodes(sharding.directory, cluster, sharding.config.paths.cache_of_node))
+    sharding.scratch.mkdir()
+    with sharding.staged() as (blocks, nodes):
+        planned = plan_pairs(sharding, blocks, nodes)
     costs = {judged.part: dict(_each(planned, judged, rule)) for judged in planned.judged}
     parts = {part: _join([*pairs.values()]) for part, pairs in costs.items()}
     whole = _join([*parts.values()])

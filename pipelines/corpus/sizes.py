@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from dragoman.conf.groups import FOLDER
-from dragoman.model.inputs.lines import View, parts_of
+from dragoman.model.inputs.lines import parts_of
 from dragoman.model.languages import is_single
 from dragoman.model.runs.record import read_plans, read_record
 from dragoman.model.shards.manifest import has_manifest, read_manifest
@@ -84,7 +84,7 @@ def vocabulary_of(sources: Sequence[Source], directory: Path) -> int:
 
 
 def _blocks(source: Source) -> Iterator[bytes]:
-    for part in parts_of(source.files[0], source.views[0] if source.views else View()):
+    for part in parts_of(source.files[0], source.view(0)):
         yield from part.blocks()
 
 

@@ -39,7 +39,7 @@ MASKED, RANDOM = 8, 9
 class Masking:
     """The masking rules for one vocabulary.
 
-    Raises UserError: a share out of range, or a vocabulary of only special ids.
+    Raises UserError: a vocabulary of only special ids.
     """
 
     vocabulary: int  # V
@@ -48,8 +48,6 @@ class Masking:
     ends: NDArray[np.bool_] | None = None  # (V,) ids that end a word
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.share < 1.0:
-            raise UserError(f"loader.mlm_probability={self.share}: must be above 0 and below 1")
         if self.vocabulary <= len(SPECIAL):
             raise UserError(f"tokenizer: a vocabulary of {self.vocabulary} has nothing to mask but special ids")
 

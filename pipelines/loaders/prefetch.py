@@ -214,7 +214,9 @@ class ChunkLanes(Lanes[B]):
         check_ranges("loader", config)
         check_chunks(reader, config.lanes)
         self.longest = min(config.max_length, config.batch_tokens)  # tokens of a record that fits a batch
-        self.windows = deal_windows(reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
+        # equal in size, equally many per lane, at most `window_chunks` each; a few at least if there are enough chunks
+        enough = -(-reader.chunks // (config.lanes * config.window_chunks))  # per lane
+        self.windows = config.lanes * min(max(enough, WINDOWS_A_LANE), reader.chunks // config.lanes)
         self._orders: dict[int, NDArray[np.int64]] = {}  # of the lanes' current epochs
 
     def chunks_of(self, epoch: int, number: int) -> list[int]:
@@ -226,14 +228,6 @@ class ChunkLanes(Lanes[B]):
         first, last = (place * self.reader.chunks // self.windows for place in (number, number + 1))
         chunks: list[int] = self._orders[epoch][first:last].tolist()
         return chunks
-
-
-def deal_windows(reader: ShardReader, lanes: int, window_chunks: int, least: int) -> int:
-    """Returns the number of windows per epoch: equal in size, equally many per lane, at most `window_chunks` each.
-
-    If there are enough chunks, each lane gets at least `least` windows."""
-    enough = -(-reader.chunks // (lanes * window_chunks))  # per lane
-    return lanes * min(max(enough, least), reader.chunks // lanes)
 
 
 def check_lanes(lanes: int, world: int) -> None:

@@ -18,7 +18,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.plural import plural
 from dragoman.model.runs.paths import TRAINING
 from dragoman.model.shards.manifest import manifest_hash
-from dragoman.model.text.hashed_texts import count, read_of, seen, summary, unknown_of
+from dragoman.model.text.hashed_texts import read_of, seen, summary
 from dragoman.pipelines.config import Config
 
 NAMED = 8  # lines in a message
@@ -83,8 +83,8 @@ def overlap(folders: Sequence[Path], sides: Sequence[Sequence[str]]) -> Overlap:
             unknown.append(folder.parent.name if folder.name == "bundle" else folder.name)
             continue
         known_lines |= seen(path, sides)
-        texts += count(path)
-        unknown += unknown_of(path)
+        facts = summary(path)
+        texts, unknown = texts + facts["hashes"], [*unknown, *facts["unknown"]]
     lines = tuple((np.flatnonzero(known_lines) + 1).tolist())
     return Overlap(lines, len(known_lines), texts, tuple(dict.fromkeys(unknown)))
 

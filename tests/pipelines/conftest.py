@@ -33,7 +33,6 @@ def ray() -> Iterator[RayCluster]:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks and shards from a few hundred lines."""
     monkeypatch.setattr(staging, "BLOCK_LINES", 100)
-    monkeypatch.setattr("dragoman.pipelines.corpus.clean.misalignment_scan.BLOCK_LINES", 100)
 
 
 def make_pairs(count: int, seed: int) -> list[tuple[str, str]]:

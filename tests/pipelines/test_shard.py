@@ -12,7 +12,7 @@ from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.pipelines.config import PathsConfig
 from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
-from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
+from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, PhrasesConfig, SplitFiles
 from dragoman.pipelines.shard import record, shard, task
 from dragoman.pipelines.tasks.translation import TRANSLATION
 from dragoman.pipelines.tracking.server import TrackingConfig
@@ -278,6 +278,16 @@ def test_the_manifest_says_which_held_out_lines_are_one_word_from_training(make:
     assert dropped.near_words["leaked_words"] == dropped.dropped["train"]["leaked_words"]
     assert not plain.near and '"near"' not in (tmp_path / "none" / "manifest.json").read_text()
     assert dropped.config["corpus"]["near_words"] == "drop"
+
+
+def test_numbers_out_of_range_in_a_configuration_made_in_code_are_refused(make: Make) -> None:
+    corpus = make("shards").corpus
+    for key, value in (
+        ("cut.test", {"cut": CutConfig(test=1.5)}),
+        ("phrases.most", {"phrases": PhrasesConfig(most=0)}),
+    ):
+        with pytest.raises(UserError, match=rf"corpus\.{key}=\S+: must be"):
+            shard(make("shards", corpus=dataclasses.replace(corpus, **value)))  # type: ignore[arg-type]
 
 
 def test_a_gate_is_a_split_like_the_others(make: Make, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""The cleaning task: one block of lines in, one file of clean pairs with their hashes out."""
+"""The file of a clean block: its pairs or records with their hashes, and what cleaning changed and dropped."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -10,26 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.model.files import atomic_open
-from dragoman.model.text.text_keys import folded_keys, pair_keys, sentence_keys
-from dragoman.pipelines.corpus.clean.cleaning import clean
-from dragoman.pipelines.corpus.clean.keys import Keys, text_keys
-from dragoman.pipelines.corpus.read.records import read_records
-from dragoman.pipelines.corpus.read.staging import Block
-from dragoman.pipelines.corpus.settings import CleanConfig, OnError
+from dragoman.model.text.text_keys import sentence_keys
+from dragoman.pipelines.corpus.clean.keys import Keys
 
 SIDES = ("source", "target")
-
-
-@dataclass(frozen=True)
-class CleaningTask:
-    """The inputs of cleaning one block."""
-
-    block: Block
-    clean: CleanConfig
-    on_error: OnError
-    folder: Path  # of clean blocks
-    encodings: tuple[str, ...] = ("utf-8",)
-    near: bool = True  # True: hash both sides for the leak guard; False: only the source
 
 
 @dataclass
@@ -46,35 +30,6 @@ class CleanBlock:
         """Returns each side as a list of lines: two sides, or one for text."""
         sides = [self.source] if self.target is None else [self.source, self.target]
         return tuple(_lines(side, len(self.line)) for side in sides)
-
-
-def clean_block(task: CleaningTask) -> int:
-    """Cleans one block unless that was done before; returns the block's number."""
-    path = block_path(task.folder, task.block.number)
-    if path.exists():
-        return task.block.number
-    records = read_records(task.block, task.on_error, task.encodings)
-    held_out = task.block.source.split != "train"
-    cleaned = clean(records.source, records.target, records.bad, task.clean, held_out)
-    line = np.flatnonzero(cleaned.kept).astype(np.int32)
-    places = line.tolist()
-    source, target = ("\n".join(map(side.__getitem__, places)) for side in (cleaned.source, cleaned.target))
-    facts = {
-        "lines": task.block.lines,
-        "dropped": dict(sorted(cleaned.dropped.items())),
-        "changed": dict(sorted((cleaned.changed + records.counts).items())),
-        "examples": {
-            rule: [(row, cleaned.source[row], cleaned.target[row]) for row in rows]
-            for rule, rows in cleaned.examples.items()
-        },
-    }
-    folded = source.casefold()
-    source_key = text_keys(folded.split("\n")[: len(line)])  # no lines have no keys
-    both = zip(folded_keys(folded), folded_keys(target.casefold()), strict=True) if task.near else ()
-    leak = [key[: len(line)] for sides in both for key in sides]
-    pair_key = pair_keys(source.encode(), target.encode())[: len(line)]
-    save_block(path, [source, target], line, source_key, pair_key, facts, leak)
-    return task.block.number
 
 
 def save_block(
@@ -128,8 +83,7 @@ def load_keys(folder: Path, number: int) -> tuple[npt.NDArray[np.int32], Keys, K
 def load_leak_keys(folder: Path, number: int) -> Keys:
     """Loads (4, n) hashes: source and target case-folded, then both as near-copies share them."""
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
-        keys: Keys = arrays["leak_keys"]
-        return keys
+        return cast(Keys, arrays["leak_keys"])
 
 
 def load_near_keys(folder: Path, number: int, sides: int) -> Keys:
@@ -140,6 +94,25 @@ def load_near_keys(folder: Path, number: int, sides: int) -> Keys:
             return stored[:sides]
         texts = [_lines(arrays[side], len(arrays["line"])) for side in SIDES[:sides]]
     return np.stack([sentence_keys(lines) for lines in texts])
+
+
+def save_result(folder: Path, number: int, make: Callable[[], npt.NDArray[Any]]) -> int:
+    """Writes what `make` returns about the pairs of a clean block, once; returns the block's number."""
+    path = folder / f"{number:06d}.npy"
+    if not path.exists():
+        result = make()
+        with atomic_open(path, durable=False) as file:
+            np.save(file, result)
+    return number
+
+
+def load_result(folder: Path, number: int, pairs: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Returns (n,): the result about each pair of a block; zeros if there is none."""
+    try:
+        result: npt.NDArray[Any] = np.load(folder / f"{number:06d}.npy", allow_pickle=False)
+    except FileNotFoundError:
+        return np.zeros(pairs, dtype)
+    return result
 
 
 def _lines(side: npt.NDArray[np.uint8], count: int) -> list[str]:

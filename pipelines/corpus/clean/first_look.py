@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from dragoman.model.errors import UserError
-from dragoman.model.inputs.lines import View, parts_of
+from dragoman.model.inputs.lines import parts_of
 from dragoman.model.inputs.streams import Blocks
 from dragoman.model.languages import base_language, language_name, languages_of, same_language
 from dragoman.pipelines.corpus.clean.identifier import identifier
@@ -78,7 +78,7 @@ def sample(source: Source) -> list[tuple[str, ...]]:
     """Returns the first rows of a source, one text a side; malformed ones are left out."""
     sides = []
     for place, file in enumerate(source.files):
-        (first, *_) = parts_of(file, source.views[place] if source.views else View())  # of an archive: its first text
+        (first, *_) = parts_of(file, source.view(place))  # of an archive: its first text
         with Blocks.from_blocks(first.blocks()) as lines:
             sides.append([line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in islice(lines, SAMPLE)])
     if len(sides) > 1 or not source.places:

@@ -5,14 +5,13 @@ Each part of a mix is judged by its own rules, which are fitted to its own pairs
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dragoman.model.files import atomic_open
-from dragoman.pipelines.corpus.clean.block import load_block
+from dragoman.pipelines.corpus.clean.block import load_block, save_result
 from dragoman.pipelines.corpus.clean.misalignment_scan import sample_lines
 from dragoman.pipelines.corpus.clean.rules import FITTED, JUDGED, OF_TEXT, SCORED, Failed, chosen_rules
 from dragoman.pipelines.corpus.clean.scores import load_scores
@@ -39,33 +38,16 @@ class JudgedPart:
         return chosen_rules(self.config)
 
 
-@dataclass(frozen=True)
-class JudgingTask:
-    """Judges one clean block by the rules."""
-
-    block: Block
-    clean: Path  # the folder of clean blocks
-    folder: Path  # of results
-    scores: Path  # the folder of scores
-    fitted: Path | None  # the file of the fitted rules; None: the corpus is too small for them
-    config: CleanConfig
-    languages: tuple[str, ...]
-
-
 def judge(each: Sequence[JudgedPart], clean: Path, folder: Path, scores: Path, cluster: ClusterConfig) -> None:
     """Writes the rules that each training pair fails into `folder`, once; nothing without rules of single pairs."""
-    tasks = []
+    from dragoman.pipelines.cluster.map import all_of  # it loads torch
+
     for judged in each:
         if judged.blocks and set(judged.rules) & set(JUDGED):
             folder.mkdir(exist_ok=True)
-            fitted = fit(judged, clean, folder)
-            tasks += [
-                JudgingTask(block, clean, folder, scores, fitted, judged.config, judged.languages)
-                for block in judged.blocks
-            ]
-    from dragoman.pipelines.cluster.map import all_of  # it loads torch
-
-    all_of("judging pairs", judge_block, tasks, cluster)
+            files = clean, folder, scores, fit(judged, clean, folder)
+            function = partial(judge_block, *files, judged.config, judged.languages)
+            all_of("judging pairs", function, judged.blocks, cluster)
 
 
 def fit(judged: JudgedPart, clean: Path, folder: Path) -> Path | None:
@@ -84,29 +66,41 @@ def fit(judged: JudgedPart, clean: Path, folder: Path) -> Path | None:
     return path if read_json(learned) else None
 
 
-def judge_block(task: JudgingTask) -> int:
-    """Writes the rules that each pair of a block fails, once; returns the block's number."""
-    path = task.folder / f"{task.block.number:06d}.npy"
-    if path.exists():
-        return task.block.number
-    block = load_block(task.clean, task.block.number)
-    source, target = block.texts()
-    rules = chosen_rules(task.config)
-    failed = np.zeros(len(block.line), np.uint16)
-    if set(rules) & set(OF_TEXT):
-        failed |= _by_text(source, target, rules, task.languages)
-    if task.fitted and len(source):
-        parity = (block.line.astype(np.int64) + task.block.first_line) % 2
-        fitted = load_fitted(task.fitted)
-        masks = fitted.judge((source, target), parity, rules, task.languages, task.config.min_match)
-        for rule, marks in masks.items():
-            failed |= marks.astype(np.uint16) << np.uint16(JUDGED.index(rule))
-    if SCORED in rules:
-        low = load_scores(task.scores, task.block.number, len(failed)) < task.config.min_score
-        failed |= low.astype(np.uint16) << np.uint16(JUDGED.index(SCORED))
-    with atomic_open(path, durable=False) as file:
-        np.save(file, failed)
-    return task.block.number
+def judge_block(
+    clean: Path,
+    folder: Path,
+    scores: Path,
+    fitted: Path | None,
+    config: CleanConfig,
+    languages: tuple[str, ...],
+    block: Block,
+) -> int:
+    """Writes the rules that each pair of a clean block fails, once; returns the block's number.
+
+    Args:
+        clean: the folder of clean blocks.
+        folder: for results.
+        scores: the folder of scores.
+        fitted: the file of the fitted rules; None: the corpus is too small for them.
+    """
+
+    def judge_pairs() -> Failed:
+        loaded, rules = load_block(clean, block.number), chosen_rules(config)
+        source, target = loaded.texts()
+        failed = np.zeros(len(loaded.line), np.uint16)
+        if set(rules) & set(OF_TEXT):
+            failed |= _by_text(source, target, rules, languages)
+        if fitted and len(source):
+            parity = (loaded.line.astype(np.int64) + block.first_line) % 2
+            masks = load_fitted(fitted).judge((source, target), parity, rules, languages, config.min_match)
+            for rule, marks in masks.items():
+                failed |= marks.astype(np.uint16) << np.uint16(JUDGED.index(rule))
+        if SCORED in rules:
+            low = load_scores(scores, block.number, len(failed)) < config.min_score
+            failed |= low.astype(np.uint16) << np.uint16(JUDGED.index(SCORED))
+        return failed
+
+    return save_result(folder, block.number, judge_pairs)
 
 
 def _by_text(source: Sequence[str], target: Sequence[str], rules: Sequence[str], languages: tuple[str, ...]) -> Failed:

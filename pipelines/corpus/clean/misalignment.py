@@ -78,12 +78,12 @@ def ratios(detector: MisalignmentDetector, lines: Lines) -> Floats:
     return detector.ratio[_bin((left * right).sum(1))]
 
 
-def suspects(lines: Iterable[tuple[npt.NDArray[np.int64], Floats]]) -> Iterator[tuple[int, int]]:
-    """Yields runs (first line, last line) whose ratios accumulate, from blocks of (line numbers, ratios) in order."""
+def suspects(blocks: Iterable[npt.NDArray[np.void]]) -> Iterator[tuple[int, int]]:
+    """Yields runs (first line, last line) whose ratios accumulate, from blocks of (`number`, `ratio`) in order."""
     total = peak = 0.0
     first = last = -1
-    for numbers, each in lines:
-        for number, ratio in zip(numbers.tolist(), each.tolist(), strict=True):
+    for lines in blocks:
+        for number, ratio in lines.tolist():
             if total <= 0.0:
                 total, peak, first = 0.0, 0.0, number
             total += ratio

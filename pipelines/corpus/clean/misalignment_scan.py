@@ -1,15 +1,16 @@
 """Misalignment over a whole corpus: fits the detector to a sample, scans all blocks as tasks, settles the suspects."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from dragoman.model.files import atomic_open
 from dragoman.model.plural import plural
-from dragoman.pipelines.corpus.clean.block import load_block
+from dragoman.pipelines.corpus.clean.block import load_block, load_result, save_result
 from dragoman.pipelines.corpus.clean.misalignment import (
     LEAST_LINES,
     SAMPLE_LINES,
@@ -22,23 +23,14 @@ from dragoman.pipelines.corpus.clean.misalignment import (
     settle,
     suspects,
 )
-from dragoman.pipelines.corpus.clean.similarity import CanonicalCorrelation, Floats
+from dragoman.pipelines.corpus.clean.similarity import CanonicalCorrelation
 from dragoman.pipelines.corpus.read.sources import Source
-from dragoman.pipelines.corpus.read.staging import BLOCK_LINES, Block
+from dragoman.pipelines.corpus.read.staging import Block
 
 _SAMPLED_BLOCKS = 16
 _BLIND = 0.55  # a lower separation on a corpus of _ENOUGH lines: the sides match nowhere
 _ENOUGH = 2_000
-
-
-@dataclass(frozen=True)
-class ScanTask:
-    """Checks every STRIDE-th pair of one clean block."""
-
-    block: Block
-    clean: Path  # the folder of clean blocks
-    detector: Path  # the file of `prepare_detector`
-    folder: Path  # of results
+SCANNED = np.dtype([("number", "<i8"), ("ratio", "<f4")])  # a checked line, and its log-likelihood ratio
 
 
 def prepare_detector(blocks: Sequence[Block], clean: Path, path: Path) -> MisalignmentDetector | None:
@@ -66,18 +58,25 @@ def load_detector(path: Path) -> MisalignmentDetector:
         return MisalignmentDetector(similarity, arrays["ratio"], float(arrays["separation"]))
 
 
-def scan_block(task: ScanTask) -> int:
-    """Writes the log-likelihood ratios of a block's checked pairs, unless that was done; returns the block's number."""
-    path = _scan_path(task.folder, task.block)
-    if not path.exists():
-        clean = load_block(task.clean, task.block.number)
-        source, target = clean.texts()
-        looked = slice(None, None, STRIDE)
-        lines = Lines(clean.line[looked].astype(np.int64) + task.block.first_line, source[looked], target[looked])
-        each = ratios(load_detector(task.detector), lines) if lines.source else np.empty(0, np.float32)
-        with atomic_open(path, durable=False) as file:
-            np.savez(file, number=lines.number, ratio=each)
-    return task.block.number
+def scan_block(clean: Path, detector: Path, folder: Path, block: Block) -> int:
+    """Writes the log-likelihood ratios of every STRIDE-th pair of a clean block, once; returns the block's number.
+
+    Args:
+        clean: the folder of clean blocks.
+        detector: the file of `prepare_detector`.
+        folder: for results.
+    """
+
+    def scan() -> npt.NDArray[np.void]:
+        loaded, looked = load_block(clean, block.number), slice(None, None, STRIDE)
+        source, target = loaded.texts()
+        lines = Lines(loaded.line[looked].astype(np.int64) + block.first_line, source[looked], target[looked])
+        scanned = np.zeros(len(lines.number), SCANNED)
+        if lines.source:
+            scanned["number"], scanned["ratio"] = lines.number, ratios(load_detector(detector), lines)
+        return scanned
+
+    return save_result(folder, block.number, scan)
 
 
 def misaligned_runs(
@@ -96,7 +95,8 @@ def misaligned_runs(
         if sum(block.lines for block in own) < LEAST_LINES:
             continue
         read = _reader(own, clean)
-        settled = (settle(detector, run, read) for run in suspects(_read_scans(own, folder)))
+        scans = (load_result(folder, block.number, 0, SCANNED) for block in own)
+        settled = (settle(detector, run, read) for run in suspects(scans))
         runs = _join_runs([run for run in settled if run is not None])
         if runs:
             by_part[source.name] = runs
@@ -133,20 +133,10 @@ def sample_lines(
     return sample
 
 
-def _scan_path(folder: Path, block: Block) -> Path:
-    return folder / f"{block.number:06d}.npz"
-
-
-def _read_scans(
-    blocks: Sequence[Block], folder: Path
-) -> Iterator[tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Floats]]:
-    for block in blocks:
-        with np.load(_scan_path(folder, block), allow_pickle=False) as arrays:
-            yield arrays["number"], arrays["ratio"]
-
-
 def _reader(blocks: Sequence[Block], clean: Path) -> Callable[[int, int], Lines]:
     """Returns a reader of line ranges of one source, whose blocks these are."""
+
+    firsts = [block.first_line for block in blocks]
 
     @lru_cache(maxsize=2)
     def texts(place: int) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], list[str], list[str]]:
@@ -156,8 +146,7 @@ def _reader(blocks: Sequence[Block], clean: Path) -> Callable[[int, int], Lines]
 
     def read(start: int, stop: int) -> Lines:
         result = Lines(np.empty(0, np.int64))
-        last = min((stop - 1) // BLOCK_LINES, len(blocks) - 1)
-        for place in range(start // BLOCK_LINES, last + 1):
+        for place in range(bisect_right(firsts, start) - 1, bisect_left(firsts, stop)):
             number, source, target = texts(place)
             low, high = np.searchsorted(number, (start, stop)).tolist()
             result.number = np.concatenate([result.number, number[low:high]])

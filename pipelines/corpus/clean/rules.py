@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.model.errors import UserError, unknown
+from dragoman.pipelines.corpus.clean.block import load_result
 from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig
 
 # In the order of judging: a pair counts under the first that it fails.
@@ -69,8 +70,4 @@ def check_rules(corpus: CorpusConfig, pairs: bool) -> None:
 
 def load_failed(folder: Path, number: int, pairs: int) -> Failed:
     """Returns (n,): the bits of the rules that each pair of a block fails; none if it was not judged."""
-    try:
-        failed: Failed = np.load(folder / f"{number:06d}.npy", allow_pickle=False)
-    except FileNotFoundError:
-        return np.zeros(pairs, np.uint16)
-    return failed
+    return load_result(folder, number, pairs, np.uint16)

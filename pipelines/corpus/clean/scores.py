@@ -8,7 +8,7 @@ of, and near 0 where either is surprised or they disagree.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from dragoman.model.bundles.directory import CONFIG, bundle_kind, read_facts
 from dragoman.model.errors import UserError
-from dragoman.model.files import atomic_open, file_sha256
+from dragoman.model.files import file_sha256
 from dragoman.model.languages import same_pair, split_pair
-from dragoman.pipelines.corpus.clean.block import load_block
+from dragoman.pipelines.corpus.clean.block import load_block, load_result, save_result
 from dragoman.pipelines.corpus.read.staging import Block
 from dragoman.pipelines.settings import ClusterConfig
 
@@ -40,16 +40,6 @@ class GivenScorers:
     forward: Path
     backward: Path
     digests: tuple[str, str]
-
-
-@dataclass(frozen=True)
-class ScoringTask:
-    """Scores one clean block."""
-
-    block: Block
-    clean: Path  # the folder of clean blocks
-    folder: Path  # of scores
-    scorers: GivenScorers
 
 
 def find_scorers(
@@ -89,18 +79,17 @@ def score_blocks(
     folder.mkdir(exist_ok=True)
     from dragoman.pipelines.cluster.map import all_of  # it loads torch
 
-    all_of("scoring pairs", score_block, [ScoringTask(block, clean, folder, scorers) for block in blocks], cluster)
+    all_of("scoring pairs", partial(score_block, clean, folder, scorers), blocks, cluster)
 
 
-def score_block(task: ScoringTask) -> int:
+def score_block(clean: Path, folder: Path, scorers: GivenScorers, block: Block) -> int:
     """Writes the scores of a block's pairs, once; returns the block's number."""
-    path = _path(task.folder, task.block.number)
-    if not path.exists():
-        source, target = load_block(task.clean, task.block.number).texts()
-        scores = dual_scores(*_open(task.scorers.forward, task.scorers.backward), source, target)
-        with atomic_open(path, durable=False) as file:
-            np.save(file, scores)
-    return task.block.number
+
+    def score() -> Scores:
+        source, target = load_block(clean, block.number).texts()
+        return dual_scores(*_open(scorers.forward, scorers.backward), source, target)
+
+    return save_result(folder, block.number, score)
 
 
 def dual_scores(forward: "Scorer", backward: "Scorer", source: Sequence[str], target: Sequence[str]) -> Scores:
@@ -117,15 +106,7 @@ def dual_scores(forward: "Scorer", backward: "Scorer", source: Sequence[str], ta
 
 def load_scores(folder: Path, number: int, pairs: int) -> Scores:
     """Returns (n,) scores of a block's pairs; 0 if it was not scored."""
-    try:
-        scores: Scores = np.load(_path(folder, number), allow_pickle=False)
-    except FileNotFoundError:
-        return np.zeros(pairs, np.float32)
-    return scores
-
-
-def _path(folder: Path, number: int) -> Path:
-    return folder / f"{number:06d}.npy"
+    return load_result(folder, number, pairs, np.float32)
 
 
 @lru_cache(maxsize=1)

@@ -6,13 +6,37 @@ depend on how the text was divided. A task's blocks hold at most 16 MiB of text,
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.model.files import atomic_open
+from dragoman.pipelines.corpus.pack.packing import Piece, take_pairs
+from dragoman.pipelines.corpus.plan.plan import Plan
 
 MOST_RUNS = 64  # open at a time
 
+TASK_BLOCKS = 8  # counted together, for fewer and larger runs
+
 Entry = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The training text of some adjacent blocks, which is counted together."""
+
+    number: int
+    pieces: tuple[Piece, ...]
+
+    def texts(self, clean: Path, plan: Path) -> Iterator[list[str]]:
+        """Yields the texts of each block, from the folders of clean blocks and of codes."""
+        return (take_pairs(clean, plan, "train", piece)[0] for piece in self.pieces)
+
+
+def groups_of(plan: Plan) -> list[Group]:
+    """Returns all training text of one language in groups."""
+    pieces = [Piece(block, 0, count) for block, count in enumerate(plan.kept["train"]) if count]
+    starts = range(0, len(pieces), TASK_BLOCKS)
+    return [Group(number, tuple(pieces[start : start + TASK_BLOCKS])) for number, start in enumerate(starts)]
 
 
 def write_run(path: Path, entries: Iterable[Entry]) -> Path:

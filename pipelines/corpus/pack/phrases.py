@@ -12,73 +12,38 @@ or a record's end. Each pass joins pairs, left to right, so passes give phrases 
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
-from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_open
 from dragoman.model.text import letters
 from dragoman.model.text.words import WordRules
 from dragoman.pipelines.corpus.clean.block import block_path, load_block, load_facts, save_block
-from dragoman.pipelines.corpus.pack.counting import Entry, read_run, write_run
-from dragoman.pipelines.corpus.pack.packing import Piece, take_pairs
+from dragoman.pipelines.corpus.pack.counting import Entry, Group, read_run, write_run
 from dragoman.pipelines.corpus.settings import PhrasesConfig
 
 CACHED_STRINGS = 500_000  # strings between spaces whose outer words are cached
 
 
-@dataclass(frozen=True)
-class PairCountingTask:
-    """Counts the words and the adjacent pairs in some blocks' training text."""
-
-    pieces: tuple[Piece, ...]
-    clean: Path  # the folder of clean blocks
-    plan: Path  # the folder of codes
-    rules: WordRules
-    words: Path  # output: the words' counts
-    pairs: Path  # output: the pairs' counts, as `a b`
-
-
-@dataclass(frozen=True)
-class JoiningTask:
-    """Writes one clean block with the phrases joined."""
-
-    block: int
-    clean: Path  # the folder of clean blocks
-    rules: WordRules
-    phrases: Path  # the file of `write_phrases`
-    folder: Path  # of the blocks with phrases
-
-
-def check_phrases(config: PhrasesConfig) -> None:
-    """Refuses invalid numbers."""
-    if config.passes < 0:
-        raise UserError(f"corpus.phrases.passes={config.passes}: expected 0 (no phrases) or more")
-    for name in ("threshold", "fall", "most"):
-        if getattr(config, name) <= 0:
-            raise UserError(f"corpus.phrases.{name}={getattr(config, name)}: expected a number above 0")
-
-
-def count_pairs(task: PairCountingTask) -> tuple[Path, Path]:
-    """Counts unless that was done before; returns the runs of words and of pairs."""
-    if not task.words.exists():  # the words' run is made last
-        outer = OuterWords(task.rules)
+def count_pairs(clean: Path, plan: Path, rules: WordRules, folder: Path, group: Group) -> tuple[Path, Path]:
+    """Counts the words and the adjacent pairs, as `a b`, in a group's training text, once; returns the runs of both."""
+    words_run, pairs_run = (folder / f"{group.number:06d}.{name}" for name in ("words", "pairs"))
+    if not words_run.exists():  # it is made last
+        outer = OuterWords(rules)
         words, pairs = Counter[str](), Counter[str]()
-        for piece in task.pieces:
-            texts = take_pairs(task.clean, task.plan, "train", piece)[0]
-            words.update(task.rules.count(texts))
+        for texts in group.texts(clean, plan):
+            words.update(rules.count(texts))
             strings: Counter[tuple[str, str]] = Counter()
             for text in texts:
-                strings.update(pairwise(task.rules.fold_case(text).split()))
+                strings.update(pairwise(rules.fold_case(text).split()))
             for pair, number in strings.items():
                 phrase = outer.phrase(*pair)
                 if phrase:
                     pairs[phrase] += number
-        write_run(task.pairs, sorted(pairs.items()))
-        write_run(task.words, sorted(words.items()))
-    return task.words, task.pairs
+        write_run(pairs_run, sorted(pairs.items()))
+        write_run(words_run, sorted(words.items()))
+    return words_run, pairs_run
 
 
 def write_phrases(path: Path, words: Path, pairs: Path, config: PhrasesConfig, number: int) -> int:
@@ -113,15 +78,14 @@ def load_phrases(path: Path) -> frozenset[str]:
         return frozenset(line.partition("\t")[0] for line in file)
 
 
-def join_block(task: JoiningTask) -> int:
-    """Writes the block unless that was done before; returns its number."""
-    path = block_path(task.folder, task.block)
+def join_block(clean: Path, rules: WordRules, phrases: Path, folder: Path, number: int) -> int:
+    """Writes a clean block with the phrases of `write_phrases` joined into `folder`, once; returns its number."""
+    path = block_path(folder, number)
     if not path.exists():
-        block = load_block(task.clean, task.block)
-        joined = "\n".join(join_phrases(block.texts()[0], load_phrases(task.phrases), OuterWords(task.rules)))
-        facts = load_facts(task.clean, task.block)
-        save_block(path, [joined], block.line, block.source_key, block.pair_key, facts)
-    return task.block
+        block = load_block(clean, number)
+        joined = "\n".join(join_phrases(block.texts()[0], load_phrases(phrases), OuterWords(rules)))
+        save_block(path, [joined], block.line, block.source_key, block.pair_key, load_facts(clean, number))
+    return number
 
 
 def join_phrases(texts: Iterable[str], phrases: frozenset[str], outer: "OuterWords") -> Iterator[str]:
@@ -145,23 +109,15 @@ class OuterWords:
 
     def __init__(self, rules: WordRules) -> None:
         self.rules = rules
-        self._known: dict[str, tuple[str, str]] = {}
+        self.of = lru_cache(CACHED_STRINGS)(self._outer)  # the first and the last word of a string
 
     def phrase(self, before: str, after: str) -> str:
         """Returns `a b` for two adjacent folded strings; empty if a punctuation mark is between them."""
         first, second = self.of(before)[1], self.of(after)[0]
         return f"{first} {second}" if first and second else ""
 
-    def of(self, string: str) -> tuple[str, str]:
-        """Returns the first and the last word; empty where a punctuation mark stands there."""
-        words = self._known.get(string)
-        if words is None:
-            if len(self._known) >= CACHED_STRINGS:
-                self._known.clear()
-            words = self._known[string] = self._outer(string)
-        return words
-
     def _outer(self, string: str) -> tuple[str, str]:
+        """Returns the first and the last word; empty where a punctuation mark stands there."""
         if letters.is_plain_word(string):
             return string, string
         words = self.rules.split(string)

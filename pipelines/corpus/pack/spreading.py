@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from dragoman.model.files import atomic_write
 from dragoman.model.shards.layout import sidecar_name
@@ -23,14 +22,10 @@ from dragoman.model.storage import mirror, remote
 from dragoman.model.storage.places import local_folder
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.cluster.map import all_of, here
-from dragoman.pipelines.corpus.clean.block import CleaningTask, block_path
-from dragoman.pipelines.corpus.clean.text_block import TextCleaningTask
+from dragoman.pipelines.corpus.clean.block import block_path
+from dragoman.pipelines.corpus.clean.task import CleaningTask, clean_block
 from dragoman.pipelines.corpus.pack.packing import ShardTask, encode_sides, pack_shard, take_pairs
-from dragoman.pipelines.corpus.read.records import block_bytes
-from dragoman.pipelines.corpus.read.text_staging import index_path
 from dragoman.pipelines.settings import ClusterConfig
-
-Cleaning = CleaningTask | TextCleaningTask
 
 
 @dataclass(frozen=True)
@@ -51,10 +46,10 @@ class Nodes:
         """Returns the cluster for tasks that need this machine's disk."""
         return here() if self.apart else self.cluster
 
-    def clean(self, function: Callable[[Any], int], tasks: Sequence[Cleaning]) -> None:
+    def clean(self, tasks: Sequence[CleaningTask]) -> None:
         """Makes every block's clean file in the tasks' folder."""
         if not self.apart:
-            all_of("cleaning", function, tasks, self.cluster)
+            all_of("cleaning", clean_block, tasks, self.cluster)
             return
         waiting = [task for task in tasks if not block_path(task.folder, task.block.number).exists()]
         folders = {task.block.number: task.folder for task in waiting}
@@ -64,7 +59,7 @@ class Nodes:
             atomic_write(block_path(folders[number], number), content, durable=False)
             return number
 
-        all_of("cleaning", partial(_clean, function), waiting, self.cluster, _attach_lines, keep)
+        all_of("cleaning", _clean, waiting, self.cluster, _attach_lines, keep)
 
     def pack(self, tasks: Sequence[ShardTask]) -> list[ShardEntry]:
         """Makes every shard, in the directory or, if nodes share only the bucket, there."""
@@ -85,21 +80,17 @@ class Nodes:
 
 @dataclass(frozen=True)
 class _Lines:
-    """A cleaning task and its input: its block's bytes per side, and the index that its messages need."""
+    """A cleaning task and its input: its block's bytes per side."""
 
-    task: Cleaning
+    task: CleaningTask
     sides: tuple[bytes, ...]
-    index: bytes
 
 
-def _attach_lines(task: Cleaning) -> _Lines:
-    sides = tuple(block_bytes(task.block, side) for side in range(len(task.block.plain)))
-    text = isinstance(task, TextCleaningTask)
-    index = index_path(task.scratch / "plain", task.block.source.name).read_bytes() if text else b""  # type: ignore[union-attr]  # of text
-    return _Lines(task, sides, index)
+def _attach_lines(task: CleaningTask) -> _Lines:
+    return _Lines(task, tuple(task.block.read(side) for side in range(len(task.block.plain))))
 
 
-def _clean(function: Callable[[Any], int], lines: _Lines) -> tuple[int, bytes]:
+def _clean(lines: _Lines) -> tuple[int, bytes]:
     """Runs on a node; returns the block's number and its clean file."""
     task = lines.task
     with tempfile.TemporaryDirectory(prefix="dragoman-clean-") as name:
@@ -108,12 +99,8 @@ def _clean(function: Callable[[Any], int], lines: _Lines) -> tuple[int, bytes]:
         for path, content in zip(plain, lines.sides, strict=True):
             path.write_bytes(content)
         ranges = tuple((0, len(content)) for content in lines.sides)
-        changes: dict[str, Any] = {"block": dataclasses.replace(task.block, plain=plain, ranges=ranges)}
-        if isinstance(task, TextCleaningTask):
-            (folder / "plain").mkdir()
-            index_path(folder / "plain", task.block.source.name).write_bytes(lines.index)
-            changes["scratch"] = folder
-        number = function(dataclasses.replace(task, folder=folder, **changes))
+        block = dataclasses.replace(task.block, plain=plain, ranges=ranges)
+        number = clean_block(dataclasses.replace(task, folder=folder, block=block))
         return number, block_path(folder, number).read_bytes()
 
 

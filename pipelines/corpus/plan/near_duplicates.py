@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import regex
 
 LONG = 10  # words
@@ -46,6 +47,7 @@ class Entry(NamedTuple):
 
 
 Pair = tuple[int, str, str, float]  # ordinal, source, target, score
+Counts = npt.NDArray[np.uint32]  # (TABLE,) of words, or more where two words share an entry
 
 
 def near_duplicates(pairs: Iterable[Pair], expected: int, folder: Path) -> Iterator[tuple[int, int]]:
@@ -76,7 +78,7 @@ def words_of(text: str) -> list[str]:
     return words
 
 
-def repeats(first: Entry, other: Entry, counts: "Counts") -> int | None:
+def repeats(first: Entry, other: Entry, counts: Counts) -> int | None:
     """Returns the ordinal of the pair that goes if one nearly repeats the other, else None; `first` is the earlier."""
     letters = [["".join(side).replace("'", "") for side in entry.sides] for entry in (first, other)]
     same = [left == right for left, right in zip(*letters, strict=True)]
@@ -105,17 +107,6 @@ def _exchanged(left: Sequence[str], right: Sequence[str]) -> bool:
     return all((Counter(left) - Counter(right), Counter(right) - Counter(left)))
 
 
-class Counts:
-    """The counts of words, or more where two words share an entry of the table."""
-
-    def __init__(self, table: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> None:
-        self._table = table
-
-    def least(self, words: Iterable[str]) -> int:
-        """Returns the count of the rarest of some words."""
-        return min(int(self._table[_place(word)]) for word in words)
-
-
 def _misspelt(first: Sequence[str], other: Sequence[str], left: str, right: str, counts: Counts) -> int | None:
     """Returns which of two texts that are a letter apart is misspelt: 0, 1 or None."""
     from rapidfuzz.distance import OSA
@@ -125,14 +116,14 @@ def _misspelt(first: Sequence[str], other: Sequence[str], left: str, right: str,
     extra = Counter(first) - Counter(other), Counter(other) - Counter(first)
     if any(words.total() != 1 or "'" in next(iter(words)) for words in extra):
         return None
-    rarest = [counts.least(words) for words in extra]
+    rarest = [min(int(counts[_place(word)]) for word in words) for words in extra]
     for place in (1, 0):
         if rarest[place] <= 1 or RARER * rarest[place] <= rarest[1 - place]:
             return place
     return None
 
 
-def _deal(pairs: Iterable[Pair], counts: np.ndarray[tuple[int], np.dtype[np.uint32]], files: int, folder: Path) -> None:
+def _deal(pairs: Iterable[Pair], counts: Counts, files: int, folder: Path) -> None:
     """Writes every pair into the file of each of its keys, and counts its words."""
     waiting: dict[int, list[str]] = defaultdict(list)
     held = 0
@@ -186,10 +177,8 @@ def _groups(path: Path) -> Iterator[list[Entry]]:
             yield sorted(group, key=lambda entry: entry.ordinal)
 
 
-def _compare(
-    group: Sequence[Entry], table: np.ndarray[tuple[int], np.dtype[np.uint32]], dropped: set[int]
-) -> Iterator[tuple[int, int]]:
-    counts, kept = Counts(table), list[Entry]()
+def _compare(group: Sequence[Entry], counts: Counts, dropped: set[int]) -> Iterator[tuple[int, int]]:
+    kept = list[Entry]()
     for entry in group:
         if entry.ordinal in dropped:
             continue

@@ -8,6 +8,7 @@ memory at a time.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -173,17 +174,9 @@ def _decide(
 
 
 def forbidden_keys(held: Mapping[Split, Keys]) -> dict[Split, Keys]:
-    """Returns split -> sorted keys that its records must not have.
-
-    Training has none that is held out, validation none of the test set and the gate, the gate none of the test
-    set."""
-    gate = np.union1d(held["test"], held["gate"])
-    return {
-        "train": np.union1d(held["valid"], gate),
-        "valid": gate,
-        "test": np.empty(0, np.uint64),
-        "gate": held["test"],
-    }
+    """Returns split -> sorted keys that its records must not have."""
+    none = np.empty(0, np.uint64)
+    return {split: reduce(np.union1d, (held[name] for name in leaks.OTHERS.get(split, ())), none) for split in SPLITS}
 
 
 def _guarded_keys(

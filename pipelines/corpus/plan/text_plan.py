@@ -16,9 +16,7 @@ from dragoman.pipelines.corpus.clean.keys import Keys
 from dragoman.pipelines.corpus.plan.codes import Codes, code
 from dragoman.pipelines.corpus.plan.plan import (
     Partitions,
-    Plan,
     forbidden_keys,
-    make_plan_by,
     mark_leaked,
     uniform,
     write_codes,
@@ -31,17 +29,13 @@ from dragoman.pipelines.corpus.settings import CorpusConfig, CutConfig
 HELD_OUT: tuple[Split, ...] = ("test", "valid", "gate")  # in the order of drawing their runs
 
 
-def make_text_plan(blocks: Sequence[Block], clean: Path, scratch: Path, config: CorpusConfig, seed: int) -> Plan:
-    """Decides about every clean record, unless that was done before.
+def decide_texts(blocks: Sequence[Block], clean: Path, scratch: Path, config: CorpusConfig, seed: int) -> None:
+    """Writes the code of every clean record, for `make_plan_by`.
 
     Held-out records come from the given files or from runs drawn by the seed. A training record that is also held out
     is dropped (`leaked`) unless it is too short to prove a leak; repeated training records are dropped under
     `corpus.clean.duplicates`.
     """
-    return make_plan_by(blocks, clean, scratch, lambda: _decide(blocks, clean, scratch, config, seed))
-
-
-def _decide(blocks: Sequence[Block], clean: Path, scratch: Path, config: CorpusConfig, seed: int) -> None:
     runs = _draw_runs(blocks, clean, config.cut, seed)
     held: dict[Split, list[Keys]] = {split: [] for split in HELD_OUT}
     for block in blocks:
@@ -79,8 +73,6 @@ def _draw_runs(blocks: Sequence[Block], clean: Path, cut: CutConfig, seed: int) 
     shares = {split: share for split in HELD_OUT if (share := cut.share(split))}
     if not shares:
         return {}
-    if cut.run < 1:
-        raise UserError(f"corpus.cut.run={cut.run}: expected at least 1")
     lengths = {
         block.number: len(load_keys(clean, block.number)[0]) for block in blocks if block.source.split == "train"
     }

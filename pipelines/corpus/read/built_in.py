@@ -12,9 +12,8 @@ from typing import NamedTuple
 from zlib import crc32
 
 from dragoman.model.errors import UserError
-from dragoman.model.files import atomic_open
 from dragoman.model.languages import base_language, split_pair
-from dragoman.pipelines.corpus.read.sources import SPLITS, Source, Split, names_of
+from dragoman.pipelines.corpus.read.sources import SPLITS, Source, Split, names_of, written_source
 from dragoman.pipelines.corpus.settings import CorpusConfig
 
 FOLDER = Path(__file__).resolve().parents[1] / "built_in"
@@ -141,7 +140,4 @@ def _labelled(row: Pair, task: str) -> tuple[str, str]:
 
 def _write(split: Split, rows: Iterable[tuple[str, str]], folder: Path) -> Source:
     files = (folder / f"{split}-0.source", folder / f"{split}-0.target")
-    for file, lines in zip(files, zip(*rows, strict=True), strict=True):
-        with atomic_open(file, durable=False) as out:
-            out.write("".join(f"{line}\n" for line in lines).encode())
-    return Source(f"{split}-0", split, "moses", files, ("corpus.pairs", "corpus.pairs"))
+    return written_source(f"{split}-0", split, files, "corpus.pairs", rows)

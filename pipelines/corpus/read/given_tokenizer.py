@@ -51,8 +51,14 @@ def find_tokenizer(
     same_as = settings.same_as
     if same_as is None:
         return None
-    shards = folder_of(same_as)
-    folder, record, languages = _from_shards(shards) if has_manifest(shards) else _from_bundle(bundle_of(same_as, KEY))
+    folder = folder_of(same_as)
+    if has_manifest(folder):
+        manifest = read_manifest(folder)
+        record, languages = manifest.tokenizer, tuple(manifest.languages)
+    else:
+        folder = bundle_of(same_as, KEY)
+        facts = read_facts(folder)
+        record, languages = facts["tokenizer"], languages_of(str(facts["pair"]))
     pair, type_asked = load_pair(folder, record), settings.type
     if pair.target.type == "labels":  # the labels are not text: the source side alone is a tokenizer
         pair = TokenizerPair(pair.source, pair.source)
@@ -65,22 +71,12 @@ def find_tokenizer(
         )
     content = "+".join(entry["sha256"] for entry in pair.describe()["files"])
     given_settings = replace(
-        settings, vocabulary=pair.source.vocabulary, joint=pair.joint, train_lines=0, same_as=content
-    )
-    given_settings = replace(
-        given_settings, sentinels=len(pair.source.sentinels), case_markers=bool(pair.source.markers)
+        settings,
+        vocabulary=pair.source.vocabulary,
+        joint=pair.joint,
+        train_lines=0,
+        same_as=content,
+        sentinels=len(pair.source.sentinels),
+        case_markers=bool(pair.source.markers),
     )
     return GivenTokenizer(pair, given_settings, read_of(folder, f"the tokenizer of {same_as}"))
-
-
-Found = tuple[Path, dict[str, object], tuple[str, ...]]  # folder, record of the tokenizer, languages
-
-
-def _from_shards(folder: Path) -> Found:
-    manifest = read_manifest(folder)
-    return folder, manifest.tokenizer, tuple(manifest.languages)
-
-
-def _from_bundle(folder: Path) -> Found:
-    facts = read_facts(folder)
-    return folder, facts["tokenizer"], languages_of(str(facts["pair"]))

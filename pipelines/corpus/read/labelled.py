@@ -10,19 +10,26 @@ phrasebook with its labels.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from dragoman.model.errors import UserError
-from dragoman.model.files import atomic_open
 from dragoman.model.inputs.json_rows import parse_row
 from dragoman.model.inputs.lines import View, open_lines
 from dragoman.model.plural import plural
 from dragoman.model.text.labels import canonical
 from dragoman.model.text.normalise import normalise
-from dragoman.pipelines.corpus.read.sources import SPLITS, Source, Split, local_file, name_columns, names_of
-from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
+from dragoman.pipelines.corpus.read.sources import (
+    SPLITS,
+    Source,
+    Split,
+    local_file,
+    name_columns,
+    names_of_one,
+    written_source,
+)
+from dragoman.pipelines.corpus.settings import CorpusConfig
 
 logger = logging.getLogger(__name__)
 SHOWN = 5  # bad records to name
@@ -41,11 +48,8 @@ def labelled_sources(config: CorpusConfig, pair: str, folder: Path) -> list[Sour
     folder.mkdir(parents=True, exist_ok=True)
     sources = []
     for split in SPLITS:
-        files: SplitFiles = getattr(config, split)
         key = f"corpus.{split}.file"
-        if names_of(files.source) or names_of(files.target):
-            raise UserError(f"corpus.{split}.source: a labelled file holds texts and labels; give {key}")
-        for number, name in enumerate(names_of(files.file)):
+        for number, name in enumerate(names_of_one(config, split, "a labelled file holds texts and labels")):
             path = local_file(config, pair, name, key)
             sources.append(_write(config, path, f"{split}-{number}", split, key, folder))
     if not any(source.split == "train" for source in sources):
@@ -54,7 +58,7 @@ def labelled_sources(config: CorpusConfig, pair: str, folder: Path) -> list[Sour
 
 
 def _write(config: CorpusConfig, path: Path, name: str, split: Split, key: str, folder: Path) -> Source:
-    files = tuple(folder / f"{name}-{path.name}.{side}" for side in ("text", "labels"))
+    files = (folder / f"{name}-{path.name}.text", folder / f"{name}-{path.name}.labels")
     rows, broken = [], []
     for line, text, label in _rows(config, path):
         try:
@@ -70,14 +74,7 @@ def _write(config: CorpusConfig, path: Path, name: str, split: Split, key: str, 
         logger.warning(f"{path}: left out: {'; '.join(broken[:SHOWN])}{more}")
     if not rows:
         raise UserError(f"{key}: {path}: holds no labelled text")
-    _write_lines(files, rows)
-    return Source(name, split, "moses", files, (key, key))
-
-
-def _write_lines(files: Sequence[Path], rows: Sequence[tuple[str, str]]) -> None:
-    for file, lines in zip(files, zip(*rows, strict=True), strict=True):
-        with atomic_open(file, durable=False) as out:
-            out.write("".join(f"{line}\n" for line in lines).encode())
+    return written_source(name, split, files, key, rows)
 
 
 def _record(config: CorpusConfig, text: Any, label: Any) -> tuple[str, str]:

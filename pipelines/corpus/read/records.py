@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from dragoman.model.errors import UserError
@@ -34,12 +33,8 @@ def read_records(block: Block, on_error: OnError, encodings: Sequence[str] = ("u
     sides = []
     bad: dict[int, str] = {}
     counts: Counter[str] = Counter()
-    for side, name in enumerate(block.source.files):
-
-        def place(line: int, name: Path = name) -> str:
-            return f"{name}: line {block.first_line + line + 1}"
-
-        sides.append(decoded_lines(block_bytes(block, side), block, encodings, on_error, bad, counts, place))
+    for side in range(len(block.source.files)):
+        sides.append(decoded_lines(block, side, encodings, on_error, bad, counts))
     if block.source.format == "moses":
         records = Records(sides[0], sides[1], bad, counts)
     else:
@@ -51,14 +46,6 @@ def read_records(block: Block, on_error: OnError, encodings: Sequence[str] = ("u
             _refuse_number_columns(records, block)
     records.counts["nul"] = sum("\0" in text for side in (records.source, records.target) for text in side)
     return records
-
-
-def block_bytes(block: Block, side: int = 0) -> bytes:
-    """Returns the block's bytes in one file."""
-    start, stop = block.ranges[side]
-    with block.plain[side].open("rb") as file:
-        file.seek(start)
-        return file.read(stop - start)
 
 
 def encodings_of(config: CorpusConfig) -> tuple[str, ...]:
@@ -87,15 +74,15 @@ def encodings_of(config: CorpusConfig) -> tuple[str, ...]:
 
 
 def decoded_lines(
-    data: bytes,
     block: Block,
+    side: int,
     encodings: Sequence[str],
     on_error: OnError,
     bad: dict[int, str],
     counts: Counter[str],
-    place: Callable[[int], str],
 ) -> list[str]:
     """Returns lines without their ends (LF or CRLF); those that no encoding fits are empty and listed in `bad`."""
+    data = block.read(side)
     if data.endswith(b"\n"):
         data = data[:-1]
     if block.first_line == 0 and data.startswith(b"\xef\xbb\xbf"):
@@ -104,12 +91,12 @@ def decoded_lines(
         text = data.decode(encodings[0])
     except UnicodeDecodeError as problem:
         if on_error == "raise" and len(encodings) == 1:
-            raise _undecodable(data, problem, block, encodings, place) from problem
+            raise _undecodable(data, problem, block, side, encodings) from problem
         lines = []
         for number, line in enumerate(data.split(b"\n")):
             decoded = _decode_line(line, encodings, counts)
             if decoded is None and on_error == "raise":
-                raise _undecodable(data, problem, block, encodings, place, number) from problem
+                raise _undecodable(data, problem, block, side, encodings, number) from problem
             if decoded is None:
                 bad[number] = "invalid_utf8" if tuple(encodings) == ("utf-8",) else "undecodable"
             lines.append(decoded or "")
@@ -123,8 +110,8 @@ def _undecodable(
     data: bytes,
     problem: UnicodeDecodeError,
     block: Block,
+    side: int,
     encodings: Sequence[str],
-    place: Callable[[int], str],
     line: int | None = None,
 ) -> UserError:
     """Returns the error for the undecodable line, or for `line` if several encodings were tried."""
@@ -140,9 +127,9 @@ def _undecodable(
         own = "corpus.encoding names the file's own, such as cp1251, koi8-r, shift_jis, gb18030, euc-kr or cp1256"
         if _is_mostly_ascii(broken):
             own = "corpus.encoding='[utf-8,latin-1]' reads them as Latin-1"
-        return UserError(f"{place(number)}: invalid {written}{where}; {skip}, {own}")
+        return UserError(f"{block.place(number, side)}: invalid {written}{where}; {skip}, {own}")
     why = "it is no text in any encoding of lines, or holds half of a character"
-    return UserError(f"{place(number)}: invalid {written}{where}: {why}; {skip}")
+    return UserError(f"{block.place(number, side)}: invalid {written}{where}: {why}; {skip}")
 
 
 def _is_text(line: bytes) -> bool:

@@ -4,6 +4,7 @@ import hashlib
 import logging
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import urlsplit
 
 from dragoman.model.addresses import mask_address
@@ -40,7 +41,7 @@ def with_local_files(config: CorpusConfig, pair: str, cache: str, patience: Pati
             raise UserError(f"{key}: {mask_address(place)}: a pattern cannot be an address; name each file")
         return str(_fetch(place, folder, patience))
 
-    local = {
+    local: dict[str, Any] = {
         split: SplitFiles(
             **{
                 key: [here(name, f"corpus.{split}.{key}") for name in names_of(getattr(files, key))]
@@ -49,15 +50,7 @@ def with_local_files(config: CorpusConfig, pair: str, cache: str, patience: Pati
         )
         for split, files in splits.items()
     }
-    return replace(
-        config,
-        root=None if below else config.root,
-        needs_root=config.needs_root and not below,
-        train=local["train"],
-        valid=local["valid"],
-        test=local["test"],
-        gate=local["gate"],
-    )
+    return replace(config, root=None if below else config.root, needs_root=config.needs_root and not below, **local)
 
 
 def _fetch(address: str, folder: Path, patience: Patience) -> Path:

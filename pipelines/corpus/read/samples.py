@@ -9,13 +9,14 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_open
 from dragoman.model.inputs.json_rows import parse_row, text_at
 from dragoman.model.languages import is_single, split_pair
 from dragoman.model.shards.samples import read_samples
-from dragoman.pipelines.corpus.read.sources import SPLITS, as_corpus_writes, fill_pattern, local_file, names_of
+from dragoman.pipelines.corpus.read.sources import SPLITS, as_corpus_writes, fill_pattern, local_file, names_of_one
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 logger = logging.getLogger(__name__)
@@ -32,13 +33,10 @@ def as_lines(config: CorpusConfig, pair: str, folder: Path) -> CorpusConfig:
     """
     text = "-" not in pair
     folder.mkdir(parents=True, exist_ok=True)
-    local = {}
+    local: dict[str, Any] = {}
     for split in SPLITS:
-        files: SplitFiles = getattr(config, split)
-        if names_of(files.source) or names_of(files.target):
-            raise UserError(f"corpus.{split}.source: a sample has both sides; give corpus.{split}.file")
         made = []
-        for number, name in enumerate(names_of(files.file)):
+        for number, name in enumerate(names_of_one(config, split, "a sample has both sides")):
             path = local_file(config, pair, name, f"corpus.{split}.file")
             output = folder / f"{split}-{number}-{path.name}.{'txt' if text else 'jsonl'}"
             with atomic_open(output, durable=False) as file:
@@ -47,16 +45,7 @@ def as_lines(config: CorpusConfig, pair: str, folder: Path) -> CorpusConfig:
             made.append(str(output))
         local[split] = SplitFiles(file=made)
     fields = {"source": "source", "target": "target"}
-    return replace(
-        config,
-        format="text" if text else "jsonl",
-        root=None,
-        fields=fields,
-        train=local["train"],
-        valid=local["valid"],
-        test=local["test"],
-        gate=local["gate"],
-    )
+    return replace(config, format="text" if text else "jsonl", root=None, fields=fields, **local)
 
 
 def _lines(config: CorpusConfig, pair: str, path: Path) -> Iterator[str]:

@@ -12,7 +12,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write, exclusive, remove_parts
 from dragoman.model.names import TRAINING
 
-LAYOUT = 4  # version of the folder's files; those of another version are not resumed
+LAYOUT = 5  # version of the folder's files; those of another version are not resumed
 FOLDER = ".work"  # inside the shard directory, until the manifest exists
 
 # The files that a sharding leaves in its directory; nothing else there is ever touched.
@@ -54,8 +54,8 @@ def claim_directory(directory: Path) -> Iterator[None]:
         yield
 
 
-def open_scratch(directory: Path, config_hash: str) -> tuple[Path, str]:
-    """Returns the scratch folder of this configuration, and its state: "new", "continued" or "replaced".
+def open_scratch(directory: Path, config_hash: str) -> str:
+    """Makes the scratch folder of this configuration; returns its state: "new", "continued" or "replaced".
 
     Deletes the files of another configuration or corpus, so that the two never mix.
     """
@@ -63,12 +63,12 @@ def open_scratch(directory: Path, config_hash: str) -> tuple[Path, str]:
     marker, wanted_hash = scratch / "made-for.json", f"{config_hash}.{LAYOUT}"
     if read_json(marker) == wanted_hash:
         remove_parts(directory)
-        return scratch, "continued"
+        return "continued"
     state = "replaced" if scratch.exists() or (directory / "manifest.json").exists() else "new"
     clear(directory)
     scratch.mkdir()
     write_json(marker, wanted_hash)
-    return scratch, state
+    return state
 
 
 def clear_scratch(directory: Path) -> None:

@@ -1,12 +1,13 @@
 """The files of a corpus: the configured names, resolved for one language pair and checked to exist."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_write
 from dragoman.model.inputs.kinds import kind_of
 from dragoman.model.inputs.lines import SIDES, View, is_container, open_lines
 from dragoman.model.languages import is_single, language_name, same_language, split_pair
@@ -25,6 +26,15 @@ SPLITS: tuple[Split, ...] = ("train", "valid", "test", "gate")
 
 
 @dataclass(frozen=True)
+class TextForm:
+    """The lines of a text that are kept, and the records that they make."""
+
+    paragraphs: bool = False  # True: a record is the text between blank lines; False: a line
+    blank: bool = False  # True: blank lines are records too
+    between: tuple[str, ...] = ()  # beginnings of the lines before and after the part to keep; or empty
+
+
+@dataclass(frozen=True)
 class Source:
     """One text: two files of a sentence per line (moses), or one of pairs (tsv, jsonl) or of one language (text)."""
 
@@ -37,6 +47,19 @@ class Source:
     views: tuple[View, ...] = ()  # the lines to read from each file; empty: all
     part: str = ""  # the corpus of a mix that it belongs to
     header: bool = False  # tsv: the first line names the columns
+    form: TextForm | None = None  # of one language; None: pairs
+
+    def view(self, side: int) -> View:
+        return self.views[side] if self.views else View()
+
+
+def written_source(
+    name: str, split: Split, files: tuple[Path, Path], key: str, rows: Iterable[tuple[str, str]]
+) -> Source:
+    """Writes pairs as two files of lines; returns them as a Moses corpus' source that `key` named."""
+    for file, lines in zip(files, zip(*rows, strict=True), strict=True):
+        atomic_write(file, "".join(f"{line}\n" for line in lines), durable=False)
+    return Source(name, split, "moses", files, (key, key))
 
 
 def sources_of(config: CorpusConfig, pair: str) -> list[Source]:
@@ -71,22 +94,19 @@ def _sources_of_split(config: CorpusConfig, pair: str, split: Split, files: Spli
     if config.format == "moses":
         if names_of(files.file):
             raise UserError(f"{key}.file: a Moses pair is two files; give {key}.source and {key}.target")
-        left, right = (
-            [path for name in names_of(names) for path in _matches(config, pair, name, f"{key}.{side}")]
-            for side, names in (("source", files.source), ("target", files.target))
-        )
+        sides = (("source", files.source), ("target", files.target))
+        left, right = (_paths(config, pair, names_of(names), f"{key}.{side}") for side, names in sides)
         if len(left) != len(right):
             raise UserError(f"{key}: {len(left)} source files but {len(right)} target files; they go in pairs")
-        sides = zip(split_pair(pair), _fields(config, pair), strict=True)
-        views = tuple(_view(config, (language,), (field,)) for language, field in sides)
+        columns = zip(split_pair(pair), _fields(config, pair), strict=True)
+        views = tuple(_view(config, (language,), (field,)) for language, field in columns)
         keys = (f"{key}.source", f"{key}.target")
         return [
             Source(f"{split}-{number}", split, config.format, paths, keys, views=views)
             for number, paths in enumerate(zip(left, right, strict=True))
         ]
-    if names_of(files.source) or names_of(files.target):
-        raise UserError(f"{key}.source: format {config.format} has both sides in one file; give {key}.file")
-    paths = [path for name in names_of(files.file) for path in _matches(config, pair, name, f"{key}.file")]
+    names = names_of_one(config, split, f"format {config.format} has both sides in one file")
+    paths = _paths(config, pair, names, f"{key}.file")
     return [_rows(config, pair, f"{split}-{number}", split, path) for number, path in enumerate(paths)]
 
 
@@ -131,26 +151,39 @@ def _view(config: CorpusConfig, languages: tuple[str, ...] = (), fields: tuple[s
 
 def _texts(config: CorpusConfig, pair: str) -> list[Source]:
     """Returns the files that the patterns match, sorted by name; a held-out file is never a training file too."""
+    form = TextForm(config.records == "paragraph", config.blank == "keep", tuple(config.between))
+    if form.blank and form.paragraphs:
+        raise UserError("corpus.blank=keep: a blank line ends a paragraph; take corpus.records=line")
     sources: list[Source] = []
     taken: set[Path] = set()
     for split in reversed(SPLITS):
-        files, key = getattr(config, split), f"corpus.{split}.file"
-        if names_of(files.source) or names_of(files.target):
-            raise UserError(f"corpus.{split}.source: format text has one side; give {key}")
+        key = f"corpus.{split}.file"
         view = _view(config, (pair,), _fields(config, pair)[:1])
-        paths = [path for name in names_of(files.file) for path in _matches(config, pair, name, key)]
+        paths = _paths(config, pair, names_of_one(config, split, "format text has one side"), key)
         own = [path for path in dict.fromkeys(paths) if path not in taken]
         if paths and not own:
             raise UserError(f"{key}: every file of it belongs to another split as well")
         taken.update(own)
         sources = [
             *(
-                Source(f"{split}-{number}", split, config.format, (path,), (key,), views=(view,))
+                Source(f"{split}-{number}", split, config.format, (path,), (key,), views=(view,), form=form)
                 for number, path in enumerate(own)
             ),
             *sources,
         ]
     return sources
+
+
+def names_of_one(config: CorpusConfig, split: Split, why: str) -> list[str]:
+    """Returns the names in `corpus.{split}.file`; `why`: what has no source and target apart."""
+    files: SplitFiles = getattr(config, split)
+    if names_of(files.source) or names_of(files.target):
+        raise UserError(f"corpus.{split}.source: {why}; give corpus.{split}.file")
+    return names_of(files.file)
+
+
+def _paths(config: CorpusConfig, pair: str, names: Iterable[str], key: str) -> list[Path]:
+    return [path for name in names for path in _matches(config, pair, name, key)]
 
 
 def _matches(config: CorpusConfig, pair: str, name: str, key: str) -> list[Path]:
@@ -241,8 +274,6 @@ def _fields(config: CorpusConfig, pair: str) -> tuple[str, str]:
 def _check_cut(config: CorpusConfig, sources: list[Source]) -> None:
     for name in SPLITS[1:]:
         share = config.cut.share(name)
-        if not 0.0 <= share < 1.0:
-            raise UserError(f"corpus.cut.{name}={share}: expected a fraction from 0 to below 1")
         if share and any(source.split == name for source in sources):
             raise UserError(f"corpus.cut.{name}={share}: the {name} split is given by files already; cut it or give it")
     if sum(config.cut.share(name) for name in SPLITS[1:]) >= 1.0:

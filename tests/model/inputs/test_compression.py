@@ -32,14 +32,10 @@ def _file(folder: Path, data: bytes) -> Path:
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-def test_a_compressed_file_reads_as_its_content(tmp_path: Path, kind: str) -> None:
+def test_a_compressed_file_reads_as_its_content_with_all_its_streams(tmp_path: Path, kind: str) -> None:
     path = _file(tmp_path, PACKERS[kind](TEXT))
     assert compression_of(path) == kind
     assert b"".join(plain_blocks(path)) == TEXT
-
-
-@pytest.mark.parametrize("kind", PACKERS)
-def test_concatenated_streams_are_read_to_the_end(tmp_path: Path, kind: str) -> None:
     path = _file(tmp_path, PACKERS[kind](TEXT) + PACKERS[kind](b"the end\n"))
     assert b"".join(plain_blocks(path)) == TEXT + b"the end\n"
 

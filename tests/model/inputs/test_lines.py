@@ -49,6 +49,13 @@ def written(path: Path, data: bytes | str) -> Path:
     return path
 
 
+def zipped(path: Path, members: dict[str, str | bytes]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
 @pytest.mark.parametrize(
     ("name", "data", "rows"),
     [
@@ -119,10 +126,8 @@ def test_tables_give_their_columns(tmp_path: Path, kind: str) -> None:
 
 
 def test_an_archive_gives_the_member_of_a_language(tmp_path: Path) -> None:
-    path = tmp_path / "opus.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, text in {"README": "r", "B.de-en.en": "dog\n", "B.de-en.de": "Hund\n", "B.de-en.xml": "<x/>"}.items():
-            archive.writestr(name, text)
+    members = {"README": "r", "B.de-en.en": "dog\n", "B.de-en.de": "Hund\n", "B.de-en.xml": "<x/>"}
+    path = zipped(tmp_path / "opus.zip", members)
     assert (text_of(path, View(("en",))), text_of(path, View(("DE",)))) == ("dog\n", "Hund\n")
     with pytest.raises(UserError, match=r"one member for fr is needed.*0 found; members: B\.de-en\.en"):
         text_of(path, View(("fr",)))
@@ -162,10 +167,8 @@ def test_what_is_not_read_is_named(tmp_path: Path, data: bytes, said: str) -> No
 
 @pytest.mark.parametrize(("member", "said"), [("[Content_Types].xml", "an Office document"), ("mimetype", "e-book")])
 def test_office_documents_are_no_archives_of_text(tmp_path: Path, member: str, said: str) -> None:
-    with zipfile.ZipFile(tmp_path / "a.docx", "w") as archive:
-        archive.writestr(member, "x")
     with pytest.raises(UserError, match=said):
-        kind_of(tmp_path / "a.docx")
+        kind_of(zipped(tmp_path / "a.docx", {member: "x"}))
 
 
 def test_padding_stands_between_streams_of_xz_and_damage_behind_the_first_is_no_end(tmp_path: Path) -> None:
@@ -208,11 +211,9 @@ def test_the_advice_for_a_file_without_its_mark_reads_it(tmp_path: Path, width: 
 
 
 def test_members_of_an_archive_may_be_wide_and_those_of_macos_are_none(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        archive.writestr("x/Books.de-en.en", "the dog\r\n".encode("utf-16"))
-        archive.writestr("x/Books.de-en.de", "der Hund\n")
-        archive.writestr("__MACOSX/x/._Books.de-en.en", b"\0\5\x16\7")
-    assert text_of(tmp_path / "a.zip", View(("en",))) == "the dog\r\n"
+    texts = {"x/Books.de-en.en": "the dog\r\n".encode("utf-16"), "x/Books.de-en.de": "der Hund\n"}
+    path = zipped(tmp_path / "a.zip", {**texts, "__MACOSX/x/._Books.de-en.en": b"\0\5\x16\7"})
+    assert text_of(path, View(("en",))) == "the dog\r\n"
 
 
 def test_what_is_compressed_twice_is_named(tmp_path: Path) -> None:
@@ -247,16 +248,11 @@ def test_units_are_found_whatever_prefix_their_elements_have(tmp_path: Path) -> 
 
 
 def test_an_archive_gives_its_rows_or_languages_whatever_notes_stand_beside_them(tmp_path: Path) -> None:
-    path = tmp_path / "x.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("fra.txt", "dog\tchien\n")
-        archive.writestr("_about.txt", "by many\n")
-        archive.writestr("LICENSE.txt", "free\n")
+    notes = {"_about.txt": "by many\n", "LICENSE.txt": "free\n"}
+    path = zipped(tmp_path / "x.zip", {"fra.txt": "dog\tchien\n", **notes})
     assert text_of(path, View()) == "dog\tchien\n"
     assert [part.name for part in parts_of(path, View())] == ["fra.txt"]
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("train.en.txt", "dog\n")
-        archive.writestr("train.fr.txt", "chien\n")
+    zipped(path, {"train.en.txt": "dog\n", "train.fr.txt": "chien\n"})
     assert text_of(path, View(("fr",))) == "chien\n"
     with pytest.raises(UserError, match=r"2 found.*corpus=moses corpus.train.source=.*x\.zip\)"):
         text_of(path, View())
@@ -278,9 +274,7 @@ def test_members_that_are_links_or_devices_are_passed_over(tmp_path: Path) -> No
 
 
 def test_an_encrypted_member_says_what_to_do(tmp_path: Path) -> None:
-    path = tmp_path / "x.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("a.tsv", "dog\tHund\n")
+    path = zipped(tmp_path / "x.zip", {"a.tsv": "dog\tHund\n"})
     data = bytearray(path.read_bytes())
     data[6] |= 1
     data[data.index(b"PK\x01\x02") + 8] |= 1  # the flag in both headers

@@ -10,14 +10,15 @@ from dragoman.model.storage.places import is_address, is_writable, join, local_p
 from dragoman.model.storage.retry import Patience
 
 
-@pytest.mark.parametrize("place", ["s3://bucket/a/b", "gs://bucket", "https://host/x.tar?sig=1", "memory://m/x"])
-def test_addresses_are_those_of_the_list(place: str) -> None:
-    assert is_address(place)
-
-
-@pytest.mark.parametrize("place", ["artifacts", "/data/x:y", "file:///data/x", "C:x"])
-def test_paths_stay_paths(place: str) -> None:
-    assert not is_address(place)
+@pytest.mark.parametrize(
+    ("place", "address"),
+    [
+        *((place, True) for place in ("s3://bucket/a/b", "gs://bucket", "https://host/x.tar?sig=1", "memory://m/x")),
+        *((place, False) for place in ("artifacts", "/data/x:y", "file:///data/x", "C:x")),
+    ],
+)
+def test_addresses_are_those_of_the_list_and_paths_stay_paths(place: str, address: bool) -> None:
+    assert is_address(place) is address
 
 
 def test_a_file_address_is_a_path() -> None:
@@ -83,11 +84,8 @@ def test_private_hosts_are_closed_to_remote_users(monkeypatch: pytest.MonkeyPatc
         check_host(number)
 
 
-def test_hosts_are_checked_where_the_socket_is_made() -> None:
+def test_hosts_are_checked_where_the_socket_is_made_and_never_asked() -> None:
     with pytest.raises(UserError, match="metadata"):
         checked_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("169.254.169.254", 80)))
-
-
-def test_an_address_of_the_metadata_service_is_never_asked() -> None:
     with pytest.raises(UserError, match="metadata"):
         remote.read("https://169.254.169.254/latest/meta-data", Patience(1))

@@ -142,13 +142,13 @@ def test_a_part_that_came_before_is_gone_on_with(s3: Proxy, file: str, tmp_path:
 
 
 @pytest.mark.parametrize("before", [b"other" * 10, b"x" * (len(CONTENT) + 5)])
-def test_a_part_of_something_else_is_fetched_anew(s3: Proxy, file: str, tmp_path: Path, before: bytes) -> None:
+def test_a_part_of_something_else_or_damaged_on_its_way_is_fetched_anew(
+    s3: Proxy, file: str, tmp_path: Path, before: bytes
+) -> None:
     (tmp_path / "part").write_bytes(before)
     remote.download(file, tmp_path / "part", len(CONTENT), SHA256)
     assert (tmp_path / "part").read_bytes() == CONTENT
-
-
-def test_what_is_damaged_on_its_way_is_fetched_again(s3: Proxy, file: str, tmp_path: Path) -> None:
+    (tmp_path / "part").unlink()
     s3.fault("damage", "GET")
     remote.download(file, tmp_path / "part", len(CONTENT), SHA256)
     assert (tmp_path / "part").read_bytes() == CONTENT

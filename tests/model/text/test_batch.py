@@ -17,17 +17,11 @@ def batch() -> TranslationBatch:
     return collate(rows([7, 8, 9], [6]), rows([11], [12, 13]), [40, 41])
 
 
-def test_rows_are_padded_behind_their_end(batch: TranslationBatch) -> None:
+def test_rows_are_padded_moved_right_for_the_decoder_and_counted(batch: TranslationBatch) -> None:
     assert batch.source.tolist() == [[7, 8, 9, EOS], [6, EOS, PAD, PAD]]
     assert batch.target_out.tolist() == [[11, EOS, PAD], [12, 13, EOS]]
     assert batch.source.dtype == torch.int64
-
-
-def test_decoder_input_is_the_target_moved_right_without_its_end(batch: TranslationBatch) -> None:
     assert batch.target_in.tolist() == [[BOS, 11, PAD], [BOS, 12, 13]]
-
-
-def test_items_count_everything_but_padding(batch: TranslationBatch) -> None:
     assert batch.items == int((batch.target_out != PAD).sum()) == 5
     assert batch.source_items == int((batch.source != PAD).sum()) == 6
 

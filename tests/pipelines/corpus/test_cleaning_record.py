@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.conf import compose
 from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.pipelines import shard
-from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.pack.cleaning_record import PAGE, RECORD
 from dragoman.pipelines.corpus.read.built_in import phrasebook
+from tests.pipelines.corpus.planned import tsv_config
 
 PAIRS = [(pair.english, pair.german) for pair in phrasebook()["train"][:400]]
 GOOD = [f"{a}\t{b}" for a, b in PAIRS]
@@ -19,15 +18,7 @@ BAD = ["The <b>cat</b> sleeps.\tDie <b>Katze</i> schläft.", "She has 12 dogs.\t
 
 
 def _shard(folder: Path, lines: list[str], name: str, *words: str) -> Path:
-    (folder / "pairs.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    values = compose.values(
-        [
-            "corpus=tsv", "pair=en-de", f"corpus.name={name}", f"corpus.train.file={folder}/pairs.tsv",
-            "corpus.cut.valid=0", "corpus.cut.test=0", "tokenizer=words", "tokenizer.min_count=1",
-            f"paths.root={folder}/home", "cluster.backend=local", *words,
-        ]
-    )  # fmt: skip
-    config = compose.typed(Config, values)
+    config = tsv_config(folder, lines, f"corpus.name={name}", *words)
     assert shard.task(config) == 0
     return Path(config.shard_dir)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman.pipelines.corpus.clean.block import CleaningTask, clean_block
 from dragoman.pipelines.corpus.clean.misalignment import Misaligned, suspects
-from dragoman.pipelines.corpus.clean.misalignment_scan import ScanTask, misaligned_runs, prepare_detector, scan_block
+from dragoman.pipelines.corpus.clean.misalignment_scan import misaligned_runs, prepare_detector, scan_block
 from dragoman.pipelines.corpus.clean.similarity import features
+from dragoman.pipelines.corpus.clean.task import CleaningTask, clean_block
 from dragoman.pipelines.corpus.read import staging
 from dragoman.pipelines.corpus.read.built_in import phrasebook
 from dragoman.pipelines.corpus.read.sources import Source
@@ -36,7 +36,7 @@ def _runs(folder: Path, source: list[str], target: list[str]) -> list[Misaligned
     if detector is None:
         return []
     for block in blocks:
-        scan_block(ScanTask(block, clean, folder / "guard.npz", scans))
+        scan_block(clean, folder / "guard.npz", scans, block)
     return misaligned_runs(detector, [corpus], blocks, clean, scans).get("train-0", [])
 
 
@@ -101,7 +101,6 @@ def test_no_alarm_where_all_is_in_place(aligned: Lines, tmp_path: Path) -> None:
 
 def test_a_slip_is_found_with_its_shift(aligned: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "BLOCK_LINES", 1000)
-    monkeypatch.setattr("dragoman.pipelines.corpus.clean.misalignment_scan.BLOCK_LINES", 1000)
     source, target = aligned
     target = [*target[:2500], "Ein Satz zu viel.", *target[2500:2900], *target[2901:]]
     (run,) = _runs(tmp_path, source, target)
@@ -132,10 +131,13 @@ def test_a_small_corpus_is_left_alone(tmp_path: Path) -> None:
 def test_suspects_are_runs_of_positive_ratios() -> None:
     ratio = np.full(300, -1.0, np.float32)
     ratio[100:140] = 1.0
-    blocks = [(np.arange(first, first + 50), ratio[first : first + 50]) for first in range(0, 300, 50)]
+    numbers = np.arange(300)
+    blocks = [
+        np.rec.fromarrays([numbers[first : first + 50], ratio[first : first + 50]]) for first in range(0, 300, 50)
+    ]
     assert list(suspects(blocks)) == [(100, 139)]
     ratio[280:] = 1.0  # up to the very end
-    assert list(suspects([(np.arange(300), ratio)])) == [(100, 139), (280, 299)]
+    assert list(suspects([np.rec.fromarrays([numbers, ratio])])) == [(100, 139), (280, 299)]
     assert list(suspects([])) == []
 
 

@@ -25,7 +25,7 @@ from dragoman.model.text.words import WordTokenizer, rules_of
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.corpus import monolingual
 from dragoman.pipelines.corpus.pack import counting
-from dragoman.pipelines.corpus.read import text_staging
+from dragoman.pipelines.corpus.read import text_blocks
 from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, PhrasesConfig, SplitFiles
 from dragoman.pipelines.loaders.texts import unpack_split
 from dragoman.pipelines.settings import ClusterConfig
@@ -39,8 +39,8 @@ from tests.pipelines.killed_sharding import kill_sharding, shard_over_ray
 
 WORDS = ["the", "house", "of", "green", "rivers", "Runs", "über", "naïve", "猫", "new", "york", "old", "tree", "it's"]
 SMALL = {
-    "dragoman.pipelines.corpus.read.text_staging.BLOCK_BYTES": 4000,
-    "dragoman.pipelines.corpus.monolingual.TASK_BLOCKS": 3,
+    "dragoman.pipelines.corpus.read.text_blocks.BLOCK_BYTES": 4000,
+    "dragoman.pipelines.corpus.pack.counting.TASK_BLOCKS": 3,
 }
 VOCABULARY = TokenizerConfig(
     name="vocabulary", type="words", vocabulary=1000, lowercase=True, punctuation=False, train_lines=0
@@ -154,7 +154,7 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make) -> None:
     undisturbed = directory_bytes(shard(make("undisturbed", corpus, tokenizer=VOCABULARY)).directory)
     config = make("killed", corpus, tokenizer=VOCABULARY)
     for where, call in (
-        ("dragoman.pipelines.corpus.clean.text_block.save_block", 5),
+        ("dragoman.pipelines.corpus.clean.task.save_block", 5),
         ("dragoman.pipelines.corpus.pack.counting.write_run", 2),
         ("dragoman.pipelines.corpus.pack.phrases.save_block", 20),
         ("dragoman.pipelines.corpus.monolingual.count_units", 7),
@@ -200,8 +200,9 @@ def test_cut_splits_are_runs_of_neighbours_and_never_seen_in_training(make: Make
     starts = [lines.index(text) for text in split["test"] if lines.count(text) == 1]
     assert sum(b - a == 1 for a, b in itertools.pairwise(starts)) > len(starts) * 0.7
     assert split["test"] != _texts(shard(make("other", {"cut": CutConfig(test=0.2, run=10)}, seed=2)), "test")
+    (tmp_path / "train.txt").write_text("one line\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"corpus.cut.run=1000: the training files are \d+ run\(s\)"):
-        shard(make("few", {"cut": CutConfig(valid=0.5, test=0.4, run=1000), "train": _one_line(tmp_path)}))
+        shard(make("few", {"cut": CutConfig(valid=0.5, test=0.4, run=1000)}))
 
 
 @pytest.mark.parametrize("count", [3, 40, 900])
@@ -235,11 +236,6 @@ def test_short_lines_that_recur_in_every_split_are_no_training_texts(make: Make,
     assert overlap([folder], [trained]).lines == (1,)
 
 
-def _one_line(folder: Path) -> SplitFiles:
-    (folder / "one.txt").write_text("one line\n", encoding="utf-8")
-    return SplitFiles(file=str(folder / "one.txt"))
-
-
 def test_repeated_lines_go_only_where_asked(make: Make, tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("b\na\nb\na\nc\n" * 3, encoding="utf-8")
     assert len(_texts(shard(make("all")))) == 15
@@ -270,17 +266,13 @@ def test_long_records_make_small_chunks(make: Make) -> None:
     assert monolingual.shard_sizes(ShardsConfig(), TokenizerConfig(type="characters"), 1e9).chunk_records == 1
 
 
-@pytest.mark.parametrize("data", [b"", b"\n \n\t\n\xc2\xa0\n"])
-def test_no_text_is_said(make: Make, tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "train.txt").write_bytes(data)
-    rules = "blank 4" if data else "none, the files are empty"
-    with pytest.raises(UserError, match=f"corpus.train.file: no training text is left; dropped: {rules}"):
-        shard(make("shards"))
-
-
-def test_text_without_one_frequent_word_is_said(make: Make) -> None:
+def test_no_text_or_no_frequent_word_is_said(make: Make, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"tokenizer.min_count=100000: nothing in the text is that frequent"):
         shard(make("shards", tokenizer=TokenizerConfig(type="words", min_count=100_000, train_lines=0)))
+    for data, rules in ((b"", "none, the files are empty"), (b"\n \n\t\n\xc2\xa0\n", "blank 4")):
+        (tmp_path / "train.txt").write_bytes(data)
+        with pytest.raises(UserError, match=f"corpus.train.file: no training text is left; dropped: {rules}"):
+            shard(make("shards"))
 
 
 def test_patterns_name_many_files_and_held_out_ones_are_not_trained_on(make: Make, tmp_path: Path) -> None:
@@ -357,7 +349,7 @@ def test_books_and_archives(make: Make, tmp_path: Path) -> None:
 
 
 def test_a_line_of_an_archive_is_named(corpora: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_staging, "BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 1 << 20)
     zips = SplitFiles(file=str(corpora / "nltk" / "[is]*.zip"))
     with pytest.raises(UserError, match=r"inaugural.zip: inaugural/2005-Bush.txt: line \d+: invalid UTF-8"):
         shard(make("strict", {"train": zips}, tokenizer=VOCABULARY))
@@ -365,7 +357,7 @@ def test_a_line_of_an_archive_is_named(corpora: Path, make: Make, monkeypatch: p
 
 @pytest.mark.long
 def test_real_books_and_archives(corpora: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_staging, "BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 1 << 20)
     tokenizer = TokenizerConfig(type="words", vocabulary=100_000, lowercase=True, punctuation=False, train_lines=0)
     nltk = {"train": SplitFiles(file=str(corpora / "nltk" / "[is]*.zip")), "on_error": "skip"}
     skipped = shard(make("skipped", nltk, tokenizer=tokenizer)).manifest

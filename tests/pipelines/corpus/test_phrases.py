@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.model.errors import UserError
 from dragoman.model.text.words import WordRules
 from dragoman.pipelines.corpus.pack.counting import write_run
-from dragoman.pipelines.corpus.pack.phrases import OuterWords, check_phrases, join_phrases, load_phrases, write_phrases
+from dragoman.pipelines.corpus.pack.phrases import OuterWords, join_phrases, load_phrases, write_phrases
 from dragoman.pipelines.corpus.settings import PhrasesConfig
 
 LOWER = WordRules(lowercase=True, punctuation=False)
@@ -60,9 +59,3 @@ def test_joining_goes_left_to_right_and_not_across_marks(text: str, joined: str)
     assert list(join_phrases([text], phrases, OuterWords(LOWER))) == [joined]
     (folded,) = join_phrases([text.lower()], phrases, OuterWords(LOWER))
     assert LOWER.split(folded) == LOWER.split(joined.lower())
-
-
-@pytest.mark.parametrize("values", [{"passes": -1}, {"threshold": 0.0}, {"fall": -1.0}, {"most": 0}])
-def test_numbers_that_mean_nothing_are_refused(values: dict[str, float]) -> None:
-    with pytest.raises(UserError, match=f"corpus.phrases.{next(iter(values))}="):
-        check_phrases(PhrasesConfig(**values))  # type: ignore[arg-type]  # of either kind

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dragoman.conf import compose
 from dragoman.model.errors import UserError
 from dragoman.pipelines import shard
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.clean import fitted_rules
 from dragoman.pipelines.corpus.read.built_in import phrasebook
 from dragoman.pipelines.corpus.settings import CorpusPart, PartCleanConfig
+from tests.pipelines.corpus.planned import tsv_config
 
 PAIRS = [(pair.english, pair.german) for pair in phrasebook()["train"][:300]]
 LINES = [
@@ -24,26 +24,13 @@ LINES = [
 ]
 
 
-def config_of(folder: Path, *words: str, lines: list[str] = LINES) -> Config:
-    (folder / "pairs.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    values = compose.values(
-        [
-            "corpus=tsv", "pair=en-de", f"corpus.train.file={folder}/pairs.tsv", "corpus.cut.valid=0",
-            "corpus.cut.test=0", "tokenizer=words", "tokenizer.min_count=1", f"paths.root={folder}/home",
-            "cluster.backend=local", *words,
-        ]
-    )  # fmt: skip
-    config: Config = compose.typed(Config, values)
-    return config
-
-
 def explained(capsys: pytest.CaptureFixture[str], config: Config) -> str:
     assert shard.task(config) == 0
     return capsys.readouterr().out
 
 
 def test_a_rule_is_counted_with_and_without_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = explained(capsys, config_of(tmp_path, "corpus.clean.rules=[markup]", "shards.explain=numbers"))
+    told = explained(capsys, tsv_config(tmp_path, LINES, "corpus.clean.rules=[markup]", "shards.explain=numbers"))
     assert told.startswith("numbers: 2 of 303 training pairs fail it (0.660 %), 1 it alone\n")
     assert "pairs.tsv, line 301: She has 12 dogs. ||| Sie hat 13 Hunde." in told
     assert "The <b>cat" not in told
@@ -53,7 +40,7 @@ def test_a_rule_is_counted_with_and_without_the_others(tmp_path: Path, capsys: p
 def test_a_near_duplicate_is_shown_with_the_pair_that_it_repeats(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = explained(capsys, config_of(tmp_path, "shards.explain=near_duplicate"))
+    told = explained(capsys, tsv_config(tmp_path, LINES, "shards.explain=near_duplicate"))
     assert re.search(r"near_duplicate: \d+ of 303 training pairs fail it", told)
     assert f"line 303: {PAIRS[7][0].upper()} ||| {PAIRS[7][1].upper()}\n    repeats {PAIRS[7][0]} |||" in told
 
@@ -65,7 +52,7 @@ def test_other_limits_stand_in_a_table(
     pairs = [(pair.english, pair.german) for pair in phrasebook()["train"][:1500]]
     wrong = [f"{pairs[number][0]}\t{pairs[number + 700][1]}" for number in range(50)]
     lines = [*(f"{a}\t{b}" for a, b in pairs), *wrong]
-    told = explained(capsys, config_of(tmp_path, "shards.explain=unrelated", lines=lines))
+    told = explained(capsys, tsv_config(tmp_path, lines, "shards.explain=unrelated"))
     rows = [line.split() for line in told.splitlines() if re.match(r"-?[\d.]+ +[\d,]+ +[\d.]+ %", line.strip())]
     limits, fails = [float(row[0]) for row in rows], [int(row[1].replace(",", "")) for row in rows]
     assert limits == sorted(limits)
@@ -73,12 +60,12 @@ def test_other_limits_stand_in_a_table(
     (now,) = [row for row in rows if row[-1] == "now"]
     assert now[0] == "-3.5"
     assert told.startswith(f"unrelated: {now[1]} of ")
-    assert shard.task(config_of(tmp_path, "corpus.clean.rules=[unrelated]", lines=lines)) == 0
+    assert shard.task(tsv_config(tmp_path, lines, "corpus.clean.rules=[unrelated]")) == 0
     assert f"unrelated {now[1]}" in capsys.readouterr().out, "as many as a sharding drops"
 
 
 def test_of_a_mix_each_part_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = config_of(tmp_path, "shards.explain=numbers")
+    config = tsv_config(tmp_path, LINES, "shards.explain=numbers")
     (tmp_path / "more.tsv").write_text("Er hat 3.\tHe has 4.\n", encoding="utf-8")
     parts: list[Any] = [CorpusPart("a"), CorpusPart("b", clean=PartCleanConfig(rules="none"))]
     parts[1].train = type(config.corpus.train)(file=str(tmp_path / "more.tsv"))
@@ -97,7 +84,7 @@ def test_of_a_mix_each_part_is_told(tmp_path: Path, capsys: pytest.CaptureFixtur
 )
 def test_a_rule_that_cannot_be_explained_is_refused(tmp_path: Path, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        shard.task(config_of(tmp_path, *words))
+        shard.task(tsv_config(tmp_path, LINES, *words))
 
 
 def test_matches_are_what_the_rule_judges() -> None:

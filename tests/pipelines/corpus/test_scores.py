@@ -23,6 +23,7 @@ from dragoman.pipelines.corpus.clean.scores import dual_scores
 from dragoman.pipelines.corpus.pack.cleaning_record import PAGE, RECORD
 from dragoman.pipelines.corpus.read.built_in import phrasebook
 from dragoman.pipelines.corpus.sharded import as_sharded
+from tests.pipelines.corpus.planned import tsv_config
 
 PAIRS = [(pair.english, pair.german) for pair in phrasebook()["train"][:300]]
 TWICE = (PAIRS[7][0].lower(), PAIRS[7][1].lower())  # nearly repeats the eighth pair
@@ -45,17 +46,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def sharding(folder: Path, models: list[Path], *words: str) -> Config:
-    lines = [f"{a}\t{b}\n" for a, b in [*PAIRS, TWICE]]
-    (folder / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
-    values = compose.values(
-        [
-            "corpus=tsv", "pair=en-de", f"corpus.train.file={folder}/pairs.tsv", "corpus.cut.valid=0",
-            "corpus.cut.test=0", "tokenizer=words", "tokenizer.min_count=1", f"paths.root={folder}/home",
-            "cluster.backend=local", f"corpus.clean.scores=[{','.join(map(str, models))}]", *words,
-        ]
-    )  # fmt: skip
-    config: Config = compose.typed(Config, values)
-    return config
+    lines = [f"{a}\t{b}" for a, b in [*PAIRS, TWICE]]
+    return tsv_config(folder, lines, f"corpus.clean.scores=[{','.join(map(str, models))}]", *words)
 
 
 def scores_of(models: list[Path], pairs: list[tuple[str, str]]) -> np.ndarray[tuple[int], np.dtype[np.float32]]:

@@ -65,7 +65,6 @@ def test_json_fields_follow_the_pair(folder: Path) -> None:
         ({"format": "tsv", "train": SplitFiles(source="train.en")}, "corpus.train.source: format tsv"),
         ({"format": "tsv", "train": SplitFiles(file="deu.txt"), "columns": ["en", "-"]}, "corpus.columns"),
         ({"format": "jsonl", "train": SplitFiles(file="deu.txt"), "fields": {"source": "a"}}, "corpus.fields"),
-        ({"cut": CutConfig(test=1.5)}, "corpus.cut.test=1.5"),
         ({"cut": CutConfig(test=0.6, valid=0.6)}, "leave nothing"),
         (
             {"cut": CutConfig(test=0.1), "test": SplitFiles(source="train2.en", target="train2.de")},

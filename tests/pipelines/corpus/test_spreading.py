@@ -17,7 +17,7 @@ from dragoman.model.shards.manifest import ShardsConfig
 from dragoman.model.storage import remote
 from dragoman.pipelines import shard as verb
 from dragoman.pipelines.config import Config, PathsConfig
-from dragoman.pipelines.corpus import monolingual, parallel
+from dragoman.pipelines.corpus import making
 from dragoman.pipelines.corpus.pack import spreading
 from dragoman.pipelines.corpus.read import staging
 from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, SplitFiles
@@ -69,8 +69,7 @@ def made(tmp_path: Path, s3: Proxy, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("form", ["moses", "text"])
 def test_nodes_apart_make_the_same_bytes(form: str, made: Any, s3: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     names, _ = made(form, "s3://bucket/alone")
-    for module in (parallel, monolingual):
-        monkeypatch.setattr(module, "workers", nodes)
+    monkeypatch.setattr(making, "workers", nodes)
     apart, folder = made(form, "s3://bucket/spread")
     assert apart == names and len(names) > 4
     for name in names:
@@ -79,7 +78,7 @@ def test_nodes_apart_make_the_same_bytes(form: str, made: Any, s3: Proxy, monkey
 
 
 def test_what_nodes_have_made_is_not_made_again(made: Any, s3: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "workers", nodes)
+    monkeypatch.setattr(making, "workers", nodes)
     real, calls = spreading._pack, []
 
     def fails_at_the_third(cache: Any, address: str, texts: Any) -> Any:
@@ -102,7 +101,7 @@ def test_what_nodes_have_made_is_not_made_again(made: Any, s3: Proxy, monkeypatc
 def test_a_bad_line_is_named_as_on_one_machine(
     made: Any, s3: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parallel, "workers", nodes)
+    monkeypatch.setattr(making, "workers", nodes)
     with (tmp_path / "a.en").open("rb+") as file:
         file.seek(2000)
         file.write(b"\xff")

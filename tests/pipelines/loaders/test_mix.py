@@ -16,7 +16,7 @@ from dragoman.model.shards.writer import write_shard
 from dragoman.pipelines.loaders.mix import MixOrder, stages_of
 from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.settings import LoaderConfig, MixConfig, MixStage
-from tests.pipelines.loaders.test_pairs import World, config
+from tests.pipelines.loaders.test_pairs import check_resume, config
 from tests.random_shards import MakeShards, random_records
 
 SIZES = {"clean": 100, "bt": 700, "news": 203}
@@ -128,17 +128,7 @@ def test_every_window_continues_the_last_one(mixed: Path) -> None:
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_batches_are_the_same_on_any_number_of_ranks_and_after_a_resume(mixed: Path, size: int) -> None:
     stages = [MixStage({"bt": 3, "clean": 1}, {"clean": 1}), MixStage({"clean": 1})]
-    settings = config(mix=MixConfig(stages=stages))
-    alone, world = World(mixed, 1, settings), World(mixed, size, settings)
-    steps = [alone.step() for _ in range(60)]
-    assert [world.step() for _ in range(25)] == steps[:25]
-    state = world.state()
-    world.close()
-    again = World(mixed, size, settings)
-    again.load_state(state)
-    assert [again.step() for _ in range(35)] == steps[25:]
-    for one in (alone, again):
-        one.close()
+    check_resume(mixed, (size, size), config(mix=MixConfig(stages=stages)))
 
 
 def test_a_checkpoint_refuses_other_weights(mixed: Path) -> None:

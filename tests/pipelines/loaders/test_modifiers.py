@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dragoman.model.errors import UserError
 from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.batch import TranslationBatch
 from dragoman.model.text.tags import split_tags
 from dragoman.model.text.tokenizer import UNK, TokenizerConfig
 from dragoman.model.text.tokenizers import load_pair
@@ -30,7 +31,7 @@ from dragoman.pipelines.loaders.window import Window
 from dragoman.pipelines.settings import ModifiersConfig
 from dragoman.pipelines.shard import shard
 from tests.pipelines.conftest import Make, write_pairs
-from tests.pipelines.loaders.test_pairs import World, config
+from tests.pipelines.loaders.test_pairs import World, check_resume, config
 from tests.random_shards import MakeShards, random_records
 
 LETTERS = str.maketrans("0123456789", "bcdfghklmn")
@@ -199,23 +200,12 @@ def test_a_record_with_unknown_characters_stays(make: Make, tmp_path: Path, pair
 def test_batches_are_the_same_on_two_ranks_and_after_a_resume(directory: Path) -> None:
     settings = config(modifiers=ModifiersConfig(typos=0.3, upper_case=0.2, emoji=0.3, placeholders=0.3))
 
-    def tables(world: World) -> list[Any]:
-        shares = [loader.step() for loader in world.loaders]
-        batches = [shares[lane % world.size][lane // world.size] for lane in range(world.lanes)]
-        return [(one.source.tolist(), one.target_out.tolist(), one.ids.tolist()) for one in batches]
+    def look(batch: TranslationBatch) -> Any:
+        return batch.source.tolist(), batch.target_out.tolist(), batch.ids.tolist()
 
-    alone, world = World(directory, 1, settings), World(directory, 2, settings)
-    steps = [tables(alone) for _ in range(40)]
-    assert [tables(world) for _ in range(15)] == steps[:15]
-    state = world.state()
-    world.close()
-    again = World(directory, 2, settings)
-    again.load_state(state)
-    assert [tables(again) for _ in range(25)] == steps[15:]
-    for one in (alone, again):
-        one.close()
-    plain = World(directory, 1, config())
-    assert [tables(plain) for _ in range(5)] != steps[:5]
+    steps = check_resume(directory, (2, 2), settings, look=look)
+    plain = World(directory, 1, config(), look=look)
+    assert [plain.step() for _ in range(5)] != steps[:5]
     plain.close()
 
 

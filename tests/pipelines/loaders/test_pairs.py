@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +38,23 @@ def config(**changes: Any) -> LoaderConfig:
 class World:
     """All ranks of a training, stepped together."""
 
-    def __init__(self, directory: Path, size: int, settings: LoaderConfig, seed: int = 1) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        size: int,
+        settings: LoaderConfig,
+        seed: int = 1,
+        look: Callable[[TranslationBatch], Any] = TranslationBatch.digest,
+    ) -> None:
+        self.look = look
         reader = ShardReader(directory, "train")
         self.loaders = [LaneLoader(reader, settings, seed, rank, size) for rank in range(size)]
         self.lanes, self.size = settings.lanes, size
 
-    def step(self) -> list[int]:
-        """Digest of each lane's batch, in the lanes' order."""
+    def step(self) -> list[Any]:
+        """What `look` sees of each lane's batch, in the lanes' order."""
         shares = [loader.step() for loader in self.loaders]
-        return [shares[lane % self.size][lane // self.size].digest() for lane in range(self.lanes)]
+        return [self.look(shares[lane % self.size][lane // self.size]) for lane in range(self.lanes)]
 
     def state(self) -> dict[str, Any]:
         merged: dict[str, Any] = json.loads(json.dumps(merge_lanes([loader.state() for loader in self.loaders])))
@@ -93,6 +102,7 @@ def test_batches_hold_the_records_that_their_ids_name(directory: Path) -> None:
     records = random_records(RECORDS)
     loader = LaneLoader(ShardReader(directory, "train"), config(), seed=1)
     for batch in (batch for _ in range(10) for batch in loader.step()):
+        assert batch.source.dtype == batch.target_in.dtype == batch.target_out.dtype == torch.int64
         for i, source, target in zip(batch.ids, batch.source, batch.target_out, strict=True):
             wanted_source, wanted_target = records[i]
             assert wanted_target is not None
@@ -134,31 +144,32 @@ def test_batches_keep_the_budget_and_are_well_filled(make_shards: MakeShards) ->
     assert real / padded > 0.85  # sides of these random records differ by up to 3
 
 
-def test_any_world_size_that_divides_the_lanes_sees_the_same_batches(directory: Path) -> None:
-    histories = []
-    for size in (1, 2, 4):
-        world = World(directory, size, config())
-        histories.append([world.step() for _ in range(40)])
-        world.close()
-    assert histories[0] == histories[1] == histories[2]
-    assert len({digest for step in histories[0] for digest in step}) == 160
-
-
-@pytest.mark.parametrize("size", [1, 2, 4])
-def test_stopped_at_step_37_any_world_size_goes_on_with_the_same_batches(directory: Path, size: int) -> None:
-    undisturbed = World(directory, 1, config())
+def check_resume(
+    directory: Path,
+    sizes: tuple[int, int],
+    settings: LoaderConfig,
+    look: Callable[[TranslationBatch], Any] = TranslationBatch.digest,
+) -> list[list[Any]]:
+    """Stops a world of the first size at step 37 and goes on with the second: as one rank, whose steps it returns."""
+    undisturbed = World(directory, 1, settings, look=look)
     expected = [undisturbed.step() for _ in range(90)]
     undisturbed.close()
-    first = World(directory, 2, config())
+    first, second = (World(directory, size, settings, look=look) for size in sizes)
     before = [first.step() for _ in range(37)]
     state = first.state()
     first.step()  # used after the checkpoint, so lost with the crash
     first.close()
-    second = World(directory, size, config())
     second.load_state(state)
     after = [second.step() for _ in range(53)]
     second.close()
     assert before + after == expected
+    return expected
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_stopped_at_step_37_any_world_size_goes_on_with_the_same_batches(directory: Path, size: int) -> None:
+    expected = check_resume(directory, (2, size), config())
+    assert len({digest for step in expected[:40] for digest in step}) == 160
 
 
 def test_epochs_and_seeds_have_orders_of_their_own(directory: Path) -> None:
@@ -257,27 +268,20 @@ def test_held_out_batches_leave_nothing_out(directory: Path, world: int) -> None
     assert long and all(len(batch.ids) == 1 for batch in long)
 
 
-def test_batches_are_int64_tensors(directory: Path) -> None:
-    loader = LaneLoader(ShardReader(directory, "train"), config(), seed=1)
-    batch = loader.step()[0]
-    loader.close()
-    assert batch.source.dtype == batch.target_in.dtype == batch.target_out.dtype == torch.int64
+LINES = [f"Number {i} of the red houses is somewhere else." for i in range(200)]
 
 
-@pytest.fixture
-def text_directory(tmp_path: Path) -> tuple[Path, list[str]]:
-    lines = [f"Number {i} of the red houses is somewhere else." for i in range(200)]
-    pair = train_pair(TokenizerConfig(vocabulary=100), lines, lines)
-    pair.save(tmp_path)
-    rows = pair.source.encode(lines)
-    entry = write_shard(tmp_path, "train", 0, zip(rows, rows, strict=True), 0, 4, "<u2")
-    write_manifest(tmp_path, Manifest("toy", ["en", "en"], pair.describe(), "<u2", {"train": Split.of([entry])}))
-    return tmp_path, lines
+def write_lines(directory: Path, joint: bool = True) -> ShardReader:
+    """Shards of LINES on both sides."""
+    pair = train_pair(TokenizerConfig(vocabulary=100, joint=joint), LINES, LINES)
+    pair.save(directory)
+    entry = write_shard(directory, "train", 0, zip(*[pair.source.encode(LINES)] * 2, strict=True), 0, 4, "<u2")
+    write_manifest(directory, Manifest("toy", ["en", "en"], pair.describe(), "<u2", {"train": Split.of([entry])}))
+    return ShardReader(directory, "train")
 
 
-def test_sampled_batches_read_the_same_and_repeat_after_a_resume(text_directory: tuple[Path, list[str]]) -> None:
-    directory, lines = text_directory
-    reader = ShardReader(directory, "train")
+def test_sampled_batches_read_the_same_and_repeat_after_a_resume(tmp_path: Path) -> None:
+    directory, lines, reader = tmp_path, LINES, write_lines(tmp_path)
     tokenizer = load_pair(directory, reader.manifest.tokenizer).source
     settings = config(sampling=0.3, lanes=2)
     whole = LaneLoader(reader, settings, seed=1)
@@ -308,13 +312,8 @@ def test_sampling_that_cannot_be_is_refused(directory: Path) -> None:
 
 
 def test_both_directions_want_one_vocabulary(tmp_path: Path) -> None:
-    lines = [f"Number {i} of the red houses is somewhere else." for i in range(200)]
-    pair = train_pair(TokenizerConfig(vocabulary=100, joint=False), lines, lines)
-    pair.save(tmp_path)
-    entry = write_shard(tmp_path, "train", 0, zip(*[pair.source.encode(lines)] * 2, strict=True), 0, 4, "<u2")
-    write_manifest(tmp_path, Manifest("toy", ["en", "en"], pair.describe(), "<u2", {"train": Split.of([entry])}))
     with pytest.raises(UserError, match=r"loader\.both_directions=1: needs one vocabulary .* tokenizer\.joint=true"):
-        LaneLoader(ShardReader(tmp_path, "train"), config(both_directions=1))
+        LaneLoader(write_lines(tmp_path, joint=False), config(both_directions=1))
 
 
 @pytest.mark.parametrize(

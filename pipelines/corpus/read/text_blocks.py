@@ -1,98 +1,19 @@
-"""Stages text files as plain bytes with an index of blocks, like `staging` for parallel files, for text of any shape.
+"""The blocks of text of any shape, and the part of a file that is kept.
 
 A block ends at the end of a line, or at white space within a line that is longer than a block. So at most one block is
-in memory, however long the lines are. Archives become one plain file, member after member.
+in memory, however long the lines are.
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from dragoman.model.files import atomic_open
 from dragoman.model.inputs.archive import Part
-from dragoman.model.inputs.lines import View, is_in_place, parts_of
-from dragoman.pipelines.corpus.read.scratch import read_json, write_json
-from dragoman.pipelines.corpus.read.sources import Source
-from dragoman.pipelines.corpus.read.staging import Block
 
 BLOCK_BYTES = 2 << 20  # most bytes of a block
 BLOCK_LINES = 65_536  # most lines of a block: very short lines take much more memory than their bytes
 _LINE = 1 << 16  # bytes of a line to process together
-
-
-@dataclass(frozen=True)
-class TextStagingTask:
-    """Unpacks and indexes one file of `source`; the result is stored in `scratch` under the source's name."""
-
-    source: Source
-    scratch: Path
-    paragraphs: bool
-    between: tuple[str, ...]  # beginnings of the lines before and after the part to keep; or empty
-
-
-def text_staging_tasks(
-    sources: Sequence[Source], scratch: Path, paragraphs: bool, between: Sequence[str]
-) -> list[TextStagingTask]:
-    """Returns one task per file."""
-    folder = scratch / "plain"
-    folder.mkdir(exist_ok=True)
-    return [TextStagingTask(source, folder, paragraphs, tuple(between)) for source in sources]
-
-
-def stage_text(task: TextStagingTask) -> str:
-    """Unpacks (if needed) and indexes one file, unless that was done before; returns the source's name."""
-    name, file = task.source.name, task.source.files[0]
-    if index_path(task.scratch, name).exists():
-        return name
-    view = task.source.views[0] if task.source.views else View()
-    parts = parts_of(file, view)
-    in_place = not task.between and is_in_place(file, view)
-    plain = file if in_place else task.scratch / f"{name}.txt"
-    index = _Index(task.paragraphs)
-    begins: list[tuple[int, str, int]] = []
-    with ExitStack() as stack:
-        write = (lambda _: None) if in_place else stack.enter_context(atomic_open(plain, durable=False)).write
-        for part in parts:
-            skipped, blocks = kept_between(part, task.between)
-            begins.append((index.lines, part.name, skipped))
-            for data in blocks:
-                write(data)
-                index.add(data)
-            if len(parts) > 1:  # the next member starts on a new line, and a new paragraph
-                end = (b"" if index.ended else b"\n") + (b"\n" if task.paragraphs else b"")
-                write(end)
-                index.add(end)
-    index.finish()
-    values = {"plain": str(plain), "offsets": index.offsets, "first_lines": index.first_lines, "parts": begins}
-    write_json(index_path(task.scratch, name), values)
-    return name
-
-
-def text_blocks(sources: Sequence[Source], scratch: Path) -> list[Block]:
-    """Returns all blocks in the corpus' order; an empty file has none."""
-    blocks: list[Block] = []
-    for source in sources:
-        values = read_json(index_path(scratch / "plain", source.name))
-        plain, offsets, lines = (Path(values["plain"]),), values["offsets"], values["first_lines"]
-        for start, stop, first, after in zip(offsets[:-1], offsets[1:], lines[:-1], lines[1:], strict=True):
-            blocks.append(Block(len(blocks), source, plain, ((start, stop),), first, after - first))
-    return blocks
-
-
-def place_of(block: Block, line: int, scratch: Path) -> str:
-    """Returns file, member and line number (from 1) of a line in a block, for messages."""
-    values = read_json(index_path(scratch / "plain", block.source.name))
-    begins: list[Any] = values["parts"]
-    number = block.first_line + line
-    first, name, skipped = begins[bisect_right([begin[0] for begin in begins], number) - 1]
-    member = f": {name}" if name else ""
-    return f"{block.source.files[0]}{member}: line {number - first + skipped + 1}"
 
 
 def kept_between(part: Part, between: Sequence[str]) -> tuple[int, Iterable[bytes]]:
@@ -144,12 +65,7 @@ def _lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
         yield rest, opening
 
 
-def index_path(folder: Path, name: str) -> Path:
-    """Returns the path of a source's index."""
-    return folder / f"{name}.json"
-
-
-class _Index:
+class TextIndex:
     """The starts of blocks, found in the bytes of a text; the split of the bytes into pieces has no effect."""
 
     def __init__(self, paragraphs: bool) -> None:

@@ -7,10 +7,11 @@ import pytest
 
 from dragoman.model.errors import UserError
 from dragoman.pipelines.corpus.clean.block import load_block, load_facts
-from dragoman.pipelines.corpus.clean.text_block import TextCleaningTask, clean_text_block, cut
+from dragoman.pipelines.corpus.clean.task import CleaningTask, clean_block
+from dragoman.pipelines.corpus.clean.text_records import cut
 from dragoman.pipelines.corpus.read.records import encodings_of
-from dragoman.pipelines.corpus.read.sources import Source
-from dragoman.pipelines.corpus.read.text_staging import stage_text, text_blocks, text_staging_tasks
+from dragoman.pipelines.corpus.read.sources import Source, TextForm
+from dragoman.pipelines.corpus.read.staging import blocks_of, stage, staging_tasks
 from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig
 
 CLEAN = CleanConfig(max_chars=200, max_words=8)
@@ -21,18 +22,16 @@ def _cleaned(
     data: bytes,
     on_error: str = "raise",
     encodings: tuple[str, ...] = ("utf-8",),
-    paragraphs: bool = False,
-    blank: bool = False,
+    form: TextForm | None = None,
 ) -> tuple[list[str], dict[str, Any], list[int]]:
     """Records, facts, and the line each record began in."""
     file = folder / "text"
     file.write_bytes(data)
-    source = Source("train-0", "train", "text", (file,), ("corpus.train.file",))
-    (staging,) = text_staging_tasks([source], folder, paragraphs, ())
-    stage_text(staging)
-    (block,) = text_blocks([source], folder)
-    task = TextCleaningTask(block, CLEAN, on_error, encodings, paragraphs, blank, folder, folder)  # type: ignore[arg-type]
-    clean_text_block(task)
+    source = Source("train-0", "train", "text", (file,), ("corpus.train.file",), form=form or TextForm())
+    (staging,) = staging_tasks([source], folder)
+    stage(staging)
+    (block,) = blocks_of([source], folder)
+    clean_block(CleaningTask(block, CLEAN, on_error, folder, encodings))  # type: ignore[arg-type]
     loaded = load_block(folder, 0)
     return loaded.texts()[0], load_facts(folder, 0), loaded.line.tolist()
 
@@ -48,7 +47,7 @@ def test_lines_become_records(tmp_path: Path) -> None:
 
 
 def test_blank_lines_are_records_where_they_may_stay(tmp_path: Path) -> None:
-    records, facts, lines = _cleaned(tmp_path, b"one\n\n\xff\ntwo\n", "skip", blank=True)
+    records, facts, lines = _cleaned(tmp_path, b"one\n\n\xff\ntwo\n", "skip", form=TextForm(blank=True))
     assert records == ["one", "", "two"]
     assert lines == [0, 1, 3]
     assert facts["dropped"] == {"invalid_utf8": 1}
@@ -56,7 +55,7 @@ def test_blank_lines_are_records_where_they_may_stay(tmp_path: Path) -> None:
 
 def test_paragraphs_become_records(tmp_path: Path) -> None:
     data = b"\n\na house\nand a\n  tree\n \nsecond\n\xff\nthird\n\n"
-    records, facts, lines = _cleaned(tmp_path, data, "skip", paragraphs=True)
+    records, facts, lines = _cleaned(tmp_path, data, "skip", form=TextForm(paragraphs=True))
     assert records == ["a house and a tree", "second third"]
     assert lines == [2, 6]
     assert facts["dropped"] == {"invalid_utf8": 1}

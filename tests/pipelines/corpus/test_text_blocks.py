@@ -12,27 +12,21 @@ import pytest
 from dragoman.model.errors import UserError
 from dragoman.model.inputs.archive import Part
 from dragoman.model.inputs.lines import View, parts_of
-from dragoman.pipelines.corpus.read import text_staging
-from dragoman.pipelines.corpus.read.records import block_bytes
-from dragoman.pipelines.corpus.read.sources import Source
-from dragoman.pipelines.corpus.read.staging import Block
-from dragoman.pipelines.corpus.read.text_staging import (
-    kept_between,
-    place_of,
-    stage_text,
-    text_blocks,
-    text_staging_tasks,
-)
+from dragoman.pipelines.corpus.read import text_blocks
+from dragoman.pipelines.corpus.read.sources import Source, TextForm
+from dragoman.pipelines.corpus.read.staging import Block, blocks_of, stage, staging_tasks
+from dragoman.pipelines.corpus.read.text_blocks import kept_between
 
 MARKS = ("*** START OF", "*** END OF")
 
 
 def _blocks(file: Path, scratch: Path, paragraphs: bool = False, between: tuple[str, ...] = ()) -> list[Block]:
     scratch.mkdir(exist_ok=True)
-    source = Source("train-0", "train", "text", (file,), ("corpus.train.file",))
-    for task in text_staging_tasks([source], scratch, paragraphs, between):
-        stage_text(task)
-    return text_blocks([source], scratch)
+    form = TextForm(paragraphs, between=between)
+    source = Source("train-0", "train", "text", (file,), ("corpus.train.file",), form=form)
+    for task in staging_tasks([source], scratch):
+        stage(task)
+    return blocks_of([source], scratch)
 
 
 def _zip(path: Path, members: dict[str, bytes]) -> Path:
@@ -43,13 +37,13 @@ def _zip(path: Path, members: dict[str, bytes]) -> Path:
 
 
 def _bytes(blocks: list[Block]) -> list[bytes]:
-    return [block_bytes(block) for block in blocks]
+    return [block.read() for block in blocks]
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_staging, "BLOCK_BYTES", 100)
-    monkeypatch.setattr(text_staging, "BLOCK_LINES", 10)
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(text_blocks, "BLOCK_LINES", 10)
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
@@ -77,7 +71,7 @@ def test_where_the_decompressor_stops_makes_no_difference(monkeypatch: pytest.Mo
     data = b"".join(b"%d words \n" % number for number in range(200)) + b"x y " * 200
     offsets = []
     for size in (1, 7, 99, 5000):
-        index = text_staging._Index(False)
+        index = text_blocks.TextIndex(False)
         for start in range(0, len(data), size):
             index.add(data[start : start + size])
         index.finish()
@@ -85,28 +79,28 @@ def test_where_the_decompressor_stops_makes_no_difference(monkeypatch: pytest.Mo
     assert all(other == offsets[0] for other in offsets)
 
 
-def test_an_empty_file_has_no_blocks(tmp_path: Path) -> None:
-    (tmp_path / "empty").write_bytes(b"")
-    assert _blocks(tmp_path / "empty", tmp_path / "scratch") == []
-
-
 def test_paragraphs_are_not_cut_where_a_block_can_end_between_them(tmp_path: Path, small_blocks: None) -> None:
     file = tmp_path / "book"
     file.write_bytes(b"\n\n".join(b"one line\nand another" for _ in range(50)))
     for data in _bytes(_blocks(file, tmp_path / "scratch", True))[:-1]:
         assert data.endswith(b"\n\n")
+    file.write_bytes(b"")
+    assert _blocks(file, tmp_path / "empty") == [], "an empty file has none"
 
 
 def test_members_of_an_archive_follow_each_other_and_are_named(tmp_path: Path, small_blocks: None) -> None:
     members = {"docs/a.txt": b"one\ntwo", "README": b"not text", "docs/empty.txt": b"", "docs/b.TXT": b"three\n"}
     file = _zip(tmp_path / "docs.zip", members)
     (block,) = _blocks(file, tmp_path / "scratch")
-    assert block_bytes(block) == b"one\ntwo\nthree\n"
-    assert place_of(block, 1, tmp_path / "scratch") == f"{file}: docs/a.txt: line 2"
-    assert place_of(block, 2, tmp_path / "scratch") == f"{file}: docs/b.TXT: line 1"
+    assert block.read() == b"one\ntwo\nthree\n"
+    assert block.place(1) == f"{file}: docs/a.txt: line 2"
+    assert block.place(2) == f"{file}: docs/b.TXT: line 1"
     (block,) = _blocks(file, tmp_path / "paragraphs", True)
-    assert block_bytes(block).split() == [b"one", b"two", b"three"]
-    assert block_bytes(block).startswith(b"one\ntwo\n\n")
+    assert block.read().split() == [b"one", b"two", b"three"]
+    assert block.read().startswith(b"one\ntwo\n\n")
+    (tmp_path / "book").write_bytes(b"licence\n\n*** START OF\nfirst\nsecond\n")
+    (block,) = _blocks(tmp_path / "book", tmp_path / "marked", between=MARKS)
+    assert block.place(1).endswith("book: line 5"), "what was left out counts"
 
 
 def test_broken_archives_are_named(tmp_path: Path) -> None:
@@ -136,12 +130,6 @@ def test_broken_archives_are_named(tmp_path: Path) -> None:
 def test_only_what_lies_between_the_marks_is_kept(text: bytes, kept: bytes, size: int) -> None:
     part = Part("", lambda: iter([text[start : start + size] for start in range(0, len(text), size)]))
     assert b"".join(kept_between(part, MARKS)[1]) == kept
-
-
-def test_line_numbers_count_what_was_left_out(tmp_path: Path) -> None:
-    (tmp_path / "book").write_bytes(b"licence\n\n*** START OF\nfirst\nsecond\n")
-    (block,) = _blocks(tmp_path / "book", tmp_path / "scratch", between=MARKS)
-    assert place_of(block, 1, tmp_path / "scratch").endswith("book: line 5")
 
 
 def test_real_books_lose_their_licence(corpora: Path, tmp_path: Path) -> None:
