@@ -29,7 +29,7 @@ from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.comparison.measures import TrainingRecord, training_record
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.shard import shard
-from dragoman.pipelines.tasks.language import fresh_network, make_loader, text_tokenizer, validation_batches
+from dragoman.pipelines.tasks.language import Texts
 from dragoman.pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, clean, panels
 from dragoman.pipelines.training.loop import Trainer
 
@@ -116,10 +116,9 @@ def schedule(steps: int, rate: float) -> list[str]:
 
 def short_run(config: Config, steps: int, evaluate: bool = False) -> tuple[int, float, float]:
     """Trains without a record: parameters, seconds of the processor a step after a quarter of them, validation loss."""
-    tokenizer = text_tokenizer(config)
-    network = fresh_network(config, tokenizer)
-    loader, ranks = make_loader(config, network, tokenizer), Ranks(0, 1, torch.device("cpu"))
-    held_out = validation_batches(config, network, tokenizer, ranks) if evaluate else list
+    texts = Texts(config)
+    network, loader, ranks = texts.network, texts.loader(), Ranks(0, 1, torch.device("cpu"))
+    held_out = texts.held_out(ranks) if evaluate else list
     never = replace(config.train, evaluate_every=10**9, checkpoint_every=10**9, log_every=10**9, schedule_steps=steps)
     loss = architecture(config.model["architecture"]).loss
     found, begun = {"valid_loss": math.nan}, 0.0

@@ -21,7 +21,7 @@ from bench.trainer import TOKENS, VOCABULARY, default_precision, training_speed
 from dragoman.conf import compose
 from dragoman.model.networks.architectures import any_network, architecture, model_config
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.tasks.language import fresh_network, make_loader, text_tokenizer
+from dragoman.pipelines.tasks.language import Texts
 
 FIXED = {"embedding": 160, "width": 224}
 ATTENTIVE = {"embedding": 176, "width": 288, "encoder_width": 144}
@@ -86,6 +86,4 @@ def speed(shards: Path, steps: int, words: list[str]) -> float:
     if architecture(model.architecture).kind == "translation":
         return training_speed(shards, steps, precision, model=model)
     config = compose.typed(Config, values)
-    tokenizer = text_tokenizer(config)
-    loader = make_loader(config, fresh_network(config, tokenizer), tokenizer)
-    return training_speed(shards, steps, precision, model=model, loader=loader)
+    return training_speed(shards, steps, precision, model=model, loader=Texts(config).loader())

@@ -32,7 +32,7 @@ from dragoman.pipelines import train
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.shard import shard
-from dragoman.pipelines.tasks.language import validation_batches
+from dragoman.pipelines.tasks.language import Texts
 from dragoman.pipelines.tracking.plots import BLUE, ORANGE, Points, clean, panels
 
 NORMS: tuple[Literal["layer", "batch"], ...] = ("layer", "batch")
@@ -99,7 +99,7 @@ def learn(name: str, norm: str, home: Sequence[str], steps: int) -> Learned:
     lines = list(journal.lines(config.run_dir / paths.STEPS))
     bundle = load_text_bundle(config.run_dir / paths.BUNDLE)
     assert isinstance(bundle.network, Network)
-    held_out = validation_batches(config, bundle.network, bundle.tokenizer, Ranks(0, 1, torch.device("cpu")))
+    held_out = Texts(config).held_out(Ranks(0, 1, torch.device("cpu")))
     return Learned(
         [(line["step"], line["nll"]) for line in lines if "nll" in line],
         [(line["step"], line["valid_loss"]) for line in lines if "valid_loss" in line],

@@ -33,8 +33,7 @@ from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.settings import LoaderConfig
 from dragoman.pipelines.training import checkpoint
-from dragoman.pipelines.training.loop import copied
-from dragoman.pipelines.training.publishing import publisher
+from dragoman.pipelines.training.publishing import copied, publisher
 
 LATENCY, VOCABULARY, TOKENS = 0.05, 8000, 512
 Groups = Mapping[str, Mapping[str, Tensor]]

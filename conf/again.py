@@ -35,13 +35,7 @@ def command(verb: str, *changes: str, keep: Callable[[str], bool] = lambda key: 
 
 def has_options() -> bool:
     """Returns True if the running line has options (`-m`, `--cfg job`) other than files of the user's settings."""
-    words = iter(_line.get())
-    for word in words:
-        if word in OWN:
-            next(words, None)
-        elif word.startswith("-") and word.partition("=")[0] not in OWN:
-            return True
-    return False
+    return any(not option and word.startswith("-") for option, word in own_options(_line.get()))
 
 
 def gives(key: str) -> bool:
@@ -69,12 +63,17 @@ def _parts() -> tuple[list[str], list[str]]:
     """Returns the options that name files of settings, and the settings; `--config-dir` is in its variable."""
     options: list[str] = []
     settings: list[str] = []
-    words = iter(_line.get())
-    for word in words:
-        name, equals, value = word.partition("=")
-        if name in OWN:
-            value = value if equals else next(words, "")
-            options += [name, value] if name == "--config" else []
-        elif equals and not word.startswith("-"):
-            settings.append(word)
+    for option, value in own_options(_line.get()):
+        if option == "--config":
+            options += [option, value]
+        elif not option and "=" in value and not value.startswith("-"):
+            settings.append(value)
     return options, settings
+
+
+def own_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yields (option, value) for each option with a user's own settings, and ("", word) for each other word."""
+    rest = iter(words)
+    for word in rest:
+        option, equals, value = word.partition("=")
+        yield (option, value if equals else next(rest, "")) if option in OWN else ("", word)

@@ -93,7 +93,10 @@ def run(
                 _rehearsed.get().update(composed)
             return task(typed(root, composed)) or OK
         except Exception as problem:
-            return end(verb, problem, homes_hint(homes))
+            hint = (
+                f" (the home is {homes[0]}: it must be a folder that can be written, see paths.root)" if homes else ""
+            )
+            return end(verb, problem, hint)
 
     try:
         with interruptible(), suggesting_of(field.name for field in dataclasses.fields(root)):  # type: ignore[arg-type]
@@ -141,11 +144,6 @@ def home_of(values: Mapping[str, Any]) -> list[str]:
             f"paths.root={home}: {there} is a file; name a folder (DRAGOMAN_HOME=FOLDER or paths.root=FOLDER)"
         )
     return [home]
-
-
-def homes_hint(homes: Sequence[str]) -> str:
-    """Returns a hint for an unusable file: the home to look at."""
-    return f" (the home is {homes[0]}: it must be a folder that can be written, see paths.root)" if homes else ""
 
 
 def run_section(

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from dragoman.conf.groups import VARIABLE, choices, content, merge_choice, sections, written_defaults
 from dragoman.model.errors import UserError, unknown
@@ -107,7 +108,7 @@ def quote_plain(words: Sequence[str]) -> list[str]:
     `corpus.train.source=файл.en`, `a@b#c.en` and `s3://bucket/x?y=z` are such values. Values that begin with a quote or
     a bracket, or have a comma, `${` or a backslash, stay: they are mistakes or lists.
     """
-    return [_quote(word) if is_setting(word) and not _readable(word) else word for word in words]
+    return [_quote(word) if is_setting(word) and _read(word) is None else word for word in words]
 
 
 def refusal(problem: Exception, words: Sequence[str]) -> UserError | None:
@@ -159,20 +160,14 @@ def misspelt_option(option: str, value: str) -> str:
 
 
 def refuse_hydras(words: Iterable[str]) -> None:
-    """Refuses settings of Hydra itself, which would be read and have no effect.
-
-    Raises UserError: names the first one.
-    """
+    """Refuses settings of Hydra itself, which would be read and have no effect."""
     for word in words:
         if re.match(r"[+~]*hydra([./=@]|$)", word):
             raise UserError(f"{word}: Hydra's own settings have no effect here; a verb's are shown by --help")
 
 
 def refuse_unfitting(words: Sequence[str]) -> None:
-    """Refuses a model for which an experiment has settings that it does not know.
-
-    Raises UserError: names the first one.
-    """
+    """Refuses a model for which an experiment has settings that it does not know."""
     values = {key: value for key, _, value in (word.partition("=") for word in words)}
     experiment, model = values.get("experiment", ""), values.get("model", "")
     if experiment not in choices("experiment") or model not in choices("model"):
@@ -220,17 +215,13 @@ def _misspelt(word: str) -> str | None:
 
 def _wrong_value(key: str, value: str) -> str | None:
     """Returns what is wrong with the form of a value; None if it can be read."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import ValueType
-    from hydra.errors import HydraException
 
     word = f"{key}={value}"
     quoted = f"'{key}=\"{value}\"'"
     if value.startswith("="):
         return f"{word}: one equals sign stands between key and value, {key}={value.lstrip('=')}"
-    try:
-        read = OverridesParser.create().parse_override(word)
-    except (HydraException, ValueError, TypeError, RecursionError):
+    if (read := _read(word)) is None:
         for opening, closing in OPENING.items():
             if value.count(opening) > value.count(closing):
                 return (
@@ -261,15 +252,14 @@ def _unknown_choice(path: str, options: Iterable[str]) -> UserError:
     return unknown(group, choice, choices(group) or options)
 
 
-def _readable(word: str) -> bool:
+def _read(word: str) -> Any:
+    """Returns what Hydra reads in a setting; None if it cannot read it."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
-    try:
-        OverridesParser.create().parse_override(word)
-    except (HydraException, ValueError, TypeError, RecursionError):
-        return False
-    return True
+    with contextlib.suppress(HydraException, ValueError, TypeError, RecursionError):
+        return OverridesParser.create().parse_override(word)
+    return None
 
 
 def _quote(word: str) -> str:

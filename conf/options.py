@@ -66,7 +66,7 @@ def positional(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def check_info(argv: Sequence[str]) -> None:
-    """Refuses an unknown choice of `--info`. Raises UserError: names the choices."""
+    """Refuses an unknown choice of `--info`."""
     match = re.fullmatch(r"(?:.* )?(?:--info|-i)(?:[ =]([^ =]+)(?: .*=.*)?)?", " ".join(argv))
     if match is None or (match[1] is not None and match[1] not in INFO):
         raise UserError(f"--info: shows one of {', '.join(INFO)}, after the settings: KEY=VALUE ... --info defaults")

@@ -11,7 +11,7 @@ from dragoman._settings import Path, configure, words_of
 
 if TYPE_CHECKING:
     from dragoman.services.jobs.client.client import JobClient
-    from dragoman.services.jobs.client.entries import Root
+    from dragoman.services.jobs.client.settings import Root
 
 
 def submit(verb: str, *overrides: str, config: Path | None = None, **settings: Any) -> "Job":
@@ -19,18 +19,18 @@ def submit(verb: str, *overrides: str, config: Path | None = None, **settings: A
 
     `jobs.service` names the service; by default this machine's (`dragoman up`) is asked. `jobs.priority`, `jobs.after`
     and the other keys of that section work as on the command line.
-    `jobs.after` and the others of that section are as at the command line.
 
     Raises:
         DragomanError: no service answers, or it refuses the job.
     """
     with one_exception():
         from dragoman.services.jobs.client import entries
+        from dragoman.services.jobs.client.settings import Root
         from dragoman.services.jobs.client.verbs import enter
         from dragoman.services.jobs.options import is_option
 
         words = words_of(overrides, config, settings)
-        root = configure(entries.Root, [word for word in words if entries.OURS.match(word)])
+        root = configure(Root, [word for word in words if entries.OURS.match(word)])
         with _client(root) as service:
             job = enter(root.jobs, service, verb, [word for word in words if not is_option(word)])
         return Job.of(job, root)
@@ -94,8 +94,7 @@ class Job:
 
 @contextlib.contextmanager
 def _client(root: "Root") -> Iterator["JobClient"]:
-    from dragoman.services.jobs.client.entries import address
-    from dragoman.services.jobs.client.verbs import client
+    from dragoman.services.jobs.client.entries import connect
 
-    with client(root.jobs, address(root), home=root.paths["root"]) as service:
+    with connect(root) as service:
         yield service

@@ -14,11 +14,7 @@ Path = str | os.PathLike[str]
 
 
 def words_of(overrides: Sequence[str], config: Path | None, settings: Mapping[str, Any]) -> list[str]:
-    """Returns the file's words, then the given ones, then the keywords; an overridden choice is left out.
-
-    Raises:
-        UserError: an invalid word, an unreadable file, or a value of a type that no setting has.
-    """
+    """Returns the file's words, then the given ones, then the keywords; an overridden choice is left out."""
     for word in overrides:
         if not isinstance(word, str) or word.startswith("-") or "=" not in word:
             raise UserError(f"{word!r} is no setting: write 'KEY=VALUE', for example 'model=transformer_small'")
@@ -29,11 +25,7 @@ def words_of(overrides: Sequence[str], config: Path | None, settings: Mapping[st
 
 
 def configure(root: type[Root], words: Sequence[str], facts: compose.Facts = ()) -> Root:
-    """Returns the sections that `root` declares, composed, checked and typed. `facts` as in `compose.run`.
-
-    Raises:
-        UserError: an unknown key or choice, a value out of range.
-    """
+    """Returns the sections that `root` declares, composed, checked and typed. `facts` as in `compose.run`."""
     with apart():
         values = compose.values(words, facts)
     compose.home_of(values)

@@ -1,8 +1,8 @@
 """Sections of the configuration whose code imports torch; `model/settings.py` explains why they are apart from it."""
 
 import re
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 from dragoman.model.errors import UserError
 from dragoman.model.ranges import (
@@ -214,6 +214,21 @@ class TrainConfig:
     average_first: Share = 0.0  # share of the weights that the run began with (`init_from`) in the final ones
     final_weights: Literal["average", "last", "ema", "best", "best_average"] = "average"
     unhashed_weights: bool = False  # average weights without a sha256 too; false: refuse them
+
+    @property
+    def beginning(self) -> dict[str, Any]:
+        """Returns the settings of what the run begins with and trains, as run.json has them; without defaults."""
+        values = {
+            "init_from": self.init_from,
+            "init_parts": self.init_parts.named,
+            "init_vocabulary": self.init_vocabulary.replace("same", ""),
+            "freeze": sorted(self.freeze),
+            "lr_scale": self.lr_scale.changed,
+            "lora": asdict(self.lora) if self.lora.rank else {},
+            "quantize": self.quantize.replace("none", ""),
+            "teachers": self.teachers,
+        }
+        return {key: value for key, value in values.items() if value}
 
     def check(self) -> None:
         """Refuses invalid values. Raises UserError: names the key, its value and what it needs."""

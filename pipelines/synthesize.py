@@ -14,7 +14,6 @@ import heapq
 import json
 import logging
 import shutil
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -237,12 +236,3 @@ def _write_pairs(path: Path, languages: Sequence[str], pairs: Iterable[Sequence[
     with atomic_text(path) as file:
         for pair in pairs:
             file.write(json.dumps(dict(zip(languages, pair, strict=True)), ensure_ascii=False) + "\n")
-
-
-def main(argv: list[str]) -> int:
-    """Runs the command; returns its exit code."""
-    return compose.run(task, SynthesizeRoot, argv, "synthesize")
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

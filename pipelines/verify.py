@@ -9,17 +9,11 @@ Exit code 0: nothing differs. 1: something differs, and is named. 2: a mistake i
 """
 
 import json
-import sys
 from dataclasses import asdict
 
 from dragoman.conf import compose
 from dragoman.pipelines.config import VerifyRoot
 from dragoman.pipelines.tasks.verification import verify
-
-
-def main(argv: list[str]) -> int:
-    """Runs the command; returns its exit code."""
-    return compose.run(task, VerifyRoot, argv, "verify")
 
 
 def task(config: VerifyRoot) -> int:
@@ -36,7 +30,3 @@ def task(config: VerifyRoot) -> int:
         first = next((check for check in checks if check.result == "differs"), None)
         print(f"{config.name}: {verdict if first is None else f'differs, first in its {first.what}'}")
     return compose.OK if same else compose.FAILED
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

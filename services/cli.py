@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from dragoman.conf import compose
-from dragoman.conf.again import remembered
+from dragoman.conf.again import own_options, remembered
 from dragoman.conf.endings import BROKEN_PIPE, OK, close_output, end, run_process
 from dragoman.conf.groups import VARIABLE
 from dragoman.conf.interrupts import interruptible
@@ -71,10 +71,7 @@ def _dispatch(argv: list[str], run: Callable[[str, Sequence[str]], int]) -> int:
 
 
 def run_at_home(name: str, words: Sequence[str]) -> int:
-    """Runs a verb, with the words of the home's only shards or model; a mistake in its own words comes first.
-
-    Raises UserError: the home has several, or none.
-    """
+    """Runs a verb, with the words of the home's only shards or model; a mistake in its own words comes first."""
     try:
         words = with_home(name, words)
     except UserError:
@@ -89,21 +86,15 @@ def with_own_settings(words: Sequence[str]) -> list[str]:
     """Returns the words with the settings of `--config` files before the command line's own, which win.
 
     `--config-dir` sets the variable DRAGOMAN_CONF, which child processes inherit.
-
-    Raises UserError: the file or folder is missing, or holds no settings.
     """
     rest: list[str] = []
     words_read: list[str] = []
-    words_left = iter(words)
-    for word in words_left:
-        option, equals, value = word.partition("=")
-        if option not in ("--config", "--config-dir", "-cd"):
-            rest.append(word)
-            continue
-        value = value if equals else next(words_left, "")
-        if not value:
+    for option, value in own_options(words):
+        if not option:
+            rest.append(value)
+        elif not value:
             raise UserError(f"{option}: say which: --config FILE.yaml, --config-dir FOLDER")
-        if option == "--config":
+        elif option == "--config":
             words_read += read_settings(value)
         else:
             os.environ[VARIABLE] = str(checked_folder(value))
@@ -113,10 +104,5 @@ def with_own_settings(words: Sequence[str]) -> list[str]:
     return [*rest[:first], *words_read, *rest[first:]]
 
 
-def entry() -> None:
-    """Runs the console script `dragoman`."""
-    run_process(lambda: main(sys.argv[1:]))
-
-
 if __name__ == "__main__":
-    entry()
+    run_process(lambda: main(sys.argv[1:]))

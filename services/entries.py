@@ -4,7 +4,7 @@ Torch takes longer to load than all other steps before the work, so a command's 
 """
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,65 +24,47 @@ from dragoman.services.settings import (
 )
 from dragoman.services.verbs import TEXT_FIRST
 
-MODULES = {
-    verb: f"dragoman.services.commands.{verb}" for verb in ("translate", "generate", "embed", "score", "rerank")
-} | {
-    "next": "dragoman.services.commands.guess",
-    "fill": "dragoman.services.commands.guess",
-    "classify": "dragoman.services.commands.label",
-    "tag": "dragoman.services.commands.label",
-    "serve": "dragoman.services.endpoint.serve",
-}
-FUNCTIONS = {"generate": "continue_texts", "next": "next_tokens"}  # of other names than their verbs'
 PROMPT = "generate.prompt="
-GUESSES = ("next", "fill")  # they read no files
-SECTIONS = {"next": "guess", "fill": "guess", "classify": "label", "tag": "label"}  # of other names than their verbs'
+Row = tuple[str, str, str, type[Any]]  # a module, its function, the section of the words, and the sections' types
+COMMANDS: dict[str, Row] = {
+    "translate": ("dragoman.services.commands.translate", "translate", "translate", TranslateRoot),
+    "serve": ("dragoman.services.endpoint.serve", "serve", "serve", ServeRoot),
+    "rerank": ("dragoman.services.commands.rerank", "rerank", "rerank", RerankRoot),
+    "generate": ("dragoman.services.commands.generate", "continue_texts", "generate", ContinueConfig),
+    "next": ("dragoman.services.commands.guess", "next_tokens", "guess", GuessConfig),
+    "fill": ("dragoman.services.commands.guess", "fill", "guess", GuessConfig),
+    "classify": ("dragoman.services.commands.label", "classify", "label", LabelConfig),
+    "tag": ("dragoman.services.commands.label", "tag", "label", LabelConfig),
+    "embed": ("dragoman.services.commands.embed", "embed", "embed", EmbedConfig),
+    "score": ("dragoman.services.commands.score", "score", "score", ScoreConfig),
+}
 
 
 def main(argv: Sequence[str]) -> int:
     """Returns the exit code of the command that is the first word. `serve`: 0 after SIGTERM, 130 after SIGINT."""
     verb, *words = argv
-    text = None
+    module, function, section, config = COMMANDS[verb]
+    text: list[str | None] = []
     if verb in TEXT_FIRST:
-        text, words = text_of(words, None if verb in GUESSES else f"{SECTIONS.get(verb, verb)}.input")
+        given, words = text_of(words, None if section == "guess" else f"{section}.input")
+        text = [given]
 
     def work(*settings: Any) -> int:
-        module = importlib.import_module(MODULES[verb])
-        function: Callable[..., int] = getattr(module, FUNCTIONS.get(verb, verb))
-        return function(*settings)
+        code: int = getattr(importlib.import_module(module), function)(*settings)
+        return code
 
-    if verb == "translate":
+    if verb in ("translate", "serve"):
         return compose.run(
-            lambda root: work(root.translate, root.decode, words, root.alignment, text), TranslateRoot, words, verb
+            lambda root: work(getattr(root, section), root.decode, words, root.alignment, *text), config, words, verb
         )
-    if verb == "serve":
-        return compose.run(lambda root: work(root.serve, root.decode, words, root.alignment), ServeRoot, words, verb)
     if verb == "rerank":
-        return compose.run(lambda root: work(root.rerank, root.seed), RerankRoot, words, verb)
-    section: Any = {
-        "generate": ContinueConfig,
-        "next": GuessConfig,
-        "fill": GuessConfig,
-        "classify": LabelConfig,
-        "tag": LabelConfig,
-        "embed": EmbedConfig,
-        "score": ScoreConfig,
-    }[verb]
+        return compose.run(lambda root: work(root.rerank, root.seed), config, words, verb)
     words = verbatim(words) if verb == "generate" else words
-    return compose.run_section(
-        lambda config: work(config, *([text] if verb in TEXT_FIRST else [])),
-        SECTIONS.get(verb, verb),
-        section,
-        words,
-        verb,
-    )
+    return compose.run_section(lambda settings: work(settings, *text), section, config, words, verb)
 
 
 def text_of(argv: Sequence[str], key: str | None) -> tuple[str | None, list[str]]:
-    """Splits off the words before the first option that are no settings, as a text (None: there are none).
-
-    Raises UserError: the words name a file, which `key` takes, if there is such a key.
-    """
+    """Splits off the words before the first option that are no settings, as a text (None: there are none)."""
     options = next((place for place, word in enumerate(argv) if word.startswith("-") and " " not in word), len(argv))
     words = [word for word in argv[:options] if not is_setting(word)]
     if key is not None and len(words) == 1 and Path(words[0]).is_file():

@@ -52,7 +52,7 @@ class Model(NamedTuple):
 
 
 def with_home(verb: str, words: Sequence[str]) -> list[str]:
-    """Returns the words, with those of `own_words` behind a text. Raises UserError as that does."""
+    """Returns the words, with those of `own_words` behind a text."""
     home = Path(os.environ.get("DRAGOMAN_HOME") or "artifacts")
     own = [] if compose.is_rehearsal() else own_words(verb, words, home)
     if own:

@@ -2,28 +2,15 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from dragoman.conf import groups
 from dragoman.services.examples import EXAMPLES
+from dragoman.services.verbs import Verb
 
 WIDTH, SCREEN = 100, 24  # columns, and lines of a page of help
 
 
-class VerbRow(Protocol):
-    """The facts about a command that a help page needs."""
-
-    @property
-    def help(self) -> str: ...
-    @property
-    def usage(self) -> str: ...
-    @property
-    def sections(self) -> tuple[str, ...]: ...
-    @property
-    def json(self) -> str: ...
-
-
-def general_help(verbs: Mapping[str, VerbRow]) -> str:
+def general_help(verbs: Mapping[str, Verb]) -> str:
     """Returns the page of `dragoman --help`."""
     width = max(map(len, verbs))
     rows = "\n".join(f"  {name:<{width}}  {verb.help}" for name, verb in verbs.items())
@@ -46,7 +33,7 @@ Exit codes: 0 done, 1 failed, 2 a mistake in the command line or the configurati
 failed, 75 made room for another job, 130 ended by Ctrl-C, 143 by SIGTERM."""
 
 
-def verb_help(name: str, verb: VerbRow, whole: bool = False) -> str:
+def verb_help(name: str, verb: Verb, whole: bool = False) -> str:
     """Returns the page of `dragoman VERB --help`, one screen: an example, the usage, choices and keys; `whole`: of
     `--help-all`, with default values and their comments."""
     usage = f"usage: dragoman {name} {verb.usage}{' [--json]' if verb.json else ''}"

@@ -24,9 +24,11 @@ class Verb(NamedTuple):
 
 
 ROWS = "rows"  # its rows and records go through conf/showing.py
+FORMAT = "format"  # --json stands for the format of its first section
 
 
 def _verb(module: str, help: str, sections: str = "", words: str = "", json: str = "") -> Verb:
+    json = f"{sections.split()[0]}.format=json" if json == FORMAT else json
     return Verb(module, help, f"{words} [key=value ...]".lstrip(), tuple(sections.split()), json)
 
 
@@ -34,15 +36,16 @@ def _job(help: str, words: str = "JOB", json: str = ROWS) -> Verb:
     return _verb("dragoman.services.jobs.client.entries", help, "jobs", words, json)
 
 
+def _command(module: str, help: str, sections: str = "", words: str = "", json: str = "") -> Verb:
+    return _verb(f"dragoman.services.commands.{module}", help, sections, words, json)
+
+
 _pipeline, _model = partial(_verb, "dragoman.pipelines.entries"), partial(_verb, "dragoman.services.entries")
 VERBS: dict[str, Verb] = {
     "shard": _pipeline("pack a corpus into shards", "corpus tokenizer shards cluster"),
     "train": _pipeline("train a model on shards; the same name again resumes", "model train loader cluster tracking"),
     "verify": _pipeline(
-        "prove that a run saw the batches of an undisturbed one, and kept its weights",
-        "verify",
-        "RUN",
-        json="verify.format=json",
+        "prove that a run saw the batches of an undisturbed one, and kept its weights", "verify", "RUN", json=FORMAT
     ),
     "import": _verb(
         "dragoman.pipelines.import_model",
@@ -62,80 +65,38 @@ VERBS: dict[str, Verb] = {
     "synthesize": _pipeline("translate shards into a corpus for another model, and keep its best pairs", "synthesize"),
     "unpack": _verb("dragoman.pipelines.unpack", "turn shards back into text", "shards"),
     "translate": _model(
-        "translate a text, files or standard input, no server",
-        "translate decode alignment",
-        "[TEXT]",
-        json="translate.format=json",
+        "translate a text, files or standard input, no server", "translate decode alignment", "[TEXT]", json=FORMAT
     ),
-    "generate": _model(
-        "continue texts with a language model, no server", "generate registry", "[TEXT]", json="generate.format=json"
-    ),
-    "next": _model(
-        "show the likeliest next tokens of a text, step by step", "guess registry", "[TEXT]", json="guess.format=json"
-    ),
-    "fill": _model(
-        "show the likeliest tokens for each [MASK] of a text", "guess registry", "[TEXT]", json="guess.format=json"
-    ),
-    "classify": _model(
-        "give the classes or the number of texts, no server", "label registry", "[TEXT]", json="label.format=json"
-    ),
-    "tag": _model("give each word of texts its tag, no server", "label registry", "[TEXT]", json="label.format=json"),
-    "embed": _model("turn texts into vectors, no server", "embed registry", "[TEXT]", json="embed.format=json"),
-    "score": _model("compute log-probabilities of pairs or texts, no server", "score", json="score.format=json"),
+    "generate": _model("continue texts with a language model, no server", "generate registry", "[TEXT]", json=FORMAT),
+    "next": _model("show the likeliest next tokens of a text, step by step", "guess registry", "[TEXT]", json=FORMAT),
+    "fill": _model("show the likeliest tokens for each [MASK] of a text", "guess registry", "[TEXT]", json=FORMAT),
+    "classify": _model("give the classes or the number of texts, no server", "label registry", "[TEXT]", json=FORMAT),
+    "tag": _model("give each word of texts its tag, no server", "label registry", "[TEXT]", json=FORMAT),
+    "embed": _model("turn texts into vectors, no server", "embed registry", "[TEXT]", json=FORMAT),
+    "score": _model("compute log-probabilities of pairs or texts, no server", "score", json=FORMAT),
     "rerank": _model("reorder another system's n-best lists with our model's score", "rerank"),
     "serve": _model("serve translations, word vectors or both over HTTP", "serve decode"),
-    "neighbours": _verb(
-        "dragoman.services.commands.query",
-        "find the words nearest to a word, by its vector",
-        "query",
-        "WORD...",
-        json="query.format=json",
+    "neighbours": _command("query", "find the words nearest to a word, by its vector", "query", "WORD...", json=FORMAT),
+    "analogy": _command("query", "find the words that are to C as B is to A", "query", "A B C...", json=FORMAT),
+    "vectors": _command("export", "turn an encoder into a static table of vectors", "export", "distil RUN"),
+    "export": _command(
+        "export", "write models in other programs' formats", "export", "[FORMAT... | huggingface [RUN]]"
     ),
-    "analogy": _verb(
-        "dragoman.services.commands.query",
-        "find the words that are to C as B is to A",
-        "query",
-        "A B C...",
-        json="query.format=json",
+    "inspect": _command(
+        "inspect", "show the content and origin of a shard, bundle or checkpoint", "inspect", "PATH", json=FORMAT
     ),
-    "vectors": _verb(
-        "dragoman.services.commands.vectors", "turn an encoder into a static table of vectors", "export", "distil RUN"
-    ),
-    "export": _verb(
-        "dragoman.services.commands.export",
-        "write models in other programs' formats",
-        "export",
-        "[FORMAT... | huggingface [RUN]]",
-    ),
-    "inspect": _verb(
-        "dragoman.services.commands.inspect",
-        "show the content and origin of a shard, bundle or checkpoint",
-        "inspect",
-        "PATH",
-        json="inspect.format=json",
-    ),
-    "runs": _verb("dragoman.services.commands.runs", "list the runs: state, score, age, size", "runs", json=ROWS),
-    "models": _verb(
-        "dragoman.services.commands.models",
-        "list the registered versions: alias, score, age, size",
-        "tracking",
-        json=ROWS,
-    ),
-    "clean": _verb(
-        "dragoman.services.commands.clean",
-        "delete old runs, caches and dead Ray sessions; asks first",
-        "clean",
-        json=ROWS,
-    ),
-    "keys": _verb(
-        "dragoman.services.commands.keys",
+    "runs": _command("runs", "list the runs: state, score, age, size", "runs", json=ROWS),
+    "models": _command("models", "list the registered versions: alias, score, age, size", "tracking", json=ROWS),
+    "clean": _command("clean", "delete old runs, caches and dead Ray sessions; asks first", "clean", json=ROWS),
+    "keys": _command(
+        "keys",
         "manage the API keys of `dragoman serve`: add, list, show, revoke",
         "keys",
         "[add NAME | list | show NAME | revoke NAME]",
         json=ROWS,
     ),
-    "memory": _verb(
-        "dragoman.services.commands.memory",
+    "memory": _command(
+        "memory",
         "manage the translation memory of `dragoman serve`: list, import, export, clear",
         "memory",
         "[list | import FILE.tmx | export FILE.tmx | clear]",
@@ -178,20 +139,14 @@ VERBS: dict[str, Verb] = {
         "manage the service's API tokens: list, issue, rotate, revoke",
         "[issue NAME owner=OWNER role=ROLE | rotate NAME | revoke NAME]",
     ),
-    "backup": _verb(
-        "dragoman.services.commands.backup",
+    "backup": _command(
+        "backup",
         "copy everything that the services keep, while they run; check such a copy",
         "backup",
         "FOLDER|ADDRESS [check]",
         json=ROWS,
     ),
-    "restore": _verb(
-        "dragoman.services.commands.backup",
-        "put a backup into an empty home",
-        "backup",
-        "FOLDER|ADDRESS [NAME]",
-        json=ROWS,
-    ),
+    "restore": _command("backup", "put a backup into an empty home", "backup", "FOLDER|ADDRESS [NAME]", json=ROWS),
     "login": _job("let this command line in: type its code on a page of the service", ""),
     "logout": _job("end the token of login", ""),
     "tokens": _job(
@@ -206,30 +161,15 @@ VERBS: dict[str, Verb] = {
     "audit": _job(
         "list who asked for which change, and who was refused", "[person=NAME what=TEXT status=4xx since=2d]"
     ),
-    "doctor": _verb(
-        "dragoman.services.commands.doctor",
-        "report what this machine offers and what is missing",
-        "cluster tracking",
-        json=ROWS,
-    ),
-    "demo": _verb("dragoman.services.commands.demo", "run everything on the built-in corpus, in minutes"),
+    "doctor": _command("doctor", "report what this machine offers and what is missing", "cluster tracking", json=ROWS),
+    "demo": _command("demo", "run everything on the built-in corpus, in minutes"),
 }
 TEXT_FIRST = {*["translate", "generate", "next", "fill", "classify", "tag", "embed"]}  # they take a text
-# Modules of several commands: they get the command's name.
-SHARED_MODULES = {
-    "dragoman.services.commands.backup",
-    "dragoman.pipelines.entries",
-    "dragoman.services.entries",
-    "dragoman.services.jobs.client.entries",
-    "dragoman.services.commands.query",
-}
+_MODULES = [verb.module for verb in VERBS.values()]
 
 
 def take_json(name: str, words: Sequence[str]) -> tuple[bool, list[str]]:
-    """Returns whether `--json` is among the words, and the words without it, with the setting that it stands for.
-
-    Raises UserError: the command has no such option.
-    """
+    """Returns whether `--json` is among the words, and the words without it, with the setting that it stands for."""
     rest = [word for word in words if word != OPTION]
     if len(rest) == len(words):
         return False, rest
@@ -246,5 +186,6 @@ def take_json(name: str, words: Sequence[str]) -> tuple[bool, list[str]]:
 def run_verb(name: str, words: Sequence[str]) -> int:
     """Runs a command with its words; returns its exit code."""
     module = importlib.import_module(VERBS[name].module)
-    code: int = module.main([name, *words] if VERBS[name].module in SHARED_MODULES else list(words))
+    shared = _MODULES.count(VERBS[name].module) > 1  # a module of several commands gets the command's name
+    code: int = module.main([name, *words] if shared else list(words))
     return code

@@ -88,7 +88,7 @@ services/endpoint/fair_queue.py: services/endpoint/test_fair_queue.py
 2.0**self.priority => 2.0**-self.priority
 services/jobs/ledger/access.py: services/jobs/test_access.py
 index(self.role) >= ROLES => index(self.role) >= -1 + ROLES
-services/jobs/pages/site.py: services/jobs/pages/test_pages.py
+services/jobs/pages/sessions.py: services/jobs/pages/test_pages.py
 not hmac.compare_digest(str(word).encode(), visitor.csrf.encode()) => not word
 services/http/pages.py: services/jobs/pages/test_pages.py services/jobs/pages/test_lists.py
 autoescape=True => autoescape=False

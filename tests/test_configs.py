@@ -1,5 +1,6 @@
 """Every shipped configuration composes, types, and builds what it names; mistakes are refused by name."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -99,9 +100,8 @@ def test_a_variant_holds_only_what_it_changes(group: str) -> None:
     ],
 )
 def test_mistakes_are_refused_with_key_value_and_choices(override: str, message: str) -> None:
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError, match=re.escape(message)):
         compose.typed(Config, compose.values([override]))
-    assert message in str(caught.value)
 
 
 def test_the_same_configuration_has_the_same_fingerprint() -> None:

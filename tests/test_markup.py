@@ -17,8 +17,9 @@ from dragoman.pipelines.tracking.cards import CARDS
 from dragoman.pipelines.tracking.descriptions import describe_run
 from dragoman.pipelines.tracking.version import describe, facts
 from dragoman.services.commands.attention import draw
+from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Attempt, Job
-from dragoman.services.jobs.pages.site import PageContext
+from dragoman.services.jobs.pages.site import templates
 from dragoman.services.jobs.service.report import report
 from dragoman.services.jobs.service.schemas import ChangeView
 from tests.markup import HOSTILE, TEXTS, check_nothing_runs, check_picture
@@ -56,7 +57,10 @@ def test_a_jobs_report_is_strict_html_of_the_same_elements(tmp_path: Path, text:
             **{"action": "state", "before": "", "after": of, "reason": of},
         )
         log.mkdir(parents=True, exist_ok=True)
-        return report(job_of(of), [attempt], [change], tmp_path)
+        operations = MagicMock()
+        operations.job.return_value, operations.loop.home = job_of(of), tmp_path
+        operations.ledger.attempts.return_value, operations.changes.return_value = [attempt], [change]
+        return report(operations, Person("anna", "admin"), "j1")
 
     assert check_nothing_runs(page(text)) == check_nothing_runs(page("plain"))
 
@@ -103,8 +107,4 @@ def test_a_picture_of_attention_is_strict_xml(tmp_path: Path) -> None:
 
 def test_templates_escape_and_keep_to_what_html_can_hold() -> None:
     for text in HOSTILE:
-        site = object.__new__(PageContext)
-        site.tracking = site.endpoint = site.home = None  # type: ignore[assignment]  # asked by no page for strangers
-        site.operations = site.sessions = MagicMock()
-        PageContext.__post_init__(site)
-        check_nothing_runs(site.render("stranger.html", title=text, problem=text))
+        check_nothing_runs(for_markup(templates().get_template("stranger.html").render(title=text, problem=text)))

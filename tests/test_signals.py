@@ -20,6 +20,7 @@ import pytest
 
 from dragoman.pipelines.tracking.server import TrackingConfig, connect
 from tests.pipelines.test_train import SETTINGS
+from tests.services.jobs.team import serving
 
 pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[1]
@@ -140,23 +141,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def service(home: Path) -> Iterator[None]:
     """The job service, which runs the trials of sweeps."""
-    said = home / "up.txt"
-    with said.open("w") as file:
-        up = subprocess.Popen(
-            [sys.executable, "-m", "dragoman.services.cli", "up", *SERVICE],
-            cwd=ROOT,
-            env={**os.environ, "DRAGOMAN_HOME": str(home)},
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    deadline = time.monotonic() + PATIENCE
-    while "ready" not in said.read_text():
-        assert up.poll() is None and time.monotonic() < deadline, said.read_text()
-        time.sleep(0.3)
-    yield
-    up.send_signal(signal.SIGINT)
-    assert up.wait(PATIENCE) == 0, said.read_text()
+    with serving(home, *SERVICE):
+        yield
 
 
 def tries(home: Path, verb: str, count: int, seed: int) -> list[Try]:

@@ -15,7 +15,8 @@ from dragoman.model.errors import UserError, unknown
 from dragoman.model.files import atomic_write
 from dragoman.model.plural import plural
 from dragoman.services.jobs.client import table, verbs
-from dragoman.services.jobs.client.entries import Root, address
+from dragoman.services.jobs.client.entries import address
+from dragoman.services.jobs.client.settings import Root
 
 REPORT = Path("drill.json")
 logger = logging.getLogger(__name__)

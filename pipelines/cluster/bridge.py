@@ -20,6 +20,7 @@ from ray import train
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from dragoman.model.files import atomic_write
+from dragoman.model.repeated import repeated
 
 BLOCK = 1 << 20  # bytes of a file per exchange
 EVERY = 1.0  # seconds between two looks, on either side
@@ -82,19 +83,6 @@ def open_mailbox() -> Any:
     return ray.remote(num_cpus=0)(BridgeActor).options(scheduling_strategy=here, max_concurrency=1).remote()
 
 
-@contextlib.contextmanager
-def _beside(work: Callable[[threading.Event], None], name: str) -> Iterator[None]:
-    """Runs `work` in a thread within the block; its event says that the block has ended."""
-    done = threading.Event()
-    thread = threading.Thread(target=work, args=[done], name=name, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join(LAST)
-
-
 @dataclass
 class Bridge:
     """The command's side, for one group of `size` workers. `sizes`: the allowed sizes, in ascending order."""
@@ -108,21 +96,15 @@ class Bridge:
     _paused: bool = False
     _looked: float = field(default_factory=time.monotonic)
 
-    @contextlib.contextmanager
-    def carrying(self) -> Iterator[None]:
+    def carrying(self) -> contextlib.AbstractContextManager[None]:
         """Carries from one side to the other, in a thread, within the block."""
-        with _beside(self._carry, "bridge"):
-            yield
+        return repeated(self._carry, EVERY, "bridge", LAST)
 
-    def _carry(self, done: threading.Event) -> None:
-        """Repeats until the end, and once more."""
-        last = False
-        while not last:
-            last = done.wait(EVERY)
-            try:
-                self.look()
-            except ray.exceptions.RayError as problem:
-                logger.debug("the bridge's mailbox: %s", problem)
+    def _carry(self, _last: bool) -> None:
+        try:
+            self.look()
+        except ray.exceptions.RayError as problem:
+            logger.debug("the bridge's mailbox: %s", problem)
 
     def look(self) -> None:
         """Takes what has come and leaves requests."""
@@ -173,7 +155,7 @@ class WorkerLink:
             yield
             return
         self.ends.begin()
-        with _beside(self._carry, "courier"):
+        with repeated(lambda last: self.exchange(obey=not last), EVERY, "courier", LAST):
             yield
 
     def _notice(self) -> None:
@@ -181,12 +163,6 @@ class WorkerLink:
             notice = train.get_preemption_info()
             self._leaving = 0 if notice is None else len(notice.preempted_ranks)
             time.sleep(NOTICED)
-
-    def _carry(self, done: threading.Event) -> None:
-        last = False
-        while not last:
-            last = done.wait(EVERY)
-            self.exchange(obey=not last)
 
     def exchange(self, obey: bool) -> None:
         """Leaves new pieces of the run's files, and obeys requests while the worker still trains."""

@@ -17,7 +17,7 @@ import yaml
 from dragoman.conf.groups import FOLDER
 from dragoman.model.inputs.lines import View, parts_of
 from dragoman.model.languages import is_single
-from dragoman.model.runs.record import PLANS, read_record
+from dragoman.model.runs.record import read_plans, read_record
 from dragoman.model.shards.manifest import has_manifest, read_manifest
 from dragoman.model.storage.places import local_folder
 from dragoman.pipelines.corpus.clean.first_look import sample
@@ -102,12 +102,13 @@ def as_fitting(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
     model, train, chosen = values["model"], values["train"], find_given_keys(words, values) | {VOCABULARY}
     if _has_experiment(words) or not has_manifest(shards):
         return {}
-    manifest, record = read_manifest(shards), read_record(Path(runs) / values["name"])
+    run = Path(runs) / values["name"]
+    manifest, record = read_manifest(shards), read_record(run)
     fit = fitting(manifest.splits["train"].records)
     if record is not None:
         settings = {key: look_up(record, key) for key in _table()}
-        began = fit[STEPS] if settings[WARMUP] == fit[WARMUP] else UNSAID  # a schedule without an end keeps no plan
-        settings[STEPS] = record[PLANS][-1]["max_steps"] if record.get(PLANS) else began
+        plans = read_plans(run)
+        settings[STEPS] = plans[-1]["max_steps"] if plans else UNSAID
     else:
         translates = model.get("architecture") in TRANSLATING and values["loader"]["denoise"] == "none"
         fits = translates and manifest.kind == "parallel"

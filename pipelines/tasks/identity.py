@@ -2,8 +2,8 @@
 
 import json
 import logging
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from dragoman.model.bundles.ancestry import tokenizer_facts
@@ -13,15 +13,16 @@ from dragoman.model.networks.architectures import ARCHITECTURES, model_config
 from dragoman.model.renamed import current_values
 from dragoman.model.runs import journal, paths
 from dragoman.model.runs.record import PLANS, read_record, write_record
-from dragoman.model.schema import flat
+from dragoman.model.schema import build, flat
 from dragoman.model.shards.manifest import manifest_hash, read_manifest
 from dragoman.model.shards.verify import verify_once
 from dragoman.model.storage.mirror import remote_of
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.settings import LoaderConfig, TrainConfig
+from dragoman.pipelines.settings import EmbeddingsConfig, LoaderConfig, TrainConfig
 from dragoman.pipelines.tasks.precision import read_precision
 from dragoman.pipelines.tasks.workers import is_first
 from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.word_vectors.settings import VectorsConfig
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,23 @@ def network_fingerprint(config: Config, of_loader: Sequence[str]) -> dict[str, A
         "model": asdict(model_config(config.model)),
         "loader": {key: loader[key] for key in of_loader},
         "train": {key: train[key] for key in ("precision", "optimizer", "loss")},
+        **config.train.beginning,
+        **({"embeddings": asdict(config.embeddings)} if config.embeddings.references else {}),
     }
+
+
+def recorded_config(config: Config, record: Mapping[str, Any]) -> Config:
+    """Returns the configuration with the settings that a run's identity has; newer settings have their defaults."""
+    of_training = {key: record[key] for key in record.keys() & TrainConfig.__dataclass_fields__.keys()}
+    return replace(
+        config,
+        seed=int(record.get("seed", config.seed)),
+        model=record["model"],
+        loader=build(LoaderConfig, record.get("loader", {}), "loader"),
+        train=build(TrainConfig, {**record.get("train", {}), **of_training}, "train"),
+        embeddings=build(EmbeddingsConfig, record.get("embeddings", {}), "embeddings"),
+        vectors=build(VectorsConfig, record.get("vectors", {}), "vectors"),
+    )
 
 
 def claim_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:

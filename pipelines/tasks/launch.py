@@ -28,7 +28,7 @@ from dragoman.pipelines.tasks.training_texts import refuse_learned
 from dragoman.pipelines.tasks.workers import is_first, with_lanes, worker_sizes
 from dragoman.pipelines.tracking.lineage import log_training
 from dragoman.pipelines.tracking.server import is_database
-from dragoman.pipelines.training import progress
+from dragoman.pipelines.training import progress, publishing
 from dragoman.pipelines.training.stopping import Signals, is_paused, signals
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def train(config: Config, say: Callable[[str], object] = print) -> Path | None:
     run = Run.of(config)
     new = not (run.folder.exists() and any(run.folder.iterdir()))
     if is_first():
-        run.pull()
+        publishing.pull(run.folder)
         new = new and not paths.begun(run.folder)
     try:
         return _train(with_lanes(config, [run.folder]), run, say)
@@ -129,16 +129,16 @@ def run_ranks(
     with connect(config.cluster) as cluster:  # a cluster that refuses leaves no run behind
         config = replace(config, cluster=cluster)
         record_start(config, run, values)
-        run.publish()
+        publishing.publish(run.folder)
         train_rank = partial(train_here, task.train_rank)
         with display, received.awaited():
             if cluster.backend == "local":
                 train_rank(config, from_environment(cluster.device))
             else:
                 sizes = worker_sizes(config)
-                ends = partial(open_ends, config) if run.elsewhere is not None or len(sizes) > 1 else None
+                ends = partial(open_ends, config) if remote_of(run.folder) is not None or len(sizes) > 1 else None
                 ray_train.fit(train_rank, config, cluster, run.folder / paths.RAY, run.name, sizes, ends)
-                run.pull()  # the first rank may have worked elsewhere
+                publishing.pull(run.folder)  # the first rank may have worked elsewhere
 
 
 def open_ends(config: Config) -> "BridgeEnds":
@@ -160,7 +160,7 @@ def train_here(train_rank: Callable[[Config, Ranks, Run], object], config: Confi
             # the database is a file of the command's machine: records made here are sent there with the run's files
             config = replace(config, tracking=replace(config.tracking, offline=True))
     run = Run.of(config)
-    run.pull()
+    publishing.pull(run.folder)
     train_rank(config, ranks, run)
     return ranks.first and is_paused(run.folder)
 

@@ -6,8 +6,6 @@ is that of the plain network.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
 
 import torch
 from torch import nn
@@ -81,8 +79,3 @@ def products(config: Config, network: nn.Module) -> Iterator[tuple[str, nn.Linea
 def whole(config: Config) -> list[str]:
     """Returns the parts that are trained whole: the output layer of a head among them."""
     return sorted({*config.train.lora.whole, *(["output"] if "head" in config.model else [])})
-
-
-def identity(config: Config) -> dict[str, Any]:
-    """Returns the settings' part of the run's identity and of the bundle's facts; empty without low-rank factors."""
-    return {"lora": asdict(config.train.lora)} if config.train.lora.rank else {}

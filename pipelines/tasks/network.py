@@ -1,29 +1,38 @@
-"""The work of one training process of a network of any kind: its record, its trainer, its end."""
+"""Networks of any kind: the row of their task, and the work of one training process."""
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
+from typing import Any, ClassVar
+
+import torch
 
 from dragoman.model.bundles.ancestry import ancestry
 from dragoman.model.bundles.weights import fill
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import any_network, architecture, model_config
 from dragoman.model.networks.network import Network
+from dragoman.model.plural import plural
 from dragoman.model.runs import checkpoints
-from dragoman.model.shards.manifest import Manifest
+from dragoman.model.shards.manifest import Manifest, manifest_hash, read_manifest
+from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.text_batch import Batch
+from dragoman.model.text.tokenizer import TokenizerPair
+from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import cutting, shard_command, training_file
-from dragoman.pipelines.tasks import pretrained_embeddings, teachers, warm_start
-from dragoman.pipelines.tasks.base import Task
-from dragoman.pipelines.tasks.identity import origin_facts
-from dragoman.pipelines.tasks.parts import rates, share
-from dragoman.pipelines.tasks.precision import settle_precision
+from dragoman.pipelines.loaders.prefetch import Lanes
+from dragoman.pipelines.tasks import beginnings, warm_start
+from dragoman.pipelines.tasks.base import Plan, Task
+from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint, origin_facts
+from dragoman.pipelines.tasks.parts import counted, rates, share
+from dragoman.pipelines.tasks.precision import refuse_unrunnable, settle_precision
 from dragoman.pipelines.tasks.run import Run
-from dragoman.pipelines.tasks.workers import check_lanes_of
+from dragoman.pipelines.tasks.schedule import warn_of_warmup
+from dragoman.pipelines.tasks.workers import check_lanes_of, worker_count
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.training.final_weights import (
     final_weights,
@@ -33,6 +42,7 @@ from dragoman.pipelines.training.final_weights import (
     weights_hashes,
 )
 from dragoman.pipelines.training.loop import Loader, Progress, Trainer, limits
+from dragoman.pipelines.training.verification import replay_lanes
 
 logger = logging.getLogger(__name__)
 
@@ -42,19 +52,137 @@ def rank_record(run: Run, ranks: Ranks) -> "contextlib.AbstractContextManager[Tr
     return run.shared_record(begin=False) if ranks.first else contextlib.nullcontext()
 
 
-def train_network(
-    config: Config,
-    ranks: Ranks,
-    run: Run,
-    network: Network,
-    loader: Loader,
-    held_out: Callable[[], Iterable[Batch]],
-    bleu: Callable[[], float] | None = None,
-) -> Progress:
-    """Trains on this rank until the run is over, from the run's newest checkpoint, and closes the loader."""
+class Learning(ABC):
+    """The data and the checks of a training: all that the kinds of network differ in before a release."""
+
+    kind: ClassVar[str]  # of its bundles
+    called: ClassVar[str]  # what it is in a message
+    unit: ClassVar[str] = "tokens"  # of the journal
+
+    def __init__(self, config: Config) -> None:
+        """Raises UserError: no shards."""
+        self.config, self.shards, self.settings = config, config.shard_dir, config.loader
+        self.manifest = read_manifest(self.shards)
+
+    @cached_property
+    def tokenizers(self) -> TokenizerPair:
+        return load_pair(self.shards, self.manifest.tokenizer)
+
+    @cached_property
+    def network(self) -> Network:
+        """The untrained network; every rank draws the same weights from the seed."""
+        torch.manual_seed(self.config.seed)
+        sizes = self.tokenizers.source.vocabulary, self.tokenizers.target.vocabulary
+        network = any_network(model_config(self.config.model), *sizes)
+        self.check_network(network)
+        warm_start.initialise(self.config, network, self.tokenizers)
+        return network
+
+    @property
+    def longest(self) -> int:
+        """The most tokens of a record that is trained on."""
+        return min(self.settings.max_length, self.settings.batch_tokens)
+
+    @property
+    @abstractmethod
+    def of_loader(self) -> Sequence[str]:
+        """The settings that the order of the loader depends on."""
+
+    @abstractmethod
+    def loader(self, rank: int = 0, world: int = 1) -> Lanes[Any]:
+        """Returns the training split."""
+
+    @abstractmethod
+    def held_out(self, ranks: Ranks) -> Callable[[], Iterable[Batch]]:
+        """Returns what yields this rank's share of the validation split, anew at each call."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Returns what is learned from, for a message."""
+
+    def check(self) -> None:
+        """Refuses shards and settings that are not of the kind."""
+        check_shards(self.config)
+        refuse_translation_settings(self.config, self.called)
+        check_held_out(self.config, self.manifest)
+
+    def check_network(self, network: Network) -> None:
+        """Refuses a network that does not fit the shards, before it has its weights."""
+        check_positions("max_length", self.longest, network)
+
+    def taught(self, loader: Any) -> Loader:
+        """Returns the batches with what teachers add to them."""
+        batches: Loader = loader
+        return batches
+
+    def bleu(self, ranks: Ranks) -> Callable[[], float] | None:
+        """Returns what measures BLEU in a training; None where it has no meaning."""
+        return None
+
+    def shares(self, loader: Any) -> Iterable[str]:
+        """Returns a line for each part of a mix."""
+        return ()
+
+    def plan(self) -> str:
+        """Returns what is trained, said with its time when the rate is known."""
+        return ""
+
+
+def network_task(learning: type[Learning], unread: tuple[str, ...], **release: Any) -> Task:
+    """Returns the row of a kind of network; `release`: its fields for release, evaluation and promotion."""
+    return Task(
+        kind=learning.kind,
+        unread=unread,
+        validate=partial(validate, learning),
+        validate_settings=check_lanes_of,
+        fingerprint=lambda config: network_fingerprint(config, learning(config).of_loader),
+        needs_training=needs_training,
+        plan=partial(plan, learning),
+        train_rank=partial(train_rank, learning),
+        weights_origin=lambda config: weights_hashes(config.run_dir, config.train),
+        stored_origin=stored_weights,
+        replay=lambda config: replay_lanes(learning(config).loader()),
+        **release,
+    )
+
+
+def validate(kind: type[Learning], config: Config) -> None:
+    """Reports all mistakes that can be known before any worker starts.
+
+    Raises UserError: a setting is out of range or for other models, shards are missing or of another kind or language,
+    or a model or lanes do not fit them.
+    """
+    config.train.check()
+    learning = kind(config)
+    learning.check()
+    processes = worker_count(config)
+    with contextlib.closing(learning.loader(0, processes)) as loader:
+        refuse_unrunnable(config, learning.network)
+        warn_of_warmup(config)
+        ShardReader(learning.shards, "valid")
+        logger.info(
+            f"{config.name}: {config.model['name']}, {counted(learning.network)}; {learning.describe()}; "
+            f"{plural(processes, 'worker')}, {plural(config.loader.lanes, 'lane')} of {config.loader.batch_tokens:,} "
+            f"tokens; shards {manifest_hash(learning.shards)[:12]}"
+        )
+        for line in learning.shares(loader):
+            logger.info(line)
+
+
+def plan(kind: type[Learning], config: Config) -> Plan:
+    """Keeps what the network begins with, once, before the ranks start."""
+    learning = kind(config)
+    beginnings.keep(config, learning.tokenizers)
+    return Plan(config.train.max_steps, kind.unit, config.cluster, learning.plan())
+
+
+def train_rank(kind: type[Learning], config: Config, ranks: Ranks, run: Run) -> Progress:
+    """Trains on this rank until the run is over, from the run's newest checkpoint."""
+    learning = kind(config)
+    network, loader = learning.network, learning.taught(learning.loader(ranks.rank, ranks.world))
     with contextlib.closing(loader), rank_record(run, ranks) as tracked:
         if tracked:
-            tracked.tags(ancestry(begun_with(config)))
+            tracked.tags(ancestry(beginnings.facts(config)))
             if (trained := share(network)) < 1:
                 tracked.metrics(0, {"trained_share": trained})
         trainer = Trainer(
@@ -66,16 +194,11 @@ def train_network(
             run.folder,
             ranks,
             config.seed,
-            held_out=held_out,
-            bleu=bleu,
+            held_out=learning.held_out(ranks),
+            bleu=learning.bleu(ranks),
             scales=rates(config, network),
         )
         return trainer.run(tracked.metrics if tracked else lambda step, values: None)
-
-
-def begun_with(config: Config) -> dict[str, Any]:
-    """Returns the bundle's facts about the models that gave the run weights, probabilities or word vectors."""
-    return {**warm_start.facts(config), **teachers.facts(config), **pretrained_embeddings.facts(config)}
 
 
 def final_network(config: Config, tracked: TrackedRun, source: int, target: int) -> tuple[Network, dict[str, Any]]:
@@ -87,7 +210,7 @@ def final_network(config: Config, tracked: TrackedRun, source: int, target: int)
     network = any_network(model_config(config.model), source, target)
     fill(network, weights, str(config.run_dir))
     of_weights = {"weights": weights_facts(config.run_dir, config.train, steps)}
-    return network.eval(), {**origin_facts(config, tracked), **of_weights, **begun_with(config)}
+    return network.eval(), {**origin_facts(config, tracked), **of_weights, **beginnings.facts(config)}
 
 
 def refuse_translation_settings(config: Config, kind: str) -> None:
@@ -153,13 +276,3 @@ def needs_training(config: Config) -> bool:
     then = "is trained to its end" if over else f"goes on to step {max_steps:,}"
     logger.info(f"{config.name}: found the checkpoint of step {step:,}; the run {then}")
     return not over
-
-
-# A row of a kind whose networks are trained by `train_network`.
-network_task = partial(
-    Task,
-    validate_settings=check_lanes_of,
-    needs_training=needs_training,
-    weights_origin=lambda config: weights_hashes(config.run_dir, config.train),
-    stored_origin=stored_weights,
-)

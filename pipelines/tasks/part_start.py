@@ -93,11 +93,6 @@ def merged(taken: Mapping[str, PartTensors]) -> dict[str, Tensor]:
     return {name: tensor.clone() for part_taken in taken.values() for name, tensor in part_taken.tensors.items()}
 
 
-def weights(config: Config, tokenizers: TokenizerPair) -> dict[str, Tensor]:
-    """Returns the tensors of all parts, from the models that the settings name."""
-    return merged(take(config, tokenizers))
-
-
 def their_part(config: Config, part: str, facts: Mapping[str, Any], word: str) -> Mapping[str, str]:
     """Returns the prefixes of the bundle's tensors for a part; a network with one stack gives it for either."""
     ours, theirs = config.model["architecture"], facts["architecture"]
@@ -235,13 +230,13 @@ def shared_output(network: nn.Module) -> bool:
     return any(isinstance(module, nn.Embedding) and module.weight is weight for module in network.modules())
 
 
-def describe(config: Config, taken: Mapping[str, PartTensors]) -> Iterator[str]:
+def describe(config: Config, records: Mapping[str, Any]) -> Iterator[str]:
     """Yields a line per part: the model that it begins with, and the rows that were kept, new and dropped."""
-    for part, part_taken in taken.items():
+    for part, record in records.items():
         rows = "; ".join(
             f"{table}: {count['kept']:,} rows kept, {count['new']:,} new, {count['dropped']:,} dropped"
-            for table, count in part_taken.record.get("rows", {}).items()
+            for table, count in record.get("rows", {}).items()
         )
-        reference, digest = part_taken.record["reference"], part_taken.record["digest"][:12]
+        reference, digest = record["reference"], record["digest"][:12]
         key = told_of(config, part, reference).partition("=")[0]
         yield f"{key}: the {part} begins with the weights of {reference} ({digest}){f'; {rows}' if rows else ''}"

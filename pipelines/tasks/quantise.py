@@ -27,8 +27,3 @@ def adapt(config: Config, network: Network) -> None:
             f"that run"
         )
     compute_in_int8(network)
-
-
-def identity(config: Config) -> dict[str, str]:
-    """Returns the setting's part of the run's identity and of the bundle's facts; empty without it."""
-    return {"quantize": config.train.quantize} if config.train.quantize != "none" else {}

@@ -9,7 +9,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,10 @@ from dragoman.model.device import machine, pick_device
 from dragoman.model.errors import UserError
 from dragoman.model.runs import checkpoints, paths
 from dragoman.model.runs.record import PLANS
-from dragoman.model.schema import build
 from dragoman.model.word_vectors.batched import torch_threads
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.settings import EmbeddingsConfig, TrainConfig
+from dragoman.pipelines.settings import EarlyStopping
 from dragoman.pipelines.tasks.base import task_for
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tracking.server import TrackingConfig
@@ -114,14 +113,16 @@ def _begin(run: Path, again: Path, step: int) -> None:
 
 
 def _settings(config: Config, record: Mapping[str, Any], again: Path, begin: int, end: int) -> Config:
-    """Returns the configuration that trains from `begin` to `end` by run.json, and leaves one checkpoint."""
+    """Returns the run's configuration to train from `begin` to `end`, and leave one checkpoint."""
     plans = [int(plan["schedule_steps"]) for plan in record.get(PLANS, []) if int(plan["from_step"]) <= begin]
-    recorded = {field.name: record[field.name] for field in fields(TrainConfig) if field.name in record}
     train = replace(
-        build(TrainConfig, {**recorded, **record["train"]}, "train"),
+        config.train,
         schedule_steps=plans[-1] if plans else 0,
         max_steps=end,
+        max_minutes=0.0,
+        early_stopping=EarlyStopping(),
         evaluate_every=NEVER,
+        bleu_every=0,
         checkpoint_every=NEVER,
         checkpoint_minutes=0.0,
         final_weights="last",
@@ -131,7 +132,6 @@ def _settings(config: Config, record: Mapping[str, Any], again: Path, begin: int
         name=again.name,
         paths=replace(config.paths, runs=str(again.parent)),
         train=train,
-        embeddings=build(EmbeddingsConfig, record.get("embeddings", {}), "embeddings"),
         tracking=TrackingConfig(offline=True, system_metrics=False),
     )
 

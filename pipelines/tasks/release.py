@@ -17,6 +17,7 @@ from dragoman.pipelines.tasks.openings import open_split
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.training_texts import attach
 from dragoman.pipelines.tracking.registry import register_bundle
+from dragoman.pipelines.training.publishing import publish
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
         tracked.text(f"{page}\n", "evaluation/report.txt")
         task.record(config, bundle, evaluation, tracked)
         say(page)
-        run.publish(paths.BUNDLE, paths.evaluation(run.folder, config.evaluate.split).name)
+        publish(run.folder, paths.BUNDLE, paths.evaluation(run.folder, config.evaluate.split).name)
         if config.registry.register:
             version = register_bundle(run.tracking, config.registry, tracked, directory, openings)
             content = {
@@ -63,7 +64,7 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
                 "manifest_hash": manifest_hash(config.shard_dir),
             }
             record.write_release(run.folder, {**content, **openings, **evaluation.summary()})
-            run.publish(paths.RELEASE)
+            publish(run.folder, paths.RELEASE)
     return directory
 
 

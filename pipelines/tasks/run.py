@@ -1,4 +1,4 @@
-"""A run while it is trained: its folder, its record in MLflow, and its copy at an address."""
+"""A run while it is trained: its folder and its record in MLflow."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,7 +8,6 @@ from pathlib import Path
 from dragoman.model.errors import ServiceError, UserError, interrupt_in
 from dragoman.model.runs.attempts import StaleAttemptError
 from dragoman.model.runs.spool import Spool
-from dragoman.model.storage.mirror import Remote, remote_of
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig, resolve_paths
@@ -28,23 +27,6 @@ class Run:
     def of(cls, config: Config) -> "Run":
         """Returns the run that the configuration names, with absolute local paths."""
         return cls(config.run_dir, config.name, resolve_paths(config.tracking))
-
-    @property
-    def elsewhere(self) -> Remote | None:
-        """Returns the place that the folder stands for; None for a plain folder."""
-        return remote_of(self.folder)
-
-    def pull(self) -> None:
-        """Gets the newest files; a plain folder stays as it is."""
-        publishing.pull(self.folder)
-
-    def publish(self, *results: str) -> None:
-        """Sends the folder, and the files and folders `results` under their own names.
-
-        Raises StaleAttemptError: another start has taken over, so nothing of ours may be registered. Raises
-        RefusedError, AwayError.
-        """
-        publishing.publish(self.folder, *results)
 
     def record(self, system: bool = True) -> TrackedRun:
         """Opens the run's record; as a context manager it ends the run."""
@@ -84,4 +66,4 @@ class Run:
         tracked.finish("KILLED" if killed else "FAILED")
         with contextlib.suppress(ServiceError, UserError, StaleAttemptError):
             if ours:  # no other start has taken over
-                self.publish()
+                publishing.publish(self.folder)

@@ -7,12 +7,10 @@ run with another value would jump silently. Every plan is stored in RUN/run.json
 
 import logging
 from dataclasses import replace
-from typing import Any
 
 from dragoman.model.errors import UserError
 from dragoman.model.runs import checkpoints
-from dragoman.model.runs.record import PLANS, read_record, write_record
-from dragoman.model.runs.spool import Spool
+from dragoman.model.runs.record import PLANS, read_plans, read_record, write_record
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.settings import TrainConfig
 from dragoman.pipelines.tasks.workers import is_first
@@ -22,43 +20,38 @@ logger = logging.getLogger(__name__)
 
 
 def settle_schedule(config: Config) -> Config:
-    """Returns the configuration with its `train.schedule_steps` settled, and stores the plan in the claimed folder.
+    """Stores the run's plan in the claimed folder; returns the configuration with its `train.schedule_steps` settled.
 
-    It is the requested value; else that of the run's last plan; else, without a checkpoint, `max_steps`. Other models
-    and schedules have no such end and are left as they are. Raises UserError: all further steps would have the rate 0.
+    It is the requested value; else that of the run's last plan; else, without a checkpoint, `max_steps`. A schedule
+    without an end is left as it is. Raises UserError: all further steps would have the rate 0.
     """
     train, record = config.train, read_record(config.run_dir)
-    if record is None or record.get("train", {}).get("optimizer", {}).get("schedule") not in WITH_AN_END:
+    if record is None or "train" not in record:  # word vectors have epochs
         return config
     begun = checkpoints.newest_step(config.run_dir)
-    plans = (record.get(PLANS) or _earlier_plan(config)) if begun else []
+    plans = read_plans(config.run_dir) if begun else []
     kept = plans[-1]["schedule_steps"] if plans else train.max_steps
     settled = replace(train, schedule_steps=train.schedule_steps or kept)
     plan = {"from_step": begun, "max_steps": train.max_steps, "schedule_steps": settled.schedule_steps}
-    if plans:
+    has_end = train.optimizer.schedule in WITH_AN_END
+    if plans and has_end:
         _report(train, settled, kept, begun)
     if not plans or plan != {**plans[-1], "from_step": begun}:
         plans = [*plans, plan]
     if is_first() and plans != record.get(PLANS):
         write_record(config.run_dir, {**record, PLANS: plans})
-    return replace(config, train=settled)
+    return replace(config, train=settled) if has_end else config
 
 
 def describe_plans(config: Config) -> str:
     """Returns the run's plans in a line; empty if its schedule has no end."""
-    plans = (read_record(config.run_dir) or {}).get(PLANS, [])
+    schedule = config.train.optimizer.schedule
     return "; ".join(
-        f"from step {plan['from_step']:,}: {config.train.optimizer.schedule} to step {plan['schedule_steps']:,}, "
+        f"from step {plan['from_step']:,}: {schedule} to step {plan['schedule_steps']:,}, "
         f"trained to step {plan['max_steps']:,}"
-        for plan in plans
+        for plan in read_plans(config.run_dir)
+        if schedule in WITH_AN_END
     )
-
-
-def _earlier_plan(config: Config) -> list[dict[str, Any]]:
-    """Returns the plan of a run from before plans were stored: what its last start told MLflow."""
-    values = [record.fields["values"] for record in Spool(config.run_dir).records() if record.kind == "params"]
-    steps = next((int(plan["train.max_steps"]) for plan in reversed(values) if "train.max_steps" in plan), 0)
-    return [{"from_step": 0, "max_steps": steps, "schedule_steps": steps}] if steps else []
 
 
 def _report(train_config: TrainConfig, settled: TrainConfig, kept: int, begun: int) -> None:

@@ -32,19 +32,19 @@ from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.model.text.distillation import Distillation
-from dragoman.model.text.tokenizer import PAD
+from dragoman.model.text.tokenizer import PAD, TokenizerPair
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import shard_command, training_file
 from dragoman.pipelines.loaders.modifiers import any_of
 from dragoman.pipelines.loaders.pairs import LaneLoader, held_out_batches
-from dragoman.pipelines.tasks import kept
+from dragoman.pipelines.tasks.kept import Kept, Note
 from dragoman.pipelines.training.loop import Loader
 from dragoman.pipelines.training.progress import LINE_SECONDS
 
 logger = logging.getLogger(__name__)
 
-FILE, KEY = TAUGHT, "train.teachers"
+KEY = "train.teachers"
 KEPT = 8  # tokens per target: they have nearly all of the probability
 BATCH_TOKENS = 4096
 
@@ -52,7 +52,7 @@ BATCH_TOKENS = 4096
 def check(config: Config) -> None:
     """Refuses teachers that cannot teach this run, and pairs that differ from those that they rated."""
     teachers = config.train.teachers
-    if not teachers or kept_record(config):
+    if not teachers or ANSWERS.note(config):
         return
     for key in ("sampling", "both_directions"):
         value = getattr(config.loader, key)
@@ -72,18 +72,15 @@ def check(config: Config) -> None:
         )
 
 
-def keep(config: Config) -> None:
-    """Runs the teachers of a new run and stores their probabilities."""
-    if not config.train.teachers or kept_record(config):
-        return
+def make(config: Config, _tokenizers: TokenizerPair) -> tuple[Mapping[str, Tensor], Note]:
+    """Returns the teachers' probabilities of every pair of the training set."""
     bundle = _bundle(config)
     network = bundle.network
     members = network.members if isinstance(network, Ensemble) else [network]
     logger.info(f"{KEY}: {len(members)} teachers are asked about every pair of the training set")
     longest = min(config.loader.max_length, config.loader.batch_tokens)  # longer ones are not trained on
     answers = ask(members, ShardReader(config.shard_dir, "train"), longest)
-    record = {"references": config.train.teachers, "digest": bundle.digest}
-    kept.write(config.run_dir / FILE, answers, record)
+    return answers, {"references": config.train.teachers, "digest": bundle.digest}
 
 
 @torch.inference_mode()
@@ -153,26 +150,18 @@ class TaughtLoader:
 
 def taught(loader: LaneLoader, config: Config) -> Loader:
     """Returns the same batches, with the teachers' probabilities."""
-    return TaughtLoader(loader, config.run_dir / FILE, config.train.loss.distillation)
-
-
-def kept_record(config: Config) -> dict[str, Any] | None:
-    """Returns the run's record of its teachers; None if it has none, or others."""
-    record = kept.note(config.run_dir / FILE)
-    return record if record and record["references"] == config.train.teachers else None
-
-
-def identity(config: Config) -> dict[str, Any]:
-    """Returns the setting's part of the run's identity; empty without teachers."""
-    return {"teachers": config.train.teachers} if config.train.teachers else {}
-
-
-def facts(config: Config) -> Mapping[str, Any]:
-    """Returns the bundle's facts about the network's teachers; empty if there were none."""
-    record = kept_record(config) if config.train.teachers else None
-    return {"teachers": {**record, "part": config.train.loss.distillation}} if record else {}
+    return TaughtLoader(loader, config.run_dir / TAUGHT, config.train.loss.distillation)
 
 
 def _bundle(config: Config) -> TranslationBundle:
     directories = [config.bundle_dir(teacher, KEY) for teacher in config.train.teachers]
     return load_bundle(directories[0]) if len(directories) == 1 else load_ensemble(directories, KEY)
+
+
+ANSWERS = Kept(
+    TAUGHT,
+    settings=lambda config: {KEY: config.train.teachers} if config.train.teachers else {},
+    stored=lambda note: {KEY: note["references"]},
+    make=make,
+    describe=lambda config, note: iter(()),
+)

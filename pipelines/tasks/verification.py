@@ -24,20 +24,18 @@ from dragoman.model.runs import checkpoints, journal, paths
 from dragoman.model.runs.bundles import is_released
 from dragoman.model.runs.paths import BUNDLE, RECORD, STEPS
 from dragoman.model.runs.record import read_record, read_release
-from dragoman.model.schema import build
 from dragoman.model.shards.manifest import MANIFEST, manifest_hash, read_manifest
-from dragoman.model.shards.reader import ShardReader
 from dragoman.model.shards.verify import verify as verify_shards
 from dragoman.model.text.hashed_texts import find, read, summary
 from dragoman.pipelines.config import Config, VerifyRoot
-from dragoman.pipelines.loaders.denoising import DenoisingLoader
-from dragoman.pipelines.loaders.pairs import LaneLoader
-from dragoman.pipelines.settings import LoaderConfig
 from dragoman.pipelines.tasks.base import task_for
+from dragoman.pipelines.tasks.identity import recorded_config
 from dragoman.pipelines.tasks.recompute import check_recomputed
 from dragoman.pipelines.tasks.score_verification import check_scores
+from dragoman.pipelines.tasks.translation import Pairs
 from dragoman.pipelines.training import checkpoint
 from dragoman.pipelines.training.chain import check_records, is_whole
+from dragoman.pipelines.training.final_weights import with_first
 from dragoman.pipelines.training.verification import (
     Check,
     DifferenceError,
@@ -49,7 +47,6 @@ from dragoman.pipelines.training.verification import (
     compare_steps,
     last_step,
 )
-from dragoman.pipelines.word_vectors.settings import VectorsConfig
 
 
 def check_parts(config: Config) -> Check | None:
@@ -59,8 +56,7 @@ def check_parts(config: Config) -> Check | None:
         return None
     counts = np.zeros(len(ranges), np.int64)
     ends = [ids.stop for ids in ranges.values()]
-    kind = LaneLoader if config.loader.denoise == "none" else DenoisingLoader
-    with contextlib.closing(kind(ShardReader(config.shard_dir, "train"), config.loader, config.seed)) as loader:
+    with contextlib.closing(Pairs(config).loader()) as loader:
         for _ in range(last_step(config.run_dir)):
             for batch in loader.step():
                 counts += np.bincount(
@@ -127,17 +123,6 @@ def require(check: Check, chained: bool) -> Check:
     """Returns the check; in a run whose records are a chain, anything unrecorded counts as removed."""
     missing = chained and check.result == "not recorded"
     return replace(check, result="differs", detail=f"{check.detail}; this run recorded more") if missing else check
-
-
-def recorded_config(config: Config, record: Mapping[str, Any]) -> Config:
-    """Returns the settings that a run's batches depend on, from its record; newer settings have their defaults."""
-    return replace(
-        config,
-        seed=int(record.get("seed", config.seed)),
-        model=record["model"],
-        loader=build(LoaderConfig, record.get("loader", {}), "loader"),
-        vectors=replace(VectorsConfig(), **record.get("vectors", {})),
-    )
 
 
 def find_shards(config: Config, digest: str) -> Path:
@@ -210,12 +195,19 @@ def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False
     """Returns how far the weights that a bundle names could be compared with the run's."""
     weights, made_from = facts.get("weights") or {}, facts.get("made_from") or {}
     steps, digests = weights.get("steps", []), weights.get("sha256", [])
-    if len(steps) != len(digests):
-        raise DifferenceError(f"{run / BUNDLE}: names {len(steps)} steps and {len(digests)} digests of their weights")
+    digests, first = digests[: len(steps)], digests[len(steps) :]  # a share of the run's first weights
+    share, _, first_digest = str(first[0] if first else "0").partition(" of ")
+    if len(steps) != len(digests) or len(first) > 1:
+        raise DifferenceError(
+            f"{run / BUNDLE}: names {len(steps)} steps and {len(digests) + len(first)} digests of their weights"
+        )
     named = list(zip(steps, digests, strict=True))
     named += [(made_from["step"], digest) for digest in made_from.get("tables", {}).values() if "step" in made_from]
     if of_network and not named:
         raise DifferenceError(f"{run / BUNDLE}: does not name the weights that it was made from")
+    origin = run / paths.FIRST_WEIGHTS
+    if first and not (origin.is_file() and file_sha256(origin) == first_digest):
+        raise DifferenceError(f"{run / BUNDLE}: made with first weights that are not {origin}")
     by_step, kept = checkpoints.every(run), checkpoints.weights_by_step(run)
     there, source = 0, weights.get("from")
     for step, digest in named:
@@ -235,7 +227,7 @@ def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False
         # The loop above has compared each with the digest in the bundle, so none needs a stored hash.
         expected = checkpoint.average([kept[step] for step, _ in named], unhashed=True)
     if expected is not None:
-        expected, stored = merged(expected), load_file(run / BUNDLE / WEIGHTS)
+        expected, stored = with_first(run, merged(expected), float(share)), load_file(run / BUNDLE / WEIGHTS)
         if not expected.keys() <= stored.keys() or (source != "ema" and expected.keys() != stored.keys()):
             raise DifferenceError(f"{run / BUNDLE / WEIGHTS}: holds other tensors than the weights that it names")
         if not all(torch.equal(value, stored[name]) for name, value in expected.items()):

@@ -1,17 +1,17 @@
 """Starts from other models: a network begins with another's weights instead of random ones.
 
 `train.init_from` gives the whole network: a bundle of the same network, except dropout, and of the same vocabulary
-(`tokenizer.same_as`). Parts and other vocabularies are in `part_start.py`. The weights are stored in the run's
-directory (init.safetensors) at the run's first start.
+(`tokenizer.same_as`). Parts and other vocabularies are in `part_start.py`.
 """
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from safetensors.torch import load_file
+from torch import Tensor
 
-from dragoman.model.bundles.directory import WEIGHTS, bundle_hash, check_files, read_facts
+from dragoman.model.bundles.directory import WEIGHTS as WEIGHTS_FILE
+from dragoman.model.bundles.directory import bundle_hash, check_files, read_facts
 from dragoman.model.bundles.weights import fill
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import model_config
@@ -19,11 +19,10 @@ from dragoman.model.networks.network import Network
 from dragoman.model.runs.paths import FIRST_WEIGHTS
 from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.tasks import kept, lora, part_start, parts, quantise
+from dragoman.pipelines.tasks import lora, part_start, parts, quantise
+from dragoman.pipelines.tasks.kept import Kept, Note
 
-logger = logging.getLogger(__name__)
-
-FILE, KEY = FIRST_WEIGHTS, "train.init_from"
+KEY = "train.init_from"
 MAY_DIFFER = ("name", "dropout", "attention_dropout", "activation_dropout")
 
 
@@ -33,12 +32,12 @@ def initialise(config: Config, network: Network, tokenizers: TokenizerPair) -> N
     Without any it keeps its random ones.
     """
     if by_parts := part_start.references(config):
-        weights = load_file(config.run_dir / FILE) if kept_record(config) else part_start.weights(config, tokenizers)
         refuse_embeddings(config, "embeddings" in by_parts, "train.init_parts.embeddings")
-        part_start.fill_parts(config, network, weights)
+        part_start.fill_parts(config, network, WEIGHTS.tensors(config, tokenizers))
     elif config.train.init_from:
-        refuse_embeddings(config, True, f"{KEY}={config.train.init_from}")
-        fill(network, *whole(config, tokenizers))
+        where = f"{KEY}={config.train.init_from}"
+        refuse_embeddings(config, True, where)
+        fill(network, WEIGHTS.tensors(config, tokenizers), where)
     parts.freeze(config, network)
     lora.adapt(config, network)
     quantise.adapt(config, network)
@@ -50,16 +49,19 @@ def refuse_embeddings(config: Config, brings: bool, where: str) -> None:
         raise UserError(f"{where}: brings embeddings of its own; leave embeddings.source and .target out")
 
 
-def whole(config: Config, tokenizers: TokenizerPair) -> tuple[Mapping[str, Any], str]:
-    """Returns the weights of a whole network, and where they come from."""
-    if kept_record(config):
-        return load_file(config.run_dir / FILE), str(config.run_dir / FILE)
-    where = f"{KEY}={config.train.init_from}"
-    directory = config.bundle_dir(config.train.init_from, KEY)
+def make(config: Config, tokenizers: TokenizerPair) -> tuple[Mapping[str, Tensor], Note]:
+    """Returns the initial weights of a run, of parts or of the whole network."""
+    if part_start.references(config):
+        taken = part_start.take(config, tokenizers)
+        records = {part: part_taken.record for part, part_taken in taken.items()}
+        return part_start.merged(taken), {"asked": settings(config), "parts": records}
+    reference = str(config.train.init_from)
+    directory = config.bundle_dir(reference, KEY)
     facts = read_facts(directory)
     check_files(directory, facts["files"])
-    check_fit(config, facts, tokenizers, where)
-    return load_file(directory / WEIGHTS), where
+    check_fit(config, facts, tokenizers, f"{KEY}={reference}")
+    note = {"reference": reference, "digest": bundle_hash(directory), "run": facts.get("run")}
+    return load_file(directory / WEIGHTS_FILE), note
 
 
 def check_fit(config: Config, facts: Mapping[str, Any], tokenizers: TokenizerPair, where: str) -> None:
@@ -77,54 +79,20 @@ def vocabularies(record: Mapping[str, Any]) -> dict[str, str]:
     return {entry["side"]: entry["sha256"] for entry in record["files"]}
 
 
-def keep(config: Config, tokenizers: TokenizerPair) -> None:
-    """Stores the initial weights of a new run and says what they are."""
-    if not asked(config) or kept_record(config):
-        return
-    if part_start.references(config):
-        taken = part_start.take(config, tokenizers)
-        record: dict[str, Any] = {
-            "asked": asked(config),
-            "parts": {part: part_taken.record for part, part_taken in taken.items()},
-        }
-        kept.write(config.run_dir / FILE, part_start.merged(taken), record)
-        for line in part_start.describe(config, taken):
-            logger.info(line)
-        return
-    reference = config.train.init_from
-    directory = config.bundle_dir(reference, KEY)
-    digest = bundle_hash(directory)
-    record = {"reference": reference, "digest": digest, "run": read_facts(directory).get("run")}
-    kept.write(config.run_dir / FILE, load_file(directory / WEIGHTS), record)
-    logger.info(f"{KEY}: the network begins with the weights of {reference} ({digest[:12]})")
+def describe(config: Config, note: Note) -> Iterator[str]:
+    if "parts" in note:
+        yield from part_start.describe(config, note["parts"])
+    else:
+        yield f"{KEY}: the network begins with the weights of {note['reference']} ({note['digest'][:12]})"
 
 
-def asked(config: Config) -> dict[str, Any]:
+def settings(config: Config) -> dict[str, Any]:
     """Returns the settings that the initial weights depend on; empty if they are random."""
-    train = config.train
-    beginnings: dict[str, Any] = {"init_from": train.init_from} if train.init_from else {}
-    if train.init_parts.named:
-        beginnings["init_parts"] = train.init_parts.named
-    return {**beginnings, "init_vocabulary": "join"} if train.init_vocabulary == "join" else beginnings
+    return {key: value for key, value in config.train.beginning.items() if key.startswith("init_")}
 
 
-def kept_record(config: Config) -> dict[str, Any] | None:
-    """Returns the run's record of its initial weights; None if it has none, or from other references."""
-    record = kept.note(config.run_dir / FILE)
-    if record is None:
-        return None
-    return record if record.get("asked", {"init_from": record.get("reference")}) == asked(config) else None
+def stored(note: Note) -> dict[str, Any]:
+    return dict(note.get("asked", {"init_from": note.get("reference")}))
 
 
-def identity(config: Config) -> dict[str, Any]:
-    """Returns the settings' part of the run's identity; empty without them."""
-    train = config.train
-    frozen: dict[str, Any] = {"freeze": sorted(train.freeze)} if train.freeze else {}
-    rates = {"lr_scale": train.lr_scale.changed} if train.lr_scale.changed else {}
-    return {**asked(config), **frozen, **rates, **lora.identity(config), **quantise.identity(config)}
-
-
-def facts(config: Config) -> dict[str, Any]:
-    """Returns the bundle's facts about the network's initial weights and what was trained; empty without settings."""
-    record = kept_record(config) if asked(config) else None
-    return {**({"init": record} if record else {}), **lora.identity(config), **quantise.identity(config)}
+WEIGHTS = Kept(FIRST_WEIGHTS, settings, stored, make, describe)

@@ -12,13 +12,14 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 PREFIX = "history/"
+Action = Literal["promoted", "forced", "refused", "rolled back", "policy"]
 
 
 @dataclass(frozen=True)
 class Event:
     """One event. `to` became champion in place of `before`, or (refused) did not."""
 
-    action: Literal["promoted", "forced", "refused", "rolled back", "policy"]
+    action: Action
     to: str  # version number; none if a policy was set
     before: str | None  # the previous champion
     reason: str

@@ -110,10 +110,7 @@ NOT_PARAMETERS = (
 
 def log_sharding(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
     """Logs a finished shard directory: a run of its own, found again by the manifest's hash."""
-    manifest, digest = read_manifest(shards), manifest_hash(shards)
-    data = {"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)}
-    _log_origin(run, "shard", config, config_hash)
-    run.tags({**data, NOTE: describe_run("shard", config, data)})
+    manifest = _log_shards(run, "shard", config, config_hash, shards)
     run.artifact(shards / MANIFEST, "shards", keep=True)
     run.table(
         ["name", "lines", "bytes", "sha256"],
@@ -168,13 +165,9 @@ def record_sharding(
 
 def log_training(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
     """Logs a training before its first step: configuration, code, data, and the link to the sharding run."""
-    manifest, digest = read_manifest(shards), manifest_hash(shards)
-    data = {"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)}
-    _log_origin(run, "train", config, config_hash)
-    run.tags({**data, **ancestry(tokenizer_facts(manifest)), NOTE: describe_run("train", config, data)})
-    log_dataset(run, manifest, digest, shards)
+    _log_shards(run, "train", config, config_hash, shards)
+    run.tags(ancestry(tokenizer_facts(read_manifest(shards))))
     run.artifact(shards / MANIFEST, "shards", keep=True)
-    run.link("shard_run_id", {"kind": "shard", "manifest_hash": digest})
 
 
 def log_import(run: TrackedRun, origin: Mapping[str, Any], pair: str, digest: str) -> None:
@@ -187,13 +180,20 @@ def log_import(run: TrackedRun, origin: Mapping[str, Any], pair: str, digest: st
 
 def log_comparison(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
     """Logs a comparison of networks except its results: configuration, code, data."""
+    _log_shards(run, "compare", config, config_hash, shards)
+    run.params({key: config[key] for key in ("models", "compare")})
+
+
+def _log_shards(run: TrackedRun, kind: str, config: Mapping[str, Any], config_hash: str, shards: Path) -> Manifest:
+    """Logs the origin of a run that reads or makes shards; of one that reads them, also its dataset inputs."""
     manifest, digest = read_manifest(shards), manifest_hash(shards)
     data = {"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)}
-    _log_origin(run, "compare", config, config_hash)
-    run.params({key: config[key] for key in ("models", "compare")})
-    run.tags({**data, NOTE: describe_run("compare", config, data)})
-    log_dataset(run, manifest, digest, shards)
-    run.link("shard_run_id", {"kind": "shard", "manifest_hash": digest})
+    _log_origin(run, kind, config, config_hash)
+    run.tags({**data, NOTE: describe_run(kind, config, data)})
+    if kind != "shard":
+        log_dataset(run, manifest, digest, shards)
+        run.link("shard_run_id", {"kind": "shard", "manifest_hash": digest})
+    return manifest
 
 
 def log_dataset(run: TrackedRun, manifest: Manifest, digest: str, shards: Path) -> None:

@@ -14,7 +14,7 @@ from dragoman.pipelines.tracking import gate, history
 from dragoman.pipelines.tracking.author import user_and_machine
 from dragoman.pipelines.tracking.cards import NOISE_TAG
 from dragoman.pipelines.tracking.faults import Faults
-from dragoman.pipelines.tracking.history import Event
+from dragoman.pipelines.tracking.history import Action, Event
 from dragoman.pipelines.tracking.policy import Policy, read_policy, write_policy
 from dragoman.pipelines.tracking.registry import Registry, Version
 
@@ -132,7 +132,9 @@ def promote(registry: Registry, config: PromoteConfig, compare: Compare, lock: P
 
     Raises UserError: the model is another owner's, no such version, force without a reason, or settings out of range.
     """
-    _check(config)
+    if config.force and not config.reason.strip():
+        raise UserError("promote.reason: force is recorded with a reason; give one: promote.reason='...'")
+    check_ranges("promote", config)
     registry.check_owner()
     if config.version is None:
         registry.newest()  # raises if there is no version yet
@@ -154,14 +156,13 @@ def promote(registry: Registry, config: PromoteConfig, compare: Compare, lock: P
             if _number(registry.champion()) != _number(champion):
                 logger.info("the champion changed during the comparison; comparing again")
                 continue
-            event = _event(action, candidate.number, champion, reason)
-            history.append(registry.client, registry.config.name, event)
+            event = _record(registry, action, candidate.number, champion, reason)
             if event.moved:
                 registry.set_champion(candidate.number)
         if not event.moved:
             force = "there is no champion still (promote.force=true promote.reason='...' makes it one)"
             kept = f"version {champion.number} stays" if champion else force
-            return Outcome(False, _number(champion), f"not better: {reason}; {kept}")
+            return Outcome(False, event.before, f"not better: {reason}; {kept}")
         return Outcome(True, candidate.number, f"version {candidate.number} is champion ({action}: {reason})")
     raise RuntimeError(f"the champion changed during each of {ATTEMPTS} comparisons; try again when it is quiet")
 
@@ -179,9 +180,7 @@ def change_policy(registry: Registry, change: PolicyChange) -> str:
     if changed == policy:
         return str(policy)
     write_policy(client, name, changed)
-    history.append(
-        client, name, Event("policy", "", _number(registry.champion()), str(changed), user_and_machine(), history.now())
-    )
+    _record(registry, "policy", "", registry.champion(), str(changed))
     return f"{changed} (before: {policy})"
 
 
@@ -198,8 +197,7 @@ def rollback(registry: Registry, reason: str, lock: Path) -> Outcome:
             now = f"version {champion.number}" if champion else "none"
             raise UserError(f"{registry.config.name}: no earlier champion to go back to (champion now: {now})")
         target = former[0]
-        event = _event("rolled back", target.number, champion, reason or "rollback")
-        history.append(registry.client, registry.config.name, event)
+        _record(registry, "rolled back", target.number, champion, reason or "rollback")
         registry.set_champion(target.number)
     before = f"version {champion.number}" if champion else "no champion"
     return Outcome(True, target.number, f"version {target.number} is champion again (before: {before})")
@@ -276,17 +274,12 @@ def _former(registry: Registry, champion: Version | None) -> list[Version]:
     return [there[number] for number in numbers if number in there]
 
 
-def _event(
-    action: Literal["promoted", "forced", "refused", "rolled back"], to: str, before: Version | None, reason: str
-) -> Event:
-    return Event(action, to, _number(before), reason, user_and_machine(), history.now())
+def _record(registry: Registry, action: Action, to: str, before: Version | None, reason: str) -> Event:
+    """Adds an event to the model's history."""
+    event = Event(action, to, _number(before), reason, user_and_machine(), history.now())
+    history.append(registry.client, registry.config.name, event)
+    return event
 
 
 def _number(version: Version | None) -> str | None:
     return version.number if version else None
-
-
-def _check(config: PromoteConfig) -> None:
-    if config.force and not config.reason.strip():
-        raise UserError("promote.reason: force is recorded with a reason; give one: promote.reason='...'")
-    check_ranges("promote", config)

@@ -1,5 +1,6 @@
 """The record of one run, for the other pipelines. Every call returns at once, whatever the server does."""
 
+import contextlib
 import json
 import logging
 import threading
@@ -14,6 +15,7 @@ import psutil
 from dragoman.model.addresses import mask_address, mask_secrets
 from dragoman.model.errors import interrupt_in, reason
 from dragoman.model.files import atomic_path
+from dragoman.model.repeated import repeated
 from dragoman.model.runs.record import read_tracked
 from dragoman.model.runs.spool import Spool
 from dragoman.pipelines.tracking import names
@@ -23,35 +25,26 @@ from dragoman.pipelines.tracking.sender import Sender
 from dragoman.pipelines.tracking.server import TrackingConfig, check, resolve_paths
 
 
-class SystemSampler(threading.Thread):
-    """Calls `record` with a sample every `seconds`, the first one after `seconds`; named as by MLflow's own monitor.
+def sampler(record: Callable[[Mapping[str, float]], None], seconds: float) -> contextlib.AbstractContextManager[None]:
+    """Calls `record` with a sample every `seconds` within the block, the first one after `seconds`.
 
-    That one sends directly to the server and gives up when it is away; ours writes to the spool.
+    MLflow's own monitor sends directly to the server and gives up when it is away; ours writes to the spool. The thread
+    has the same name.
     """
+    process, ended = psutil.Process(), threading.Event()
+    psutil.cpu_percent()  # the first call starts the measurement
+    process.cpu_percent()
 
-    def __init__(self, record: Callable[[Mapping[str, float]], None], seconds: float) -> None:
-        super().__init__(name="system-metrics", daemon=True)
-        self.record = record
-        self.seconds = seconds
-        self._ending = threading.Event()
+    def take(last: bool) -> None:
+        if last or ended.is_set():
+            return
+        try:
+            record(sample(process))
+        except (OSError, psutil.Error) as problem:  # a machine that hides its counters, or a failing disk
+            logger.warning("system metrics end: %s", problem)
+            ended.set()
 
-    def run(self) -> None:
-        """Samples until `end`."""
-        process = psutil.Process()
-        psutil.cpu_percent()  # the first call starts the measurement
-        process.cpu_percent()
-        while not self._ending.wait(self.seconds):
-            try:
-                self.record(sample(process))
-            except (OSError, psutil.Error) as problem:  # a machine that hides its counters, or a failing disk
-                logger.warning("system metrics end: %s", problem)
-                return
-
-    def end(self) -> None:
-        """Stops sampling; returns when the last sample is written."""
-        self._ending.set()
-        if self.is_alive():
-            self.join(5.0)
+    return repeated(take, seconds, "system-metrics", 5.0)
 
 
 def sample(process: psutil.Process) -> dict[str, float]:
@@ -197,9 +190,9 @@ class TrackedRun:
         self._background = BackgroundSender(Sender(self.spool, self.config, name))
         if not self.config.offline:
             self._background.start()
-        self._sampler = SystemSampler(self._system, self.config.system_seconds)
+        self._sampling = contextlib.ExitStack()
         if self.config.system_metrics and system:
-            self._sampler.start()
+            self._sampling.enter_context(sampler(self._system, self.config.system_seconds))
 
     @property
     def run_id(self) -> str | None:
@@ -319,7 +312,7 @@ class TrackedRun:
         if self._ended:
             return self.spool.pending() == 0
         self._ended = True
-        self._sampler.end()
+        self._sampling.close()
         self.spool.append("status", status=status)
         self.spool.sync()
         arrived = self.flush(timeout)
@@ -342,7 +335,7 @@ class TrackedRun:
         if self._ended:
             return
         self._ended = True
-        self._sampler.end()
+        self._sampling.close()
         self.spool.sync()
         self._stop_sending()
         self.spool.close()

@@ -316,15 +316,12 @@ def _groups(records: Iterable[Record]) -> Iterable[list[Record]]:
     group: list[Record] = []
     size = 0
     for record in records:
-        count = len(record.fields["values"]) if record.kind == "metrics" else BATCH_METRICS
-        if group and (record.kind != "metrics" or size + count > BATCH_METRICS):
+        count = max(1, len(record.fields["values"])) if record.kind == "metrics" else BATCH_METRICS
+        if group and size + count > BATCH_METRICS:
             yield group
             group, size = [], 0
         group.append(record)
         size += count
-        if record.kind != "metrics":
-            yield group
-            group, size = [], 0
     if group:
         yield group
 

@@ -40,10 +40,13 @@ def final_weights(run: Path, config: TrainConfig) -> tuple[dict[str, Tensor], li
     else:
         chosen = chosen_weights(run, config)
         weights, steps = merged(checkpoint.average(list(chosen.values()), config.unhashed_weights)), list(chosen)
-    if config.average_first:
-        first = load_file(run / FIRST_WEIGHTS)
-        weights |= {name: weights[name].lerp(first[name], config.average_first) for name in weights.keys() & first}
-    return weights, steps
+    return with_first(run, weights, config.average_first), steps
+
+
+def with_first(run: Path, weights: dict[str, Tensor], share: float) -> dict[str, Tensor]:
+    """Returns the weights averaged with those that the run began with, which have this share."""
+    first = load_file(run / FIRST_WEIGHTS) if share else {}
+    return {**weights, **{name: weights[name].lerp(first[name], share) for name in weights.keys() & first}}
 
 
 def keep_last(run: Path, step: int) -> None:

@@ -5,7 +5,6 @@ One *step* is one update: a micro-batch from each of the run's lanes, this rank'
 """
 
 import contextlib
-import copy
 import math
 import time
 import warnings
@@ -19,15 +18,13 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.model.bundles.weights import distinct_weights, fill
-from dragoman.model.device import kernels, machine
+from dragoman.model.device import kernels
 from dragoman.model.memory import keep_few_products, keep_freed_memory, return_freed
 from dragoman.model.networks.architectures import Loss
 from dragoman.model.networks.network import Network
 from dragoman.model.precision import autocast_dtype
 from dragoman.model.runs import checkpoints
-from dragoman.model.runs.attempts import note_start
 from dragoman.model.runs.journal import Journal, step_digest
-from dragoman.model.runs.pace import Pace
 from dragoman.model.settings import LossConfig, Precision
 from dragoman.model.text.text_batch import Batch
 from dragoman.pipelines.cluster.ranks import Ranks
@@ -129,23 +126,16 @@ class Trainer:
         decay = config.optimizer.ema_decay
         self.average = MovingAverage(decay, network) if decay else None
         self.progress = Progress()
-        self._journal: Journal | None = None
         if config.precision == "fp16":
             self.progress.loss_scale.value = 2.0**15
         self._plain_loss = (loss, LossConfig(label_smoothing=0.0))
 
     def run(self, report: Report) -> Progress:
         """Trains from the newest checkpoint, or from the beginning, to the end; returns the progress."""
-        with keep_freed_memory(), contextlib.ExitStack() as stack:
-            publish = stack.enter_context(publisher(self.run_dir, self.ranks))
+        with keep_freed_memory(), publisher(self.run_dir, self.ranks) as publish:
             self.resume()
-            journal = self._journal = Journal(self.run_dir, self.progress.step) if self.ranks.first else None
-            if journal:
-                stack.callback(journal.close)
-                here = machine(self.ranks.device), torch.get_num_threads()
-                note_start(self.run_dir, publish.attempt, self.progress.step, self.ranks.world, *here)
-                publish.pace = Pace(self.run_dir)
-            self._steps(publish, journal, report)
+            with publish.begin(self.progress.step) as journal:
+                self._steps(publish, journal, report)
         return self.progress
 
     def _steps(self, publish: Publisher, journal: Journal | None, report: Report) -> None:
@@ -289,17 +279,9 @@ class Trainer:
                 "loss_scale": vars(progress.loss_scale),
                 "loader": merge_lanes(lanes),
                 "limits": limits(self.config),
-                "records": self._journal.heads if self._journal else {},
             }
-            if publish.beside:
-                tensors, state = copied(tensors), copy.deepcopy(state)
-            step, is_kept = progress.step, kept_weights(self.config, progress.best_step)
-
-            def write() -> None:
-                checkpoint.write(self.run_dir, step, publish.attempt, tensors, state, keep_weights)
-                checkpoint.prune(self.run_dir, self.config.keep_checkpoints, is_kept)
-
-            publish.save(write)
+            choose = kept_weights(self.config, progress.best_step)
+            publish.checkpoint(progress.step, tensors, state, self.config.keep_checkpoints, choose, keep_weights)
         self.ranks.wait()
 
     def resume(self) -> None:
@@ -340,11 +322,6 @@ class Trainer:
             return nn.parallel.DistributedDataParallel(
                 self.objective, device_ids=devices, broadcast_buffers=False, gradient_as_bucket_view=True
             )
-
-
-def copied(groups: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
-    """Returns copies of the tensors as they are now."""
-    return {group: {name: t.detach().to("cpu", copy=True) for name, t in of.items()} for group, of in groups.items()}
 
 
 class Speed:

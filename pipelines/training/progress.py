@@ -3,7 +3,6 @@
 import json
 import logging
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.durations import duration
+from dragoman.model.repeated import repeated
 from dragoman.model.runs.lines import JournalReader
 from dragoman.model.runs.paths import PRECISION, STEPS
 
 logger = logging.getLogger(__name__)
+LOOK_SECONDS = 0.5  # between two looks at the journal
 LINE_SECONDS = 10.0  # between two lines without a terminal
 SLOW_STEPS = 3  # the first of a start: they prepare buffers and kernels and say nothing about the rest
 SETTLED = 5  # steps after those before a rate is shown
@@ -27,19 +28,13 @@ def show_progress(run: Path, max_steps: int, unit: str = "target tokens", plan: 
     `unit`: the unit of the steps' `tokens`. `plan`: what is trained; said once, with its time, when the rate is known.
     """
     follower = _Follower(run / STEPS, max_steps, unit, plan)
-    thread = threading.Thread(target=follower.follow, name="progress", daemon=True)
-    thread.start()
-    try:
+    with repeated(follower.read, LOOK_SECONDS, "progress"):
         yield
-    finally:
-        follower.over.set()
-        thread.join()
 
 
 class _Follower:
     def __init__(self, path: Path, max_steps: int, unit: str, plan: str) -> None:
         self.path, self.max_steps, self.unit, self._plan = path, max_steps, unit, plan
-        self.over = threading.Event()
         self._decision: Path | None = path.with_name(PRECISION)  # None: it was reported
         self._terminal = sys.stderr.isatty() and logger.isEnabledFor(logging.INFO)  # a quiet caller has no live line
         self._reader = JournalReader(path, most=None)
@@ -49,11 +44,10 @@ class _Follower:
         self._first = 0  # step of this start
         self._last_line, self._last_step = 0.0, 0
 
-    def follow(self) -> None:
-        while not self.over.wait(0.5):
-            self._read()
+    def read(self, last: bool) -> None:
+        """Reports what is new; after the last time the terminal has no live line."""
         self._read()
-        if self._terminal:
+        if last and self._terminal:
             sys.stderr.write("\r\033[K")
 
     def _read(self) -> None:

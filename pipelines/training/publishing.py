@@ -1,22 +1,32 @@
-"""Writes and sends checkpoints in threads beside the training loop, for a run that stands for an address."""
+"""One start of a run on a rank, for both training loops: its journal, and its checkpoints.
+
+For a run that stands for an address they are written and sent in threads beside the loop.
+"""
 
 import contextlib
+import copy
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import torch
+from torch import Tensor
+
+from dragoman.model.device import machine
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.files import exclusive
 from dragoman.model.runs import attempts, paths
+from dragoman.model.runs.journal import Journal
 from dragoman.model.runs.pace import Pace
 from dragoman.model.storage.mirror import Remote, publish_files, remote_of
 from dragoman.model.storage.retry import Patience
 from dragoman.pipelines.cluster.ranks import Ranks
-from dragoman.pipelines.training import snapshots
+from dragoman.pipelines.training import checkpoint, snapshots
 
 AGAIN = 10.0  # seconds until a failed send is retried
 PATIENCE = 20.0  # seconds of one try
@@ -27,14 +37,49 @@ logger = logging.getLogger(__name__)
 class Publisher:
     """Saves checkpoints beside the loop; for a run that is only a folder, in the loop."""
 
+    run: Path
+    ranks: Ranks
     attempt: int
     thread: "SendingThread | None" = None
-    pace: Pace | None = None  # measures what a checkpoint takes
+    journal: Journal | None = None  # of the first rank, from `begin` on
+    pace: Pace | None = None  # measures what a step and a checkpoint take
 
     @property
     def beside(self) -> bool:
         """Returns True if `save` returns before it is done, so that what it saves must be copied."""
         return self.thread is not None
+
+    @contextlib.contextmanager
+    def begin(self, step: int) -> Iterator[Journal | None]:
+        """Notes that this start goes on after `step`; opens the journal of the first rank within the block."""
+        if not self.ranks.first:
+            yield None
+            return
+        with contextlib.closing(Journal(self.run, step)) as journal:
+            here = machine(self.ranks.device), torch.get_num_threads()
+            attempts.note_start(self.run, self.attempt, step, self.ranks.world, *here)
+            self.journal, self.pace = journal, Pace(self.run)
+            yield journal
+
+    def checkpoint(
+        self,
+        step: int,
+        tensors: Mapping[str, Mapping[str, Tensor]],
+        state: Mapping[str, Any],
+        keep_checkpoints: int,
+        choose: Callable[[list[int]], Collection[int]] = lambda steps: (),
+        kept: bool = True,
+    ) -> None:
+        """Saves a checkpoint on the first rank, with the heads of the journal; see `checkpoint.write` and `prune`."""
+        state = {**state, "records": self.journal.heads if self.journal else {}}
+        if self.beside:
+            tensors, state = copied(tensors), copy.deepcopy(state)
+
+        def write() -> None:
+            checkpoint.write(self.run, step, self.attempt, tensors, state, kept)
+            checkpoint.prune(self.run, keep_checkpoints, choose)
+
+        self.save(write)
 
     def save(self, write: Callable[[], object]) -> None:
         """Writes a checkpoint, here or beside the loop once the previous one is written. Raises earlier errors."""
@@ -51,6 +96,11 @@ class Publisher:
             self.thread.save(write, written)
 
 
+def copied(groups: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
+    """Returns copies of the tensors as they are now."""
+    return {group: {name: t.detach().to("cpu", copy=True) for name, t in of.items()} for group, of in groups.items()}
+
+
 @contextlib.contextmanager
 def publisher(run: Path, ranks: Ranks) -> Iterator[Publisher]:
     """Takes over the run on all ranks: gets its newest files on each machine, and begins the next attempt.
@@ -62,18 +112,18 @@ def publisher(run: Path, ranks: Ranks) -> Iterator[Publisher]:
     """
     elsewhere = remote_of(run)
     if elsewhere is None:
-        yield Publisher(ranks.from_first(attempts.next_attempt(run) if ranks.first else None))
+        yield Publisher(run, ranks, ranks.from_first(attempts.next_attempt(run) if ranks.first else None))
         return
     attempt = ranks.from_first(snapshots.begin(run, elsewhere) if ranks.first else None)
     if not ranks.first:
         snapshots.pull(run, elsewhere)
     ranks.wait()
     if not ranks.first:
-        yield Publisher(attempt)
+        yield Publisher(run, ranks, attempt)
         return
     thread = SendingThread(run, elsewhere, attempt)
     try:
-        yield Publisher(attempt, thread)
+        yield Publisher(run, ranks, attempt, thread)
     except BaseException:
         thread.close(orderly=False)
         raise

@@ -5,8 +5,6 @@ the round or from a summed value. A *step* is a segment, counted over all epochs
 any number of ranks, and a run may resume with another number.
 """
 
-import contextlib
-import copy
 import itertools
 import math
 import time
@@ -17,11 +15,8 @@ from pathlib import Path
 
 import torch
 
-from dragoman.model.device import machine
 from dragoman.model.errors import UserError
 from dragoman.model.runs import checkpoints
-from dragoman.model.runs.attempts import note_start
-from dragoman.model.runs.journal import Journal
 from dragoman.model.word_vectors.learner import Learner
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.loaders.segments import NOTHING, Feed
@@ -98,57 +93,55 @@ def train_tables(
 
     Raises UserError: the loss or a table is no longer finite, or an epoch had nothing to train on.
     """
-    with contextlib.ExitStack() as stack:
-        publish = stack.enter_context(publisher(run, ranks))
+    steps = config.epochs * feed.segments
+    recent, clock, rounds = Sums(), Clock(ranks), 0
+    with publisher(run, ranks) as publish:
         progress = resume(learner, feed, run, ranks)
         decay = decay.times(rate_factor(decay.first, ranks.world, config))
         averaging = Averaging(learner.tables, ranks, config.average)
-        steps = config.epochs * feed.segments
-        recent, clock, rounds = Sums(), Clock(ranks), 0
-        journal = Journal(run, progress.step) if ranks.first else None
-        if journal:
-            stack.callback(journal.close)
-            here = machine(ranks.device)
-            note_start(run, publish.attempt, progress.step, ranks.world, here, torch.get_num_threads())
-        last_step = progress.step  # the journal's last step
-        stops = ranks.from_first(stopping.is_asked(run) if ranks.first else None)
-        while progress.epoch < config.epochs and not stops:
-            rate = decay.at(progress.step / steps)
-            mine = train_segment(learner, feed, progress, rate, ranks, seed, threads)
-            is_stopping = ranks.first and stopping.is_asked(run)
-            *sums, since_line, since_save, stops = ranks.sum(clock.beside(mine, is_stopping)).tolist()
-            if not math.isfinite(sums[0]):
-                raise overflow(progress.step, f"the loss is {sums[0]}", rate)
-            averaging.after_round()
-            rounds += 1
-            recent.add(*sums)
-            progress.trained.add(*sums)
-            taken = min(ranks.world, feed.segments - progress.segment)
-            progress.segment += taken
-            progress.step += taken
+        with publish.begin(progress.step) as journal:
+            last_step = progress.step  # the journal's last step
+            stops = ranks.from_first(stopping.is_asked(run) if ranks.first else None)
+            while progress.epoch < config.epochs and not stops:
+                rate = decay.at(progress.step / steps)
+                mine = train_segment(learner, feed, progress, rate, ranks, seed, threads)
+                is_stopping = ranks.first and stopping.is_asked(run)
+                *sums, since_line, since_save, stops = ranks.sum(clock.beside(mine, is_stopping)).tolist()
+                if not math.isfinite(sums[0]):
+                    raise overflow(progress.step, f"the loss is {sums[0]}", rate)
+                averaging.after_round()
+                rounds += 1
+                recent.add(*sums)
+                progress.trained.add(*sums)
+                taken = min(ranks.world, feed.segments - progress.segment)
+                progress.segment += taken
+                progress.step += taken
+                if publish.pace:
+                    publish.pace.step()
 
-            ends_epoch = progress.segment == feed.segments
-            last = ends_epoch and progress.epoch + 1 == config.epochs
-            saves = last or (config.checkpoint_every > 0 and rounds % config.checkpoint_every == 0)
-            saves = saves or bool(stops) or 0 < 60 * config.checkpoint_minutes <= since_save
-            if saves or ends_epoch or rounds % config.log_every == 0:
-                speed, sent = recent.size / max(since_line, 1e-9), averaging.sent_since()
-                if journal:
-                    line = {"step": progress.step, "steps": progress.step - last_step, "loss": recent.mean, "lr": rate}
-                    journal.write({**line, "tokens": recent.size, "batch": f"{recent.digest:08x}"})
-                last_step = progress.step
-                report(progress.step, metrics(recent, rate, feed.unit, speed, sent * ranks.world))
-                recent = Sums()
-                clock.line()
-            if ends_epoch:
-                mean = end_epoch(progress)
-                if journal:
-                    journal.write({"step": progress.step, "epoch": progress.epoch, "epoch_loss": mean})
-                report(progress.step, {"epoch": progress.epoch, "epoch_loss": mean})
-            if saves:
-                averaging.everything()
-                save(learner, feed, progress, run, publish, ranks, config, rate, journal)
-                clock.saved()
+                ends_epoch = progress.segment == feed.segments
+                last = ends_epoch and progress.epoch + 1 == config.epochs
+                saves = last or (config.checkpoint_every > 0 and rounds % config.checkpoint_every == 0)
+                saves = saves or bool(stops) or 0 < 60 * config.checkpoint_minutes <= since_save
+                if saves or ends_epoch or rounds % config.log_every == 0:
+                    speed, sent = recent.size / max(since_line, 1e-9), averaging.sent_since()
+                    if journal:
+                        line = {"step": progress.step, "steps": progress.step - last_step, "loss": recent.mean}
+                        digest = f"{recent.digest:08x}"
+                        journal.write({**line, "lr": rate, "tokens": recent.size, "batch": digest})
+                    last_step = progress.step
+                    report(progress.step, metrics(recent, rate, feed.unit, speed, sent * ranks.world))
+                    recent = Sums()
+                    clock.line()
+                if ends_epoch:
+                    mean = end_epoch(progress)
+                    if journal:
+                        journal.write({"step": progress.step, "epoch": progress.epoch, "epoch_loss": mean})
+                    report(progress.step, {"epoch": progress.epoch, "epoch_loss": mean})
+                if saves:
+                    averaging.everything()
+                    save(learner, feed, progress, publish, config.keep_checkpoints, rate)
+                    clock.saved()
     return progress
 
 
@@ -194,31 +187,16 @@ def metrics(recent: Sums, rate: float, unit: str, speed: float, sent: int) -> di
 
 
 def save(
-    learner: Learner,
-    feed: Feed,
-    progress: Progress,
-    run: Path,
-    publish: Publisher,
-    ranks: Ranks,
-    config: VectorsConfig,
-    rate: float,
-    journal: Journal | None = None,
+    learner: Learner, feed: Feed, progress: Progress, publish: Publisher, keep_checkpoints: int, rate: float
 ) -> None:
     """Writes a checkpoint of the tables, equal on all ranks, and of the position in the text. Rank 0 writes."""
+    ranks = publish.ranks
     if not ranks.from_first(finite(learner.tables) if ranks.first else None):
         raise overflow(progress.step, "the tables hold numbers that are not finite", rate)
     if ranks.first:
         state = {**vars(progress), "trained": vars(progress.trained), "segments": feed.segments}
-        state["records"] = journal.heads if journal else {}
         tables = {name: as_tensor(table) for name, table in learner.tables.items()}
-        groups = {TABLES: {k: t.clone() for k, t in tables.items()} if publish.beside else tables}
-        step, state = progress.step, copy.deepcopy(state)
-
-        def write() -> None:
-            checkpoint.write(run, step, publish.attempt, groups, state)
-            checkpoint.prune(run, config.keep_checkpoints)
-
-        publish.save(write)
+        publish.checkpoint(progress.step, {TABLES: tables}, state, keep_checkpoints)
     ranks.wait()
 
 

@@ -145,6 +145,21 @@ class Kept:
             raise ServiceError(f"{self.setting}: MLflow cannot make its tables ({last[:300]})")
 
 
+# name -> schema, counted tables, columns with paths; of MLflow it makes the schema itself
+TABLES: dict[str, tuple[Schema | None, tuple[str, ...], tuple[str, ...]]] = {
+    "ledger": (ledger.SCHEMA, ("jobs", "tokens", "schedules"), ("places.path", "jobs.plan", "jobs.run")),
+    "endpoint": (key_store.SCHEMA, ("api_keys", "translation_memory"), ()),
+    "mlflow": (
+        None,
+        ("runs", "registered_models", "model_versions"),
+        (
+            *("experiments.artifact_location", "runs.artifact_uri", "logged_models.artifact_location"),
+            *("model_versions.source", "model_versions.storage_location"),
+        ),
+    ),
+}
+
+
 def databases(config: BackupConfig) -> list[Kept]:
     """Returns the databases that the settings name."""
 
@@ -152,35 +167,4 @@ def databases(config: BackupConfig) -> list[Kept]:
         path = getattr(config, key)
         return None if path is None else read_secret(f"backup.{key}", path)
 
-    return [
-        Kept(
-            "ledger",
-            config.ledger,
-            password("ledger_password"),
-            ledger.SCHEMA,
-            ("jobs", "tokens", "schedules"),
-            ("places.path", "jobs.plan", "jobs.run"),
-        ),
-        Kept(
-            "endpoint",
-            config.endpoint,
-            password("endpoint_password"),
-            key_store.SCHEMA,
-            ("api_keys", "translation_memory"),
-            (),
-        ),
-        Kept(
-            "mlflow",
-            config.mlflow,
-            password("mlflow_password"),
-            None,
-            ("runs", "registered_models", "model_versions"),
-            (
-                "experiments.artifact_location",
-                "runs.artifact_uri",
-                "model_versions.source",
-                "model_versions.storage_location",
-                "logged_models.artifact_location",
-            ),
-        ),
-    ]
+    return [Kept(name, getattr(config, name), password(f"{name}_password"), *row) for name, row in TABLES.items()]

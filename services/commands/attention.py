@@ -83,7 +83,7 @@ def picture(path: Path) -> Iterator[Show]:
 
 
 def draw(maps: list[AttentionMap], path: Path) -> None:
-    """Writes the picture atomically. Raises UserError: the file cannot be written."""
+    """Writes the picture atomically."""
     from dragoman.model.alignment.attention_plots import maps_picture, save
 
     with file_errors(KEY, path), atomic_path(path) as part:  # it keeps the suffix, which sets the format

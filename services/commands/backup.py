@@ -26,10 +26,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run(verb: str, config: BackupConfig, words: Sequence[str]) -> int:
-    """Does what the words say.
-
-    Raises UserError: no place, an unknown action, or what `make`, `check` and `restore` refuse.
-    """
+    """Does what the words say."""
     check_ranges("backup", config)
     place, *rest = words or [""]
     if not place:

@@ -18,8 +18,8 @@ import psutil
 from dragoman.conf import compose, showing
 from dragoman.model.errors import UserError
 from dragoman.model.ranges import Amount, check_ranges
-from dragoman.services.commands.run_folders import age, extent, run_folders, size
-from dragoman.services.jobs.client.table import table
+from dragoman.services.commands.run_folders import AGE_AND_SIZE, extent, run_folders, size
+from dragoman.services.jobs.client.table import show as show_table
 
 DAY = 86400.0
 JUST_STARTED = 3600.0  # seconds; a Ray session changed within this time may not have a process yet
@@ -55,21 +55,15 @@ def main(argv: Sequence[str]) -> int:
 
 
 def clean(config: CleanConfig) -> int:
-    """Shows what may be deleted, and deletes it if the user or `clean.ask=false` agrees.
-
-    Raises UserError: there is something to delete, and no terminal to ask at.
-    """
+    """Shows what may be deleted, and deletes it if the user or `clean.ask=false` agrees."""
     check_ranges("clean", config)
     leftovers = [*old_runs(config), *old_bundles(config), *dead_sessions(Path(config.ray))]
     if not leftovers:
         showing.show([], lambda: "nothing to clean")
         return compose.OK
-    rows = [[run.kind, str(run.path), age(run.changed), size(run.bytes)] for run in leftovers]
     total = f"{len(leftovers)} folders, {size(sum(run.bytes for run in leftovers))}"
-    records = [
-        {"kind": run.kind, "path": str(run.path), "changed": run.changed, "bytes": run.bytes} for run in leftovers
-    ]
-    showing.show(records, lambda: f"{table([['WHAT', 'FOLDER', 'AGE', 'SIZE'], *rows])}\n{total}")
+    records = [{**vars(run), "path": str(run.path)} for run in leftovers]
+    show_table(records, {"WHAT": "kind", "FOLDER": "path", **AGE_AND_SIZE}, total)
     if config.ask:
         if not sys.stdin.isatty():
             raise UserError(

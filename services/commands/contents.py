@@ -84,9 +84,7 @@ def read_vectors(path: Path, config: dict[str, Any], files: Mapping[str, Any]) -
         "path": str(path),
         "sha256": file_sha256(path / "config.json"),
         "method": config.get("model", {}).get("name", config.get("architecture")),
-        "words": table.get("words"),
-        "width": table.get("width"),
-        "sparse": table.get("sparse"),
+        **{key: table.get(key) for key in ("words", "width", "sparse")},
         "most_frequent": [f"{word} {count:,}" for word, count in frequent],
         **{key: value for key, value in config.items() if key != "kind"},
         **tensors(path / "model.safetensors"),
@@ -135,10 +133,7 @@ def read_run(path: Path) -> dict[str, Any]:
 
 
 def tensors(path: Path) -> dict[str, Any]:
-    """Returns names, types and shapes from a safetensors header, and the number of parameters.
-
-    Raises UserError: it is not a safetensors file.
-    """
+    """Returns names, types and shapes from a safetensors header, and the number of parameters."""
     try:
         with safe_open(path, framework="np") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # no mapping

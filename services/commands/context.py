@@ -11,11 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dragoman.model.bundles.directory import CONFIG, bundle_kind
 from dragoman.model.errors import UserError
 from dragoman.model.inference.sentence_vectors import Floats, NetworkVectors, load_any_bundle, network_vectors
 from dragoman.model.inference.words_in_context import SUFFIXES, Use, Uses, group_uses, use_of, uses_in, uses_picture
-from dragoman.model.runs.bundles import bundles
 from dragoman.model.shards.manifest import has_manifest
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.excerpt import excerpt
@@ -31,10 +29,7 @@ FEWEST, MOST_DRAWN = 3, 300  # uses in a picture
 
 
 def nearest_uses(config: QueryConfig, words: Sequence[str]) -> int:
-    """Prints the nearest uses of each word as it is meant in `config.sentence`; returns 0.
-
-    Raises UserError: no texts, a word that is not in the sentence, or a model without a network.
-    """
+    """Prints the nearest uses of each word as it is meant in `config.sentence`; returns 0."""
     if config.sentence is None or not words:
         raise UserError('neighbours: name the word too: dragoman neighbours bank query.in="He sat on the bank."')
     if config.texts is None:
@@ -58,27 +53,20 @@ def nearest_uses(config: QueryConfig, words: Sequence[str]) -> int:
 
 
 def model_directory(config: VectorsSource, section: str = "query") -> Path:
-    """Returns the bundle that the section's `vectors` names, or that of the newest run with a network.
-
-    Raises UserError: there is none.
-    """
+    """Returns the bundle that the section's `vectors` names, or that of the newest run with a network."""
     loader = VectorsLoader.of(section, config)
     if config.vectors is not None:
         return loader.directory(config.vectors)
-    for bundle in sorted(bundles(loader.runs), key=lambda path: -(path / CONFIG).stat().st_mtime):
-        if bundle_kind(bundle) != "vectors":
-            logger.info("%s.vectors is not given: the network of the newest run, %s", section, bundle.parent.name)
-            return bundle
+    if bundle := loader.newest_bundle(lambda kind: kind != "vectors"):
+        logger.info("%s.vectors is not given: the network of the newest run, %s", section, bundle.parent.name)
+        return bundle
     raise UserError(
         f"{section}.vectors: no run with a network in {loader.runs}; name a run, a bundle or models:/NAME@ALIAS"
     )
 
 
 def draw(config: QueryConfig, use: Use, vector: Floats, uses: Uses, senses: Mapping[str, str]) -> None:
-    """Draws the use and the first MOST_DRAWN others of its word, whatever their case.
-
-    Raises UserError: too few uses, or the file cannot be written.
-    """
+    """Draws the use and the first MOST_DRAWN others of its word, whatever their case."""
     rows = [
         row for row, other in enumerate(uses.words) if other.word.casefold() == use.word.casefold() and other != use
     ]
@@ -99,10 +87,7 @@ def draw(config: QueryConfig, use: Use, vector: Floats, uses: Uses, senses: Mapp
 
 
 def read_uses(config: QueryConfig, texts: str, vectors: NetworkVectors) -> tuple[Uses, dict[str, str]]:
-    """Returns the words of the first `config.lines` different texts with their vectors, and each text's sense if known.
-
-    Raises UserError: no words, or a line without a sense where lines have one.
-    """
+    """Returns the words of the first `config.lines` different texts with their vectors, and each text's sense."""
     kept = list(itertools.islice(dict.fromkeys(read_texts(config, texts, vectors)), config.lines))
     senses: dict[str, str] = {}
     if config.senses:

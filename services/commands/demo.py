@@ -174,7 +174,7 @@ def unsure(sample: Sample) -> list[str]:
 
 
 def held_out(shards: Path, source: str, target: str) -> list[tuple[str, str]]:
-    """Returns pairs of the test set, evenly spread. Raises UserError: the shards have no test set."""
+    """Returns pairs of the test set, evenly spread."""
     texts = read_manifest(shards).texts.get("test")
     if not texts:
         raise UserError(f"{shards}: keeps no test set")

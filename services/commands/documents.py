@@ -1,20 +1,24 @@
-"""`dragoman translate` of documents, and the certificates of what it translates."""
+"""`dragoman translate` of documents, read by their ending or as markup, and the certificates of what it translates."""
 
 import contextlib
+import dataclasses
 import json
 import logging
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
 from dragoman.model.errors import UserError
 from dragoman.model.inference.losses import Losses
 from dragoman.services.commands.output import file_errors, open_output
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.settings import TranslateConfig
+from dragoman.services.texts.documents.document import Document, DocumentError, Passage
+from dragoman.services.texts.documents.kinds import PACKED, ending_of, read_document
 from dragoman.services.texts.options import TextOptions
-from dragoman.services.texts.prepare import prepare
+from dragoman.services.texts.prepare import Prepared, prepare
 from dragoman.services.texts.translating import translate_all
 
 Certify = Callable[[int, Mapping[str, Any]], None]  # a line's number and its certificate
@@ -24,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def open_document(path: str | None) -> Iterator[tuple[BinaryIO, str]]:
-    """Opens a file or standard input as it is, with its name for messages. Raises UserError: it cannot be read."""
+    """Opens a file or standard input as it is, with its name for messages."""
     if path is None:
         if sys.stdin is None:
             raise UserError("translate.input: standard input is closed; name a file")
@@ -46,38 +50,94 @@ def report_file(path: str | None) -> Iterator[Certify]:
         yield lambda number, report: print(json.dumps({"line": number, **report}, ensure_ascii=False), file=out)
 
 
-def translate_document(
-    served: LoadedModel,
-    content: bytes,
-    name: str,
-    out: TextIO,
-    config: TranslateConfig,
-    options: TextOptions,
-    certify: Certify,
-) -> Losses:
-    """Translates a document as a whole; returns the losses, of sentences.
+def document_of(config: TranslateConfig, text: str | None) -> tuple[str, Document] | None:
+    """Returns name and content of the document that the settings name; None if they name none."""
+    packed = config.input is not None and Path(config.input).suffix.lower() in PACKED
+    key = "translate.document" if config.document is not None else "translate.input"
+    name = config.document if config.document is not None else config.input if packed else None
+    if name is None:
+        return None
+    if config.document is not None and (config.input is not None or text is not None):
+        raise UserError(f"{key}={name}: give a document or lines, not both")
+    if config.output is None:
+        raise UserError(f"{key}={name}: translate.output must name the translated document")
+    if config.format != "text" or config.nbest > 1 or config.attention or not config.protect:
+        raise UserError(
+            f"{key}={name}: a document has its own format and one translation: leave translate.format, nbest, "
+            "attention and protect as they are"
+        )
+    try:
+        if ending_of(config.output) != ending_of(name):
+            raise DocumentError(f"translate.output={config.output} must end in {ending_of(name)}: formats stay")
+        with file_errors(key, name, "read"):
+            return name, read_document(name, Path(name).read_bytes())
+    except DocumentError as problem:
+        raise UserError(f"{key}={name}: {problem}") from None
 
-    Raises UserError: it is not UTF-8, its markup cannot be read, or a sentence cannot be translated.
-    """
+
+def markup_document(content: bytes, name: str, options: TextOptions) -> Document:
+    """Returns a text with markup as a document of one passage."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         raise UserError(f"{name}: not UTF-8 (byte 0x{content[problem.start]:02x} at {problem.start})") from None
+    return Document([Passage(text, options)], lambda texts, _language: texts[0].encode())
+
+
+def translate_document(
+    served: LoadedModel,
+    name: str,
+    document: Document,
+    config: TranslateConfig,
+    options: TextOptions,
+    certify: Certify,
+) -> tuple[Losses, bytes]:
+    """Translates a document; returns the losses, of sentences, and the new file. Certificates count its passages."""
+    losses, texts, reports = Losses("sentence"), [], []
+    for note in document.notes:
+        logger.warning("%s: %s", name, note)
     try:
-        document = prepare(text, options, served.source, config.longest, served.target, served.marks_capitals)
+        for number, prepared in enumerate(_prepared(served, document, config, options)):
+            for line, translation in prepared.translations():
+                if translation.error and config.on_error == "raise":
+                    raise UserError(f"{translation.error}. translate.on_error=skip leaves such sentences empty")
+                losses.add(line, translation)
+            rebuilt = prepared.rebuild()
+            texts.append(rebuilt.text)
+            reports.append(rebuilt.report)
+            certify(number, rebuilt.report)
+        warn_of(reports)
+        return losses, document.write(texts, served.target)
     except UserError as problem:
         raise UserError(f"{name}: {problem}") from None
-    translate_all([document], served)
-    losses = Losses("sentence")
-    for line, translation in document.translations():
-        if translation.error and config.on_error == "raise":
-            raise UserError(f"{name}: {translation.error}. translate.on_error=skip leaves such sentences empty")
-        losses.add(line, translation)
-    rebuilt = document.rebuild()
-    out.write(rebuilt.text)
-    certify(0, rebuilt.report)
-    warn_of([rebuilt.report])
-    return losses
+
+
+def _prepared(
+    served: LoadedModel, document: Document, config: TranslateConfig, options: TextOptions
+) -> Iterator[Prepared]:
+    """Yields the passages translated, some at a time; shows the progress of several to a user."""
+    started, passages = time.monotonic(), document.passages
+    shows = sys.stderr.isatty() and len(passages) > 1
+    for start in range(0, len(passages), config.lines):
+        texts = [
+            prepare(
+                passage.text,
+                dataclasses.replace(passage.options, glossary=options.glossary, known=options.known),
+                served.source,
+                config.longest,
+                served.target,
+                served.marks_capitals,
+            )
+            for passage in passages[start : start + config.lines]
+        ]
+        translate_all(texts, served)
+        yield from texts
+        if shows:
+            done = min(start + config.lines, len(passages))
+            rate = done / (time.monotonic() - started)
+            print(f"\r{done:,} of {len(passages):,} passages, {rate:,.0f}/s ", end="", file=sys.stderr, flush=True)
+    if shows:
+        print(file=sys.stderr)
 
 
 def warn_of(reports: Sequence[Mapping[str, Any]]) -> None:

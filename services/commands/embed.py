@@ -6,7 +6,7 @@ One vector per line, as JSON Lines or a NumPy matrix; or one for each token of a
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from dragoman.model.ranges import check_ranges
 from dragoman.services.commands.lines import batches, open_input, read_lines
 from dragoman.services.commands.matrix import open_matrix
 from dragoman.services.commands.output import open_output
-from dragoman.services.models.source import bundle_directory
+from dragoman.services.models.source import find_model
 from dragoman.services.settings import EmbedConfig
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def embed(config: EmbedConfig, text: str | None = None) -> int:
         raise UserError("embed.level=token: lines have different numbers of tokens; choose embed.format=json")
     with contextlib.ExitStack() as stack:
         file, name = stack.enter_context(open_input(config.input, "embed", text=text))
-        directory, _ = bundle_directory(config, "sentence")
+        directory, _ = find_model(config, "sentence")
         bundle = load_any_bundle(directory)
         open_vectors = network_vectors if config.level == "token" else sentence_vectors
         vectors = open_vectors(
@@ -68,18 +68,20 @@ def embed_tokens(vectors: NetworkVectors, lines: Iterator[str | None], name: str
         for chunk in batches(lines, config.lines):
             places = [f"{name}, line {number + at}" for at in range(1, len(chunk) + 1)]
             for line, embedded in zip(chunk, vectors.tokens([line or "" for line in chunk], places), strict=True):
-                record: dict[str, object] = {"line": number}
-                if line is None:
-                    record["error"] = "not UTF-8"
-                else:
-                    rows = unit_rows(embedded.vectors) if config.unit else embedded.vectors
-                    record |= {"tokens": embedded.pieces, "vectors": [plain_numbers(row) for row in rows]}
-                out.write(json.dumps(record, ensure_ascii=False) + "\n")
+                rows = unit_rows(embedded.vectors) if config.unit else embedded.vectors
+                values = {"tokens": embedded.pieces, "vectors": [plain_numbers(row) for row in rows]}
+                out.write(as_json(number, line, values))
                 number += 1
                 tokens += len(embedded.ids)
             out.flush()
     logger.info("%s texts, %s tokens, %s numbers each", f"{number:,}", f"{tokens:,}", f"{vectors.width:,}")
     return compose.OK
+
+
+def as_json(number: int, line: str | None, values: Mapping[str, object]) -> str:
+    """Returns the record of a line: its values, or its error."""
+    record = {"line": number, **({"error": "not UTF-8"} if line is None else values)}
+    return json.dumps(record, ensure_ascii=False) + "\n"
 
 
 def plain_numbers(vector: Floats) -> list[float]:
@@ -121,12 +123,7 @@ def open_writer(config: EmbedConfig, width: int) -> Iterator[Write]:
         def write(lines: Sequence[str | None], rows: Floats) -> None:
             nonlocal number
             for line, vector in zip(lines, rows, strict=True):
-                record: dict[str, object] = {"line": number}
-                if line is None:
-                    record["error"] = "not UTF-8"
-                else:
-                    record["vector"] = plain_numbers(vector)
-                out.write(json.dumps(record) + "\n")
+                out.write(as_json(number, line, {"vector": plain_numbers(vector)}))
                 number += 1
             out.flush()
 

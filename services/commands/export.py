@@ -1,4 +1,4 @@
-"""`dragoman export [FORMAT...]`: models in the formats of other programs, as files in a folder."""
+"""`dragoman export [FORMAT...]` and `vectors distil RUN`: models in the formats of other programs, as files."""
 
 import shlex
 import tempfile
@@ -34,6 +34,7 @@ NETWORK_FORMATS: dict[NetworkFormat, str] = {
 }
 AnyFormat = Literal[Format, NetworkFormat]
 
+DISTIL = "dragoman vectors distil RUN [export.output=FOLDER] [export.components=N]"
 HUGGINGFACE = "huggingface"  # a folder of transformers, of a translation or language model
 
 
@@ -48,11 +49,16 @@ class ExportConfig(VectorsSource):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns the command's exit code. Words without a `=` are formats, but for a run after `huggingface`.
+    """Returns the exit code of `export` or `vectors`, the first word. Words without a `=` are formats, but for a run
+    after `huggingface`; `vectors distil RUN` is `export model2vec export.vectors=RUN`.
 
     Raises UserError: more words after `huggingface`, which writes one model.
     """
-    words, rest = positional(argv)
+    verb, *line = argv
+    words, rest = positional(line)
+    if verb == "vectors":
+        rest = [*([f"export.vectors={words[1]}"] if len(words) == 2 else []), *rest]
+        return compose.run_section(lambda config: distil(config, words), "export", ExportConfig, rest, verb)
     if words[:1] == [HUGGINGFACE]:
         if len(words) > 2:
             raise UserError(f"export {HUGGINGFACE}: writes one model; {shlex.join(words[2:])} is too much")
@@ -96,6 +102,13 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
     return compose.OK
 
 
+def distil(config: ExportConfig, words: Sequence[str]) -> int:
+    """Writes the static table of the encoder that `config.vectors` names, in the format of model2vec."""
+    if not words or words[0] != "distil" or len(words) > 2:
+        raise UserError(f"vectors {' '.join(words)}: the one action is distil: {DISTIL}".replace("  ", " "))
+    return export(config, ["model2vec"])
+
+
 def network_writers(config: ExportConfig) -> dict[str, Callable[[Path], object]]:
     """Returns format -> what writes the encoder into a folder, each below a folder of its own."""
     # They load torch, which word vectors do not need.
@@ -114,11 +127,7 @@ def network_writers(config: ExportConfig) -> dict[str, Callable[[Path], object]]
 
 
 def export_network(config: ExportConfig) -> int:
-    """Writes the folder `output` of transformers for the translation or language model that `vectors` names.
-
-    Raises:
-        UserError: no such model, a network that no class of transformers computes, or a folder that is there already.
-    """
+    """Writes the folder `output` of transformers for the translation or language model that `vectors` names."""
     from dragoman.model.huggingface.write import write_huggingface  # with torch, which word vectors need not
     from dragoman.model.inference.kinds import open_bundle
 

@@ -59,10 +59,7 @@ def continue_texts(config: ContinueConfig, text: str | None = None) -> int:
 
 
 def read_prompts(config: ContinueConfig, stack: contextlib.ExitStack) -> tuple[Iterator[str | None], int]:
-    """Returns the prompts, None for a skipped line, and how many to take at a time; `stack` closes the file.
-
-    Raises UserError: both a prompt and a file of prompts, or an unreadable file.
-    """
+    """Returns the prompts, None for a skipped line, and how many to take at a time; `stack` closes the file."""
     if config.prompt is not None:
         if config.input is not None:
             raise UserError("generate.input: a file of prompts, or generate.prompt, not both")

@@ -48,10 +48,7 @@ def fill(config: GuessConfig, words: str | None = None) -> int:
 
 
 def check(config: GuessConfig) -> None:
-    """Refuses invalid settings by name, before anything is loaded.
-
-    Raises UserError: a number out of range, or a picture that could not be written.
-    """
+    """Refuses invalid settings by name, before anything is loaded."""
     check_ranges("guess", config)
     check_picture("guess.picture", config.picture, SUFFIXES)
 

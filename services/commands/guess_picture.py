@@ -11,10 +11,7 @@ SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def guess_picture(steps: Sequence[Step], path: Path) -> None:
-    """Draws each step's tokens as horizontal bars, the likeliest on top.
-
-    Raises UserError: the file cannot be written.
-    """
+    """Draws each step's tokens as horizontal bars, the likeliest on top."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

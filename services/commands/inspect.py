@@ -85,10 +85,7 @@ def inspect(config: InspectConfig, path_given: str | None = None) -> int:
 
 
 def learned_lines(path: Path, file: Path) -> dict[str, Any]:
-    """Returns the lines of a file that a run, a bundle or shards learned from; of a table every column counts.
-
-    Raises UserError: no such file, or hashes of no training texts.
-    """
+    """Returns the lines of a file that a run, a bundle or shards learned from; of a table every column counts."""
     if not file.is_file():
         raise UserError(f"inspect.knows={file}: no such file; a file of a sentence a line, or of tab-separated sides")
     place = next((folder for folder in (path, path / BUNDLE) if (folder / TRAINING).is_file()), None)
@@ -112,10 +109,7 @@ def learned_lines(path: Path, file: Path) -> dict[str, Any]:
 
 
 def fetched(name: str, cache: str) -> Path:
-    """Returns the local file for `contents`: the file itself or, for an address, a bundle or manifest with its files.
-
-    Raises UserError: nothing exists there, or a file differs from the one that its manifest names.
-    """
+    """Returns the local file for `contents`: the file or, for an address, a bundle or manifest with its files."""
     path = local_folder(name, cache)
     elsewhere = remote_of(path)
     if elsewhere is None:

@@ -14,10 +14,9 @@ from dragoman.model.ranges import Count, check_ranges
 from dragoman.services.commands.run_folders import age
 from dragoman.services.endpoint.key_store import KeyStore, StoredKey
 from dragoman.services.endpoint.keys import month_of
-from dragoman.services.jobs.client.table import table
+from dragoman.services.jobs.client import table
 
 ACTIONS = ("add", "list", "show", "revoke")
-HEAD = ("CHARACTERS", "REQUESTS", "LANGUAGES", "PRIORITY")
 PRIORITIES = {"low": -1, "normal": 0, "high": 1}
 
 
@@ -39,10 +38,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def keys(config: KeysConfig, words: Sequence[str]) -> int:
-    """Does what the words say; without words it lists.
-
-    Raises UserError: an unknown action or key, a name in use, or a language that does not exist.
-    """
+    """Does what the words say; without words it lists."""
     check_ranges("keys", config)
     action, names = (words[0], words[1:]) if words else ("list", [])
     if action not in ACTIONS:
@@ -76,31 +72,28 @@ def keys(config: KeysConfig, words: Sequence[str]) -> int:
 
 
 def _list(store: KeyStore) -> None:
-    rows, records = [["NAME", "STATE", "AGE", "THIS MONTH", *HEAD]], []
+    records = []
     for key in store.all():
         month = next((used.characters for used in store.months(key.digest) if used.period == month_of(time.time())), 0)
-        rows.append([key.name, _state(key), age(key.created), str(month), *_limits(key)])
         records.append({**_record(key), "month": month})
-    show(records, lambda: table(rows))
+    table.show(records, {**WHO, "THIS MONTH": "month", **LIMITS})
 
 
 def _show(store: KeyStore, name: str) -> None:
     key = next((row for row in store.all() if row.name == name), None)
     if key is None:
         raise unknown("key", name, [row.name for row in store.all()])
-    first = table([["NAME", "STATE", "AGE", *HEAD], [key.name, _state(key), age(key.created), *_limits(key)]])
     used = store.months(key.digest)
-    months = [[month.period, str(month.characters), str(month.requests)] for month in used]
-    second = table([["MONTH", "CHARACTERS", "REQUESTS"], *months]) if months else "never used"
-    by_month = [{"month": month.period, "characters": month.characters, "requests": month.requests} for month in used]
-    show([{**_record(key), "months": by_month}], lambda: f"{first}\n{second}")
+    months = [{"month": month.period, "characters": month.characters, "requests": month.requests} for month in used]
+    by_month = table.of_records(months, {name.upper(): name for name in months[0]}) if months else "never used"
+    table.show([{**_record(key), "months": months}], {**WHO, **LIMITS}, by_month)
 
 
 def _record(key: StoredKey) -> dict[str, Any]:
     """Returns a key's facts, without the key."""
     return {
         "name": key.name,
-        "state": _state(key),
+        "state": "valid" if key.revoked is None else "revoked",
         "created": key.created,
         "revoked": key.revoked,
         "characters": key.characters,
@@ -110,12 +103,10 @@ def _record(key: StoredKey) -> dict[str, Any]:
     }
 
 
-def _state(key: StoredKey) -> str:
-    return "valid" if key.revoked is None else "revoked"
-
-
-def _limits(key: StoredKey) -> list[str]:
-    priority = next((name for name, number in PRIORITIES.items() if number == key.priority), str(key.priority))
-    per_month = "-" if key.characters is None else f"{key.characters} a month"
-    per_minute = "-" if key.requests is None else f"{key.requests} a minute"
-    return [per_month, per_minute, ",".join(key.languages or ["all"]), priority]
+WHO: dict[str, table.Column] = {"NAME": "name", "STATE": "state", "AGE": lambda key: age(key["created"])}
+LIMITS: dict[str, table.Column] = {
+    "CHARACTERS": lambda key: "-" if key["characters"] is None else f"{key['characters']} a month",
+    "REQUESTS": lambda key: "-" if key["requests"] is None else f"{key['requests']} a minute",
+    "LANGUAGES": lambda key: ",".join(key["languages"] or ["all"]),
+    "PRIORITY": lambda key: {number: name for name, number in PRIORITIES.items()}.get(key["priority"], key["priority"]),
+}

@@ -10,10 +10,7 @@ from dragoman.services.texts.known import KnownTranslations, Match, Units, compa
 
 
 def read_known(path: str, key: str, source: str, target: str, fuzzy: float | None) -> KnownTranslations:
-    """Returns the units of these languages in a TMX file; `key` names the setting.
-
-    Raises UserError: the file cannot be read, is no TMX, or has no such unit.
-    """
+    """Returns the units of these languages in a TMX file; `key` names the setting."""
     file, units = Path(path), Units()
     if not file.is_file() or kind_of(file) != "tmx":
         raise UserError(f"{key}={path}: is no TMX file")

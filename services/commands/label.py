@@ -19,7 +19,7 @@ from dragoman.services.commands.output import open_output
 from dragoman.services.models.loaded_labeller import NUMBER, LoadedLabeller
 from dragoman.services.models.origin import Origin
 from dragoman.services.models.registry import UNREGISTERED
-from dragoman.services.models.source import bundle_directory
+from dragoman.services.models.source import find_model
 from dragoman.services.settings import LabelConfig
 
 VERBS = {True: "tag", False: "classify"}
@@ -32,7 +32,7 @@ def label(verb: str, config: LabelConfig, text: str | None = None) -> int:
     """
     check_ranges("label", config)
     with open_input(config.input, "label", text=text) as (file, name):
-        directory, _ = bundle_directory(config, "label")
+        directory, _ = find_model(config, "label")
         bundle = load_label_bundle(directory)
         served = LoadedLabeller(Labeller(bundle, config.device), Origin.of(bundle, UNREGISTERED))
         if VERBS[served.tags] != verb:

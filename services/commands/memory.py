@@ -21,6 +21,7 @@ from dragoman.services.jobs.client.table import table
 from dragoman.services.version import version
 
 ACTIONS = ("list", "import", "export", "clear")
+WHITE = "\t\n\r"  # control characters that XML can hold
 
 
 @dataclass
@@ -39,10 +40,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def memory(config: MemoryConfig, words: Sequence[str]) -> int:
-    """Does what the words say; without words it lists.
-
-    Raises UserError: an unknown action, a file that cannot be read, or nothing to export.
-    """
+    """Does what the words say; without words it lists."""
     action, names = (words[0], words[1:]) if words else ("list", [])
     if action not in ACTIONS:
         raise unknown("action", action, ACTIONS)
@@ -125,11 +123,8 @@ def _export(store: MemoryStore, path: Path, pair: tuple[str, str] | None, origin
                     unit = etree.Element("tu", srclang=row.source)
                     for language, text in ((row.source, row.text), (row.target, row.translation)):
                         variant = etree.SubElement(unit, "tuv", {LANGUAGE: language})
-                        etree.SubElement(variant, "seg").text = "".join(filter(_is_xml, text))
+                        etree.SubElement(variant, "seg").text = "".join(
+                            letter for letter in text if letter >= " " or letter in WHITE
+                        )
                     xml.write(unit, pretty_print=True)
     show([{"exported": len(rows), "path": str(path)}], lambda: f"{len(rows)} units in {path}")
-
-
-def _is_xml(letter: str) -> bool:
-    """Returns True for a character that XML can hold."""
-    return letter >= " " or letter in "\t\n\r"

@@ -33,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def show(registry: Registry) -> int:
-    """Prints one line per version, newest first. Raises UserError: there is no registry, or it does not answer."""
+    """Prints one line per version, newest first."""
     versions, aliases = registry.list_versions(), registry.aliases()
     records = [
         {

@@ -84,10 +84,7 @@ def read_entry(line: str, place: str) -> tuple[int, Entry]:
 
 
 def read_features(text: str, place: str) -> dict[str, float]:
-    """`LM0= -12.5 TM0= -1 -2` -> {"LM0": -12.5, "TM0_0": -1.0, "TM0_1": -2.0}.
-
-    Raises UserError: a value before any name, a repeated name or one without a value, a value that is no finite number.
-    """
+    """`LM0= -12.5 TM0= -1 -2` -> {"LM0": -12.5, "TM0_0": -1.0, "TM0_1": -2.0}."""
     by_name: dict[str, list[float]] = {}
     values: list[float] | None = None
     for word in text.split():

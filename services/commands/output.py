@@ -22,10 +22,7 @@ def file_errors(key: str, path: object, done: Literal["read", "written"] = "writ
 
 
 def check_picture(key: str, path: str | None, suffixes: Sequence[str]) -> None:
-    """Refuses, before anything is loaded, a file that could not be written at the end.
-
-    Raises UserError: an unknown kind of file, or a missing folder.
-    """
+    """Refuses, before anything is loaded, a file that could not be written at the end."""
     if path is None:
         return
     file = Path(path)

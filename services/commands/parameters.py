@@ -15,10 +15,7 @@ ROWS = 8
 
 
 def parameters(path: Path) -> dict[str, Any]:
-    """Returns the tables as plain values, of a bundle or of a run with one.
-
-    Raises UserError: there is no bundle, or it has no network.
-    """
+    """Returns the tables as plain values, of a bundle or of a run with one."""
     directory = path if (path / CONFIG).is_file() else path / BUNDLE
     if not (directory / CONFIG).is_file():
         raise UserError(f"inspect.parameters: {path} is no bundle and no run with one")

@@ -96,10 +96,7 @@ def parse_words(verb: Verb, config: QueryConfig, words: Sequence[str], where: st
 
 
 def answer(question: Question, embeddings: Embeddings, on_error: Literal["raise", "skip"]) -> dict[str, Any]:
-    """Returns the answer, or the question's words and its error if errors are kept.
-
-    Raises UserError: an unknown word.
-    """
+    """Returns the answer, or the question's words and its error if errors are kept."""
     (result,) = answers([question], embeddings)
     if not isinstance(result, UserError):
         return result

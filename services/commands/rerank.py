@@ -32,7 +32,8 @@ def rerank(config: RerankConfig, seed: int = 1) -> int:
             kept = list(lists)
             weights = reranker.tune_weights(kept, seed)
             weights.save(Path(config.tune))
-            logger.info("weights: %s, kept in %s", describe_weights(weights), config.tune)
+            values = " ".join(f"{name}={weight:.4f}" for name, weight in weights.weights.items())
+            logger.info("weights: %s, kept in %s", values, config.tune)
             if config.output is None:
                 return compose.OK
             lists = iter(kept)
@@ -61,7 +62,3 @@ def check(config: RerankConfig) -> None:
 def equal_weights(feature: str) -> Weights:
     """Returns equal weights for their score and ours, as in Sutskever et al. (2014, section 3.7)."""
     return Weights({SCORE: 0.5, feature: 0.5})
-
-
-def describe_weights(weights: Weights) -> str:
-    return " ".join(f"{name}={weight:.4f}" for name, weight in weights.weights.items())

@@ -19,7 +19,7 @@ from dragoman.model.plural import plural
 from dragoman.services.commands.lines import batches, flat, open_input, read_lines
 from dragoman.services.commands.nbest import Entry, NBest
 from dragoman.services.commands.weights import Weights
-from dragoman.services.models.source import bundle_directory, open_bundle
+from dragoman.services.models.source import find_model, open_bundle
 from dragoman.services.settings import RerankConfig
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Reranker:
     def __init__(self, config: RerankConfig) -> None:
         self.config = config
         if config.bundle is not None:  # a mistake in the name is refused even if the lists have our scores
-            bundle_directory(config, "translation")
+            find_model(config, "translation")
         self.first: list[str] = []  # hypotheses of the first lists
         self.sources = all_lines(config.source or "", "source")
         self.references = None if config.references is None else all_lines(config.references, "references")
@@ -72,11 +72,7 @@ class Reranker:
         return SentenceBleu(tokeniser(self.config.tokenize, language, "rerank.tokenize"))
 
     def score_lists(self, lists: Iterator[NBest]) -> Iterator[NBest]:
-        """Yields the same lists with our feature for every hypothesis, and with score and length as features.
-
-        Raises:
-            UserError: a number beyond the source's lines, a hypothesis too long, or our feature in only a part of them.
-        """
+        """Yields the same lists with our feature for every hypothesis, and with score and length as features."""
         ours: bool | None = None  # True if the file has our feature
         for chunk in batches(lists, self.config.lists):
             entries = [(self.sentence(each), entry) for each in chunk for entry in each.entries]
@@ -137,10 +133,7 @@ class Reranker:
         return self.counter.statistics([entry.text for entry in each.entries], self.references[each.number])
 
     def tune_weights(self, lists: Sequence[NBest], seed: int) -> Weights:
-        """Returns the weights with the best BLEU on these lists.
-
-        Raises UserError: no lists, or a hypothesis without the other system's score.
-        """
+        """Returns the weights with the best BLEU on these lists."""
         entries = [entry for each in lists for entry in each.entries]
         if not entries:
             raise UserError(f"{self.config.nbest or 'standard input'}: no lists to tune on")
@@ -260,6 +253,6 @@ class Reranker:
 
 
 def all_lines(path: str, key: str) -> list[str]:
-    """Returns every line of a file. Raises UserError: it cannot be read, or a line is not UTF-8."""
+    """Returns every line of a file."""
     with open_input(path, "rerank", key) as (file, name):
         return [line or "" for line in read_lines(file, name, "raise", None)]

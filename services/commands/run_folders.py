@@ -12,6 +12,7 @@ from dragoman.model.bundles.directory import CONFIG
 from dragoman.model.runs import checkpoints, lock, paths, spool
 from dragoman.model.runs.bundles import is_released
 from dragoman.model.untrusted import finite, read_object
+from dragoman.services.jobs.client.table import Column
 
 # The scores of a model, in order of preference: the suffix of a score's name, and its format.
 SCORES = (("_bleu", "BLEU {:.2f}"), ("_perplexity", "perplexity {:.2f}"), ("similarity/mean", "similarity {:.2f}"))
@@ -120,3 +121,9 @@ def age(since: float, now: float | None = None) -> str:
 def size(count: int) -> str:
     """Returns bytes as text, in megabytes of 10^6."""
     return f"{count / 1e6:,.1f} MB"
+
+
+AGE_AND_SIZE: dict[str, Column] = {  # columns of a table of folders
+    "AGE": lambda record: age(record["changed"]),
+    "SIZE": lambda record: size(record["bytes"]),
+}

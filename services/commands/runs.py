@@ -8,8 +8,8 @@ from typing import Any
 from dragoman.conf import compose, showing
 from dragoman.model.plural import plural
 from dragoman.model.storage.places import local_folder
-from dragoman.services.commands.run_folders import age, run_folders, size
-from dragoman.services.jobs.client.table import table
+from dragoman.services.commands.run_folders import AGE_AND_SIZE, run_folders
+from dragoman.services.jobs.client.table import show as show_table
 
 
 @dataclass
@@ -52,11 +52,8 @@ def show(runs: Path, shards: bool = False) -> int:
         }
         for run in shown_folders
     ]
-    rows = [
-        [run.path.name, run.state, run.score, age(run.changed), size(run.bytes), run.version] for run in shown_folders
-    ]
-    head = ["RUN", "STATE", "SCORE", "AGE", "SIZE", "VERSION"]
-    showing.show(records, lambda: table([head, *rows]) if rows else f"no runs in {runs}")
+    columns = {"RUN": "name", "STATE": "state", "SCORE": "score", **AGE_AND_SIZE, "VERSION": "version"}
+    show_table(records, columns, empty=f"no runs in {runs}")
     if len(shown_folders) < len(folders) and not showing.wants_json():
         print(f"and {plural(len(folders) - len(shown_folders), 'record')} of shardings (runs.shards=true)")
     return compose.OK

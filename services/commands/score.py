@@ -27,7 +27,7 @@ from dragoman.model.settings import DecodeConfig
 from dragoman.services.commands.lines import batches, open_input, read_lines, to_column
 from dragoman.services.commands.output import open_output
 from dragoman.services.commands.translate import refuse_other_pair
-from dragoman.services.models.source import bundle_directory
+from dragoman.services.models.source import find_model
 from dragoman.services.settings import ScoreConfig
 
 logger = logging.getLogger(__name__)
@@ -97,22 +97,19 @@ def score(config: ScoreConfig) -> int:
 
 
 def choose_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfig | None, tuple[str, ...]]:
-    """Returns the scorer for the bundle's kind, the search whose tokens are left out (if requested), the languages.
-
-    Raises UserError: no valid bundle of a translation or language model, or settings that a language model lacks.
-    """
-    directory, name = bundle_directory(config, "translation or language")
+    """Returns the scorer for the bundle's kind, the search whose tokens are left out (if requested), the languages."""
+    directory, version = find_model(config, "translation or language")
     if bundle_kind(directory) == "language":
         for key in ("source", "target", "searched"):
             if getattr(config, key):
                 raise UserError(
                     f"score.{key}: {getattr(config, key)} is for translation models; "
-                    f"{name or directory} holds a language model, which scores the texts of score.input"
+                    f"{version.name or directory} holds a language model, which scores the texts of score.input"
                 )
         texts = load_text_bundle(directory, "language")
         refuse_other_pair([languages_of(texts.pair)])
         return open_text_scorer(texts, config.device), None, languages_of(texts.pair)
-    check_translates(directory, name)
+    check_translates(directory, version.name)
     bundle = load_bundle(directory)
     refuse_other_pair([bundle.languages])
     return open_scorer(bundle, config.device), bundle.decode if config.searched else None, bundle.languages
@@ -199,23 +196,14 @@ def number_of(value: float) -> float | None:
 
 
 def read_texts(config: ScoreConfig, languages: tuple[str, ...], stack: contextlib.ExitStack) -> Iterator[Pair]:
-    """Yields the texts of the file, one per line; `stack` closes it. Raises UserError: a file that cannot be read."""
+    """Yields the texts of the file, one per line; `stack` closes it."""
     file, name = stack.enter_context(open_input(config.input, "score", languages=lambda: languages))
-    return texts_of_lines(read_lines(file, name, config.on_error, "score"), name)
-
-
-def texts_of_lines(lines: Iterator[str | None], name: str) -> Iterator[Pair]:
-    """Yields one text per line."""
-    for number, line in enumerate(lines, 1):
-        place = f"{name}, line {number}"
-        yield Pair(place, "", "", "not UTF-8") if line is None else Pair(place, "", line)
+    lines = enumerate(read_lines(file, name, config.on_error, "score"), 1)
+    return (Pair(f"{name}, line {at}", "", line or "", None if line is not None else "not UTF-8") for at, line in lines)
 
 
 def read_pairs(config: ScoreConfig, languages: tuple[str, ...], stack: contextlib.ExitStack) -> Iterator[Pair]:
-    """Yields the pairs of one or two files; `stack` closes them.
-
-    Raises UserError: only one of the two files, or both ways at once, or an unreadable file.
-    """
+    """Yields the pairs of one or two files; `stack` closes them."""
     if (config.source is None) != (config.target is None):
         lone, missing = ("source", "target") if config.target is None else ("target", "source")
         raise UserError(f"score.{lone}: {getattr(config, lone)} needs the other side too: set score.{missing}")

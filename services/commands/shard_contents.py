@@ -48,10 +48,7 @@ def read_shard_directory(path: Path) -> dict[str, Any]:
 
 
 def read_shard(path: Path, samples: int) -> dict[str, Any]:
-    """Reads one shard: its chunks, the first records, and the manifest beside it.
-
-    Raises UserError: it is truncated, or not a shard: an unknown member, or arrays that do not fit each other.
-    """
+    """Reads one shard: its chunks, the first records, and the manifest beside it."""
     try:
         with tarfile.open(path, "r:") as tar:
             chunks = _chunks(path, tar)

@@ -5,11 +5,13 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
 from dragoman.conf import again, compose
 from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_write
 from dragoman.model.inference.losses import Losses
 from dragoman.model.inference.translator import Alternative, Translation
 from dragoman.model.languages import MANY, nearest, same_pair
@@ -18,11 +20,18 @@ from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.sentences import join, split
 from dragoman.services.commands.attention import KEY as ATTENTION
 from dragoman.services.commands.attention import SUFFIXES, Show, attention_file
-from dragoman.services.commands.documents import Certify, open_document, report_file, translate_document, warn_of
+from dragoman.services.commands.documents import (
+    Certify,
+    document_of,
+    markup_document,
+    open_document,
+    report_file,
+    translate_document,
+    warn_of,
+)
 from dragoman.services.commands.known import read_known
 from dragoman.services.commands.lines import batches, flat, open_input, read_lines, to_column
-from dragoman.services.commands.office_documents import document_of, translate_passages
-from dragoman.services.commands.output import check_picture, open_output
+from dragoman.services.commands.output import check_picture, file_errors, open_output
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.source import Loader
 from dragoman.services.settings import TranslateConfig
@@ -51,7 +60,9 @@ def translate(
         served = into(Loader(config, decode, overrides, alignment).load(), config.to)
         options = with_files(options, config, served)
         with report_file(config.report) as certify:
-            losses = translate_passages(served, *document, config, options, certify, warn_of)
+            losses, content = translate_document(served, *document, config, options, certify)
+            with file_errors("translate.output", config.output):
+                atomic_write(Path(str(config.output)), content)
         losses.warn()
         return compose.OK
     opened = (
@@ -77,16 +88,15 @@ def translate(
                     lines = read_lines(file, name, config.on_error)
                     losses = copy(served, lines, out, config, at_a_time, show, options, certify)
                 else:
-                    losses = translate_document(served, file.read(), name, out, config, options, certify)
+                    markup = markup_document(file.read(), name, options)
+                    losses, content = translate_document(served, name, markup, config, options, certify)
+                    out.write(content.decode())
     losses.warn(advice="; translate.split=true translates them sentence by sentence")
     return compose.OK
 
 
 def into(served: LoadedModel, target: str | None) -> LoadedModel:
-    """Returns the model for the target language that `translate.to` asks for.
-
-    Raises UserError: the model does not translate into it, or it has several target languages and none is asked for.
-    """
+    """Returns the model for the target language that `translate.to` asks for."""
     pairs = [pair for pair in served.prefixes if served.target == MANY] or [(served.source, served.target)]
     refuse_other_pair(pairs)
     targets = tuple(dict.fromkeys(language for _, language in pairs))
@@ -97,17 +107,14 @@ def into(served: LoadedModel, target: str | None) -> LoadedModel:
 
 
 def refuse_other_pair(pairs: Iterable[tuple[str, ...]]) -> None:
-    """Refuses the command line's `pair` if it is none of the model's pairs, or its one language.
-
-    Raises UserError: names both.
-    """
+    """Refuses the command line's `pair` if it is none of the model's pairs, or its one language."""
     pair_given, own = again.given("pair"), ["-".join(pair) for pair in pairs]
     if pair_given is not None and not any(same_pair(pair_given, pair) for pair in own):
         raise UserError(f"pair={pair_given}: the model is of {', '.join(own)}; leave pair out, or name another model")
 
 
 def text_options(config: TranslateConfig) -> TextOptions:
-    """Returns what the settings ask of a text. Raises UserError: settings that exclude each other."""
+    """Returns what the settings ask of a text."""
     if raw(config) and (config.glossary or config.memory or config.report):
         key = "glossary" if config.glossary else "memory" if config.memory else "report"
         raise UserError(f"translate.{key} needs translate.protect=true and translate.format=text, json or a document's")
@@ -121,10 +128,7 @@ def text_options(config: TranslateConfig) -> TextOptions:
 
 
 def with_files(options: TextOptions, config: TranslateConfig, served: LoadedModel) -> TextOptions:
-    """Returns the options with the glossary and the known translations of the model's languages.
-
-    Raises UserError: a file cannot be read, or has nothing of these languages.
-    """
+    """Returns the options with the glossary and the known translations of the model's languages."""
     pair = served.source, served.target
     glossary = read_glossary(config.glossary, "translate.glossary", *pair) if config.glossary else None
     memory = read_known(config.memory, "translate.memory", *pair, config.fuzzy) if config.memory else None

@@ -26,17 +26,14 @@ class Weights:
         return sum(weight * features.get(name, 0.0) for name, weight in self.weights.items())
 
     def save(self, path: Path) -> None:
-        """Writes the file atomically. Raises UserError: it cannot be written."""
+        """Writes the file atomically."""
         record = {"kind": KIND, "format_version": FORMAT_VERSION, "weights": self.weights, **self.facts}
         with file_errors("rerank.tune", path):
             atomic_write(path, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
 
 def load_weights(path: str) -> Weights:
-    """Loads the weights in a file.
-
-    Raises UserError: it cannot be read, is no file of weights, or holds a weight that is no finite number.
-    """
+    """Loads the weights in a file."""
     try:
         with file_errors("rerank.weights", path, "read"):
             record = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -115,9 +115,10 @@ class Attempt:
         return False
 
     def read_log(self, offset: int, limit: int) -> bytes:
+        """Returns a part of the log; one before its beginning is counted from the end. Empty if it cannot be read."""
         try:
             with open_regular(self.log) as file:
-                file.seek(offset)
+                file.seek(offset if offset >= 0 else max(0, file.seek(0, os.SEEK_END) + offset))
                 return file.read(limit)
         except OSError:
             return b""

@@ -2,7 +2,6 @@
 
 import importlib
 import re
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,7 +36,3 @@ def _value(match: re.Match[str]) -> Any:
     except yaml.YAMLError as problem:
         reason = getattr(problem, "problem", None) or "it cannot be read"
         raise UserError(f"{match[0]}: is no YAML ({reason}); quote it as 'vars.{match[1]}=\"...\"'") from None
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -12,7 +12,7 @@ from typing import Any
 from dragoman.conf import compose
 from dragoman.model.errors import UserError
 from dragoman.model.storage.places import is_address
-from dragoman.services.jobs.client import entries, verbs
+from dragoman.services.jobs.client import entries
 from dragoman.services.jobs.planning.refusals import VERBS as QUEUED_VERBS
 from dragoman.services.jobs.planning.rehearsal import UNSEEN, rehearse
 from dragoman.services.lines.board import Board, State
@@ -98,7 +98,6 @@ def _run(root: LineRoot, steps: Sequence[Step], board: Board, folder: Path, desc
         begun = board.seen[step.name].began
         records.write(step, time.time() - begun if begun else 0.0, **({"job": job} if job else {}))
 
-    jobs_root = entries.Root(jobs=root.jobs, paths=root.paths)
     if not steps:
         return
     if not _queued(root):
@@ -107,7 +106,7 @@ def _run(root: LineRoot, steps: Sequence[Step], board: Board, folder: Path, desc
     for step in steps:
         if step.verb not in QUEUED_VERBS:
             raise UserError(f"step {step.name}: the job service has no {step.verb}; line.where=here runs it")
-    with verbs.client(root.jobs, entries.address(jobs_root), home=root.paths["root"]) as client:
+    with entries.connect(root) as client:
         run_queued(client, root.jobs, steps, board, made)
 
 
@@ -115,4 +114,4 @@ def _queued(root: LineRoot) -> bool:
     """Returns True if the steps become jobs."""
     if root.line.where != "auto":
         return root.line.where == "service"
-    return root.jobs.service is not None or (Path(root.paths["root"]) / "service" / "address.json").is_file()
+    return root.jobs.service is not None or bool(entries.running_here(root.paths["root"]))

@@ -1,9 +1,9 @@
 """The section `line`: where the steps run."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.client.settings import Root
 
 
 @dataclass
@@ -15,9 +15,7 @@ class LineConfig:
 
 
 @dataclass
-class LineRoot:
+class LineRoot(Root):
     """The sections that a line reads; all others are its steps'."""
 
     line: LineConfig
-    jobs: JobsConfig
-    paths: dict[str, Any]

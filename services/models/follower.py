@@ -83,10 +83,7 @@ class Follower(Generic[Model]):
         return_freed()
 
     def load_again(self) -> Model:
-        """Returns the current model; loads its version again if it was unloaded. Errors propagate.
-
-        Raises UserError: nothing was ever loaded.
-        """
+        """Returns the current model; loads its version again if it was unloaded. Errors propagate."""
         with self._loading:
             if self.current is None:
                 if self._reload is None:

@@ -42,7 +42,7 @@ class EncoderLoader(NamedLoader[LoadedEncoder]):
     key = "serve.encoder"
 
     def open(self, directory: Path, version: ModelVersion) -> LoadedEncoder:
-        """Opens a bundle with sentence vectors. Raises UserError: a bundle without them."""
+        """Opens a bundle with sentence vectors."""
         from dragoman.model.inference.sentence_vectors import load_any_bundle, sentence_vectors  # loads torch
 
         bundle = load_any_bundle(directory)

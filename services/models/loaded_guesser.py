@@ -69,10 +69,7 @@ class GuesserLoader(NamedLoader[LoadedGuesser]):
     key = "serve.guesser"
 
     def open(self, directory: Path, version: ModelVersion) -> LoadedGuesser:
-        """Opens the bundle, and lets the model answer once.
-
-        Raises UserError: a bundle of another kind, or broken weights.
-        """
+        """Opens the bundle, and lets the model answer once."""
         from dragoman.model.bundles.language import load_text_bundle  # loads torch
         from dragoman.model.decoding.likely import MASK
 

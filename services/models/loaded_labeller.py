@@ -52,7 +52,7 @@ class LabellerLoader(NamedLoader[LoadedLabeller]):
     key = "serve.labels"
 
     def open(self, directory: Path, version: ModelVersion) -> LoadedLabeller:
-        """Opens a bundle of labels. Raises UserError: a bundle of another kind."""
+        """Opens a bundle of labels."""
         from dragoman.model.bundles.labelled import KIND, load_label_bundle  # loads torch
         from dragoman.model.inference.labeller import Labeller
 

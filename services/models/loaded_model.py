@@ -202,7 +202,7 @@ def _tested(
         origin=Origin.of(bundle, version),
         source=source,
         target=target,
-        bytes=_bytes_of(translator),
+        bytes=translator.engine.bytes if isinstance(translator, Translator) else 0,  # some kinds have no engine
         **attention,
     )
     check_answers(served.into(*next(iter(served.prefixes), ("", ""))))
@@ -232,10 +232,7 @@ def add_attention(
 
 
 def check_answers(served: LoadedModel) -> None:
-    """Warms up the model, and refuses one that fails or returns only empty texts.
-
-    Raises UserError: a line fails, or every answer is empty.
-    """
+    """Warms up the model, and refuses one that fails or returns only empty texts."""
     lines = [*SMOKE_LINES.get(base_language(served.source), []), *ODD_LINES]
     cutting = dataclasses.replace(served.decode, too_long="truncate", nbest=1)  # the longest line tests errors
     answers = served.translator.translate(lines, cutting, on_error="keep")
@@ -264,8 +261,3 @@ def chosen_decode(stored: DecodeConfig, section: DecodeConfig | None, overrides:
     chosen = dataclasses.replace(stored, **changes)
     chosen.check()
     return chosen
-
-
-def _bytes_of(translator: Translator) -> int:
-    """Returns the bytes of its weights in memory; 0 for a kind of model that has no engine."""
-    return translator.engine.bytes if isinstance(translator, Translator) else 0

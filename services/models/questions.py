@@ -6,7 +6,7 @@ together.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,27 +17,10 @@ from dragoman.model.word_vectors.embeddings import Embeddings, Method, Neighbour
 DIGITS = 6  # of a similarity; float32 has about 7
 
 
-class Question(Protocol):
-    """One of the classes below."""
-
-    @property
-    def words(self) -> Sequence[str]:
-        """Returns the words that must be known."""
-
-    def search(self, embeddings: Embeddings) -> Search | None:
-        """Returns the search that it needs.
-
-        Raises UserError: an unknown word (names similar spellings), or a vector of another width.
-        """
-
-    def to_json(self, embeddings: Embeddings, neighbours: Sequence[Neighbour]) -> dict[str, Any]:
-        """Returns the JSON answer for the results of its search."""
-
-
-def answers(questions: Sequence[Question], embeddings: Embeddings) -> list[dict[str, Any] | UserError]:
+def answers(questions: Sequence["Question"], embeddings: Embeddings) -> list[dict[str, Any] | UserError]:
     """Returns the JSON answer to each question, or why there is none."""
 
-    def search(question: Question) -> Search | UserError | None:
+    def search(question: "Question") -> Search | UserError | None:
         try:
             return question.search(embeddings)
         except UserError as problem:
@@ -119,3 +102,6 @@ class AnalogyOf:
     def to_json(self, embeddings: Embeddings, neighbours: Sequence[Neighbour]) -> dict[str, Any]:
         best = [{"word": neighbour.word, "score": round(neighbour.similarity, DIGITS)} for neighbour in neighbours]
         return {"a": self.a, "b": self.b, "c": self.c, "method": self.method, "answers": best}
+
+
+Question = VectorOf | NeighboursOf | AnalogyOf

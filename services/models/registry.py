@@ -166,10 +166,7 @@ class Registry:
         logger.info("%s was downloaded to %s", version, kept)
 
     def _client(self) -> Any:
-        """Returns an MLflow client that gives up after seconds.
-
-        Raises UserError: the sqlite file is missing (MLflow would make an empty one).
-        """
+        """Returns an MLflow client that gives up after seconds."""
         if self.uri.startswith("sqlite:///") and not Path(self.uri.removeprefix("sqlite:///")).is_file():
             raise UserError(
                 f"tracking_uri: {self} is not there: no model has been trained here yet. `dragoman demo` trains one in "
@@ -207,10 +204,7 @@ def names_a_model(key: str) -> bool:
 
 
 def bundle_within(directory: Path) -> Path:
-    """Returns the bundle in `directory`: itself, or a folder below it with both a `config.json` and the weights.
-
-    Raises UserError: there is none.
-    """
+    """Returns the bundle in `directory`: itself, or a folder below it with both a `config.json` and the weights."""
     for candidate in [directory, *sorted(path for path in directory.rglob("*") if path.is_dir())]:
         if (candidate / "config.json").is_file() and (candidate / "model.safetensors").is_file():
             return candidate

@@ -2,28 +2,13 @@
 
 import time
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from dragoman.model.languages import standard_code
+from dragoman.services.models.follower import Follower
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.origin import Origin
 from dragoman.services.models.registry import REFERENCE
-
-
-class Place(Protocol):
-    """The part of a follower that is used."""
-
-    @property
-    def current(self) -> LoadedModel | None: ...
-
-    @property
-    def error(self) -> str | None: ...
-
-    def unload(self) -> None: ...
-
-    def load_again(self) -> LoadedModel: ...
-
-    def wake(self) -> None: ...
 
 
 class Card(NamedTuple):
@@ -40,7 +25,7 @@ class Served:
     """One model of `serve.models`: the version that its reference names now."""
 
     reference: str  # as in the settings
-    place: Place
+    place: Follower[LoadedModel]
     weight: float = 0.0  # its share of the requests, among the models of one pair; all 0: the first answers
     requests: int = 0
     used: float = 0.0  # time of the last request, monotonic clock

@@ -45,16 +45,10 @@ class Loader:
 
         Raises UserError: no valid bundle, an unknown model in the registry, or a GPU that does not exist.
         """
-        check_device(self.source)
         if self.source.ensemble:
+            check_device(self.source)
             return self._load_ensemble(self.source.ensemble)
-        if self.source.bundle is not None:
-            return self._load(named_folder(self.source, self.source.bundle))
-        if self.source.model is None:
-            raise UserError(
-                "no translation model is named: set the verb's .bundle to a folder, or its .model to models:/NAME@ALIAS"
-            )
-        return self.load_version(self.registry.resolve(self.source.model))
+        return self._load(*find_model(self.source, "translation"))
 
     def load_version(self, version: ModelVersion) -> LoadedModel:
         """Loads a version of the registry through the cache."""
@@ -102,26 +96,26 @@ def open_bundle(source: BundleSource) -> TranslationBundle:
 
     Raises UserError: no valid translation bundle, or an unknown model in the registry.
     """
-    directory, name = bundle_directory(source, "translation")
-    check_translates(directory, name)
+    directory, version = find_model(source, "translation")
+    check_translates(directory, version.name)
     return load_bundle(directory)
 
 
-def bundle_directory(source: BundleSource, what: str) -> tuple[Path, str]:
-    """Returns the bundle's directory, and its name if it is from the registry; `what` is the kind for messages.
+def find_model(source: BundleSource, what: str) -> tuple[Path, ModelVersion]:
+    """Returns the bundle's directory, and its version if it is from the registry; `what` is the kind for messages.
 
     Raises UserError: none is named, the registry has no such model, or its GPU does not exist.
     """
     check_device(source)
     if source.bundle is not None:
-        return named_folder(source, source.bundle), ""
+        return named_folder(source, source.bundle), UNREGISTERED
     if source.model is None:
         raise UserError(
             f"no {what} model is named: set the verb's .bundle to a folder, or its .model to models:/NAME@ALIAS"
         )
     registry = Registry(source.tracking_uri, Path(source.cache))
     version = registry.resolve(source.model)
-    return registry.fetch(version), version.name
+    return registry.fetch(version), version
 
 
 def named_folder(source: BundleSource, name: str) -> Path:
@@ -146,7 +140,7 @@ def open_text_bundle(source: BundleSource, kind: "TextKind") -> "TextBundle":
     """
     from dragoman.model.bundles.language import load_text_bundle  # loads torch
 
-    directory, _ = bundle_directory(source, kind)
+    directory, _ = find_model(source, kind)
     return load_text_bundle(directory, kind)
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,12 +54,16 @@ class VectorsLoader(NamedLoader[LoadedVectors]):
         """
         return self._newest() if reference is None else super().load(reference)
 
+    def newest_bundle(self, fits: Callable[[str], bool]) -> Path | None:
+        """Returns the newest run's bundle of a kind that fits."""
+        newest = sorted(bundles(self.runs), key=lambda path: -(path / CONFIG).stat().st_mtime)
+        return next((bundle for bundle in newest if fits(bundle_kind(bundle))), None)
+
     def _newest(self) -> LoadedVectors:
-        for bundle in sorted(bundles(self.runs), key=lambda path: -(path / CONFIG).stat().st_mtime):
-            if bundle_kind(bundle) == "vectors":
-                run = bundle.parent.name
-                logger.info("%s is not given: the word vectors of the newest run that has any, %s", self.key, run)
-                return self._load(bundle)
+        if bundle := self.newest_bundle(lambda kind: kind == "vectors"):
+            run = bundle.parent.name
+            logger.info("%s is not given: the word vectors of the newest run that has any, %s", self.key, run)
+            return self._load(bundle)
         with contextlib.suppress(UserError):  # no registry here: none is found
             for newest in self.registry.list_versions("tags.bundle_kind = 'vectors'")[:1]:
                 version = ModelVersion(newest.name, str(newest.version), str(newest.run_id or ""))

@@ -47,7 +47,3 @@ def main(argv: Sequence[str]) -> int:
 
     # With the trials' words: they determine the sweep's name, folder and MLflow, and misspelt keys are refused here.
     return compose.run(work, SweepRoot, [*space.example(), *ours], "sweep", check)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

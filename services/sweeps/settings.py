@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dragoman.model.ranges import Count, Seed, TwoOrMore, check_ranges
-from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.client.settings import Root
 
 
 @dataclass
@@ -27,12 +27,10 @@ class SweepConfig:
 
 
 @dataclass
-class SweepRoot:
+class SweepRoot(Root):
     """The sections that a sweep reads; all others are its trials'."""
 
     sweep: SweepConfig
-    jobs: JobsConfig
     tracking: dict[str, Any]
-    paths: dict[str, Any]
     name: str
     seed: Seed

@@ -14,8 +14,7 @@ from dragoman.conf import compose, showing
 from dragoman.conf.interrupts import held_signals
 from dragoman.model.errors import UserError, interrupt_in
 from dragoman.model.runs.record import read_tracked, write_tracked
-from dragoman.model.untrusted import read_object
-from dragoman.services.jobs.client import entries, table, verbs
+from dragoman.services.jobs.client import entries, table
 from dragoman.services.jobs.up.mlflow import local_login
 from dragoman.services.models.registry import Registry
 from dragoman.services.sweeps.pictures import draw
@@ -91,8 +90,7 @@ def sweep(root: SweepRoot, space: Space) -> int:
     """Searches until all trials have ended; prints the table and the best trial's words."""
     folder = Path(root.paths["root"]) / "sweeps" / root.name
     most = most_trials(root.sweep, space)
-    service = entries.address(_job_settings(root))
-    with quiet_optuna(), verbs.client(root.jobs, service, home=root.paths["root"]) as client:
+    with quiet_optuna(), entries.connect(root) as client:
         study = open_study(folder, root.name, root.sweep, space, root.seed)
         parent = _parent(root, folder)
         with _ensure_end(parent):
@@ -129,17 +127,13 @@ def _ensure_end(parent: Parent) -> Iterator[None]:
         raise
 
 
-def _job_settings(root: SweepRoot) -> entries.Root:
-    return entries.Root(jobs=root.jobs, paths=root.paths)
-
-
 def _parent(root: SweepRoot, folder: Path) -> Parent:
     """Returns this sweep's existing run or a new one, at the MLflow that `dragoman up` started, if any."""
     begun, uri = read_tracked(folder).get("run_id"), str(root.tracking["uri"])
-    place = Path(root.paths["root"]) / "service" / "address.json"
-    if root.jobs.service is None and uri.startswith("sqlite") and place.is_file():
-        uri = read_object(place).get("mlflow", uri)
-        for name, value in local_login(place.parent).items():
+    here = entries.running_here(root.paths["root"])
+    if root.jobs.service is None and uri.startswith("sqlite") and here:
+        uri = here.get("mlflow", uri)
+        for name, value in local_login(Path(root.paths["root"]) / "service").items():
             os.environ.setdefault(name, value)  # for MLflow's client
     return Parent(Registry(uri, folder), str(root.tracking["experiment"]), root.name, begun)
 

@@ -18,7 +18,7 @@ from dragoman.pipelines import entries
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks.launch import train
-from dragoman.pipelines.tasks.translation import make_loader
+from dragoman.pipelines.tasks.translation import Pairs
 from tests.pipelines.conftest import Make
 from tests.pipelines.corpus.test_mixed import mix
 
@@ -103,8 +103,8 @@ def test_denoised_texts_have_no_tags_and_the_noise_of_their_corpus_epoch(shards:
         )
         for place in range(chunk.records)
     }
-    loaders = [make_loader(ShardReader(shards, "train"), config, rank, 2) for rank in range(2)]
-    alone = make_loader(ShardReader(shards, "train"), config)
+    loaders = [Pairs(config).loader(rank, 2) for rank in range(2)]
+    alone = Pairs(config).loader()
     seen: dict[int, list[str]] = {}
     corrected = 0
     for _ in range(60):
@@ -162,7 +162,4 @@ def test_what_cannot_be_is_refused_before_a_run_exists(
 )
 def test_modifiers_that_denoising_has_no_use_for_are_refused(shards: Path, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        make_loader(
-            ShardReader(shards, "train"),
-            settings(shards, "no", 1, "loader.lanes=1", "loader.modifiers.typos=0", *words),
-        )
+        Pairs(settings(shards, "no", 1, "loader.lanes=1", "loader.modifiers.typos=0", *words)).loader()

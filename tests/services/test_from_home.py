@@ -139,15 +139,20 @@ def test_the_only_run_of_a_kind_is_taken(home: Path) -> None:
         with_home("tag", ["x"])
 
 
-def test_a_verb_takes_the_models_whose_head_it_answers_with(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A champion of classes does not stand before the only run of tags."""
+def promote(home: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Makes these registered models champions."""
     from dragoman.services.models.registry import Registry
 
-    run_of(home, "a", "labels", "first")
-    run_of(home, "b", "labels", "second", head="tags")
     (home / "mlflow").mkdir()
     (home / "mlflow" / "mlflow.db").touch()
-    monkeypatch.setattr(Registry, "aliases", lambda _: {("first", "1"): ["champion"]})
+    monkeypatch.setattr(Registry, "aliases", lambda _: {(name, "1"): ["champion"] for name in names})
+
+
+def test_a_verb_takes_the_models_whose_head_it_answers_with(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A champion of classes does not stand before the only run of tags."""
+    run_of(home, "a", "labels", "first")
+    run_of(home, "b", "labels", "second", head="tags")
+    promote(home, monkeypatch, "first")
     assert with_home("classify", ["x"]) == ["x", "label.model=models:/first@champion"]
     assert with_home("tag", ["x"]) == ["x", "label.bundle=b"]
     assert with_home("serve", []) == ["serve.model=null", "serve.labels=models:/first@champion"]
@@ -163,14 +168,10 @@ def test_the_only_run_of_the_only_shards_is_evaluated(home: Path) -> None:
 
 
 def test_the_only_champion_goes_before_the_runs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dragoman.services.models.registry import Registry
-
     run_of(home, "a", "translation", "first")
     run_of(home, "b", "translation", "second")
     run_of(home, "c", "labels", "third")
-    (home / "mlflow").mkdir()
-    (home / "mlflow" / "mlflow.db").touch()
-    monkeypatch.setattr(Registry, "aliases", lambda _: {("second", "1"): ["champion"], ("third", "1"): ["champion"]})
+    promote(home, monkeypatch, "second", "third")
     assert with_home("translate", ["x"]) == ["x", "translate.model=models:/second@champion"]
 
 

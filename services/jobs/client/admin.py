@@ -98,17 +98,13 @@ def retention(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     if names:
         raise unknown("dragoman retention", names[0], RULES)
     expired = service.retention(**rules)
-    rows: list[Sequence[object]] = [("JOB", "OWNER", "STATE", "SINCE", "SIZE", "RUN")]
-    rows += [
-        (job["id"], job["owner"], job["state"], table.clock(job["changed"]), f"{job['bytes'] / 1e6:.1f} MB", job["run"])
-        for job in expired["jobs"]
-    ]
     size = sum(job["bytes"] for job in expired["jobs"])
     lines = [f"{expired['total']} jobs would be deleted; those above have {size / 1e6:.1f} MB"]
     lines += [f"{count} stay: {reason}" for reason, count in expired["stay"].items()]
     lines.append("rules: " + " ".join(f"service.keep.{key}={value}" for key, value in expired["rules"].items()))
-    showing.show(expired["jobs"], lambda: "\n".join([table.table(rows), *lines]))
-    return compose.OK
+    columns: dict[str, table.Column] = {"JOB": "id", "OWNER": "owner", "STATE": "state", "SINCE": table.at("changed")}
+    columns |= {"SIZE": lambda job: f"{job['bytes'] / 1e6:.1f} MB", "RUN": "run"}
+    return table.show(expired["jobs"], columns, *lines)
 
 
 def show_token(name: str, token: str) -> None:
@@ -121,7 +117,7 @@ def _times(row: dict[str, float]) -> tuple[str, str, str]:
 
 
 def split(verb: str, words: Sequence[str], keys: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Returns the names, and the values of `keys`. Raises UserError: there is another key, or an option."""
+    """Returns the names, and the values of `keys`."""
     names, values = list[str](), dict[str, str]()
     for word in words:
         key, equals, value = word.partition("=")
@@ -135,7 +131,7 @@ def split(verb: str, words: Sequence[str], keys: Sequence[str]) -> tuple[list[st
 
 
 def bounds_of(values: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the limits of a quota. Raises UserError for a value that is no number and not `none`."""
+    """Returns the limits of a quota."""
     bounds: dict[str, Any] = {key: _bound(key, values[key]) for key in BOUNDS if key in values}
     jobs = bounds.get("jobs")
     if jobs is not None:

@@ -1,9 +1,7 @@
 """Starts the job commands, which talk to the job service."""
 
-import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +9,10 @@ from dragoman.conf import compose
 from dragoman.conf.groups import sections
 from dragoman.conf.options import combinations
 from dragoman.model.errors import UserError, unknown
+from dragoman.model.untrusted import read_object
 from dragoman.services.jobs.client import selecting, sign_in, special, verbs
-from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.client.settings import Root
 from dragoman.services.jobs.options import is_option
 from dragoman.services.jobs.planning.refusals import ELASTIC, VERBS
 from dragoman.services.verbs import run_verb
@@ -27,14 +27,6 @@ OWN_OPTIONS = {"submit": (special.ARRAY,), "jobs": verbs.FOLLOW, "logs": verbs.F
 )
 
 
-@dataclass
-class Root:
-    """The sections that name the service."""
-
-    jobs: JobsConfig
-    paths: dict[str, Any]
-
-
 def main(argv: Sequence[str]) -> int:
     """Returns the exit code of the command that is the first word."""
     verb, *words = argv
@@ -45,11 +37,7 @@ def main(argv: Sequence[str]) -> int:
             return _submit_from(name, words)
         saved, words = special.take(special.SAVE, words)
         words = _set_every(words)
-    rest = (
-        [word for word in words if not _is_ours(verb, word)]
-        if verb != "submit"
-        else [word for word in words if not is_option(word)]
-    )
+    rest = [word for word in words if not (is_option(word) if verb == "submit" else _is_ours(verb, word))]
     own = OWN_OPTIONS.get(verb, ())
     first = next((at for at, word in enumerate(words) if word.startswith("-") and word not in own), len(words))
     options = words[first:]  # --cfg job shows a submission's settings as the job would have them
@@ -60,14 +48,13 @@ def main(argv: Sequence[str]) -> int:
     def ask(root: Root) -> int:
         if options:
             raise UserError(f"{options[0]}: {verb} takes {', '.join((*own, '--cfg job'))}")
-        with verbs.client(root.jobs, address(root), home=root.paths["root"]) as client:
+        with connect(root) as client:
             if verb in sign_in.VERBS:
                 return sign_in.VERBS[verb](client, root.paths["root"], rest)
             if saved is not None:
                 command = verbs.submitted(rest)[0]
-                return special.save(
-                    client, saved, command, [word for word in words if word != command and _is_kept(word)]
-                )
+                kept = [word for word in words if word != command and not CONNECTION.match(word)]
+                return special.save(client, saved, command, kept)
             return verbs.VERBS[verb](root.jobs, client, rest)
 
     def check(_: Root) -> int:
@@ -82,7 +69,7 @@ def _submit_from(name: str, words: Sequence[str]) -> int:
     identities: list[str] = []
 
     def look(root: Root) -> int:
-        with verbs.client(root.jobs, address(root)) as client:
+        with connect(root) as client:
             identities.extend(special.submission(client, name, words))
         return compose.OK
 
@@ -95,12 +82,8 @@ def _is_ours(verb: str, word: str) -> bool:
     return OURS.match(word) is not None and not (verb in BOUNDED and BOUND.match(word))
 
 
-def _is_kept(word: str) -> bool:
-    return not CONNECTION.match(word)
-
-
 def _set_every(words: Sequence[str]) -> list[str]:
-    """Returns the words with the setting that `--every CRON` stands for. Raises UserError if CRON is missing."""
+    """Returns the words with the setting that `--every CRON` stands for."""
     if EVERY not in words:
         return list(words)
     at = words.index(EVERY)
@@ -126,11 +109,19 @@ def address(root: Root) -> str:
         if not root.jobs.service.startswith(("http://", "https://")):
             raise UserError(f"jobs.service={root.jobs.service}: give its address as http://HOST:8300")
         return root.jobs.service
-    path = Path(root.paths["root"]) / "service" / "address.json"
-    try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["jobs"])
-    except (OSError, ValueError, KeyError):
-        raise UserError(
-            "jobs.service: none is named, and no job service runs here. Start one with `dragoman up`, or name another "
-            "with jobs.service=http://HOST:8300"
-        ) from None
+    if jobs := running_here(root.paths["root"]).get("jobs"):
+        return str(jobs)
+    raise UserError(
+        "jobs.service: none is named, and no job service runs here. Start one with `dragoman up`, or name another "
+        "with jobs.service=http://HOST:8300"
+    )
+
+
+def running_here(home: str) -> Mapping[str, Any]:
+    """Returns part -> address of the `dragoman up` that runs on a home; empty if none does."""
+    return read_object(Path(home) / "service" / "address.json")
+
+
+def connect(root: Root) -> JobClient:
+    """Returns the client of the service that the settings name, with the token of `dragoman login`."""
+    return verbs.client(root.jobs, address(root), home=root.paths["root"])

@@ -1,7 +1,7 @@
 """The section `jobs`: where the job service is, and what the job commands ask it for."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from dragoman.model.ranges import Amount, Count, Whole
 
@@ -25,3 +25,11 @@ class JobsConfig:
     plan: Literal["first", "only"] = "first"  # only: print the plan and queue nothing
     show: Count = 20
     stop_timeout: Amount = 30.0  # seconds
+
+
+@dataclass
+class Root:
+    """The sections that name the service."""
+
+    jobs: JobsConfig
+    paths: dict[str, Any]

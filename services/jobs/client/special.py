@@ -44,10 +44,7 @@ def _job_of(service: JobClient, name: str) -> str:
 
 
 def submit_array(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> int:
-    """Submits the jobs and prints their ids.
-
-    Raises UserError: nothing varies, there are too many combinations, or the service refuses one.
-    """
+    """Submits the jobs and prints their ids."""
     if config.every is not None or config.plan == "only":
         raise UserError(f"{ARRAY}: --every and jobs.plan=only are for a single job")
     lines = combinations(overrides)
@@ -65,10 +62,7 @@ def submit_array(config: JobsConfig, service: JobClient, verb: str, overrides: S
 
 
 def add_schedule(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> int:
-    """Enters a schedule and prints its id.
-
-    Raises UserError: a setting that fits one job only, or the service refuses.
-    """
+    """Enters a schedule and prints its id."""
     if config.after or config.by or config.plan == "only":
         raise UserError("jobs.every: jobs.after, jobs.by and jobs.plan=only are for a single job")
     how = options(config, service)
@@ -105,7 +99,7 @@ FROM, SAVE = "--from", "--save"
 
 
 def take(option: str, words: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Returns the name after `option`, None if it is not there, and the other words. Raises UserError."""
+    """Returns the name after `option`, None if it is not there, and the other words."""
     if option not in words:
         return None, list(words)
     at = words.index(option)
@@ -124,7 +118,8 @@ def submission(service: JobClient, name: str, words: Sequence[str]) -> list[str]
             job = service.job(name)
         except UserError:
             raise unknown(f"{FROM}: preset or job", name, presets) from None
-        verb, first = job["verb"], [word for word in job["words"] if verb_keeps(job["verb"], word)]
+        verb = job["verb"]
+        first = [word for word in job["words"] if verb != "train" or key_of(word) != "name"]  # it would go on with it
         if verb == "train" and not any(key_of(word) == "name" for word in words):
             raise UserError(f"{FROM} {name}: add name=NEW, or this training would go on with the run of {name}")
         first += [f"jobs.priority={PRIORITY_NAMES.get(job['priority'], 'normal')}", f"jobs.retries={job['retries']}"]
@@ -136,11 +131,6 @@ def submission(service: JobClient, name: str, words: Sequence[str]) -> list[str]
         if "=" not in word and not word.startswith(("-", "~")) and word != verb:
             raise UserError(f"{word}: {name} is a submission of {verb}; give settings that change it, KEY=VALUE")
     return [verb, *merge_words(first, [word for word in words if word != verb])]
-
-
-def verb_keeps(verb: str, word: str) -> bool:
-    """Returns True if a word of a job belongs to its copy too: not a training's name, under which it would go on."""
-    return verb != "train" or key_of(word) != "name"
 
 
 def save(service: JobClient, name: str, verb: str, words: Sequence[str]) -> int:

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -16,12 +16,7 @@ from dragoman.services.jobs.measures import MEASURES
 from dragoman.services.jobs.states import PRIORITY_NAMES
 
 Column = str | Callable[[Mapping[str, Any]], object]  # a key of a record, or what to show of it
-NARROW, WIDE, LEAST, GAP = (
-    10,
-    20,
-    12,
-    2,
-)  # letters of an owner, of a job's name, of its reason at least, between columns
+NARROW, WIDE, LEAST, GAP = 10, 20, 12, 2  # letters of an owner, of a name, of a reason at least, between columns
 # strftime's names follow the locale
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -32,13 +27,17 @@ def table(rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(aligned(rows))
 
 
-def show(records: Sequence[Mapping[str, Any]], columns: Mapping[str, Column]) -> int:
-    """Prints a table with these columns, or the records as JSON; returns the exit code."""
-    rows = [
-        tuple(record[column] if isinstance(column, str) else column(record) for column in columns.values())
-        for record in records
-    ]
-    showing.show(records, lambda: table([tuple(columns), *rows]))
+def of_records(records: Iterable[Mapping[str, Any]], columns: Mapping[str, Column]) -> str:
+    """Returns a table with a row for each record, below the columns' names."""
+    cells = (
+        [row[column] if isinstance(column, str) else column(row) for column in columns.values()] for row in records
+    )
+    return table([list(columns), *cells])
+
+
+def show(records: Sequence[Mapping[str, Any]], columns: Mapping[str, Column], *below: str, empty: str = "") -> int:
+    """Prints a table and the lines `below`, or the records as JSON; `empty`: the text if there are no records."""
+    showing.show(records, lambda: "\n".join([of_records(records, columns), *below]) if records or not empty else empty)
     return compose.OK
 
 

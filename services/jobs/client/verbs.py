@@ -76,7 +76,7 @@ def submitted(words: Sequence[str]) -> Sequence[str]:
 
 
 def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> Detail:
-    """Plans and queues a job as the section says, and returns it. Raises UserError: the planner refuses the job."""
+    """Plans and queues a job as the section says, and returns it."""
     job = service.submit(verb, overrides, **special.options(config, service))
     plan = service.planned(job["id"])
     if plan["state"] == "failed" and not plan["attempts"]:
@@ -134,11 +134,9 @@ def logs(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 def stop(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Stops jobs and waits until they have ended; of those that filters choose, the ones that have not ended."""
-    chosen = selecting.select("stop", service, words)
-    if any("=" in word for word in words):
-        chosen = [row for row in chosen if row["state"] not in ENDED]
-    if not selecting.confirm("stop", chosen, words):
-        return _untouched("stop", chosen)
+    chosen = _chosen("stop", service, words, ended=False)
+    if chosen is None:
+        return compose.OK
     stopping = [row for row in chosen if row["state"] in ENDED or _try(partial(service.act, row["id"], "stop"))]
     deadline, done = time.monotonic() + config.stop_timeout, len(stopping) == len(chosen)
     for row in stopping:
@@ -149,14 +147,10 @@ def stop(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     return compose.OK if done else compose.FAILED
 
 
-def act(verb: str) -> Verb:
-    """Returns the command `yield` or `retry`."""
-
-    def run(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-        _show_state(service.act(_name(verb, words), verb))
-        return compose.OK
-
-    return run
+def act(verb: str, _: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """Runs the command `yield` or `retry`."""
+    _show_state(service.act(_name(verb, words), verb))
+    return compose.OK
 
 
 def priority(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
@@ -173,18 +167,16 @@ def priority(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 def remove(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Deletes ended jobs; of those that filters choose, the ones that have ended."""
-    chosen = selecting.select("rm", service, words)
-    if any("=" in word for word in words):
-        chosen = [row for row in chosen if row["state"] in ENDED]
-    if not selecting.confirm("rm", chosen, words):
-        return _untouched("rm", chosen)
-    done = True
-    for row in chosen:
-        if _try(partial(service.remove, row["id"])):
-            showing.show([{"id": row["id"], "state": "removed"}], partial(str, f"{row['id']}: removed"))
-        else:
-            done = False
-    return compose.OK if done else compose.FAILED
+    chosen = _chosen("rm", service, words, ended=True)
+    if chosen is None:
+        return compose.OK
+    removed = [row["id"] for row in chosen if _try(partial(_remove, service, row["id"]))]
+    return compose.OK if len(removed) == len(chosen) else compose.FAILED
+
+
+def _remove(service: JobClient, name: str) -> None:
+    service.remove(name)
+    showing.show([{"id": name, "state": "removed"}], lambda: f"{name}: removed")
 
 
 def report(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
@@ -203,8 +195,8 @@ VERBS: dict[str, Verb] = {
     "why": why,
     "logs": logs,
     "stop": stop,
-    "yield": act("yield"),
-    "retry": act("retry"),
+    "yield": partial(act, "yield"),
+    "retry": partial(act, "retry"),
     "priority": priority,
     "rm": remove,
     "report": report,
@@ -235,11 +227,17 @@ def _show_state(job_changed: Job) -> None:
     showing.show([job_changed], lambda: f"{job_changed['id']}: {job_changed['state']}")
 
 
-def _untouched(verb: str, chosen: Sequence[dict[str, Any]]) -> int:
-    """Shows the jobs that a command would act on."""
+def _chosen(verb: str, service: JobClient, words: Sequence[str], ended: bool) -> list[dict[str, Any]] | None:
+    """Returns the jobs to act on, of those that filters choose the (not) `ended` ones; shows them and returns None if
+    nothing is to be changed."""
+    chosen = selecting.select(verb, service, words)
+    if any("=" in word for word in words):
+        chosen = [row for row in chosen if (row["state"] in ENDED) == ended]
+    if selecting.confirm(verb, chosen, words):
+        return chosen
     showing.show(chosen, lambda: table.table(table.job_rows(chosen, time.time())))
     logger.info("%s: nothing was changed", verb)
-    return compose.OK
+    return None
 
 
 def _plain(words: Sequence[str]) -> list[str]:

@@ -10,13 +10,13 @@ from dragoman.services.jobs.bodies import JobId, SavedName
 from dragoman.services.jobs.http import streams
 from dragoman.services.jobs.http.parts import Here, Id, Submitter, Viewer
 from dragoman.services.jobs.http.problems import PROBLEMS
-from dragoman.services.jobs.http.streams import while_admitted
+from dragoman.services.jobs.http.streams import event_stream, place_in
 from dragoman.services.jobs.ledger.filters import ListQuery
 from dragoman.services.jobs.ledger.tables import Schedule
 from dragoman.services.jobs.scheduling.why import Why
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.curves import read_curves, released, run_of
-from dragoman.services.jobs.service.report import report
+from dragoman.services.jobs.service.report import POLICY, report
 from dragoman.services.jobs.service.usage import read_use
 from dragoman.services.jobs.states import PRIORITIES
 from dragoman.services.jobs.views import Job, JobHistory, columns, job_view
@@ -33,20 +33,26 @@ def plan(here: Here, person: Submitter, body: schemas.PlanRequest) -> dict[str, 
     return here.operations.plan(person, body)
 
 
+async def _trace(request: Request) -> str | None:
+    """Returns the trace that a submission belongs to, which is kept for its attempts; None: it has none."""
+    place = current() or parse(request.headers.get("traceparent"))
+    return str(place) if place else None
+
+
+Trace = Annotated[str | None, Depends(_trace)]
+
+
 # The most frequent requests use one thread; FastAPI takes another for the answer of a plain function.
 @router.post("/jobs", status_code=201)
-async def submit(here: Here, request: Request, person: Submitter, body: schemas.Submission) -> Job:
+async def submit(here: Here, person: Submitter, body: schemas.Submission, trace: Trace) -> Job:
     """Creates a job; it is planned, then it waits. The header `traceparent` is kept for its attempts."""
-    place = current() or parse(request.headers.get("traceparent"))
-    job = await run_in_threadpool(here.operations.submit, person, body, str(place) if place else None)
-    return job_view(job)
+    return job_view(await run_in_threadpool(here.operations.submit, person, body, trace))
 
 
 @router.post("/arrays", status_code=201)
-def submit_array(here: Here, request: Request, person: Submitter, body: schemas.ArrayRequest) -> list[Job]:
+def submit_array(here: Here, person: Submitter, body: schemas.ArrayRequest, trace: Trace) -> list[Job]:
     """Creates a job for each of `runs`, all with a tag of their own; the same key again creates none."""
-    place = current() or parse(request.headers.get("traceparent"))
-    return [job_view(job) for job in here.operations.submit_array(person, body, str(place) if place else None)]
+    return [job_view(job) for job in here.operations.submit_array(person, body, trace)]
 
 
 @router.get("/jobs")
@@ -61,7 +67,7 @@ def job(here: Here, person: Viewer, id: Id) -> schemas.JobDetail:
     row = here.operations.job(person, id)
     detail: schemas.JobDetail = {
         **columns(row, JobHistory),  # type: ignore[typeddict-item]  # named by it
-        "notices": [schemas.NoticeView.of(notice) for notice in here.ledger.notices(id)],
+        "notices": [schemas.NoticeView.model_validate(notice) for notice in here.ledger.notices(id)],
         "attempts": [schemas.AttemptView.model_validate(attempt) for attempt in here.ledger.attempts(id)],
         "changes": here.operations.changes(person, id),
     }
@@ -95,10 +101,9 @@ def usage(here: Here, person: Viewer, id: Id, attempt: Annotated[int, Query(ge=0
 @router.get("/jobs/{id}/report", responses=PAGE, response_class=Response)
 def page(here: Here, person: Viewer, id: Id) -> Response:
     """Returns a report of the job: one page that needs no other files."""
-    row = here.operations.job(person, id)
-    text = report(row, here.ledger.attempts(id), here.operations.changes(person, id), here.home)
-    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
-    return Response(text, headers={"Content-Security-Policy": policy}, media_type="text/html; charset=utf-8")
+    headers = {"Content-Security-Policy": POLICY}
+    text = report(here.operations, person, id)
+    return Response(text, headers=headers, media_type="text/html; charset=utf-8")
 
 
 @router.post("/jobs/{id}/stop")
@@ -170,8 +175,7 @@ def stream(
         here.operations.job(person, job)
     text = request.headers.get("last-event-id", "")
     last = int(text) if text.isdecimal() and len(text) < 10 else after or 0
-    source = while_admitted(streams.changes(here.ledger, last, job, person), here.access, person)
-    return StreamingResponse(source, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+    return event_stream(streams.changes(here.ledger, last, job, person), here.access, person)
 
 
 @router.get("/jobs/{id}/log-events", responses=STREAM, response_class=StreamingResponse)
@@ -180,11 +184,8 @@ def log_stream(
 ) -> StreamingResponse:
     """Streams the job's log; continues after the header Last-Event-ID."""
     here.operations.job(person, id)
-    number, _, offset = request.headers.get("last-event-id", "").partition(":")
-    is_place = number.isdecimal() and offset.isdecimal() and len(number) < 8 and len(offset) < 16
-    start = (int(number), int(offset)) if is_place else (attempt, 0)
-    source = while_admitted(streams.logs(here.ledger, here.home, id, start), here.access, person)
-    return StreamingResponse(source, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+    start = place_in(request.headers.get("last-event-id", "")) or (attempt, 0)
+    return event_stream(streams.logs(here.ledger, here.home, id, start), here.access, person)
 
 
 PresetName = Annotated[SavedName, Path()]
@@ -193,13 +194,13 @@ PresetName = Annotated[SavedName, Path()]
 @router.get("/presets")
 def presets(here: Here, person: Viewer) -> list[schemas.PresetView]:
     """Returns the person's own presets by name."""
-    return [schemas.PresetView.of(preset) for preset in here.operations.presets.all(person.owner)]
+    return [schemas.PresetView.model_validate(preset) for preset in here.operations.presets.all(person.owner)]
 
 
 @router.put("/presets/{preset}")
 def keep_preset(here: Here, person: Submitter, preset: PresetName, body: schemas.PresetRequest) -> schemas.PresetView:
     """Keeps a submission, in the place of one of the same name; its words are checked, and planned when it is used."""
-    return schemas.PresetView.of(here.operations.keep(person, preset, body))
+    return schemas.PresetView.model_validate(here.operations.keep(person, preset, body))
 
 
 @router.delete("/presets/{preset}", status_code=204)
@@ -222,7 +223,8 @@ OwnSchedule = Annotated[Schedule, Depends(own_schedule)]
 def schedules(here: Here, person: Viewer) -> list[schemas.ScheduleView]:
     """Returns the schedules that the person may see."""
     return [
-        schemas.ScheduleView.of(schedule) for schedule in here.loop.schedules.all(here.operations.only(person, None))
+        schemas.ScheduleView.model_validate(schedule)
+        for schedule in here.loop.schedules.all(here.operations.only(person, None))
     ]
 
 
@@ -236,7 +238,7 @@ def add_schedule(here: Here, person: Submitter, body: schemas.ScheduleRequest) -
     here.loop.intake.plan(
         person.owner, body.verb, first, here.loop.capacity, deadline=None, admin=False, project=project
     )
-    return schemas.ScheduleView.of(here.loop.schedules.add(person, *command))
+    return schemas.ScheduleView.model_validate(here.loop.schedules.add(person, *command))
 
 
 @router.post("/schedules/{id}/pause", status_code=204)

@@ -1,12 +1,15 @@
-"""The common parts of server-sent event streams: an event's form, the heartbeat, and reading a job's logs."""
+"""Server-sent events: their form, the answer that sends them, a job's logs, and the streams of the REST interface."""
 
 import asyncio
 import base64
+import contextlib
 import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from fastapi.responses import StreamingResponse
 
 from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.ledger import Ledger, UnknownJobError
@@ -26,47 +29,42 @@ def event(name: str, kind: str, data: str) -> str:
     return f"id: {name}\nevent: {kind}\ndata: {data}\n\n"
 
 
+def event_stream(source: AsyncGenerator[str], access: Access, person: Person) -> StreamingResponse:
+    """Returns events as an answer that proxies must not buffer; it ends when its reader may read no more."""
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(while_admitted(source, access, person), media_type="text/event-stream", headers=headers)
+
+
 async def while_admitted(source: AsyncGenerator[str], access: Access, person: Person) -> AsyncIterator[str]:
-    """Yields a stream's events until its end, or until its reader's token is revoked or expires."""
-    seen, looked = access.ledger.newest, time.monotonic()  # a revocation is a change of the ledger
-    coming = asyncio.ensure_future(anext(source, None))
-    try:
-        while True:
-            await asyncio.wait([coming], timeout=PAUSE)
+    """Yields a stream's events until its end, or until its reader's token is revoked or expires.
+
+    A source yields an empty text where it has nothing new: it is asked again after a pause.
+    """
+    seen, looked, quiet = access.ledger.newest, time.monotonic(), 0.0  # a revocation is a change of the ledger
+    async with contextlib.aclosing(source):
+        async for text in source:
             newest = access.ledger.newest
             if newest != seen or time.monotonic() - looked >= LOOK:
                 seen, looked = newest, time.monotonic()
                 if not await asyncio.to_thread(access.admits, person):
                     return
-            if coming.done():
-                if (result := coming.result()) is None:
-                    return
-                yield result
-                coming = asyncio.ensure_future(anext(source, None))
-    finally:
-        coming.cancel()
-        await asyncio.wait([coming])
-        await source.aclose()
+            if text:
+                quiet = 0.0
+                yield text
+                continue
+            await asyncio.sleep(PAUSE)
+            quiet += PAUSE
+            if quiet >= BEAT:
+                quiet = 0.0
+                yield ": still here\n\n"
 
 
-class Heartbeat:
-    """The heartbeat of one stream."""
-
-    def __init__(self) -> None:
-        self._quiet = 0.0
-
-    def told(self) -> None:
-        """Records that something was sent."""
-        self._quiet = 0.0
-
-    async def rest(self) -> str:
-        """Waits until the next check; returns the comment that is due then, usually none."""
-        await asyncio.sleep(PAUSE)
-        self._quiet += PAUSE
-        if self._quiet < BEAT:
-            return ""
-        self._quiet = 0.0
-        return ": still here\n\n"
+def place_in(name: str) -> tuple[int, int] | None:
+    """Returns the attempt and the byte with which an event's id ends, ATTEMPT:BYTES; None if it has none."""
+    numbers = name.split(":")[-2:]
+    if len(numbers) == 2 and all(number.isdecimal() and len(number) < 16 for number in numbers):
+        return int(numbers[0]), int(numbers[1])
+    return None
 
 
 @dataclass(frozen=True)
@@ -113,16 +111,32 @@ class LogReader:
         return self.cut(block, self.offset, whole and len(block) < BLOCK) if block else ("", self.offset)
 
 
+async def follow(ledger: Ledger, reader: LogReader) -> AsyncGenerator[Piece | None]:
+    """Yields the pieces of a job's logs until it has ended; None where there is no new one.
+
+    Raises UnknownJobError: the job was removed.
+    """
+    looked, current, ended = -1, 0, False
+    while True:
+        newest = ledger.newest
+        if newest > looked:
+            row = await asyncio.to_thread(ledger.job, reader.job)
+            current, ended, looked = row.attempt, row.state in ENDED, newest
+        piece = await reader.piece(current, ended)
+        if piece is None and ended:
+            return
+        yield piece
+
+
 async def changes(ledger: Ledger, after: int, job: str | None, person: Person) -> AsyncGenerator[str]:
     """Yields the changes that `person` may see, with their number as id; for one job, until it has ended."""
-    seen, looked, heartbeat = after, -1, Heartbeat()
+    seen, looked = after, -1
     owner = None if person.sees_all else person.owner
     projects = [name for name, _ in person.projects]
     while True:
         newest = ledger.newest
         rows = await asyncio.to_thread(ledger.changes, seen, job, owner, 500, projects) if newest > looked else []
         if rows:
-            heartbeat.told()
             seen = rows[-1].id
             yield "".join(
                 event(str(change.id), "change", ChangeView.shown(change, person).model_dump_json()) for change in rows
@@ -133,33 +147,21 @@ async def changes(ledger: Ledger, after: int, job: str | None, person: Person) -
             yield event(str(seen), "end", "{}")
             return
         looked = newest
-        if beat := await heartbeat.rest():
-            yield beat
+        yield ""
 
 
 async def logs(ledger: Ledger, home: Path, job: str, start: tuple[int, int]) -> AsyncGenerator[str]:
     """Yields the output of a job's attempts in blocks of base64 (a block may end within a letter).
 
     An event's id is ATTEMPT:BYTES, from where a client resumes. Ends with the job."""
-    reader, heartbeat = LogReader(home, job, max(start[0], 1), start[1], _encode), Heartbeat()
-    looked, current, ended = -1, 0, False
-    while True:
-        newest = ledger.newest
-        if newest > looked:
-            try:
-                row = await asyncio.to_thread(ledger.job, job)
-            except UnknownJobError:
-                return
-            current, ended, looked = row.attempt, row.state in ENDED, newest
-        piece = await reader.piece(current, ended)
-        if piece is not None:
-            heartbeat.told()
-            yield event(reader.place, "log", json.dumps({"attempt": piece.attempt, "text": piece.text}))
-        elif ended:
-            yield event(reader.place, "end", "{}")
-            return
-        elif beat := await heartbeat.rest():
-            yield beat
+    reader = LogReader(home, job, max(start[0], 1), start[1], _encode)
+    try:
+        async for piece in follow(ledger, reader):
+            content = json.dumps({"attempt": piece.attempt, "text": piece.text}) if piece else ""
+            yield event(reader.place, "log", content) if piece else ""
+    except UnknownJobError:
+        return
+    yield event(reader.place, "end", "{}")
 
 
 def _encode(block: bytes, start: int, _: bool) -> tuple[str, int]:

@@ -4,24 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi import Response
+from fastapi.responses import StreamingResponse
+
 from dragoman.services.jobs.ledger.access import OTHERS, Bounds, Person
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.pages.site import PageContext
-from dragoman.services.jobs.service.charts import EDGE, MACHINE_CHARTS, use_charts
+from dragoman.services.jobs.pages import live
+from dragoman.services.jobs.pages.site import Page, Parts, Viewer, marked, page_router
+from dragoman.services.jobs.service.charts import EDGE, MACHINE_CHARTS, Segment, use_charts
 from dragoman.services.jobs.service.usage import read_machines
 from dragoman.services.jobs.states import ACTIVE
 
 FAULTS = 12  # rows of the bill
-
-
-@dataclass(frozen=True)
-class Part:
-    """A segment of a bar, 0 to EDGE."""
-
-    start: float
-    width: float
-    colour: int
-    label: str
+router = page_router()
 
 
 @dataclass(frozen=True)
@@ -31,7 +26,7 @@ class Resource:
     name: str
     total: float
     used: float
-    parts: Sequence[Part]
+    parts: Sequence[Segment]
 
 
 @dataclass(frozen=True)
@@ -59,33 +54,38 @@ class Share:
     most_jobs: int | None
 
 
-def cluster(site: PageContext, person: Person) -> dict[str, Any]:
-    capacity = site.operations.loop.capacity
+@router.get("/cluster")
+def show(page: Viewer) -> Response:
+    return page.show("cluster.html", parts=marked(_parts(page)), stream="/live/cluster")
+
+
+@router.get("/live/cluster")
+def follow(page: Viewer) -> StreamingResponse:
+    return page.stream(live.parts(page.operations.ledger, lambda: _parts(page)))
+
+
+def _parts(page: Page) -> Parts:
+    operations, person = page.operations, page.person
+    capacity, scheduler = operations.loop.capacity, operations.loop.scheduler
     nodes = capacity.nodes if capacity else ()
-    active = sorted(site.operations.ledger.jobs(ACTIVE), key=lambda job: job.seq)
+    active = sorted(operations.ledger.jobs(ACTIVE), key=lambda job: job.seq)
     holdings = [_holding(job, person, index) for index, job in enumerate(active)]
     totals = {"CPU": sum(node.cpus for node in nodes), "GPU": sum(node.gpus for node in nodes)}
-    resources = [
-        _resource(name, total, holdings)
-        for name, total in totals.items()
-        if total or name == "CPU" or _held(name, holdings)
-    ]
-    quotas = site.operations.loop.scheduler.access.quotas()
-    bill = site.operations.bill(person, None)[:FAULTS]
-    machines = read_machines(site.home, site.operations.ledger)
-    return {
+    machines = read_machines(page.site.home, operations.ledger)
+    content: dict[str, Any] = {
         "usage": use_charts(machines, MACHINE_CHARTS),
-        "machines": machines,
         "nodes": nodes,
-        "resources": resources,
+        "resources": [
+            _resource(name, total, holdings)
+            for name, total in totals.items()
+            if total or name == "CPU" or _held(name, holdings)
+        ],
         "holdings": holdings,
-        "bill": bill,
+        "bill": operations.bill(person, None)[:FAULTS],
         "known": capacity is not None,
-        "shares": _shares(holdings, quotas, person),
-        "now": site.now,
-        "pass_seconds": site.operations.loop.scheduler.seconds,
-        "counts": site.operations.ledger.counts(),
+        "shares": _shares(holdings, scheduler.access.quotas(), person),
     }
+    return {"cluster": page.render("_cluster.html", **content)}
 
 
 def _holding(job: Job, person: Person, index: int) -> Holding:
@@ -105,7 +105,7 @@ def _resource(name: str, total: float, holdings: Sequence[Holding]) -> Resource:
         amount = holding.cpus if name == "CPU" else holding.gpus
         if amount:
             label = f"{holding.job.id}: {amount:g}" if holding.visible else f"{OTHERS}: {amount:g}"
-            parts.append(Part(round(place, 1), round(max(1.0, amount * scale - 3), 1), holding.colour, label))
+            parts.append(Segment(round(place, 1), round(max(1.0, amount * scale - 3), 1), holding.colour, label))
             place += amount * scale
     return Resource(name, total, used, parts)
 

@@ -13,17 +13,18 @@ from dragoman.model.untrusted import open_regular, read_object
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Attempt, Job
 from dragoman.services.jobs.pages import shards
-from dragoman.services.jobs.pages.site import Link, PageContext
+from dragoman.services.jobs.pages.site import Link, Page, PageContext, validated
 from dragoman.services.jobs.records import attempt_of
-from dragoman.services.jobs.service.charts import EDGE, JOB_CHARTS, charts, use_charts
+from dragoman.services.jobs.service.charts import EDGE, JOB_CHARTS, Journal, Segment, charts, use_charts
 from dragoman.services.jobs.service.curves import score_in, score_text
 from dragoman.services.jobs.service.logs import PIECE, Piece, cut
-from dragoman.services.jobs.service.schemas import ChangeView, NoticeView
+from dragoman.services.jobs.service.schemas import NoticeView, PriorityRequest
 from dragoman.services.jobs.service.shard_folders import Folder, manifest_digest, sharding_run
 from dragoman.services.jobs.service.targets import shown
 from dragoman.services.jobs.service.usage import read_use
-from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED, State
+from dragoman.services.jobs.states import ACTIVE, ENDED, PRIORITIES, QUEUED, State
 
+BLOCK = 1 << 20  # bytes of a log that are sent at once
 BARS = 40  # attempts in the drawing; the table has all of them
 OTHERS = 50  # trainings that a curve is compared with
 CHANGES = 200  # newest rows of the audit trail
@@ -39,18 +40,8 @@ DONE = {  # word of the address after an action -> its message
 
 
 @dataclass(frozen=True)
-class Bar:
-    """An attempt in the drawing; from 0 to EDGE."""
-
-    number: int
-    start: float
-    width: float
-    outcome: str
-
-
-@dataclass(frozen=True)
 class Progress:
-    """The progress of a training that has begun."""
+    """The progress of a training."""
 
     step: int
     steps: int
@@ -77,53 +68,58 @@ class Promise:
         return "less than promised" if self.took < self.low else "as promised"
 
 
-def overview(site: PageContext, person: Person, name: str, beside: str = "") -> dict[str, Any]:
+def overview(page: Page, name: str, beside: str = "") -> dict[str, Any]:
     """Returns what the parts of a job's page show; its curves beside those of the job `beside`."""
-    job = site.operations.job(person, name)
-    attempts = site.operations.ledger.attempts(name)
+    site, operations, person = page.site, page.operations, page.person
+    job = page.job(name)
+    attempts, now = operations.ledger.attempts(name), page.now
     plan = job.plan or {}
-    journal = site.journals.read(plan.get("run_dir") if job.verb == "train" else None)
-    notes = [*journal.notes, *site.operations.loop.notes(job)]
-    links = _links(site, person, job, plan, notes)
+    journal = site.journals.read(job)
+    notes = [*journal.notes, *operations.loop.notes(job)]
     used = read_use(site.home, name, job.attempt)
     journals = {str(plan.get("run") or job.id): journal}
-    trainings = _others(site, person, job) if job.verb == "train" else []
+    trainings = _others(page, job) if job.verb == "train" else []
     other = next((training for training in trainings if training.id == beside), None)
     if other is not None:
-        journals[f"{title(other)} ({other.id})"] = site.journals.read((other.plan or {}).get("run_dir"))
-    drawn = charts(journals) if job.verb == "train" else []
+        journals[f"{title(other)} ({other.id})"] = site.journals.read(other)
     return {
         "job": job,
         "plan": plan,
         "attempts": attempts,
-        "bars": _bars(job, attempts, site.now),
-        "now": site.now,
-        "why": site.operations.why(person, job.id) if job.state == State.WAITING else None,
-        "progress": _progress(job, plan, journal.last),
-        "charts": drawn,
+        "bars": _bars(job, attempts, now),
+        "why": operations.why(person, job.id) if job.state == State.WAITING else None,
+        "progress": progress_of(job, journal),
+        "charts": charts(journals) if job.verb == "train" else [],
         "beside": beside,
         "others": [(training.id, title(training)) for training in trainings],
-        "links": links,
+        "links": _links(page, job, plan, notes),
         "notes": notes,
         "may": _may(person, job),
-        "command": command(job),
-        "error": site.operations.error(job),
-        "notices": [NoticeView.of(notice) for notice in site.operations.ledger.notices(name)],
-        "told": [shown(target) for target in site.operations.targets(job)],
-        "idle": site.operations.idle(job),
+        "command": " ".join(["dragoman", job.verb, *job.words]),
+        "error": operations.error(job),
+        "notices": [NoticeView.model_validate(notice) for notice in operations.ledger.notices(name)],
+        "told": [shown(target) for target in operations.targets(job)],
+        "idle": operations.idle(job),
         "lost": sum(attempt.lost_seconds for attempt in attempts),
         "promise": _promise(job, plan, attempts),
         "usage": use_charts(used, JOB_CHARTS),
         "machines": list(used),
-        "ran": job.spent + (max(0.0, site.now - job.started) if job.started else 0.0),
+        "ran": job.spent + (max(0.0, now - job.started) if job.started else 0.0),
+        "changes": operations.changes(person, name)[-CHANGES:][::-1],
     }
 
 
-def _others(site: PageContext, person: Person, job: Job) -> list[Job]:
+def _others(page: Page, job: Job) -> list[Job]:
     """Returns the newest other trainings of the job's project, or of its owner where it has none."""
     mine = Job.project == job.project if job.project else (Job.owner == job.owner) & (Job.project == "")
-    query = select(Job).where(Job.verb == "train", Job.id != job.id, Job.attempt > 0, mine, *person.jobs())
-    return site.operations.ledger.database.all(query.order_by(Job.seq.desc()).limit(OTHERS))
+    query = select(Job).where(Job.verb == "train", Job.id != job.id, Job.attempt > 0, mine, *page.person.jobs())
+    return page.operations.ledger.database.all(query.order_by(Job.seq.desc()).limit(OTHERS))
+
+
+def chosen_priority(page: Page) -> int:
+    """Returns the priority in a form. Raises UserError if there is none of that name."""
+    values = {"priority": page.text("priority") or "normal"}
+    return PRIORITIES[validated(PriorityRequest, values, "=").priority]
 
 
 def champion_job(site: PageContext, job: Job) -> str:
@@ -147,16 +143,6 @@ def _promise(job: Job, plan: dict[str, Any], attempts: Sequence[Attempt]) -> Pro
         return None
     took = job.spent if job.state == State.SUCCEEDED else None
     return Promise(estimate["low"], estimate["expected"], estimate["high"], took)
-
-
-def history(site: PageContext, person: Person, name: str) -> list[ChangeView]:
-    """Returns the job's changes, the newest first."""
-    return site.operations.changes(person, name)[-CHANGES:][::-1]
-
-
-def command(job: Job) -> str:
-    """Returns the command as it would be typed."""
-    return " ".join(["dragoman", job.verb, *job.words])
 
 
 def title(job: Job) -> str:
@@ -186,24 +172,23 @@ def log_piece(site: PageContext, job: Job, attempt: int, before: int | None, aft
 
 def whole_log(site: PageContext, job: Job, attempt: int) -> Iterator[bytes]:
     """Yields the log as the command has written it; nothing if there is none."""
-    try:
-        with open_regular(attempt_of(site.home, job.id, attempt).log) as file:
-            while block := file.read(PIECE):
-                yield block
-    except OSError:
-        return
+    start, files = 0, attempt_of(site.home, job.id, attempt)
+    while block := files.read_log(start, BLOCK):
+        start += len(block)
+        yield block
 
 
-def _progress(job: Job, plan: dict[str, Any], last: dict[str, float]) -> Progress | None:
-    steps, step = int(plan.get("steps") or 0), int(last.get("step", 0))
-    if not steps or not step or job.verb != "train":
+def progress_of(job: Any, journal: Journal) -> Progress | None:
+    """Returns how far a training is; None for other jobs."""
+    steps, step = int((job.plan or {}).get("steps") or 0), int(journal.last.get("step", 0))
+    if not steps or job.verb != "train":
         return None
-    rate = last["seconds"] / step if last.get("seconds") else None
+    rate = journal.last["seconds"] / step if step and journal.last.get("seconds") else None
     left = (steps - step) * rate if rate and job.state in ACTIVE else None
     return Progress(min(step, steps), steps, left, rate)
 
 
-def _bars(job: Job, attempts: Sequence[Attempt], now: float) -> list[Bar]:
+def _bars(job: Job, attempts: Sequence[Attempt], now: float) -> list[Segment]:
     """Returns the attempts from the job's submission until now or its end."""
     newest = attempts[-BARS:]
     if not newest:
@@ -215,7 +200,7 @@ def _bars(job: Job, attempts: Sequence[Attempt], now: float) -> list[Bar]:
     for attempt in newest:
         start = (attempt.decided - first) / wide * EDGE
         end = ((attempt.ended or last) - first) / wide * EDGE
-        bars.append(Bar(attempt.number, round(start, 1), round(max(end - start, 4.0), 1), attempt.outcome or "running"))
+        bars.append(Segment(round(start, 1), round(max(end - start, 4.0), 1), attempt.outcome or "running"))
     return bars
 
 
@@ -234,26 +219,23 @@ def _may(person: Person, job: Job) -> dict[str, bool]:
     }
 
 
-def _links(site: PageContext, person: Person, job: Job, plan: dict[str, Any], notes: list[str]) -> list[Link]:
+def _links(page: Page, job: Job, plan: dict[str, Any], notes: list[str]) -> list[Link]:
     """Returns links to the MLflow run, the shards, the model version and back. Adds the files' faults to `notes`."""
-    links = []
     run_dir = Path(plan["run_dir"]) if plan.get("run_dir") else None
     if job.verb == "shard" and run_dir:
-        run_dir = _sharding_run(site, job)
+        run_dir = _sharding_run(page.site, job)
     tracked, begun, released = (
         read_object(run_dir / name, notes) if run_dir and job.verb in ("train", "shard") else {}
         for name in (paths.TRACKED, paths.RECORD, paths.RELEASE)
     )
-    if tracked.get("run_id"):
-        page = site.tracking.run_page(str(tracked["run_id"]))
-        links.append(Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), page, outside=True))
+    links = shards.run_links(page.site, tracked)
     above = next((word.removeprefix(PARENT) for word in job.words if word.startswith(PARENT)), "")
     if above:
         links.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/?sweep={above}"))
     links += [Link("Array", tag, f"/?q=tag:{tag}") for tag in job.tags if tag.startswith("array-")]
     digest = str(released.get("manifest_hash") or begun.get("shards") or "")
-    folder = _shards(site, person, job, digest)
-    maker = _maker(site, job, str(released.get("shards") or ""))
+    folder = _shards(page, job, digest)
+    maker = _maker(page.site, job, str(released.get("shards") or ""))
     if folder is not None:
         links.append(Link("Shards", folder.name, shards.address(folder)))
     elif maker is not None:
@@ -276,7 +258,7 @@ def _links(site: PageContext, person: Person, job: Job, plan: dict[str, Any], no
     return [*links, *(Link("After", other, f"/jobs/{other}") for other in job.after)]
 
 
-def _shards(site: PageContext, person: Person, job: Job, digest: str) -> Folder | None:
+def _shards(page: Page, job: Job, digest: str) -> Folder | None:
     """Returns the folder of the shards that a job makes or reads, as far as the user may see it; None also if the
     shards with this manifest, which the job has read, were made anew since.
     """
@@ -285,7 +267,7 @@ def _shards(site: PageContext, person: Person, job: Job, digest: str) -> Folder 
     else:
         places = (job.plan or {}).get("places") or [] if job.verb in shards.USE else []
         place = next((str(place["path"]) for place in places if place["key"] == "paths.shards"), "")
-    folder = site.shards.at(person, place) if place else None
+    folder = page.site.shards.at(page.person, place) if place else None
     return folder if folder is None or digest in ("", manifest_digest(folder.path)) else None
 
 

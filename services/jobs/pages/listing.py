@@ -1,54 +1,52 @@
 """The list of jobs: what is asked for, the rows, the page with its stream, and the same as CSV."""
 
-import csv
-import io
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from fastapi import APIRouter, HTTPException, Request, Response
-from fastapi.concurrency import run_in_threadpool
+from fastapi import HTTPException, Response
 from fastapi.responses import JSONResponse, RedirectResponse, StreamingResponse
-from sqlalchemy import ColumnElement, String, cast, func, or_, select
+from sqlalchemy import ColumnElement, String, cast, or_
 
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.plural import plural
+from dragoman.services.jobs import views
 from dragoman.services.jobs.ledger.access import Person
-from dragoman.services.jobs.ledger.filters import JobQuery
+from dragoman.services.jobs.ledger.filters import NEWEST_FIRST, JobQuery
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import live
-from dragoman.services.jobs.pages.jobpage import PARENT, title
-from dragoman.services.jobs.pages.site import HEADERS, PageContext, Visitor, part, validated
+from dragoman.services.jobs.pages.csv_files import AT_ONCE, Column, csv_file
+from dragoman.services.jobs.pages.jobpage import PARENT, Progress, chosen_priority, progress_of, title
+from dragoman.services.jobs.pages.site import (
+    HEADERS,
+    Page,
+    PageContext,
+    Parts,
+    SubmitterForm,
+    Viewer,
+    marked,
+    page_router,
+    validated,
+)
 from dragoman.services.jobs.scheduling.why import Forecast
 from dragoman.services.jobs.service.usage import read_use
 from dragoman.services.jobs.service.words import iso, priority
-from dragoman.services.jobs.states import ACTIVE, PRIORITIES, QUEUED, State
+from dragoman.services.jobs.states import ACTIVE, QUEUED, State
 
+Conditions = Sequence[ColumnElement[bool]]
+COLUMNS = ("seq", *views.COLUMNS, "plan")
+router = page_router()
 FIELDS = tuple(name for name in JobQuery.model_fields if name != "sort")
 SEVERAL = ("state", "tag")  # with A,B
 TOKEN = re.compile(r'([a-z_]+):("[^"]*"|\S*)|"[^"]*"|\S+')
 
 
-@dataclass(frozen=True)
-class Search:
-    """The fields, and the rest as one text."""
-
-    fields: dict[str, Any] = field(default_factory=dict)
-    text: str = ""
-
-    def conditions(self, now: float) -> list[ColumnElement[bool]]:
-        """Returns the conditions of the fields."""
-        if not self.fields:
-            return []
-        return validated(JobQuery, self.fields, ":").conditions(now)
-
-
-def read_search(text: str) -> Search:
-    """Returns what a text asks for."""
+def read_search(text: str) -> tuple[JobQuery, str]:
+    """Returns what the fields of a text ask for, and the rest of it. Raises UserError if a field cannot be read."""
     fields: dict[str, Any] = {}
     rest: list[str] = []
     for match in TOKEN.finditer(text):
@@ -63,7 +61,7 @@ def read_search(text: str) -> Search:
             fields[key] = [*fields.get(key, []), *value.split(",")]
         else:
             fields[key] = value
-    return Search(fields, " ".join(filter(None, rest)))
+    return validated(JobQuery, fields, ":"), " ".join(filter(None, rest))
 
 
 ROWS = 50
@@ -83,13 +81,13 @@ GROUPS: dict[str, tuple[str, frozenset[State]]] = {
 
 @dataclass(frozen=True)
 class Filter:
-    """The requested jobs. `before` is the cursor, the `seq` of the last page's end.
+    """The requested jobs, by the names in an address. `before` is the cursor, the `seq` of the last page's end.
 
-    `text` is as somebody typed it, with fields or without. Waiting jobs come in the queue's order; their cursor is
+    `q` is as somebody typed it, with fields or without. Waiting jobs come in the queue's order; their cursor is
     `place`, the number of jobs before the page. `sweep` is the run above trials."""
 
-    group: str = "all"
-    text: str = ""
+    state: str = "all"  # a key of GROUPS
+    q: str = ""
     owner: str = ""
     sweep: str = ""
     before: int | None = None
@@ -110,17 +108,27 @@ class Filter:
             values.get("sort", "") if values.get("sort") in ("score", "-score") else "",
         )
 
-    @property
-    def search(self) -> Search:
-        """Returns what `text` asks for. Raises UserError for an unknown field."""
-        return read_search(self.text)
+    def conditions(self, person: Person) -> list[ColumnElement[bool]]:
+        """Returns the conditions of the wanted jobs that a user may see, in any state.
+
+        Raises UserError if the text cannot be read.
+        """
+        query, rest = read_search(self.q)
+        conditions = [*person.jobs(), *query.conditions(time.time())]
+        words = cast(Job.words, String)
+        if self.owner:
+            conditions.append(Job.owner == self.owner)
+        if self.sweep:
+            conditions.append(words.contains(f"{PARENT}{self.sweep}"))
+        if rest:
+            matches = [column.icontains(rest, autoescape=True) for column in (Job.run, Job.verb, words)]
+            conditions.append(or_(Job.id == rest, *matches))
+        return conditions
 
     def query(self, **changed: Any) -> str:
         """Returns the address of another such list."""
-        values: dict[str, Any] = {"state": self.group, "q": self.text, "owner": self.owner, "sweep": self.sweep}
-        values |= {"before": self.before, "place": self.place, "sort": self.sort, **changed}
-        kept = {key: value for key, value in values.items() if value not in ("", None, 0, "all")}
-        return f"?{urlencode(kept)}" if kept else ""
+        values = {key: value for key, value in {**vars(self), **changed}.items() if value not in ("", None, 0, "all")}
+        return f"?{urlencode(values)}" if values else ""
 
 
 def _number(text: str) -> int | None:
@@ -129,13 +137,11 @@ def _number(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class Row:
-    """A job in the list."""
+    """A job in the list, with the columns of the ledger."""
 
-    job: Job
-    forecast: Forecast | None
-    done: float | None  # a running training's finished part, 0 to 1
-    step: int = 0
-    steps: int = 0
+    job: Any
+    forecast: Forecast | None = None
+    progress: Progress | None = None  # of a running training
     cpus: str = ""  # in use of those that it holds
     gpus: str = ""
 
@@ -154,46 +160,43 @@ class Listing:
     groups: Mapping[str, tuple[str, frozenset[State]]] = field(default_factory=lambda: GROUPS)
 
 
-def listing(site: PageContext, person: Person, filters: Filter) -> Listing:
-    """Returns the requested jobs that a user may see."""
-    ledger = site.operations.ledger
+def listing(page: Page, filters: Filter) -> Listing:
+    """Returns the requested jobs that a user may see. Raises UserError if the search cannot be read."""
+    site, ledger, wanted = page.site, page.operations.ledger, filters.conditions(page.person)
     forecasts = site.forecaster.view().forecasts
-    active: list[Job] = []
-    first = filters.group in ("all", "waiting") and filters.before is None and not (filters.place or filters.sort)
-    if first:
-        active = _jobs(ledger, filters, person, _among(ACTIVE), ACTIVE_ROWS)
-    if filters.group == "waiting":
-        queue_rows = _queue(ledger, filters, person, list(forecasts))
+    first = filters.state in ("all", "waiting") and filters.before is None and not (filters.place or filters.sort)
+    active = _jobs(ledger, filters, [*wanted, _among(ACTIVE)], ACTIVE_ROWS) if first else []
+    queued = _queue(ledger, filters, wanted, list(forecasts)) if filters.state == "waiting" or first else []
+    following = queued[:NEXT] if first and filters.state == "all" else []
+    jobs: Sequence[Any]
+    if filters.state == "waiting":
+        jobs = queued
     else:
         # the newest of all jobs are read in order; an index of states does not help here
-        all_states = filters.group == "all" and not filters.sort
-        condition = Job.state.not_in(sorted(ACTIVE)) if all_states else _among(GROUPS[filters.group][1])
-        queue_rows = _jobs(ledger, filters, person, condition)
-    following = _queue(ledger, filters, person, list(forecasts))[:NEXT] if first and filters.group == "all" else []
-    shown, more = queue_rows[:ROWS], ""
-    if len(queue_rows) > ROWS:
-        counted = filters.group == "waiting" or filters.sort
-        more = f"/{filters.query(**({'place': filters.place + ROWS} if counted else {'before': shown[-1].seq}))}"
+        all_states = filters.state == "all" and not filters.sort
+        condition = Job.state.not_in(sorted(ACTIVE)) if all_states else _among(GROUPS[filters.state][1])
+        jobs = _jobs(ledger, filters, [*wanted, condition], ROWS + 1)
+    shown, more = jobs[:ROWS], ""
+    if len(jobs) > ROWS:
+        counted = filters.state == "waiting" or filters.sort
+        more = f"/{filters.query(place=filters.place + ROWS) if counted else filters.query(before=shown[-1].seq)}"
     shown = [job for job in shown if job.id not in {follower.id for follower in following}]
-    parts = (shown, active, following)
-    rows, above, after = ([_row(site, job, forecasts.get(job.id)) for job in jobs] for jobs in parts)
-    by_state = _counts(ledger, filters, person)
+    rows, above, after = (
+        [_row(site, job, forecasts.get(job.id)) for job in jobs] for jobs in (shown, active, following)
+    )
+    by_state = ledger.counts(JobQuery(), wanted)
     counts = {key: sum(by_state.get(state, 0) for state in states) for key, (_, states) in GROUPS.items()}
     pictures = site.tracking.run_page(filters.sweep, "artifacts") if filters.sweep else ""
     return Listing(above, after, rows, counts, filters, more, pictures)
 
 
-def _row(site: PageContext, job: Job, forecast: Forecast | None) -> Row:
+def _row(site: PageContext, job: Any, forecast: Forecast | None) -> Row:
     if job.state not in ACTIVE:
-        return Row(job, forecast if job.state in QUEUED else None, None)
+        return Row(job, forecast if job.state in QUEUED else None)
     used = [use.last for use in read_use(site.home, job.id, job.attempt).values()]
     cpus = _use(sum(use.get("cpu", 0.0) for use in used) if used else None, job.workers * job.cpus)
     gpus = _use(sum(use.get("gpu", 0.0) for use in used) / 100 if used else None, job.workers * job.gpus)
-    steps = int((job.plan or {}).get("steps") or 0) if job.verb == "train" else 0
-    if not steps:
-        return Row(job, None, None, cpus=cpus, gpus=gpus)
-    step = int(site.journals.read((job.plan or {}).get("run_dir")).last.get("step", 0))
-    return Row(job, None, min(1.0, step / steps), step, steps, cpus, gpus)
+    return Row(job, None, progress_of(job, site.journals.read(job)), cpus, gpus)
 
 
 def _use(used: float | None, held: float) -> str:
@@ -201,37 +204,24 @@ def _use(used: float | None, held: float) -> str:
     return "" if not held else f"{held:g}" if used is None else f"{used:.1f} of {held:g}"
 
 
-def _jobs(
-    ledger: Ledger, filters: Filter, person: Person, state: ColumnElement[bool], most: int = ROWS + 1
-) -> list[Job]:
-    """Returns jobs in these states, newest first or as they are sorted."""
-    query = select(Job).limit(most).where(*wanted_jobs(filters, person), state)
-    if filters.sort:
-        return ledger.database.all(query.order_by(*JobQuery(sort=filters.sort).order()).offset(filters.place))
-    query = query.order_by(Job.seq.desc())
-    if filters.before is not None:
-        query = query.where(Job.seq < filters.before)
-    return ledger.database.all(query)
+def _jobs(ledger: Ledger, filters: Filter, conditions: Conditions, most: int) -> Sequence[Any]:
+    """Returns jobs, newest first or as they are sorted, from where the filter's page begins."""
+    query = JobQuery(sort=filters.sort or NEWEST_FIRST)
+    cursor = filters.before if query.by_age else filters.place
+    return ledger.rows(COLUMNS, query, cursor, most, conditions)[0]
 
 
-def older(site: PageContext, person: Person, filters: Filter, before: int | None, most: int) -> list[Job]:
-    """Returns the wanted jobs older than `before`, newest first. Raises UserError if the search cannot be read."""
-    return _jobs(
-        site.operations.ledger, replace(filters, before=before), person, _among(GROUPS[filters.group][1]), most
-    )
-
-
-def _queue(ledger: Ledger, filters: Filter, person: Person, order: Sequence[str]) -> list[Job]:
+def _queue(ledger: Ledger, filters: Filter, wanted: Conditions, order: Sequence[str]) -> list[Any]:
     """Returns waiting jobs in the scheduler's `order`, then those that are not in it yet, by priority and age."""
-    conditions = [*wanted_jobs(filters, person), _among(QUEUED)]
+    conditions = [*wanted, _among(QUEUED)]
     names = list(order[filters.place : filters.place + AHEAD])
-    with ledger.database.read() as session:
-        if len(conditions) > 1 or len(names) < AHEAD:  # not all jobs, or the end of the queue: their places among all
-            rows = session.execute(select(Job.id, Job.priority, Job.queued).where(*conditions)).all()
-            turn = {name: place for place, name in enumerate(order)}
-            rows = sorted(rows, key=lambda row: (turn.get(row.id, len(turn)), -row.priority, row.queued))
-            names = [row.id for row in rows[filters.place : filters.place + ROWS + 1]]
-        queued = {job.id: job for job in session.scalars(select(Job).where(Job.id.in_(names), _among(QUEUED)))}
+    if wanted or len(names) < AHEAD:  # not all jobs, or the end of the queue: their places among all
+        rows, _ = ledger.rows(("id", "priority", "queued"), JobQuery(), seen=conditions)
+        turn = {name: place for place, name in enumerate(order)}
+        rows = sorted(rows, key=lambda row: (turn.get(row.id, len(turn)), -row.priority, row.queued))
+        names = [row.id for row in rows[filters.place : filters.place + ROWS + 1]]
+    rows, _ = ledger.rows(COLUMNS, JobQuery(), seen=[Job.id.in_(names), _among(QUEUED)])
+    queued = {job.id: job for job in rows}
     return [queued[name] for name in names if name in queued][: ROWS + 1]
 
 
@@ -239,94 +229,9 @@ def _among(states: Collection[State]) -> ColumnElement[bool]:
     return Job.state.in_(sorted(states))
 
 
-def _counts(ledger: Ledger, filters: Filter, person: Person) -> dict[str, int]:
-    """Returns the number of requested jobs in each state."""
-    query = select(Job.state, func.count()).where(*wanted_jobs(filters, person)).group_by(Job.state)
-    with ledger.database.read() as session:
-        return {str(state): count for state, count in session.execute(query)}
-
-
-def wanted_jobs(filters: Filter, person: Person) -> list[ColumnElement[bool]]:
-    """Returns the conditions for the requested jobs that a person may see, in any state."""
-    conditions = [*person.jobs(), *([Job.owner == filters.owner] if filters.owner else [])]
-    search = filters.search
-    conditions += search.conditions(time.time())
-    words = cast(Job.words, String)
-    if filters.sweep:
-        conditions.append(words.contains(f"{PARENT}{filters.sweep}"))
-    if search.text:
-        like = search.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        matches = [column.ilike(f"%{like}%", escape="\\") for column in (Job.run, Job.verb, words)]
-        conditions.append(or_(Job.id == search.text, *matches))
-    return conditions
-
-
-AT_ONCE = 500
-HEAD = (
-    "job",
-    "owner",
-    "project",
-    "command",
-    "run",
-    "model",
-    "tags",
-    "state",
-    "reason",
-    "priority",
-    "workers",
-    "attempts",
-    "metric",
-    "score",
-)
-TIMES = ("submitted", "changed", "seconds")
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # OWASP, CSV injection
-
-
-def as_csv(site: PageContext, person: Person, filters: Filter) -> Iterator[str]:
-    """Yields the wanted jobs, newest first, as pieces of a CSV file."""
-    yield csv_lines([(*HEAD, *TIMES)])
-    before = None
-    while jobs := older(site, person, filters, before, AT_ONCE):
-        rows = (
-            (
-                job.id,
-                job.owner,
-                job.project,
-                " ".join([job.verb, *job.words]),
-                job.run.partition(" ")[2],
-                job.model,
-                " ".join(job.tags),
-                job.state,
-                job.reason,
-                priority(job.priority),
-                job.workers,
-                job.attempt,
-                job.metric,
-                "" if job.score is None else job.score,
-                iso(job.submitted),
-                iso(job.changed),
-                round(job.spent, 1),
-            )
-            for job in jobs
-        )
-        yield csv_lines(rows)
-        before = jobs[-1].seq
-
-
-def csv_lines(rows: Iterable[Sequence[object]]) -> str:
-    """Returns rows as lines of a CSV file, without formulas."""
-    made = io.StringIO()
-    csv.writer(made).writerows([[_safe(cell) for cell in row] for row in rows])
-    return made.getvalue()
-
-
-def _safe(cell: object) -> object:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
-
-
-def change_many(site: PageContext, person: Person, names: Sequence[str], sent: Mapping[str, Any]) -> str:
+def _change_many(page: Page, names: Sequence[str]) -> str:
     """Stops, retries, tags, or gives a priority to jobs; returns what was done, and why not for the others."""
-    operations, what, tag = site.operations, str(sent.get("do", "")), str(sent.get("tag", "")).strip()
+    operations, person, what, tag = page.operations, page.person, page.text("do"), page.text("tag")
     words = {"stop": "asked to stop", "retry": "queued again", "priority": "given another priority", "tag": "tagged"}
     if what not in words:
         raise UserError(f"do: {what!r} is none of {', '.join(words)}")
@@ -341,7 +246,7 @@ def change_many(site: PageContext, person: Person, names: Sequence[str], sent: M
                 case "retry":
                     operations.retry(person, name)
                 case "priority":
-                    operations.set_priority(person, name, PRIORITIES.get(sent.get("priority", "normal"), 0))
+                    operations.set_priority(person, name, chosen_priority(page))
                 case _:
                     operations.add_tag(person, name, tag)
             done += 1
@@ -356,56 +261,81 @@ RECENT = 50  # jobs offered by name
 REMOVED = "The job is removed."
 
 
-def add_list(router: APIRouter, site: PageContext) -> None:
-    notes: dict[str, str] = {}  # visitor -> what their last change of many jobs did, shown once
+def _parts(page: Page, filters: Filter) -> Parts:
+    return {"jobs": page.render("_jobs.html", found=listing(page, filters))}
 
-    def shown(visitor: Visitor, filters: Filter) -> Mapping[str, str]:
-        parts = listing(site, visitor.person, filters)
-        more = {"now": site.now, "person": visitor.person, "csrf": visitor.csrf}
-        return {"jobs": site.render("_jobs.html", found=parts, **more)}
 
-    @router.get("/")
-    def jobs(request: Request) -> Response:
-        visitor, filters, problem = site.visitor(request), Filter.read(request.query_params), ""
-        try:
-            parts = shown(visitor, filters)
-        except UserError as wrong:  # beside all jobs, which stand there instead
-            parts, problem = shown(visitor, replace(filters, text="")), str(wrong)
-        more: dict[str, Any] = {
-            "stream": "" if problem else f"/live/jobs{filters.query()}",
-            "done": REMOVED if "removed" in request.query_params else notes.pop(visitor.csrf, ""),
-            "fields": FIELDS,
-            "parts": {name: part(name, text) for name, text in parts.items()},
-        }
-        status = 400 if problem else 200
-        return site.page(request, visitor, "jobs.html", status, asked=filters, problem=problem, **more)
+@router.get("/")
+def show(page: Viewer) -> Response:
+    filters, problem = Filter.read(page.request.query_params), ""
+    try:
+        parts = _parts(page, filters)
+    except UserError as wrong:  # beside all jobs, which stand there instead
+        parts, problem = _parts(page, replace(filters, q="")), str(wrong)
+    return page.show(
+        "jobs.html",
+        400 if problem else 200,
+        asked=filters,
+        problem=problem,
+        stream="" if problem else f"/live/jobs{filters.query()}",
+        done=REMOVED if "removed" in page.request.query_params else page.site.notes.pop(page.visitor.csrf, ""),
+        fields=FIELDS,
+        parts=marked(parts),
+    )
 
-    @router.get("/live/jobs")
-    async def live_jobs(request: Request) -> StreamingResponse:
-        visitor = await run_in_threadpool(site.visitor, request)
-        filters = Filter.read(request.query_params)
-        return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor, filters)))
 
-    @router.post("/jobs")
-    async def change(request: Request) -> Response:
-        visitor, sent = await site.form(request)
-        names = [str(name) for name in sent.getlist("job")][:AT_ONCE]
-        if len(notes) >= VISITORS:
-            notes.clear()
-        notes[visitor.csrf] = await run_in_threadpool(change_many, site, visitor.person, names, sent)
-        back = Filter.read(dict(parse_qsl(str(sent.get("back", "")).lstrip("?"))))
-        return RedirectResponse(f"/{back.query()}", 303)
+@router.get("/live/jobs")
+def follow(page: Viewer) -> StreamingResponse:
+    filters = Filter.read(page.request.query_params)
+    return page.stream(live.parts(page.operations.ledger, lambda: _parts(page, filters)))
 
-    @router.get("/jobs.csv")
-    def table(request: Request) -> Response:
-        visitor, filters = site.visitor(request), Filter.read(request.query_params)
-        filters.search.conditions(site.now)  # refused before the answer begins
-        headers = {**HEADERS, "Content-Disposition": 'attachment; filename="jobs.csv"'}
-        return StreamingResponse(as_csv(site, visitor.person, filters), media_type="text/csv", headers=headers)
 
-    @router.get("/recent.json")
-    def recent(request: Request) -> Response:
-        visitor = site.visitor(request)
-        newest = older(site, visitor.person, Filter(), None, RECENT)
-        rows = [{"id": job.id, "name": title(job), "verb": job.verb, "state": job.state} for job in newest]
-        return JSONResponse(rows, headers=HEADERS)
+@router.post("/jobs")
+def change(page: SubmitterForm) -> Response:
+    names, notes = [str(name) for name in page.sent.getlist("job")][:AT_ONCE], page.site.notes
+    if len(notes) >= VISITORS:
+        notes.clear()
+    notes[page.visitor.csrf] = _change_many(page, names)
+    back = Filter.read(dict(parse_qsl(page.text("back").lstrip("?"))))
+    return RedirectResponse(f"/{back.query()}", 303)
+
+
+CSV: dict[str, Column] = {
+    "job": "id",
+    "owner": "owner",
+    "project": "project",
+    "command": lambda job: " ".join([job.verb, *job.words]),
+    "run": lambda job: job.run.partition(" ")[2],
+    "model": "model",
+    "tags": lambda job: " ".join(job.tags),
+    "state": "state",
+    "reason": "reason",
+    "priority": lambda job: priority(job.priority),
+    "workers": "workers",
+    "attempts": "attempt",
+    "metric": "metric",
+    "score": lambda job: "" if job.score is None else job.score,
+    "submitted": lambda job: iso(job.submitted),
+    "changed": lambda job: iso(job.changed),
+    "seconds": lambda job: round(job.spent, 1),
+}
+
+
+@router.get("/jobs.csv")
+def file(page: Viewer) -> Response:
+    filters = Filter.read(page.request.query_params)
+    filters.conditions(page.person)  # refused before the answer begins
+    return csv_file("jobs.csv", CSV, lambda before: older(page, filters, before, AT_ONCE), "seq")
+
+
+@router.get("/recent.json")
+def recent(page: Viewer) -> Response:
+    newest = older(page, Filter(), None, RECENT)
+    rows = [{"id": job.id, "name": title(job), "verb": job.verb, "state": job.state} for job in newest]
+    return JSONResponse(rows, headers=HEADERS)
+
+
+def older(page: Page, filters: Filter, before: int | None, most: int) -> Sequence[Any]:
+    """Returns the wanted jobs older than `before`, newest first."""
+    conditions = [*filters.conditions(page.person), _among(GROUPS[filters.state][1])]
+    return _jobs(page.operations.ledger, replace(filters, before=before, sort=""), conditions, most)

@@ -1,76 +1,86 @@
 """The pages of people: signing in, tokens, projects, the audit."""
 
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, HTTPException, Path, Request, Response
+from fastapi import Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
-from starlette.datastructures import FormData
+from fastapi.responses import HTMLResponse, RedirectResponse
 
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.bodies import SavedName
-from dragoman.services.jobs.ledger.access import Person, TokenExpiredError
+from dragoman.services.jobs.ledger.access import TokenExpiredError
 from dragoman.services.jobs.ledger.audit import AuditQuery
-from dragoman.services.jobs.ledger.own_tokens import LENDABLE, OwnTokens
+from dragoman.services.jobs.ledger.own_tokens import LENDABLE
 from dragoman.services.jobs.ledger.projects import RANKS
-from dragoman.services.jobs.pages.listing import csv_lines
-from dragoman.services.jobs.pages.site import COOKIE, HEADERS, PageContext, Visitor, validated
+from dragoman.services.jobs.pages.csv_files import AT_ONCE, Column, csv_file
+from dragoman.services.jobs.pages.sessions import COOKIE
+from dragoman.services.jobs.pages.site import (
+    HEADERS,
+    Admin,
+    AdminForm,
+    Page,
+    PageContext,
+    Question,
+    SubmitterForm,
+    Viewer,
+    ViewerForm,
+    page_router,
+    validated,
+)
 from dragoman.services.jobs.service import people_schemas as schemas
 from dragoman.services.jobs.service.words import iso
 
+router = page_router()
 
-def add_sign_in(router: APIRouter, site: PageContext) -> None:
-    sessions = site.sessions
 
-    def form(next: str, problem: str = "", status: int = 200) -> Response:
-        text = site.render("login.html", next=inside(next), problem=problem)
-        return HTMLResponse(text, status, headers=HEADERS)
+def _login(request: Request, next: str, problem: str = "", status: int = 200) -> Response:
+    site: PageContext = request.app.state.pages
+    return HTMLResponse(site.render("login.html", next=inside(next), problem=problem), status, headers=HEADERS)
 
-    @router.get("/login")
-    def login(next: str = "/") -> Response:
-        return form(next)
 
-    @router.post("/login")
-    async def enter(request: Request) -> Response:
-        sent = await request.form(max_files=0, max_fields=10)
-        next_page, token = inside(str(sent.get("next", "/"))), str(sent.get("token", "")).strip()
-        try:
-            cookie = await run_in_threadpool(sessions.sign_in, request, token)
-        except TokenExpiredError as expired:
-            return form(next_page, f"No: {expired}.", 401)
-        if cookie is None:
-            return form(next_page, "This token lets nobody in: it is wrong or revoked.", 401)
-        answer = RedirectResponse(next_page, 303)
-        sessions.set_cookie(request, answer, cookie)
-        return answer
+@router.get("/login")
+def login(request: Request, next: str = "/") -> Response:
+    return _login(request, next)
 
-    @router.get("/login/device")
-    def device(request: Request) -> Response:
-        return site.page(request, site.visitor(request), "device.html", said="")
 
-    @router.post("/login/device")
-    async def decide(request: Request) -> Response:
-        visitor, sent = await site.form(request, "viewer")
-        code, allowed = str(sent.get("code", "")), sent.get("do") == "allow"
+@router.post("/login")
+async def enter(request: Request) -> Response:
+    sessions = request.app.state.pages.sessions
+    sent = await request.form(max_files=0, max_fields=10)
+    next_page, token = inside(str(sent.get("next", "/"))), str(sent.get("token", "")).strip()
+    try:
+        cookie = await run_in_threadpool(sessions.sign_in, request, token)
+    except TokenExpiredError as expired:
+        return _login(request, next_page, f"No: {expired}.", 401)
+    if cookie is None:
+        return _login(request, next_page, "This token lets nobody in: it is wrong or revoked.", 401)
+    answer = RedirectResponse(next_page, 303)
+    sessions.set_cookie(request, answer, cookie)
+    return answer
 
-        def answer() -> Response:
-            decision = site.devices.decide(visitor.person, code, allowed)
-            said = f"The command line at {decision} {'is let in' if allowed else 'is kept out'}."
-            return site.page(request, visitor, "device.html", said=said)
 
-        try:
-            return await run_in_threadpool(answer)
-        except UserError as problem:
-            return site.page(request, visitor, "device.html", 400, said="", problem=str(problem))
+@router.get("/login/device")
+def device(page: Viewer) -> Response:
+    return page.show("device.html", said="")
 
-    @router.post("/logout")
-    async def leave(request: Request) -> Response:
-        await site.form(request, "viewer")
-        answer = RedirectResponse("/login" if sessions.keys else "/", 303)
-        answer.delete_cookie(COOKIE)
-        return answer
+
+@router.post("/login/device")
+def decide(page: ViewerForm) -> Response:
+    allowed = page.text("do") == "allow"
+    try:
+        address = page.site.devices.decide(page.person, page.text("code"), allowed)
+    except UserError as problem:
+        return page.show("device.html", 400, said="", problem=str(problem))
+    return page.show("device.html", said=f"The command line at {address} {'is let in' if allowed else 'is kept out'}.")
+
+
+@router.post("/logout")
+def leave(page: ViewerForm) -> Response:
+    answer = RedirectResponse("/login" if page.site.sessions.guard.keys else "/", 303)
+    answer.delete_cookie(COOKIE)
+    return answer
 
 
 def inside(address: str) -> str:
@@ -81,41 +91,36 @@ def inside(address: str) -> str:
 ENDS = {"1d": "a day", "7d": "a week", "30d": "30 days", "90d": "90 days", "365d": "a year"}
 
 
-def add_tokens(router: APIRouter, site: PageContext) -> None:
-    own = OwnTokens(site.sessions.access)
+def _tokens(page: Page, made: str = "", problem: str = "", status: int = 200) -> Response:
+    roles = [role for role in LENDABLE if page.person.may(role)]
+    tokens = page.site.own_tokens.of(page.person.owner)
+    return page.show("tokens.html", status, tokens=tokens, roles=roles, ends=ENDS, made=made, problem=problem)
 
-    def show(request: Request, visitor: Visitor, made: str = "", problem: str = "", status: int = 200) -> Response:
-        roles = [role for role in LENDABLE if visitor.person.may(role)]
-        more = {"tokens": own.of(visitor.person.owner), "roles": roles, "ends": ENDS, "made": made, "problem": problem}
-        return site.page(request, visitor, "tokens.html", status, **more)
 
-    @router.get("/tokens")
-    def mine(request: Request) -> Response:
-        return show(request, site.visitor(request))
+@router.get("/tokens")
+def tokens(page: Viewer) -> Response:
+    return _tokens(page)
 
-    @router.post("/tokens")
-    async def make(request: Request) -> Response:
-        visitor, sent = await site.form(request, "viewer")
-        name, role, ends = (str(sent.get(key, "")).strip() for key in ("name", "role", "ends"))
 
-        def answer() -> Response:
-            try:
-                return show(request, visitor, own.make(visitor.person, name, role or None, ends))
-            except UserError as wrong:
-                return show(request, visitor, problem=str(wrong), status=400)
+@router.post("/tokens")
+def make_token(page: ViewerForm) -> Response:
+    try:
+        made = page.site.own_tokens.make(page.person, page.text("name"), page.text("role") or None, page.text("ends"))
+    except UserError as wrong:
+        return _tokens(page, problem=str(wrong), status=400)
+    return _tokens(page, made)
 
-        return await run_in_threadpool(answer)
 
-    @router.post("/tokens/revoke")
-    async def revoke(request: Request) -> Response:
-        visitor, sent = await site.form(request, "viewer")
-        owner = visitor.person.owner
-        await run_in_threadpool(own.revoke, owner, str(sent.get("name", "")), owner)
-        return RedirectResponse("/tokens", 303)
+@router.post("/tokens/revoke")
+def revoke_token(page: ViewerForm) -> Response:
+    owner = page.person.owner
+    page.site.own_tokens.revoke(owner, page.text("name"), owner)
+    return RedirectResponse("/tokens", 303)
 
 
 Name = Annotated[SavedName, Path()]
-PROJECT_DONE = {
+REMOVE = Question("Remove this project?", "Remove it", "Its members and its quota go; its jobs stay with their owners.")
+DONE = {
     "create": "The project is made.",
     "enter": "They are a member now.",
     "leave": "They are no member any more.",
@@ -124,119 +129,120 @@ PROJECT_DONE = {
 }
 
 
-def add_projects(router: APIRouter, site: PageContext) -> None:
-    sharing = site.sharing
-
-    def show(request: Request, problem: str = "", status: int = 200) -> Response:
-        visitor = site.visitor(request)
-        person = visitor.person
-        ranks = dict(person.projects)
-        projects_seen = sharing.all(person)
-        manages = {
-            project.name for project in projects_seen if person.sees_all or ranks.get(project.name) == "maintainer"
-        }
-        more: dict[str, Any] = {"projects": projects_seen, "manages": manages, "ranks": RANKS, "problem": problem}
-        more["done"] = PROJECT_DONE.get(request.query_params.get("done", ""), "")
-        return site.page(request, visitor, "projects.html", status, **more)
-
-    @router.get("/projects")
-    def projects(request: Request) -> Response:
-        return show(request)
-
-    @router.get("/projects/{name}/remove")
-    def ask(request: Request, name: Name) -> Response:
-        visitor = site.visitor(request, "admin")
-        sharing.get(visitor.person, name)
-        more: dict[str, Any] = {
-            "above": [("/projects", "Projects")],
-            "question": "Remove this project?",
-            "button": "Remove it",
-            "title": name,
-            "about": "It needs to have no unfinished jobs and no models.",
-            "what": "Its members and its quota go; its jobs stay with their owners.",
-        }
-        return site.page(request, visitor, "ask.html", action=f"/projects/{name}/remove", **more)
-
-    @router.post("/projects")
-    async def create(request: Request) -> Response:
-        visitor, sent = await site.form(request, "admin")
-        return await run_in_threadpool(answer, request, "create", lambda: _create(site, visitor.person, sent))
-
-    @router.post("/projects/{name}/{action}")
-    async def act(request: Request, name: Name, action: str) -> Response:
-        visitor, sent = await site.form(request, "admin" if action in ("quota", "remove") else "submitter")
-        person, owner = visitor.person, str(sent.get("owner", "")).strip()
-        does: dict[str, Callable[[], object]] = {
-            "enter": lambda: sharing.enter(person, name, owner, str(sent.get("role", ""))),
-            "quota": lambda: sharing.set_quota(person, name, _quota(sent)),
-            "remove": lambda: sharing.projects.remove(sharing.get(person, name).name, person.owner),
-        }
-        if action not in does:
-            raise HTTPException(404, "There is no such page.")
-        return await run_in_threadpool(answer, request, action, does[action])
-
-    def answer(request: Request, action: str, does: Callable[[], object]) -> Response:
-        try:
-            does()
-        except UserError as wrong:
-            return show(request, str(wrong), 400)
-        return RedirectResponse(f"/projects?done={action}", 303)
+@router.get("/projects")
+def projects(page: Viewer) -> Response:
+    return _projects(page)
 
 
-def _create(site: PageContext, person: Person, sent: FormData) -> None:
-    values = {key: str(sent.get(key, "")).strip() for key in ("name", "group")}
-    body = validated(schemas.ProjectRequest, values)
-    site.sharing.projects.create(body.name, body.group, person.owner)
+def _projects(page: Page, problem: str = "", status: int = 200) -> Response:
+    person, projects = page.person, page.site.sharing.all(page.person)
+    ranks = dict(person.projects)
+    manages = {project.name for project in projects if person.sees_all or ranks.get(project.name) == "maintainer"}
+    more = {"projects": projects, "manages": manages, "ranks": RANKS, "problem": problem, "done": page.done(DONE)}
+    return page.show("projects.html", status, **more)
 
 
-def _quota(sent: FormData) -> schemas.QuotaRequest:
-    """Returns the form's limits; an empty field is none. Raises UserError for a value that is no number."""
-    values = {key: str(sent.get(key, "")).strip() or None for key in ("cpus", "gpus", "jobs")}
-    return validated(schemas.QuotaRequest, values, "=")
+def _change(page: Page, action: str, change: Callable[[], object]) -> Response:
+    try:
+        change()
+    except UserError as wrong:
+        return _projects(page, str(wrong), 400)
+    return RedirectResponse(f"/projects?done={action}", 303)
 
 
-ROWS, AT_ONCE = 50, 500  # of a page; of a query for a file
+@router.post("/projects")
+def create_project(page: AdminForm) -> Response:
+    def create() -> None:
+        body = validated(schemas.ProjectRequest, {key: page.text(key) for key in ("name", "group")})
+        page.site.sharing.projects.create(body.name, body.group, page.person.owner)
+
+    return _change(page, "create", create)
+
+
+@router.post("/projects/{name}/enter")
+def add_member(page: SubmitterForm, name: Name) -> Response:
+    sharing = page.site.sharing
+    return _change(page, "enter", lambda: sharing.enter(page.person, name, page.text("owner"), page.text("role")))
+
+
+@router.post("/projects/{name}/leave")
+def remove_member(page: SubmitterForm, name: Name) -> Response:
+    return _change(page, "leave", lambda: page.site.sharing.leave(page.person, name, page.text("owner")))
+
+
+@router.post("/projects/{name}/quota")
+def set_quota(page: AdminForm, name: Name) -> Response:
+    limits = {key: page.text(key) or None for key in ("cpus", "gpus", "jobs")}  # an empty field is no limit
+    return _change(
+        page,
+        "quota",
+        lambda: page.site.sharing.set_quota(page.person, name, validated(schemas.QuotaRequest, limits, "=")),
+    )
+
+
+@router.get("/projects/{name}/remove")
+def ask_removal(page: Admin, name: Name) -> Response:
+    page.site.sharing.get(page.person, name)
+    return page.ask(REMOVE, name, "It needs to have no unfinished jobs and no models.", ("/projects", "Projects"))
+
+
+@router.post("/projects/{name}/remove")
+def remove_project(page: AdminForm, name: Name) -> Response:
+    project = page.site.sharing.get(page.person, name).name
+    return _change(page, "remove", lambda: page.site.sharing.projects.remove(project, page.person.owner))
+
+
+ROWS = 50  # of a page
 FILTERS = ("person", "what", "status", "since", "until")
-STATUSES = {"": "Any answer", "2xx": "Done (2xx)", "4xx": "Refused (4xx)", "401": "No valid token (401)"}
-STATUSES |= {"403": "Not allowed (403)", "5xx": "Failed (5xx)"}
-HEAD = ("time", "person", "token", "address", "method", "resource", "status", "detail")
+STATUSES = {
+    "": "Any answer",
+    "2xx": "Done (2xx)",
+    "4xx": "Refused (4xx)",
+    "401": "No valid token (401)",
+    "403": "Not allowed (403)",
+    "5xx": "Failed (5xx)",
+}
+COLUMNS = ("person", "token", "address", "method", "resource", "status", "detail")
 
 
-def add_audit(router: APIRouter, site: PageContext) -> None:
-    @router.get("/audit")
-    def audit(request: Request) -> Response:
-        visitor, problem = site.visitor(request), ""
-        values = {key: request.query_params.get(key, "").strip()[:200] for key in FILTERS}
-        before = request.query_params.get("before", "")
-        try:
-            query_values = read(values, before)
-            rows = site.operations.audit_rows(visitor.person, query_values, query_values.cursor, ROWS + 1)
-        except UserError as wrong:
-            rows, problem = [], str(wrong)
-        query = {key: value for key, value in values.items() if value}
-        more = f"/audit?{urlencode({**query, 'before': rows[ROWS - 1].id})}" if len(rows) > ROWS else ""
-        parts: dict[str, Any] = {"rows": rows[:ROWS], "given": values, "query": urlencode(query), "more": more}
-        parts |= {"statuses": STATUSES, "first": not before}
-        return site.page(request, visitor, "audit.html", 400 if problem else 200, problem=problem, **parts)
-
-    @router.get("/audit.csv")
-    def table(request: Request) -> Response:
-        visitor = site.visitor(request)
-        query_values = read({key: request.query_params.get(key, "").strip() for key in FILTERS}, "")
-        query_values.conditions(site.now)  # refused before the answer begins
-        headers = {**HEADERS, "Content-Disposition": 'attachment; filename="audit.csv"'}
-        return StreamingResponse(_csv(site, visitor.person, query_values), media_type="text/csv", headers=headers)
+@router.get("/audit")
+def audit(page: Viewer, before: str = "") -> Response:
+    values, problem = _filters(page), ""
+    try:
+        query = _query(values, before)
+        rows = page.operations.audit_rows(page.person, query, query.cursor, ROWS + 1)
+    except UserError as wrong:
+        rows, problem = [], str(wrong)
+    more = f"/audit?{urlencode({**values, 'before': rows[ROWS - 1].id})}" if len(rows) > ROWS else ""
+    return page.show(
+        "audit.html",
+        400 if problem else 200,
+        problem=problem,
+        rows=rows[:ROWS],
+        given={**dict.fromkeys(FILTERS, ""), **values},
+        query=urlencode(values),
+        more=more,
+        statuses=STATUSES,
+        first=not before,
+    )
 
 
-def read(values: dict[str, str], before: str) -> AuditQuery:
+@router.get("/audit.csv")
+def audit_file(page: Viewer) -> Response:
+    query = _query(_filters(page))
+    query.conditions(page.now)  # refused before the answer begins
+    columns: dict[str, Column] = {"time": lambda row: iso(row.at), **{name: name for name in COLUMNS}}
+    return csv_file(
+        "audit.csv", columns, lambda before: page.operations.audit_rows(page.person, query, before, AT_ONCE), "id"
+    )
+
+
+def _filters(page: Page) -> dict[str, str]:
+    """Returns the filters of the page's address that are not empty."""
+    values = {key: page.request.query_params.get(key, "").strip()[:200] for key in FILTERS}
+    return {key: value for key, value in values.items() if value}
+
+
+def _query(values: dict[str, str], before: str = "") -> AuditQuery:
     """Returns what an address asks for. Raises UserError for a value that its field does not take."""
-    return validated(AuditQuery, {key: value for key, value in {**values, "cursor": before}.items() if value})
-
-
-def _csv(site: PageContext, person: Person, query_values: AuditQuery) -> Iterator[str]:
-    """Yields the wanted rows, newest first, as pieces of a CSV file."""
-    yield csv_lines([HEAD])
-    before = None
-    while rows := site.operations.audit_rows(person, query_values, before, AT_ONCE):
-        yield csv_lines([(iso(row.at), *(getattr(row, name) for name in HEAD[1:])) for row in rows])
-        before = rows[-1].id
+    return validated(AuditQuery, {**values, **({"cursor": before} if before else {})})

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlalchemy import select
 
@@ -11,7 +10,7 @@ from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job, account_of
 from dragoman.services.jobs.pages.jobpage import log_piece
-from dragoman.services.jobs.pages.site import PageContext, validated
+from dragoman.services.jobs.pages.site import Page, PageContext, validated
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.shard_folders import Folder
 from dragoman.services.jobs.service.tracking import Model, Version
@@ -23,22 +22,15 @@ LONGEST = 200  # characters of a reason
 PLAIN = re.compile(r"[\w./+-]+")
 
 
-@dataclass(frozen=True)
-class AliasJob:
-    """A job that was asked to move the alias, and what it said at its end."""
-
-    job: Job
-    said: str
-
-
-def why_not(site: PageContext, person: Person, model: Model) -> str:
+def why_not(page: Page, model: Model) -> str:
     """Returns why a user may not move the alias of `model`; empty if they may, as far as the page knows.
 
     The planner and the job itself check it again.
     """
+    person = page.person
     if not person.may("submitter"):
         return f"This needs the role submitter; yours is {person.role}."
-    owner = owner_of(site, model)
+    owner = owner_of(page.site, model)
     mine = person.may("admin") or owner in ("", person.owner) or _project(person, owner)
     return "" if mine else "Only the model's owner, members of its project, or an admin move the alias."
 
@@ -53,11 +45,11 @@ def owner_of(site: PageContext, model: Model) -> str:
     return site.operations.loop.intake.ownership.names.owner(model.name) or model.owner
 
 
-def asked(site: PageContext, person: Person, model: str) -> list[AliasJob]:
-    """Returns the newest jobs about the alias of a model that the user may see."""
-    query = select(Job).where(Job.verb.in_(("promote", "rollback")), Job.model == model, *person.jobs())
-    jobs = site.operations.ledger.database.all(query.order_by(Job.seq.desc()).limit(SHOWN))
-    return [AliasJob(job, _said(site, job)) for job in jobs]
+def asked(page: Page, model: str) -> list[tuple[Job, str]]:
+    """Returns the newest jobs that were asked to move a model's alias, as the user may see, and what they said last."""
+    query = select(Job).where(Job.verb.in_(("promote", "rollback")), Job.model == model, *page.person.jobs())
+    jobs = page.operations.ledger.database.all(query.order_by(Job.seq.desc()).limit(SHOWN))
+    return [(job, _said(page.site, job)) for job in jobs]
 
 
 def _said(site: PageContext, job: Job) -> str:
@@ -66,14 +58,14 @@ def _said(site: PageContext, job: Job) -> str:
     return next((line.strip()[:1000] for line in reversed(lines) if line.strip()), job.reason)
 
 
-def gates(site: PageContext, person: Person, version: Version) -> list[Folder]:
+def gates(page: Page, version: Version) -> list[Folder]:
     """Returns the shards that can be the gate of a version: of its languages, first those that it was trained on."""
     if version.tags.get("bundle_kind") == "vectors":
         return []
     pair, digest = version.tags.get("pair", ""), version.tags.get("manifest_hash", "")
     folders = [
         folder
-        for folder in map(site.shards.read, site.shards.all(person)[:READ])
+        for folder in map(page.site.shards.read, page.site.shards.all(page.person)[:READ])
         if folder.summary
         and "-".join(folder.summary.languages) == pair
         and {"valid", "gate"} & folder.summary.records.keys()
@@ -81,30 +73,32 @@ def gates(site: PageContext, person: Person, version: Version) -> list[Folder]:
     return sorted(folders, key=lambda folder: folder.summary is None or folder.summary.digest != digest)
 
 
-def promote(site: PageContext, person: Person, model: Model, version: str, shards: str) -> Job:
-    """Submits the promotion of a version, with the gate of the shard folder of that name; empty: the default."""
+def promote(page: Page, model: Model) -> Job:
+    """Submits the promotion of the form's version, with the gate of its shard folder; without one with the default."""
+    version, shards = page.text("version"), page.text("shards")
     if version not in [row.number for row in model.versions]:
         raise UserError(f"{model.name} has no version {version[:80]}")
-    words = [f"registry.name={_quoted(model.name)}", f"promote.version={version}"]
+    words = [f"promote.version={version}"]
     if shards:
-        words.append(f"paths.shards={_quoted(str(site.shards.find(person, shards).path))}")
-    return _submit(site, person, model, "promote", words)
+        words.append(f"paths.shards={_quoted(str(page.site.shards.find(page.person, shards).path))}")
+    return _submit(page, model, "promote", words)
 
 
-def roll_back(site: PageContext, person: Person, model: Model, reason: str) -> Job:
+def roll_back(page: Page, model: Model) -> Job:
     """Submits a rollback. Raises UserError if the model is another owner's."""
-    words = [f"registry.name={_quoted(model.name)}"]
-    if reason:
-        words.append(f"promote.reason={_quoted(reason[:LONGEST])}")
-    return _submit(site, person, model, "rollback", words)
+    reason = page.text("reason")
+    return _submit(page, model, "rollback", [f"promote.reason={_quoted(reason[:LONGEST])}"] if reason else [])
 
 
-def _submit(site: PageContext, person: Person, model: Model, verb: str, words: Sequence[str]) -> Job:
-    plan, project = {"model": model.name, "verb": verb}, _project(person, owner_of(site, model))
+def _submit(page: Page, model: Model, verb: str, words: Sequence[str]) -> Job:
+    person = page.person
+    plan, project = {"model": model.name, "verb": verb}, _project(person, owner_of(page.site, model))
     account = account_of(person.owner, project)
-    site.operations.loop.intake.ownership.check(plan, person.owner, person.may("admin"), account)
-    asked_for = validated(schemas.Submission, {"verb": verb, "overrides": list(words), "project": project})
-    return site.operations.submit(person, asked_for)
+    page.operations.loop.intake.ownership.check(plan, person.owner, person.may("admin"), account)
+    overrides = [f"registry.name={_quoted(model.name)}", *words]
+    return page.operations.submit(
+        person, validated(schemas.Submission, {"verb": verb, "overrides": overrides, "project": project})
+    )
 
 
 def _quoted(text: str) -> str:

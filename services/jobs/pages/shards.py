@@ -1,10 +1,11 @@
 """The pages of shards: their list, and of each its sources, how much cleaning dropped, and its users."""
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Response
 from sqlalchemy import String, cast, func, select
 
 from dragoman.model.errors import ServiceError, UserError
@@ -14,7 +15,7 @@ from dragoman.model.shards.verify import verified_at
 from dragoman.model.untrusted import read_object
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.pages.site import Link, PageContext
+from dragoman.services.jobs.pages.site import Link, Page, PageContext, Viewer, page_router
 from dragoman.services.jobs.service.shard_folders import MADE, Folder, sharding_run
 from dragoman.services.jobs.service.tracking import Version
 
@@ -24,29 +25,34 @@ USERS = 20  # jobs and versions that used the shards
 LOOKED_AT = 5000  # newest jobs among which users are looked for
 USE = ("train", "evaluate", "compare", "promote", "unpack", "synthesize")  # commands that read shards
 SPLITS = ("train", "valid", "test", "gate")  # as they are shown
+router = page_router()
 
 
 def address(folder: Folder) -> str:
     return f"/shards/{quote(folder.name)}"
 
 
-def listing(site: PageContext, person: Person, text: str, start: int) -> dict[str, Any]:
-    """Returns what the list shows: folders whose name, corpus or languages hold `text`, from number `start` on."""
+@router.get("/shards")
+def every(
+    page: Viewer, q: Annotated[str, Query(max_length=200)] = "", start: Annotated[int, Query(ge=0, le=2**53)] = 0
+) -> Response:
+    """Shows the folders whose name, corpus or languages hold `q`, from number `start` on."""
+    site, person, text = page.site, page.person, q.strip()
     every = site.shards.all(person)
     folders = [folder for folder in map(site.shards.read, every) if text.lower() in _words(folder)] if text else every
     rows = list(map(site.shards.read, folders[start : start + ROWS]))
-    makers = _makers(site, person, rows)
     more = start + ROWS
-    return {
-        "rows": rows,
-        "makers": makers,
-        "text": text,
-        "total": len(folders),
-        "any": bool(every),
-        "start": start,
-        "address": address,
-        "more": f"/shards?{urlencode({'q': text, 'start': more})}" if more < len(folders) else "",
-    }
+    return page.show(
+        "shards.html",
+        rows=rows,
+        makers=_makers(site, person, rows),
+        text=text,
+        total=len(folders),
+        any=bool(every),
+        start=start,
+        address=address,
+        more=f"/shards?{urlencode({'q': text, 'start': more})}" if more < len(folders) else "",
+    )
 
 
 def _words(folder: Folder) -> str:
@@ -64,28 +70,36 @@ def _makers(site: PageContext, person: Person, folders: list[Folder]) -> dict[st
     return {names[job.run]: job for job in jobs if person.sees_job(job)}
 
 
-def card(site: PageContext, person: Person, folder: Folder) -> dict[str, Any]:
-    """Returns what a folder's page shows. Raises UserError if the manifest cannot be read."""
-    manifest = site.shards.manifest(folder)
-    models, away = _models(site, folder)
+@router.get("/shards/{name:path}")
+def show(page: Viewer, name: Annotated[str, Path(max_length=1000)]) -> Response:
+    folder = page.site.shards.find(page.person, name)
+    if folder.summary is None:
+        problem = folder.problem or f"There is no {MANIFEST} yet: sharding has not finished, or was interrupted."
+        return page.show("shard.html", folder=folder, manifest=None, problem=problem)
+    try:
+        manifest = page.site.shards.manifest(folder)
+    except UserError as wrong:
+        return page.show("shard.html", 400, folder=folder, manifest=None, problem=str(wrong))
+    return page.show("shard.html", folder=folder, manifest=manifest, **_card(page, folder, manifest))
+
+
+def _card(page: Page, folder: Folder, manifest: Manifest) -> dict[str, Any]:
+    models, away = _models(page.site, folder)
     train = manifest.splits.get("train")
-    dropped = {
-        split: dict(sorted(drops.items(), key=lambda item: -item[1])) for split, drops in manifest.dropped.items()
-    }
     return {
-        "folder": folder,
-        "manifest": manifest,
         "facts": folder.summary,
         "splits": {name: manifest.splits[name].records for name in sorted(manifest.splits, key=_turn)},
         "kept": train.records if train else 0,
-        "dropped": dropped,
+        "dropped": {
+            split: dict(sorted(drops.items(), key=lambda item: -item[1])) for split, drops in manifest.dropped.items()
+        },
         "sources": manifest.sources[:SOURCES],
         "more_sources": max(0, len(manifest.sources) - SOURCES),
-        "links": _links(site, person, folder),
-        "jobs": _users(site, person, folder),
+        "links": _links(page.site, page.person, folder),
+        "jobs": _users(page.site, page.person, folder),
         "models": models,
         "away": away,
-        "verified": _verified(site, folder, manifest),
+        "verified": _verified(page.site, folder, manifest),
     }
 
 
@@ -98,13 +112,19 @@ def _links(site: PageContext, person: Person, folder: Folder) -> list[Link]:
     job = _makers(site, person, [folder]).get(folder.name)
     if job is None:
         return []
-    links = [Link("Made by job", job.id, f"/jobs/{job.id}")]
     run = sharding_run(job)
-    tracked = read_object(run / paths.TRACKED) if run else {}
-    if tracked.get("run_id"):
-        page = site.tracking.run_page(str(tracked["run_id"]))
-        links.append(Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), page, outside=True))
-    return links
+    return [
+        Link("Made by job", job.id, f"/jobs/{job.id}"),
+        *run_links(site, read_object(run / paths.TRACKED) if run else {}),
+    ]
+
+
+def run_links(site: PageContext, tracked: Mapping[str, Any]) -> list[Link]:
+    """Returns the link to the MLflow run that a run's folder names; none if it names none."""
+    if not tracked.get("run_id"):
+        return []
+    address = site.tracking.run_page(str(tracked["run_id"]))
+    return [Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), address, outside=True)]
 
 
 def _users(site: PageContext, person: Person, folder: Folder) -> list[Job]:
@@ -141,32 +161,3 @@ def _verified(site: PageContext, folder: Folder, manifest: Manifest) -> float | 
     named = site.home / "shards" / folder.name  # as commands name it, links not followed
     times = [verified_at(path, manifest, memory) for path in dict.fromkeys((folder.path, named))]
     return max((time_ for time_ in times if time_ is not None), default=None)
-
-
-def unfinished(folder: Folder) -> str:
-    """Returns why a folder without facts has none."""
-    return folder.problem or f"There is no {MANIFEST} yet: sharding has not finished, or was interrupted."
-
-
-Number = Annotated[int, Query(ge=0, le=2**53)]
-Text = Annotated[str, Query(max_length=200)]
-
-
-def add_shards(router: APIRouter, site: PageContext) -> None:
-    @router.get("/shards")
-    def every(request: Request, q: Text = "", start: Number = 0) -> Response:
-        visitor = site.visitor(request)
-        return site.page(request, visitor, "shards.html", **listing(site, visitor.person, q.strip(), start))
-
-    @router.get("/shards/{name:path}")
-    def one(request: Request, name: Annotated[str, Path(max_length=1000)]) -> Response:
-        visitor = site.visitor(request)
-        folder = site.shards.find(visitor.person, name)
-        values: dict[str, Any] = {"folder": folder, "manifest": None}
-        if folder.summary is None:
-            return site.page(request, visitor, "shard.html", problem=unfinished(folder), **values)
-        try:
-            more = card(site, visitor.person, folder)
-        except UserError as wrong:
-            return site.page(request, visitor, "shard.html", 400, problem=str(wrong), **values)
-        return site.page(request, visitor, "shard.html", **more)

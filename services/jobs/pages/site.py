@@ -1,170 +1,47 @@
 """Shared by all pages: templates, the visitor, security headers, and problems shown on the page."""
 
-import getpass
 import hashlib
-import hmac
-import os
 import re
-import secrets
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from fastapi import HTTPException, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from fastapi.routing import APIRoute
-from itsdangerous import BadData, URLSafeSerializer
 from jinja2 import Environment
 from markupsafe import Markup
-from pydantic import BaseModel, FiniteFloat, ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.datastructures import FormData
 
 from dragoman.model.errors import UserError, reason
-from dragoman.model.files import secret_file
 from dragoman.model.text.excerpt import for_markup
 from dragoman.services.http.pages import page_headers, page_templates
-from dragoman.services.jobs.bodies import NAME
 from dragoman.services.jobs.client.table import reason_beyond
-from dragoman.services.jobs.http.guard import ANONYMOUS, Guard
+from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.http.problems import STATUS
-from dragoman.services.jobs.ledger.access import Person, Role, TokenExpiredError, digest_of
-from dragoman.services.jobs.ledger.asked import tell_person
+from dragoman.services.jobs.http.streams import event_stream
+from dragoman.services.jobs.ledger.access import Person, Role
 from dragoman.services.jobs.ledger.ledger import UnknownJobError
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
 from dragoman.services.jobs.service import words
 from dragoman.services.jobs.service.charts import Journals
-from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.service.shard_folders import ShardFolders
-from dragoman.services.jobs.service.sharing import Sharing
-from dragoman.services.jobs.service.sign_in import Devices
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED
-
-COOKIE = "dragoman_session"
-LASTS = 7 * 86_400.0  # seconds from signing in
-
-
-class LoginNeededError(Exception):
-    """The page needs a token, and this browser has no valid one."""
-
-
-@dataclass(frozen=True)
-class Visitor:
-    """A user at a browser."""
-
-    person: Person
-    csrf: str  # the secret that forms must send back
-    cookie: str | None = None  # to set: the browser has none yet
-
-
-class Session(BaseModel, strict=True):
-    """The signed content of a cookie."""
-
-    id: str
-    token: str | None  # its digest; None: nobody is signed in
-    at: FiniteFloat  # seconds since the epoch, when it began
-
-
-class Sessions:
-    """Cookies of one service."""
-
-    def __init__(self, guard: Guard, home: Path) -> None:
-        self.guard, self.access = guard, guard.access
-        # stored, so that a restart signs nobody out
-        self._secret = secret_file(home / "service" / "session_key", secrets.token_hex(32))
-        self._signer = URLSafeSerializer(self._secret, salt="session")
-
-    @property
-    def keys(self) -> bool:
-        """Returns True if a token is needed."""
-        return self.guard.keys
-
-    def visitor(self, request: Request) -> Visitor:
-        """Returns the visitor of a page.
-
-        Raises:
-            LoginNeededError: the visitor is not known.
-            HTTPException: 403 from a foreign page, 429 too often.
-        """
-        self.guard.refuse_foreign(request)
-        session, fresh = self._read(request), None
-        if session is None:
-            session = Session(id=secrets.token_urlsafe(18), token=None, at=time.time())
-            fresh = str(self._signer.dumps(session.model_dump()))
-        person = (self.guard.proxied(request) if self.keys else None) or self._person(session)
-        self.guard.count(person.owner)
-        return Visitor(person, self._csrf(session.id), fresh)
-
-    def check_form(self, request: Request, word: object) -> Visitor:
-        """Returns the sender of a form."""
-        visitor = self.visitor(request)
-        if visitor.cookie is not None or not hmac.compare_digest(str(word).encode(), visitor.csrf.encode()):
-            raise HTTPException(403, "this form is not of this session: load the page anew and send it again")
-        return visitor
-
-    def sign_in(self, request: Request, token: str) -> str | None:
-        """Returns the cookie for a token; None for an unknown token.
-
-        Raises:
-            HTTPException: 429 too many attempts.
-            TokenExpiredError: its end has passed.
-        """
-        self.guard.refuse_foreign(request)
-        if self.guard.look_up(request, token) is None:
-            return None
-        session = Session(id=secrets.token_urlsafe(18), token=digest_of(token), at=time.time())
-        return str(self._signer.dumps(session.model_dump()))
-
-    def set_cookie(self, request: Request, response: Response, value: str) -> None:
-        """Sets SameSite=Lax, so that a link from MLflow or a mail opens signed in; forms have their own secret."""
-        lasts, secure = round(LASTS), _is_secure(request)
-        response.set_cookie(COOKIE, value, max_age=lasts, httponly=True, samesite="lax", secure=secure, path="/")
-
-    def _person(self, session: Session) -> Person:
-        if not self.keys:
-            tell_person(_login_name())
-            return Person(_login_name(), "admin")
-        try:
-            token = self.access.holder(session.token) if session.token else None
-        except TokenExpiredError:
-            token = None
-        if token is None:
-            raise LoginNeededError
-        return token
-
-    def _read(self, request: Request) -> Session | None:
-        try:
-            session = Session.model_validate(self._signer.loads(request.cookies.get(COOKIE, "")))
-        except (BadData, ValidationError):
-            return None
-        return session if time.time() - session.at < LASTS else None
-
-    def _csrf(self, name: str) -> str:
-        return hmac.new(self._secret.encode(), f"form {name}".encode(), hashlib.sha256).hexdigest()
-
-
-def _is_secure(request: Request) -> bool:
-    return request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
-
-
-def _login_name() -> str:
-    """Returns the owner of jobs submitted on loopback: the service's user, as on the command line."""
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):
-        name = str(os.getuid())
-    return name if re.fullmatch(NAME, name) and len(name) <= 160 else ANONYMOUS
-
 
 FOLDER = Path(__file__).resolve().parent
 HEADERS = page_headers("'self' data:")
 KNOWN: tuple[type[Exception], ...] = (*STATUS, RequestValidationError, HTTPException)
 TITLES = {403: "Not allowed", 404: "Not found", 409: "Not now", 429: "Too many requests", 503: "No answer"}
 Body = TypeVar("Body", bound=BaseModel)
+Parts = Mapping[str, str]  # id of an element -> its HTML
 BREAKS = re.compile(r"([/_.=,-]+)")
 
 
@@ -178,86 +55,147 @@ class Link:
     outside: bool = False
 
 
-class Refusal(Exception):  # noqa: N818  # a problem shown on a page
+class Refusal(NamedTuple):
     """A problem in the page's words."""
 
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status, self.text = status, text
+    status: int
+    text: str
 
 
-@dataclass
 class PageContext:
-    """The parts that pages are made of."""
+    """The parts that pages are made of, beside those of the service."""
 
-    operations: Operations
-    sessions: Sessions
-    forecaster: Forecaster
-    tracking: Tracking
-    endpoint: str  # its address; empty: there is none
-    home: Path
-    devices: Devices  # command lines that wait to be let in
-    journals: Journals = field(default_factory=Journals)
-    templates: Environment = field(init=False)
-    shards: ShardFolders = field(init=False)
-    sharing: Sharing = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.shards = ShardFolders(self.operations.loop.intake.places, self.home)
-        self.sharing = Sharing(self.sessions.access, self.operations.loop.intake.projects)
-        self.templates = page_templates(FOLDER, "/static/")
-        named = ("span", "when", "hour", "iso", "number", "short", "size", "between", "priority", "plain")
-        self.templates.filters |= {name: getattr(words, name) for name in named}
-        self.templates.filters |= {"breaks": breaks, "reason_beyond": reason_beyond}
-        self.templates.globals |= {
-            "ENDED": ENDED,
-            "ACTIVE": ACTIVE,
-            "QUEUED": QUEUED,
-            "tracking": self.tracking,
-            "endpoint": self.endpoint,
-        }
-
-    @property
-    def now(self) -> float:
-        return self.operations.ledger.now()
-
-    def newest(self) -> int:
-        """Returns the number of the last change: whoever waits for a newer one need not ask the ledger."""
-        return self.operations.ledger.newest
-
-    def visitor(self, request: Request, role: Role = "viewer") -> Visitor:
-        """Returns the visitor. Raises LoginNeededError, HTTPException: the visitor is unknown or may not see this."""
-        visitor_of_session = self.sessions.visitor(request)
-        self._check_role(visitor_of_session, role)
-        return visitor_of_session
-
-    async def form(self, request: Request, role: Role = "submitter") -> tuple[Visitor, FormData]:
-        """Returns the sender of a form and its values.
-
-        Raises LoginNeededError, HTTPException: the sender is unknown or may not do this, or the form is foreign.
-        """
-        sent = await request.form(max_files=0, max_fields=1000)
-        visitor_of_session = self.sessions.check_form(request, sent.get("csrf", ""))
-        self._check_role(visitor_of_session, role)
-        return visitor_of_session, sent
+    def __init__(self, parts: ServiceParts) -> None:
+        self.operations, self.forecaster, self.sharing = parts.operations, parts.forecaster, parts.sharing
+        self.devices, self.own_tokens = parts.devices, parts.own_tokens
+        self.home, self.endpoint = parts.home, parts.endpoint
+        self.sessions = Sessions(parts.guard, parts.home)
+        self.tracking = Tracking(parts.tracking, parts.tracking_pages)
+        self.shards = ShardFolders(parts.loop.intake.places, parts.home)
+        self.journals = Journals()
+        self.notes: dict[str, str] = {}  # visitor -> what their last change of many jobs did, shown once
+        self.templates = templates(tracking=self.tracking, endpoint=self.endpoint)
 
     def render(self, template: str, **context: Any) -> str:
         """Returns a template or a part of a page as HTML."""
         return for_markup(self.templates.get_template(template).render(**context))
 
-    def page(self, request: Request, visitor: Visitor, template: str, status: int = 200, **context: Any) -> Response:
-        loop = self.operations.loop
-        shared = {"visitor": visitor, "csrf": visitor.csrf, "person": visitor.person, "keys": self.sessions.keys}
-        shared |= {"now": self.now, "trouble": loop.trouble, "path": request.url.path, "stream": "", "problem": ""}
-        text = self.render(template, **{**shared, **context})
-        answer = HTMLResponse(text, status, headers=HEADERS)
-        if visitor.cookie is not None:
-            self.sessions.set_cookie(request, answer, visitor.cookie)
+
+def templates(**more: object) -> Environment:
+    """Returns the templates, which read `more` beside what a page shows."""
+    made = page_templates(FOLDER, "/static/")
+    named = ("span", "when", "hour", "iso", "number", "short", "size", "between", "priority", "plain")
+    made.filters |= {name: getattr(words, name) for name in named}
+    made.filters |= {"breaks": breaks, "reason_beyond": reason_beyond}
+    made.globals |= {"ENDED": ENDED, "ACTIVE": ACTIVE, "QUEUED": QUEUED, **more}
+    return made
+
+
+class Question(NamedTuple):
+    """A question before an action that cannot be undone."""
+
+    question: str
+    button: str
+    what: str  # what happens then
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page that a visitor asks for, with the form that they sent."""
+
+    site: PageContext
+    request: Request
+    visitor: Visitor
+    sent: FormData = field(default_factory=FormData)
+
+    @property
+    def person(self) -> Person:
+        return self.visitor.person
+
+    @property
+    def operations(self) -> Operations:
+        return self.site.operations
+
+    @property
+    def now(self) -> float:
+        return self.operations.ledger.now()
+
+    def job(self, name: str) -> Job:
+        """Returns a job. Raises UnknownJobError if there is none, or the visitor may not see it."""
+        return self.operations.job(self.person, name)
+
+    def text(self, key: str) -> str:
+        """Returns a field of the form; empty if it has none."""
+        return str(self.sent.get(key, "")).strip()
+
+    def done(self, messages: Mapping[str, str]) -> str:
+        """Returns what the action that led here has done; empty if none did."""
+        return messages.get(self.request.query_params.get("done", ""), "")
+
+    def render(self, template: str, **context: Any) -> str:
+        """Returns a template with what all of them show, as HTML."""
+        shared = {
+            "csrf": self.visitor.csrf,
+            "person": self.person,
+            "keys": self.site.sessions.guard.keys,
+            "now": self.now,
+        }
+        shared |= {"trouble": self.operations.loop.trouble, "path": self.request.url.path}
+        return self.site.render(template, **{**shared, "stream": "", "problem": "", "done": "", **context})
+
+    def show(self, template: str, status: int = 200, **context: Any) -> Response:
+        answer = HTMLResponse(self.render(template, **context), status, headers=HEADERS)
+        if self.visitor.cookie is not None:
+            self.site.sessions.set_cookie(self.request, answer, self.visitor.cookie)
         return answer
 
-    def _check_role(self, visitor: Visitor, role: Role) -> None:
-        if not visitor.person.may(role):
-            raise HTTPException(403, f"this needs the role {role}; yours is {visitor.person.role}")
+    def ask(
+        self, question: Question, title: str, about: str, *above: tuple[str, str], form: str = "ask.html", **more: Any
+    ) -> Response:
+        """Returns the page that asks, and whose form is sent to its own address.
+
+        `above`: address and label of the pages that lead here. `form`: the template with the form's fields.
+        """
+        action = quote(self.request.url.path)
+        return self.show(form, **question._asdict(), title=title, about=about, above=above, action=action, **more)
+
+    def stream(self, source: AsyncGenerator[str]) -> StreamingResponse:
+        """Returns a stream of the page's changes."""
+        return event_stream(source, self.site.sessions.access, self.person)
+
+
+def _page(role: Role) -> Any:
+    def page(request: Request) -> Page:
+        site: PageContext = request.app.state.pages
+        return _admitted(Page(site, request, site.sessions.visitor(request)), role)
+
+    return Depends(page)
+
+
+def _form(role: Role) -> Any:
+    async def form(request: Request) -> Page:
+        site: PageContext = request.app.state.pages
+        sent = await request.form(max_files=0, max_fields=1000)
+        visitor = await run_in_threadpool(site.sessions.check_form, request, sent.get("csrf", ""))
+        return _admitted(Page(site, request, visitor, sent), role)
+
+    return Depends(form)
+
+
+def _admitted(page: Page, role: Role) -> Page:
+    if not page.person.may(role):
+        raise HTTPException(403, f"this needs the role {role}; yours is {page.person.role}")
+    return page
+
+
+# What a route takes: LoginNeededError and HTTPException say that the visitor is unknown, may not do this, or that the
+# form is foreign.
+Viewer = Annotated[Page, _page("viewer")]
+Submitter = Annotated[Page, _page("submitter")]
+Admin = Annotated[Page, _page("admin")]
+ViewerForm = Annotated[Page, _form("viewer")]
+SubmitterForm = Annotated[Page, _form("submitter")]
+AdminForm = Annotated[Page, _form("admin")]
 
 
 def breaks(text: object) -> Markup:
@@ -267,10 +205,13 @@ def breaks(text: object) -> Markup:
                                 for index in range(0, len(parts), 2))  # fmt: skip
 
 
-def part(name: str, text: str) -> dict[str, str]:
-    """Returns a part of a page with a hash of its content; running times do not count as a change."""
-    steady = re.sub(r"(<time data-since[^>]*>)[^<]*", r"\1", text)
-    return {"id": name, "html": text, "mark": hashlib.sha256(steady.encode()).hexdigest()[:16]}
+def marked(parts: Parts) -> dict[str, dict[str, str]]:
+    """Returns the parts of a page, each with a hash of its content; running times do not count as a change."""
+    marks = {}
+    for name, text in parts.items():
+        steady = re.sub(r"(<time data-since[^>]*>)[^<]*", r"\1", text)
+        marks[name] = {"id": name, "html": text, "mark": hashlib.sha256(steady.encode()).hexdigest()[:16]}
+    return marks
 
 
 def validated(kind: type[Body], values: Mapping[str, Any], sign: str = "") -> Body:
@@ -298,36 +239,38 @@ def refusal_of(problem: Exception) -> Refusal:
     return Refusal(code, reason(problem))
 
 
-def page_route(site: PageContext) -> type[APIRoute]:
-    """Returns a route class that shows problems as pages; visitors without a session go to the login and back."""
+class PageRoute(APIRoute):
+    """A route that shows problems as pages; visitors without a session go to the login and back."""
 
-    class PageRoute(APIRoute):
-        def get_route_handler(self) -> Callable[[Request], Any]:
-            handler = super().get_route_handler()
+    def get_route_handler(self) -> Callable[[Request], Any]:
+        handler = super().get_route_handler()
 
-            async def answer(request: Request) -> Response:
-                try:
-                    return await handler(request)
-                except LoginNeededError:
-                    if request.url.path.startswith("/live/"):
-                        return Response(status_code=401)
-                    next_page = request.url.path if request.method == "GET" else "/"
-                    query = f"?{request.url.query}" if request.url.query and request.method == "GET" else ""
-                    return RedirectResponse(f"/login?next={quote(next_page + query, safe='/')}", 303)
-                except KNOWN as problem:
-                    return problem_page(site, request, refusal_of(problem))
+        async def answer(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except LoginNeededError:
+                if request.url.path.startswith("/live/"):
+                    return Response(status_code=401)
+                next_page = request.url.path if request.method == "GET" else "/"
+                query = f"?{request.url.query}" if request.url.query and request.method == "GET" else ""
+                return RedirectResponse(f"/login?next={quote(next_page + query, safe='/')}", 303)
+            except KNOWN as problem:
+                return problem_page(request, refusal_of(problem))
 
-            return answer
-
-    return PageRoute
+        return answer
 
 
-def problem_page(site: PageContext, request: Request, problem: Refusal) -> Response:
+def page_router() -> APIRouter:
+    """Returns a router for pages."""
+    return APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+def problem_page(request: Request, problem: Refusal) -> Response:
     """Returns a page with the problem and the way back."""
+    site: PageContext = request.app.state.pages
+    shown = {"title": TITLES.get(problem.status, "That went wrong"), "problem": problem.text}
     try:
-        visitor = site.sessions.visitor(request)
+        page = Page(site, request, site.sessions.visitor(request))
     except (LoginNeededError, HTTPException):  # a page for an unknown visitor
-        text = site.render("stranger.html", title=TITLES.get(problem.status, "That went wrong"), problem=problem.text)
-        return HTMLResponse(text, problem.status, headers=HEADERS)
-    title = TITLES.get(problem.status, "That went wrong")
-    return site.page(request, visitor, "problem.html", problem.status, title=title, problem=problem.text)
+        return HTMLResponse(site.render("stranger.html", **shown), problem.status, headers=HEADERS)
+    return page.show("problem.html", problem.status, **shown)

@@ -14,12 +14,12 @@ from starlette.datastructures import FormData, QueryParams
 
 from dragoman.conf.again import key_of
 from dragoman.model.errors import UserError
+from dragoman.services.jobs.bodies import NAME
 from dragoman.services.jobs.client.table import moment
-from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.filters import JobQuery
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.options import KEPT, OPTION, is_option
-from dragoman.services.jobs.pages.site import PageContext, validated
+from dragoman.services.jobs.pages.site import Page, PageContext, validated
 from dragoman.services.jobs.planning.refusals import ELASTIC, MOST_WORDS, VERBS, WORD
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.states import PRIORITY_NAMES, UNENDED, State
@@ -95,41 +95,38 @@ def fill_preset(content: Mapping[str, Any]) -> Filled:
     return Filled(content["verb"], values, "\n".join(more), queuing)
 
 
-def change_preset(
-    site: PageContext, person: Person, what: str, name: str, filled: Filled, words: Sequence[str]
-) -> None:
+def change_preset(page: Page, what: str, name: str, filled: Filled, words: Sequence[str]) -> None:
     """Keeps the form as a preset, or forgets that preset (`what` is `forget`)."""
-    if not schemas.is_saved_name(name):
+    if not re.fullmatch(NAME, name) or len(name) > 64:
         raise UserError(f"preset {name!r}: a name has letters, digits and . + - _, at most 64")
     if what == "forget":
-        site.operations.presets.remove(person.owner, name)
+        page.operations.presets.remove(page.person.owner, name)
         return
     options = []
     for key, value in filled.queuing.items():
         if value and (key, value) != ("priority", "normal"):
             items = ",".join(json.dumps(item) for item in _items(key, value))
             options.append(f"jobs.{key}=[{items}]" if key in LISTS else f"jobs.{key}={value}")
-    site.operations.keep(
-        person, name, validated(schemas.PresetRequest, {"verb": filled.verb, "words": [*words, *options]})
-    )
+    body = validated(schemas.PresetRequest, {"verb": filled.verb, "words": [*words, *options]})
+    page.operations.keep(page.person, name, body)
 
 
-def choices(site: PageContext, person: Person) -> list[tuple[str, str]]:
+def choices(page: Page) -> list[tuple[str, str]]:
     """Returns (id, description) of the newest jobs that another may come after."""
     filters = JobQuery(state=sorted(UNENDED | {State.SUCCEEDED}))
     columns = ("seq", "id", "run", "verb", "state")
-    offered, _ = site.operations.ledger.rows(columns, filters, limit=OFFERED, seen=person.jobs())
+    offered, _ = page.operations.ledger.rows(columns, filters, limit=OFFERED, seen=page.person.jobs())
     return [(row.id, f"{row.run.partition(' ')[2].rpartition('/')[2] or row.verb}, {row.state}") for row in offered]
 
 
-def find_jobs(site: PageContext, person: Person, text: str) -> list[str]:
+def find_jobs(page: Page, text: str) -> list[str]:
     """Returns the ids of the jobs that a text names, by id or by the name of a run: of several the newest."""
-    jobs = []
+    jobs, ledger = [], page.operations.ledger
     for word in _items("after", text)[:MOST_WORDS]:
-        if site.operations.ledger.states([word]) and site.operations.job(person, word):
+        if ledger.states([word]) and page.job(word):
             jobs.append(word)
             continue
-        rows, _ = site.operations.ledger.rows(("seq", "id"), JobQuery(name=word[:200]), limit=1, seen=person.jobs())
+        rows, _ = ledger.rows(("seq", "id"), JobQuery(name=word[:200]), limit=1, seen=page.person.jobs())
         if not rows:
             raise UserError(f"after: there is no job {word!r}: give an id, or the name of a run")
         jobs.append(rows[0].id)
@@ -200,26 +197,15 @@ def overrides(fields: Mapping[str, Any], filled: Filled) -> list[str]:
     return [*words, *(line.strip() for line in filled.more.splitlines() if line.strip())]
 
 
-def submission(site: PageContext, person: Person, filled: Filled, words: Sequence[str]) -> schemas.Submission:
+def submission(page: Page, filled: Filled, words: Sequence[str]) -> schemas.Submission:
     """Returns the form as the REST interface takes it."""
-    how = filled.queuing
-    values: dict[str, Any] = {
-        "verb": filled.verb,
-        "overrides": list(words),
-        "priority": how.get("priority") or "normal",
-        "project": how.get("project", ""),
-    }
-    values["after"] = find_jobs(site, person, how.get("after", ""))
+    how = {key: value for key, value in filled.queuing.items() if value}
+    values: dict[str, Any] = {"verb": filled.verb, "overrides": list(words), "project": "", **how}
     values |= {key: _items(key, how.get(key, "")) for key in ("tags", "notify")}
-    for key, least in (("retries", 0), ("max_hours", 0)):
-        text = how.get(key, "")
-        if text:
-            if not _is_number(text) or float(text) < least:
-                raise UserError(f"{key}: {text!r} is no number of at least {least}")
-            values[key] = float(text) if key == "max_hours" else int(float(text))
-    if how.get("by"):
+    values["after"] = find_jobs(page, how.get("after", ""))
+    if "by" in how:
         values["by"] = moment(how["by"])
-    return validated(schemas.Submission, values)
+    return validated(schemas.Submission, values, "=")
 
 
 def _is_number(text: str) -> bool:

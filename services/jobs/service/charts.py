@@ -17,7 +17,7 @@ from dragoman.model.runs import paths
 from dragoman.model.runs.lines import JournalReader
 from dragoman.model.untrusted import finite
 from dragoman.services.jobs.measures import MEASURES
-from dragoman.services.jobs.service.curves import POINTS, thinned
+from dragoman.services.jobs.service.curves import POINTS, run_of, thinned
 from dragoman.services.jobs.service.usage import Use
 from dragoman.services.jobs.service.words import hour, number, short
 
@@ -45,7 +45,6 @@ class Journal:
     every: dict[str, int] = field(default_factory=dict)  # key -> n: one of n points is kept
     seen: dict[str, int] = field(default_factory=dict)
     losses: list[float] = field(default_factory=list)  # since the last kept point
-    tokens: int = 0
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Adds a line of the journal; a repeated step (after a resume) replaces the later points."""
@@ -78,11 +77,12 @@ class Journals:
         self._known: OrderedDict[Path, tuple[JournalReader, Journal]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def read(self, run_dir: str | None) -> Journal:
-        """Returns the journal of a run; an empty one if the run cannot be seen from here or has not begun."""
-        if not run_dir:
+    def read(self, job: Any) -> Journal:
+        """Returns the journal of a job's run; an empty one if it cannot be seen from here, or no training has begun."""
+        run = run_of(job)
+        if run is None:
             return Journal()
-        path = Path(run_dir) / paths.STEPS
+        path = run / paths.STEPS
         with self._lock:
             if not path.exists():
                 return Journal()
@@ -197,6 +197,16 @@ def round_bounds(low: float, high: float) -> tuple[float, float, list[float]]:
     count = round((top - bottom) / step)
     ticks = [bottom + index * step for index in range(count + 1)]
     return bottom, top, [0.0 if abs(tick) < step / 1e6 else tick for tick in ticks]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A segment of a bar, 0 to EDGE. `look`: an outcome, or one of the style sheet's eight colours."""
+
+    start: float
+    width: float
+    look: str | int
+    label: str = ""
 
 
 Groups = Sequence[tuple[str, Mapping[str, str]]]  # (title, measure -> its line's name)

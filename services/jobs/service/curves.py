@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from dragoman.model.runs import paths
 from dragoman.model.runs.lines import JournalReader
 from dragoman.model.untrusted import finite, read_object
-from dragoman.services.jobs.ledger.tables import Job
 
 POINTS = 1000  # of a curve
 NOT_CURVES = {"step", "seconds", "tokens", "valid_items", "batch"}
@@ -18,7 +17,7 @@ Point = tuple[int, float]  # step, value
 T = TypeVar("T")
 
 
-def run_of(job: Job) -> Path | None:
+def run_of(job: Any) -> Path | None:
     """Returns the run's folder; None if the job trains nothing."""
     plan = job.plan or {}
     return Path(plan["run_dir"]) if job.verb == "train" and plan.get("run_dir") else None

@@ -5,8 +5,10 @@
 import contextlib
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 from prometheus_client import Counter, Histogram
@@ -34,8 +36,7 @@ RECOVERIES = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0
 RATIOS = (0.125, 0.25, 0.5, 0.67, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 4.0, 8.0)
 # Shown from the start: Prometheus sees no increase in a series that begins with its first event.
 CAUSES = ("end", "stop", "preemption", "shutdown", "signal", "mistake", "cluster", "vanished", "exit 1", "exit 137")
-Resources = Callable[[], dict[str, float] | None]
-NO_SLICES = {"cpu": 0.0, "gpu": 0.0, "jobs": 0.0}
+RESOURCES = ("cpu", "gpu", "jobs")  # of a quota
 
 
 class Metrics:
@@ -75,74 +76,62 @@ class Metrics:
         """Counts a refused connection."""
         self.refused.labels(status).inc()
 
-    def show(
-        self, ledger: Ledger, access: Access, cluster: Resources, home: Path, idle: Callable[[Job], Spell | None]
-    ) -> None:
-        """Reads the ledger's state whenever metrics are fetched. `cluster` returns what jobs may use, by resource;
-        None if it does not answer. `idle` returns the spell in which a job's GPUs idle."""
-        self.telemetry.registry.register(_State(ledger, access, cluster, home, idle))
 
+@dataclass(eq=False)
+class LedgerMetrics(Collector):
+    """The ledger's state, which is read whenever metrics are fetched."""
 
-class _State(Collector):
-    """The values that are read when metrics are fetched."""
-
-    def __init__(
-        self, ledger: Ledger, access: Access, cluster: Resources, home: Path, idle: Callable[[Job], Spell | None]
-    ) -> None:
-        self.ledger, self.access, self.cluster, self.home, self.idle = ledger, access, cluster, home, idle
+    ledger: Ledger
+    access: Access
+    cluster: Callable[[], Mapping[str, float] | None]  # what jobs may use, by resource; None: it does not answer
+    home: Path
+    idle: Callable[[Job], Spell | None]  # the spell in which a job's GPUs idle
 
     def describe(self) -> Iterable[Metric]:
         """Returns nothing: registering must not read the ledger."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        yield self._jobs()
-        yield from self._quotas()
-        size = self.cluster()
-        yield GaugeMetricFamily("dragoman_cluster_up", "Whether the cluster answered", value=float(size is not None))
-        capacity = GaugeMetricFamily("dragoman_cluster_capacity", "What jobs may use", labels=["resource"])
-        for resource, amount in (size or {}).items():
-            capacity.add_metric([resource], amount)
-        yield capacity
-        yield from disks({"home": self.home})
-
-    def _jobs(self) -> Metric:
-        jobs = GaugeMetricFamily("dragoman_jobs", "Jobs of the ledger", labels=["state", "queue"])
-        counts = {(str(state), queue): 0 for state in State for queue in PRIORITIES}
+        counts = dict.fromkeys(product(map(str, State), PRIORITIES), 0)
         query = select(Job.state, Job.priority, func.count()).group_by(Job.state, Job.priority)
         with self.ledger.database.read() as session:
             for state, priority, count in session.execute(query):
                 key = (str(state), PRIORITY_NAMES.get(int(priority), "normal"))
                 counts[key] = counts.get(key, 0) + int(count)
-        for key, count in counts.items():
-            jobs.add_metric(list(key), count)
-        return jobs
+        yield _gauge("dragoman_jobs", "Jobs of the ledger", ["state", "queue"], counts.items())
+        yield from self._quotas()
+        size = self.cluster()
+        yield GaugeMetricFamily("dragoman_cluster_up", "Whether the cluster answered", value=float(size is not None))
+        amounts = {(resource,): amount for resource, amount in (size or {}).items()}
+        yield _gauge("dragoman_cluster_capacity", "What jobs may use", ["resource"], amounts.items())
+        yield from disks({"home": self.home})
 
     def _quotas(self) -> Iterable[Metric]:
-        used = GaugeMetricFamily("dragoman_quota_used", "What owners' jobs hold", labels=["owner", "resource"])
-        bound = GaugeMetricFamily("dragoman_quota_limit", "What they may hold", labels=["owner", "resource"])
-        held: dict[str, dict[str, float]] = defaultdict(NO_SLICES.copy)
-        idle: dict[str, int] = defaultdict(int)
-        for job in self.ledger.jobs(ACTIVE):
+        active, quotas = self.ledger.jobs(ACTIVE), self.access.quotas()
+        accounts = {job.account for job in active} | quotas.keys()  # zeros are shown for one without running jobs
+        used = dict.fromkeys(product(sorted(accounts), RESOURCES), 0.0)
+        idle: dict[tuple[str], int] = defaultdict(int)
+        for job in active:
+            for resource, amount in zip(RESOURCES, (job.workers * job.cpus, job.workers * job.gpus, 1), strict=True):
+                used[job.account, resource] += amount
             if job.gpus:
-                idle[job.owner] += spell.gpus if (spell := self.idle(job)) else 0
-            held[job.account]["cpu"] += job.workers * job.cpus
-            held[job.account]["gpu"] += job.workers * job.gpus
-            held[job.account]["jobs"] += 1
-        for owner, limits in self.access.quotas().items():
-            held[owner]  # zeros are shown for an owner without running jobs
-            for resource, limit in zip(NO_SLICES, limits, strict=True):
-                if limit is not None:
-                    bound.add_metric([owner, resource], limit)
-        for owner, amounts in held.items():
-            for resource, amount in amounts.items():
-                used.add_metric([owner, resource], amount)
-        yield used
-        yield bound
-        lazy = GaugeMetricFamily("dragoman_idle_gpus", "GPUs that jobs hold and do not use", labels=["owner"])
-        for owner, count in idle.items():
-            lazy.add_metric([owner], count)
-        yield lazy
+                idle[job.owner,] += spell.gpus if (spell := self.idle(job)) else 0
+        most = {
+            (owner, resource): limit
+            for owner, row in quotas.items()
+            for resource, limit in zip(RESOURCES, row, strict=True)
+            if limit is not None
+        }
+        yield _gauge("dragoman_quota_used", "What owners' jobs hold", ["owner", "resource"], used.items())
+        yield _gauge("dragoman_quota_limit", "What they may hold", ["owner", "resource"], most.items())
+        yield _gauge("dragoman_idle_gpus", "GPUs that jobs hold and do not use", ["owner"], idle.items())
+
+
+def _gauge(name: str, about: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]) -> Metric:
+    family = GaugeMetricFamily(name, about, labels=labels)
+    for key, value in values:
+        family.add_metric(key, value)
+    return family
 
 
 TICK = 10.0  # seconds between two looks; /metrics looks too

@@ -104,28 +104,24 @@ class ProjectView(BaseModel):
     models: list[str]
 
 
-class TokenView(View):
-    """A token's name, owner and role; not the token. One that its owner made is called OWNER/NAME."""
-
+class _TokenFacts(View):
     name: str
-    owner: str
     role: str
     kind: str  # issued: by an administrator
     created: float
     expires: float | None  # null: it has no end
     used: float | None  # the last request, to the minute
+
+
+class TokenView(_TokenFacts):
+    """A token's name, owner and role; not the token. One that its owner made is called OWNER/NAME."""
+
+    owner: str
     revoked: float | None
 
 
-class OwnTokenView(View):
+class OwnTokenView(_TokenFacts):
     """One of the asker's own tokens; not the token."""
-
-    name: str
-    role: str
-    kind: str
-    created: float
-    expires: float | None
-    used: float | None
 
     @field_validator("name")
     @classmethod

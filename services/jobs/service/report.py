@@ -15,30 +15,33 @@ from dragoman.model.durations import duration
 from dragoman.model.plural import plural
 from dragoman.model.runs.paths import RECORD, RELEASE
 from dragoman.model.text.excerpt import for_markup
-from dragoman.model.untrusted import open_regular, read_object
+from dragoman.model.untrusted import read_object
 from dragoman.services.jobs.client.table import clock, reason_beyond
-from dragoman.services.jobs.ledger.tables import Attempt, Job
+from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.charts import Journals, charts
 from dragoman.services.jobs.service.curves import run_of
 from dragoman.services.jobs.service.logs import clean
-from dragoman.services.jobs.service.schemas import ChangeView
+from dragoman.services.jobs.service.operations import Operations
 
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"  # of its answer
 LOG_END = 20_000  # bytes
 Rows = Iterable[Sequence[Any]]
 
 
-def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[ChangeView], home: Path) -> str:
-    plan, run_dir = job.plan or {}, run_of(job)
+def report(operations: Operations, person: Person, name: str) -> str:
+    """Returns the page of a job. Raises UnknownJobError: there is no such job, or the person may not see it."""
+    job = operations.job(person, name)
+    plan, run_dir, home = job.plan or {}, run_of(job), operations.loop.home
     return for_markup(
         _template().render(
             job=job,
             plan=plan,
-            log=_log(job, home),
-            charts=charts({str(plan.get("run") or job.id): Journals().read(str(run_dir) if run_dir else None)}),
+            log=clean(attempt_of(home, job.id, job.attempt).read_log(-LOG_END, LOG_END).decode("utf-8", "replace")),
+            charts=charts({str(plan.get("run") or job.id): Journals().read(job)}),
             lineage=list(_lineage(run_dir, plan)),
-            attempts=attempts,
-            changes=changes,
+            attempts=operations.ledger.attempts(name),
+            changes=operations.changes(person, name),
             changed=sorted((plan.get("changed") or {}).items()),
         )
     )
@@ -56,17 +59,6 @@ def _lineage(run_dir: Path | None, plan: dict[str, Any]) -> Rows:
         "score": released.get("bleu") or released.get("scores"),
     }
     yield from ((name, value) for name, value in facts.items() if value is not None)
-
-
-def _log(job: Job, home: Path) -> str | None:
-    path = attempt_of(home, job.id, job.attempt).log
-    try:
-        with open_regular(path) as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - LOG_END))
-            return clean(file.read(LOG_END).decode("utf-8", "replace"))
-    except OSError:
-        return None
 
 
 @cache

@@ -1,15 +1,14 @@
 """The types of the REST interface for jobs, presets and schedules; OpenAPI and the client are made of them."""
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AliasPath, BaseModel, BeforeValidator, Field
 
 from dragoman.services.jobs.bodies import NAME, JobId, ProjectOrNone, Strict, Tag, View
 from dragoman.services.jobs.ledger.access import OTHERS, Person
 from dragoman.services.jobs.ledger.ledger import Options as Columns
-from dragoman.services.jobs.ledger.tables import Change, Notice, SavedPreset, Schedule
+from dragoman.services.jobs.ledger.tables import Change
 from dragoman.services.jobs.options import MOST_RUNS
 from dragoman.services.jobs.planning.refusals import LONGEST, MOST_WORDS
 from dragoman.services.jobs.scheduling.room import Node
@@ -18,10 +17,9 @@ from dragoman.services.jobs.service.usage import Use
 from dragoman.services.jobs.states import PRIORITIES, Priority
 from dragoman.services.jobs.views import Job, JobHistory
 
-
-def is_saved_name(text: str) -> bool:
-    """Returns True if a kept item may have this name."""
-    return len(text) <= 64 and re.match(NAME, text) is not None
+Verb = Annotated[str, Field(max_length=32)]
+Word = Annotated[str, Field(max_length=LONGEST)]
+Words = Annotated[list[Word], Field(max_length=MOST_WORDS)]
 
 
 class Problem(BaseModel):
@@ -33,8 +31,8 @@ class Problem(BaseModel):
 class Command(Strict):
     """A command and its overrides, and nothing else that could run."""
 
-    verb: Annotated[str, Field(max_length=32)]
-    overrides: Annotated[list[Annotated[str, Field(max_length=LONGEST)]], Field(max_length=MOST_WORDS)] = []
+    verb: Verb
+    overrides: Words = []
 
 
 class PlanRequest(Command):
@@ -77,16 +75,15 @@ class ArrayRequest(Submission):
     """A command that is submitted several times, each with some overrides more."""
 
     runs: Annotated[
-        list[Annotated[list[Annotated[str, Field(max_length=LONGEST)]], Field(min_length=1, max_length=20)]],
-        Field(min_length=1, max_length=MOST_RUNS),
+        list[Annotated[list[Word], Field(min_length=1, max_length=20)]], Field(min_length=1, max_length=MOST_RUNS)
     ]
 
 
 class PresetRequest(Strict):
     """A command to be kept: its overrides, and options such as jobs.priority=high."""
 
-    verb: Annotated[str, Field(max_length=32)]
-    words: Annotated[list[Annotated[str, Field(max_length=LONGEST)]], Field(max_length=MOST_WORDS)] = []
+    verb: Verb
+    words: Words = []
 
 
 class ScheduleRequest(Command, Options):
@@ -159,21 +156,16 @@ class ChangeView(View):
         return view
 
 
-class NoticeView(BaseModel):
+class NoticeView(View):
     """A message to a target about a job; the target is shown without its path."""
 
     event: str
-    target: str
+    target: Annotated[str, BeforeValidator(shown)]
     created: float
     tries: int
     sent: float | None
     due: float | None  # the next try; null: delivered, or given up
     error: str
-
-    @classmethod
-    def of(cls, notice: Notice) -> "NoticeView":
-        values = {name: getattr(notice, name) for name in cls.model_fields if name != "target"}
-        return cls(target=shown(notice.target), **values)
 
 
 class JobDetail(JobHistory):
@@ -214,11 +206,7 @@ class UsageView(BaseModel):
 
     @classmethod
     def of(cls, attempt: int, uses: Mapping[str, Use]) -> "UsageView":
-        shared = MachineUse.model_fields.keys() - {"machine", "last"}
-        machines = [
-            MachineUse(machine=name, last=use.last, **{key: getattr(use, key) for key in shared})
-            for name, use in uses.items()
-        ]
+        machines = [MachineUse(machine=name, last=use.last, **vars(use)) for name, use in uses.items()]
         return cls(attempt=attempt, machines=machines)
 
 
@@ -227,36 +215,27 @@ class ScheduleView(View):
 
     id: int
     owner: str
-    project: str
+    project: Annotated[str, BeforeValidator(lambda options: options.get("project") or "")] = Field(
+        validation_alias="options"  # rows from before have none
+    )
     every: str
     verb: str
     words: list[str]
-    priority: Priority
-    tags: list[str]
+    priority: Priority = Field(validation_alias=AliasPath("options", "priority"))
+    tags: list[str] = Field(validation_alias=AliasPath("options", "tags"))
     created: float
     due: float | None  # null: paused
     job: str | None
     trouble: str
 
-    @classmethod
-    def of(cls, schedule: Schedule) -> "ScheduleView":
-        names = cls.model_fields.keys() - {"priority", "tags", "project"}
-        options = {name: schedule.options[name] for name in ("priority", "tags")}
-        options["project"] = schedule.options.get("project") or ""  # rows from before have none
-        return cls(**{name: getattr(schedule, name) for name in names}, **options)
 
-
-class PresetView(BaseModel):
+class PresetView(View):
     """A kept command."""
 
     name: str
-    verb: str
-    words: list[str]
+    verb: str = Field(validation_alias=AliasPath("content", "verb"))
+    words: list[str] = Field(validation_alias=AliasPath("content", "words"))
     changed: float
-
-    @classmethod
-    def of(cls, preset: SavedPreset) -> "PresetView":
-        return cls(name=preset.name, changed=preset.changed, **preset.content)
 
 
 class StatusView(BaseModel):

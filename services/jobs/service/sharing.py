@@ -44,12 +44,19 @@ class Sharing:
         with self.ledger.database.read() as session:
             row = session.execute(select(*sums, *counts).where(Job.project == project.name, active | queued)).one()
             models = session.scalars(select(Model.name).where(Model.owner == account).order_by(Model.name)).all()
-        members = [schemas.MemberView.model_validate(member) for member in self.projects.members(project.name)]
-        quota = dict(zip(("cpus", "gpus", "jobs"), self.access.quotas().get(account, (None,) * 3), strict=True))
-        held = dict(zip(("held_cpus", "held_gpus", "running", "waiting"), (amount or 0 for amount in row), strict=True))
-        about = {"name": project.name, "group": project.issuer_group, "created": project.created}
+        names = ("held_cpus", "held_gpus", "running", "waiting", "cpus", "gpus", "jobs")
+        quota = self.access.quotas().get(account, (None, None, None))
         return schemas.ProjectView.model_validate(
-            {**about, **quota, **held, "members": members, "models": list(models)}
+            {
+                "name": project.name,
+                "group": project.issuer_group,
+                "created": project.created,
+                "members": [
+                    schemas.MemberView.model_validate(member) for member in self.projects.members(project.name)
+                ],
+                "models": list(models),
+                **dict(zip(names, (*(amount or 0 for amount in row), *quota), strict=True)),
+            }
         )
 
     def enter(self, person: Person, name: str, owner: str, rank: str) -> None:

@@ -52,7 +52,10 @@ def judge_vanishing(job: Job, why: str, losses: int, counts: bool = True) -> Ver
         return Verdict(State.STOPPED, "stopped", "stop", job.reason or "stopped")
     if not counts:
         return _interrupted(CLUSTER, why)
-    return _lost(job, "vanished", why, losses)
+    lost = job.losses + 1
+    if lost > losses:
+        return Verdict(State.LOST, "lost", "vanished", f"{why}, for the {lost}th time", {"losses": lost})
+    return _interrupted("vanished", why, losses=lost)
 
 
 def _failed(job: Job, code: int) -> Verdict:
@@ -73,13 +76,6 @@ def describe_code(code: int) -> str:
     return f"exit code {code}"
 
 
-def _interrupted(cause: str, why: str) -> Verdict:
-    """Lets the job wait again, however often this has happened."""
-    return Verdict(State.WAITING, "lost", cause, f"{why}; it goes on from its newest checkpoint")
-
-
-def _lost(job: Job, cause: str, why: str, losses: int) -> Verdict:
-    lost = job.losses + 1
-    if lost > losses:
-        return Verdict(State.LOST, "lost", cause, f"{why}, for the {lost}th time", {"losses": lost})
-    return Verdict(State.WAITING, "lost", cause, f"{why}; it goes on from its newest checkpoint", {"losses": lost})
+def _interrupted(cause: str, why: str, **values: int) -> Verdict:
+    """Lets the job wait again."""
+    return Verdict(State.WAITING, "lost", cause, f"{why}; it goes on from its newest checkpoint", values)

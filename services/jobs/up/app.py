@@ -9,8 +9,8 @@ from dragoman.services.jobs.http.audit import Auditing
 from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.http.problems import add_handlers, refuse
 from dragoman.services.jobs.pages.routes import add_pages
-from dragoman.services.jobs.pages.site import PageContext, Sessions
-from dragoman.services.jobs.service.tracking import Tracking
+from dragoman.services.jobs.pages.site import PageContext
+from dragoman.services.jobs.service.metrics import LedgerMetrics
 from dragoman.services.telemetry.telemetry import UNMEASURED
 from dragoman.services.version import version
 
@@ -32,12 +32,11 @@ def create_app(parts: ServiceParts) -> Auditing:
     parts.loop.scheduler.took = parts.metrics.passes.observe
     parts.loop.accounts.judged = parts.metrics.judge
     parts.observer.look()  # counts what happens from now on
-    parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home, parts.operations.idle)
+    state = LedgerMetrics(parts.ledger, parts.access, parts.loop.resources, parts.home, parts.operations.idle)
+    parts.metrics.telemetry.registry.register(state)
     for resource in (status, jobs, people):
         app.include_router(resource.router)
-    tracking = Tracking(parts.tracking, parts.tracking_pages)
-    sessions = Sessions(parts.guard, parts.home)
-    around = (tracking, parts.endpoint, parts.home, parts.devices)
-    add_pages(app, PageContext(parts.operations, sessions, parts.forecaster, *around))
+    app.state.pages = PageContext(parts)
+    add_pages(app)
     rules = Rules(limit=parts.config.body, patience=PATIENCE, refuse=refuse)
     return Auditing(Wrapper(app, rules, parts.metrics.telemetry), parts.operations.audit)

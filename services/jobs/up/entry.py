@@ -6,7 +6,6 @@ everything; a second one does not wait for checkpoints.
 
 import importlib
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +34,3 @@ def main(argv: Sequence[str]) -> int:
         return code
 
     return compose.run(work, UpRoot, argv, "up", lambda root: root.service.check())
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from dragoman.model.errors import ServiceError
+from dragoman.model.files import atomic_write, secret_file
 from dragoman.model.mlflow_client import make_database
 from dragoman.services.jobs.settings import ServiceConfig
 
@@ -38,7 +39,6 @@ HERE = ("localhost", "127.0.0.1")
 FILES = {ADMIN: "mlflow_credentials", JOBS: "mlflow_jobs_credentials"}
 GRANTED = {"experiment": "EDIT", "registered_model": "EDIT"}  # the jobs' rights on what others have made
 LOGINS = "mlflow_auth.db"  # of users and permissions
-READ_ONLY = 0o600
 PAUSE = 1.0  # seconds until MLflow is asked again
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ def server_variables(folder: Path, admin: Login, service: str, config: ServiceCo
         "auth_cache_ttl_seconds = 60",
         f"authorization_function = {__name__}:authenticate",
     )
-    _write(settings, "\n".join([*lines, f"database_uri = sqlite:///{folder}/{LOGINS}", ""]))
+    atomic_write(settings, "\n".join([*lines, f"database_uri = sqlite:///{folder}/{LOGINS}", ""]))
     proxy = config.proxy
     passed = (proxy.header, proxy.secret_header, proxy.groups_header) if proxy.header else ()
     outside = urlsplit(config.tracking_url or "")
@@ -136,20 +136,13 @@ def keep_admitting(address: str, admin: Login, jobs: Login, ending: threading.Ev
 
 
 def _login(folder: Path, user: str) -> Login:
-    path = folder / FILES[user]
-    if not path.is_file():
-        lines = ("[mlflow]", f"mlflow_tracking_username = {user}")
-        _write(path, "\n".join([*lines, f"mlflow_tracking_password = {secrets.token_urlsafe(32)}", ""]))
-    return read_login(path)
-
-
-def _write(path: Path, text: str) -> None:
-    """Writes a file that only this user can read, from its first moment."""
-    part = path.with_name(f".part-{path.name}-{secrets.token_hex(4)}")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, READ_ONLY)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    part.replace(path)
+    lines = (
+        "[mlflow]",
+        f"mlflow_tracking_username = {user}",
+        f"mlflow_tracking_password = {secrets.token_urlsafe(32)}",
+    )
+    secret_file(folder / FILES[user], "\n".join([*lines, ""]))
+    return read_login(folder / FILES[user])
 
 
 def local_login(folder: Path) -> Mapping[str, str]:

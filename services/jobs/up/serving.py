@@ -107,7 +107,12 @@ def _serve(
         admitted = partial(keep_admitting, f"http://127.0.0.1:{places.tracking}", *logins(places.service), ending)
         if closed:
             admitted()
-        access.first = partial(_ask_for_login, children, partial(make_tracking, True), admitted)
+
+        def ask_for_login() -> None:  # because the first token was issued
+            children.replace(make_tracking(True))
+            admitted()
+
+        access.first = ask_for_login
     planner = Planner([home, *(Path(place).absolute() for place in config.roots)], secrets_of(root))
     stack.callback(planner.close)
     planner.prepare()
@@ -185,7 +190,7 @@ def _open_ledger(config: ServiceConfig, keys: bool, stack: contextlib.ExitStack)
 
 
 def _proxy(config: ServiceConfig, access: Access) -> Proxy | None:
-    """Returns the proxy that lets people in; None if none is set. Raises UserError for an unreadable secret."""
+    """Returns the proxy that lets people in; None if none is set."""
     if config.proxy.header is None or config.proxy.secret is None:
         return None
     return Proxy(config.proxy, read_secret("service.proxy.secret", config.proxy.secret), access)
@@ -235,12 +240,6 @@ def _tracking(
     if closed:
         logger.info("MLflow asks for a login: the admin's is in %s", places.service / FILES[ADMIN])
     return subprocesses.tracking(places, Path(root.paths["mlflow"]).absolute(), variables, login)
-
-
-def _ask_for_login(children: Children, make: Callable[[], Child], admit: Callable[[], None]) -> None:
-    """Restarts MLflow with a login, because the first token was issued."""
-    children.replace(make())
-    admit()
 
 
 def _executor(root: UpRoot, places: subprocesses.Places, home: Path, pages: str) -> Executor:

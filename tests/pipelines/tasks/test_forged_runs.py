@@ -12,7 +12,7 @@ import pytest
 from dragoman.model.files import file_sha256
 from dragoman.model.runs import journal, paths
 from dragoman.pipelines import entries
-from dragoman.pipelines.tasks import pretrained_embeddings, teachers, warm_start
+from dragoman.pipelines.tasks.beginnings import BEGINNINGS
 from tests.pipelines.tasks.forgeries import FURTHER, change, forge
 
 SETTINGS = [
@@ -180,7 +180,7 @@ def test_weights_without_a_note_are_compared_with_the_digest_that_the_bundle_nam
 
 
 def test_all_files_that_a_run_begins_from_are_on_record() -> None:
-    files = {paths.TRAINING, paths.PRECISION, warm_start.FILE, teachers.FILE, pretrained_embeddings.FILE}
+    files = {paths.TRAINING, paths.PRECISION, *(beginning.file for beginning in BEGINNINGS)}
     assert set(paths.BEGINNING) == files
 
 

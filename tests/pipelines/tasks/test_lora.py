@@ -1,6 +1,5 @@
 """`train.lora`: low-rank factors are trained, everything else stays, and the release merges them."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -22,23 +21,18 @@ from dragoman.model.text.tokenizer import BOS
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines import entries, train
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks import launch, lora
 from dragoman.pipelines.tasks.parts import share
-from dragoman.pipelines.tasks.translation import fresh_network
-from tests.pipelines.tasks.test_warm_start import config, corpus, same, weights
+from dragoman.pipelines.tasks.translation import Pairs
+from tests.pipelines.tasks.test_warm_start import config, same, weights
 
 LORA = ["train.init_from=first", "train.lora.rank=2", "train.optimizer.lr=0.05", "train.final_weights=last"]
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a run `first` and a run `tuned` that changes it by low-rank factors."""
-    folder = tmp_path_factory.mktemp("home")
-    shard(config(folder, *corpus(folder, "toy", 1)))
-    assert train.task(config(folder, "name=first")) == 0
-    assert train.task(config(folder, "name=tuned", *LORA, "train.max_steps=8")) == 0
-    return folder
+@pytest.fixture(scope="module", autouse=True)
+def tuned(home: Path) -> None:
+    """A run that changes `first` by low-rank factors."""
+    assert train.task(config(home, "name=tuned", *LORA, "train.max_steps=8")) == 0
 
 
 def test_only_products_change_and_the_bundle_is_an_ordinary_one(home: Path) -> None:
@@ -58,7 +52,7 @@ def test_only_products_change_and_the_bundle_is_an_ordinary_one(home: Path) -> N
 def test_merged_and_unmerged_translate_alike(home: Path) -> None:
     settings = config(home, "name=tuned", *LORA, "train.max_steps=8")
     pair = load_pair(settings.shard_dir, read_manifest(settings.shard_dir).tokenizer)
-    unmerged = fresh_network(settings, pair)
+    unmerged = Pairs(settings).network
     fill(unmerged, load_file(checkpoints.last(settings.run_dir) / "network.safetensors"), "checkpoint")
     assert any(isinstance(module, LowRank) for module in unmerged.modules())
     merged = load_bundle(settings.run_dir / "bundle").network
@@ -76,23 +70,6 @@ def logits(network: TranslationNetwork) -> torch.Tensor:
     source = torch.randint(10, 40, (4, 7), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         return network.step(torch.full((4,), BOS), network.start(network.encode(source), 2))[0]
-
-
-@pytest.mark.parametrize("kind", ["adam", "muon"])
-def test_a_run_goes_on_and_is_proved(home: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["train.init_from=first", "train.lora.rank=2", "train.lora.dropout=0.1", f"train.optimizer.kind={kind}",
-             "train.optimizer.ema_decay=0.5", "train.schedule_steps=4", "train.average_last=2",
-             "train.average_share=1"]  # fmt: skip
-    assert train.task(config(home, f"name=whole-{kind}", *words)) == 0
-    assert train.task(config(home, f"name=parts-{kind}", *words, "train.max_steps=2")) == 0
-    assert train.task(config(home, f"name=parts-{kind}", *words)) == 0
-    assert same(weights(home, f"parts-{kind}"), weights(home, f"whole-{kind}"))
-    assert same(weights(home, f"parts-{kind}"), weights(home, "first")) is False
-    places = [f"paths.root={home}/artifacts", f"paths.shards={config(home).shard_dir}", "verify.recompute=ALL"]
-    assert entries.main(["verify", f"parts-{kind}", *places]) == 0
-    assert "nothing differs" in capsys.readouterr().out
-    with pytest.raises(UserError, match=r"lora.rank was 2, is 3"):
-        launch.check(config(home, f"name=parts-{kind}", *words, "train.lora.rank=3"))
 
 
 def test_the_moving_average_is_merged_and_proved(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,29 +105,6 @@ def test_the_share_is_said_and_small_in_a_network_of_a_usual_size(home: Path, ca
     assert 0.001 < share(network) < 0.05
 
 
-@pytest.mark.parametrize(
-    ("overrides", "told"),
-    [
-        (["train.init_from=null"], "rank=2: changes a trained network; name it with train.init_from"),
-        (["train.lora.rank=17"], r"rank=17: encoder.0.*is \(48, 16\); choose a rank of at most 16"),
-        (["train.lora.rank=-1"], "train.lora.rank=-1.*at least 0"),
-        (["train.lora.rank=0", "train.lora.alpha=4"], "train.lora: has settings, and train.lora.rank=0 trains without"),
-        (["train.freeze=[encoder]"], r"freezes all but its factors, so leave train.freeze=\[encoder\] out"),
-        (["train.lora.parts=[embeddings]"], "train.lora.parts: 'embeddings' is not known.*decoder, encoder"),
-        (["train.lora.whole=[head]"], "train.lora.whole: 'head' is not known"),
-        (["train.lora.whole=[encoder,decoder]"], "trains whole what is to get factors"),
-        (["train.lora.whole=[encoder]", "train.lora.parts=[encoder]"], "trains whole what is to get factors"),
-        (["train.lora.targets=[tables]"], "train.lora.targets: 'tables' is not known.*attention, feed_forward"),
-        (["train.lora.targets=[]"], r"train.lora.targets=\[\]: nothing is left to train. Choices: attention"),
-        (["train.lr_scale.embeddings=2"], "train.lr_scale.embeddings=2: train.lora.rank=2 trains nothing of this"),
-    ],
-)
-def test_what_does_not_fit_is_refused_and_leaves_nothing(home: Path, overrides: Sequence[str], told: str) -> None:
-    with pytest.raises(UserError, match=told):
-        train.task(config(home, "name=refused", *LORA, *overrides))
-    assert not (home / "artifacts" / "runs" / "refused").exists()
-
-
 def test_networks_without_such_products_are_refused(home: Path) -> None:
     recurrent = ["model=rnnsearch_dot", "model.width=16", "model.encoder_width=8"]
     assert train.task(config(home, "name=recurrent", *recurrent, sizes=[])) == 0
@@ -168,9 +122,9 @@ def alone(home: Path, name: str, *more: str) -> Config:
 
 
 def test_a_language_model_is_tuned_too(home: Path) -> None:
-    assert train.task(alone(home, "causal")) == 0
-    assert train.task(alone(home, "narrow", *LORA, "train.init_from=causal")) == 0
-    first, narrow = weights(home, "causal"), weights(home, "narrow")
+    assert train.task(alone(home, "predictor")) == 0
+    assert train.task(alone(home, "narrow", *LORA, "train.init_from=predictor")) == 0
+    first, narrow = weights(home, "predictor"), weights(home, "narrow")
     assert first.keys() == narrow.keys() and not same(first, narrow)
     assert torch.equal(first["output.weight"], narrow["output.weight"])
     assert read_facts(home / "artifacts/runs/narrow/bundle")["lora"]["alpha"] == 16.0

@@ -1,11 +1,9 @@
 """Starts by named parts, frozen parts and rates by part."""
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from dragoman.model.bundles.directory import read_facts
 from dragoman.model.errors import UserError
@@ -13,14 +11,14 @@ from dragoman.model.networks.architectures import ARCHITECTURES, any_network, mo
 from dragoman.model.networks.part_names import PARTS, parameters
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.text.tokenizers import load_pair
-from dragoman.pipelines import entries, train
+from dragoman.pipelines import train
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.settings import OptimizerConfig
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks import launch
 from dragoman.pipelines.tasks.part_start import common
 from dragoman.pipelines.training.optimizer import make_optimizer
-from tests.pipelines.tasks.test_warm_start import config, corpus, same, weights
+from tests.pipelines.tasks.test_warm_start import config, corpus, weights
 
 STACK = ["model.width=16", "model.heads=2", "model.feed_forward=16", "model.layers=1", "model.norm=post"]
 ALIKE = ["model.activation=gelu", "model.positions=learned", "model.max_positions=256"]
@@ -33,16 +31,6 @@ def alone(home: Path, model: str, side: str, *more: str, sizes: list[str] = STAC
     if model == "gpt_tiny":
         words += ["model.activation=gelu", "model.positions=learned"]
     return config(home, *words, sizes=sizes)
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a masked model of the sources and a causal one of the targets."""
-    folder = tmp_path_factory.mktemp("home")
-    shard(config(folder, *corpus(folder, "toy", 1)))
-    assert train.task(alone(folder, "bert_tiny", "source", "name=masked")) == 0
-    assert train.task(alone(folder, "gpt_tiny", "target", "name=causal")) == 0
-    return folder
 
 
 PARTLY = [f"train.init_parts.{part}" for part in ("embeddings=masked", "encoder=masked", "decoder=causal")]
@@ -64,25 +52,7 @@ def test_a_masked_model_starts_the_encoder_and_a_causal_one_the_decoder(home: Pa
     }  # fmt: skip
 
 
-def test_a_run_by_parts_goes_on_and_is_proved(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [*PARTLY, *ALIKE, "train.freeze=[encoder]", "train.lr_scale.decoder=0.5", "train.optimizer.ema_decay=0.5"]
-    words += ["train.schedule_steps=4", "train.optimizer.kind=muon"]
-    assert train.task(config(home, "name=whole", *words)) == 0
-    assert train.task(config(home, "name=parts", *words, "train.max_steps=2")) == 0
-    assert train.task(config(home, "name=parts", *words)) == 0
-    assert same(weights(home, "parts"), weights(home, "whole"))
-    before, after = weights(home, "masked"), weights(home, "whole")
-    assert torch.equal(after["encoder.0.feed_forward.inner.weight"], before["layers.0.feed_forward.inner.weight"])
-    assert not torch.equal(after["output.weight"], before["output.weight"])
-    places = [f"paths.root={home}/artifacts", f"paths.shards={config(home).shard_dir}", "verify.recompute=ALL"]
-    assert entries.main(["verify", "parts", *places]) == 0
-    assert "nothing differs" in capsys.readouterr().out
-    with pytest.raises(UserError, match="freeze was"):
-        launch.check(config(home, "name=parts", *words, "train.freeze=[]"))
-
-
 def test_vocabularies_are_joined_piece_by_piece(home: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert train.task(config(home, "name=first")) == 0
     other = [*corpus(home, "other", 2), f"paths.shards={tmp_path}/other", "tokenizer.vocabulary=70"]
     shard(config(home, *other))
     begun = config(home, "name=joined", *other, "train.init_from=first", "train.init_vocabulary=join", *STILL)
@@ -127,30 +97,6 @@ def test_a_vocabulary_without_a_common_piece_is_refused(home: Path, tmp_path: Pa
         )
 
 
-@pytest.mark.parametrize(
-    ("overrides", "told"),
-    [
-        (["train.init_parts.encoder=masked", "model.feed_forward=24"],
-         r"init_parts.encoder=masked: encoder.0.feed_forward.inner.bias is \(16,\) there and \(24,\) in this network"),
-        (["train.init_parts.encoder=masked", "model.encoder_layers=2"], r"encoder.1.* is none there and \("),
-        (["train.init_parts.encoder=masked", "model.norm=pre"], "with model.norm=post, this network has pre"),
-        (["train.init_parts.output=masked"], "the output layer is the table of embeddings"),
-        (["train.init_parts.encoder=nowhere"], "train.init_parts.encoder: 'nowhere' is neither a bundle's directory"),
-        (["train.init_parts.encoder=masked", "train.init_from=masked"], "starts the whole network; choose one"),
-        (["train.init_vocabulary=join"], "train.init_vocabulary=join: needs train.init_from or train.init_parts"),
-        (["train.freeze=[embeddings,encoder,decoder]"], "freeze=.*: nothing is left to train; leave a part out"),
-        (["train.freeze=[head]"], "train.freeze: 'head' is not known.*decoder, embeddings, encoder, output"),
-        (["train.lr_scale.encoder=0.1", "train.freeze=[encoder]"], "train.freeze names this part too"),
-        (["train.lr_scale.embeddings=0.1", "train.lr_scale.output=0.2"], "is shared with a part of factor 0.1"),
-        (["train.init_parts.embeddings=masked", "embeddings.source=words"], "embeddings.source and .target out"),
-    ],
-)  # fmt: skip
-def test_what_does_not_fit_is_refused_and_leaves_nothing(home: Path, overrides: list[str], told: str) -> None:
-    with pytest.raises(UserError, match=told):
-        train.task(config(home, "name=refused", *ALIKE, *overrides))
-    assert not (home / "artifacts" / "runs" / "refused").exists()
-
-
 def test_a_factor_of_zero_is_no_factor(home: Path) -> None:
     with pytest.raises(UserError, match=r"train.lr_scale.*=0.*above 0"):
         launch.check(config(home, "name=refused", "train.lr_scale.encoder=0.0"))
@@ -182,10 +128,3 @@ def test_a_part_learns_at_its_factor_of_the_rate(kind: str) -> None:
     optimizer.step()
     moved = [(now.detach() - then).norm() for now, then in zip((first, second), before, strict=True)]
     assert moved[1] / moved[0] == pytest.approx(0.25, rel=1e-3)
-
-
-def test_the_record_of_a_run_names_the_settings(home: Path) -> None:
-    record = json.loads((home / "artifacts" / "runs" / "whole" / "run.json").read_text())
-    assert record["freeze"] == ["encoder"] and record["lr_scale"] == {"decoder": 0.5}
-    assert record["init_parts"] == {"embeddings": "masked", "encoder": "masked", "decoder": "causal"}
-    assert load_file(home / "artifacts" / "runs" / "whole" / "init.safetensors")

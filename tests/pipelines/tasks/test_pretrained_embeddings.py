@@ -29,8 +29,9 @@ from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.settings import EmbeddingsConfig, LoaderConfig, OptimizerConfig, TrainConfig
-from dragoman.pipelines.tasks import pretrained_embeddings
-from dragoman.pipelines.tasks.pretrained_embeddings import identity, initialise, keep, kept_rows, matches
+from dragoman.pipelines.tasks import beginnings
+from dragoman.pipelines.tasks.identity import network_fingerprint
+from dragoman.pipelines.tasks.pretrained_embeddings import ROWS, initialise, matches
 from dragoman.pipelines.tracking.registry import RegistryConfig, Version
 from dragoman.pipelines.training import checkpoint
 from dragoman.pipelines.training.final_weights import final_weights
@@ -239,44 +240,46 @@ def test_a_registry_reference_is_looked_up(
             return path
 
     monkeypatch.setattr("dragoman.pipelines.tracking.locate.Registry", Shelf)
-    keep(config(source=reference))
-    rows = kept_rows(config(source=reference))
-    assert rows is not None
-    assert rows["source"].record["digest"] == load_vectors(path).digest
+    settings = config(source=reference)
+    ROWS.keep(settings, pair)
+    note = ROWS.note(settings)
+    assert note is not None
+    assert note["sides"]["source"]["digest"] == load_vectors(path).digest
 
 
 def test_a_run_keeps_its_rows_wherever_the_reference_points_later(
     config: Callable[..., Config],
     pair: TokenizerPair,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(pretrained_embeddings, "load_pair", lambda directory, record: pair)
     path = bundle(tmp_path / "vectors", ["w3", "w4"])
     settings = config(source=str(path), freeze=True)
     with caplog.at_level(logging.INFO):
-        keep(settings)
+        beginnings.keep(settings, pair)
     assert f"embeddings.source: 2 of 44 rows start from {path}" in caplog.text
     assert "42 rows of the source table have no vector" in caplog.text
     first = network()
     initialise(settings, first, pair)
     shutil.rmtree(path)
     bundle(path, ["w9"])
-    keep(settings)
+    beginnings.keep(settings, pair)
     again = network()
     initialise(settings, again, pair)
     assert torch.equal(again.source_embedding.weight, first.source_embedding.weight)
-    assert kept_rows(config(source="another")) is None
-    told = pretrained_embeddings.facts(settings)["embeddings"]
+    assert ROWS.note(config(source="another")) is None
+    told = beginnings.facts(settings)["embeddings"]
     assert told["source"]["rows"] == 2 and told["freeze"] is True
 
 
 def test_the_section_is_part_of_a_runs_identity_only_where_it_asks_for_something(
     config: Callable[..., Config],
 ) -> None:
-    assert identity(config()) == {} == pretrained_embeddings.facts(config())
-    assert identity(config(target="x", freeze=True)) == {"embeddings": {"source": None, "target": "x", "freeze": True}}
+    model = {"architecture": "transformer", "name": "t"}
+    assert beginnings.facts(config()) == {}
+    assert "embeddings" not in network_fingerprint(replace(config(), model=model), ())
+    settings = replace(config(target="x", freeze=True), model=model)
+    assert network_fingerprint(settings, ())["embeddings"] == {"source": None, "target": "x", "freeze": True}
 
 
 TRAIN = TrainConfig(

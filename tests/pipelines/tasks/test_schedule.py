@@ -99,7 +99,8 @@ def test_a_rate_without_an_end_goes_on_as_ever(home: Path, caplog: pytest.LogCap
     start(home, "inverse", "inverse_sqrt")
     run = start(home, "inverse", "inverse_sqrt", "train.max_steps=12")
     assert rates(run) == rates(whole)
-    assert plans(run) is None and "schedule" not in caplog.text
+    assert [plan["max_steps"] for plan in plans(run)] == [8, 12] and "schedule" not in caplog.text
+    assert not any("schedule" in record.fields["values"] for record in Spool(run).records() if record.kind == "tags")
 
 
 def test_a_run_from_before_plans_were_kept_has_that_of_its_last_start(

@@ -12,15 +12,15 @@ from safetensors.torch import load_file
 from dragoman.conf import compose
 from dragoman.model.bundles.directory import bundle_hash, read_facts
 from dragoman.model.errors import UserError
+from dragoman.model.runs.paths import FIRST_WEIGHTS
 from dragoman.model.runs.spool import Spool
 from dragoman.model.shards.manifest import read_manifest
-from dragoman.model.text.tokenizers import load_pair
-from dragoman.pipelines import train
+from dragoman.pipelines import entries, train
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks import launch
-from dragoman.pipelines.tasks.translation import fresh_network
-from dragoman.pipelines.tasks.warm_start import FILE, vocabularies
+from dragoman.pipelines.tasks.translation import Pairs
+from dragoman.pipelines.tasks.warm_start import vocabularies
 from tests.pipelines.conftest import make_pairs
 
 SMALL = ["model.width=16", "model.heads=2", "model.feed_forward=16", "model.encoder_layers=1", "model.decoder_layers=1"]
@@ -52,15 +52,6 @@ def corpus(home: Path, name: str, seed: int) -> list[str]:
         for side, language in (("source", "en"), ("target", "de"))
     ]
     return [f"corpus.name={name}", *files]
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a run `first` in it."""
-    folder = tmp_path_factory.mktemp("home")
-    shard(config(folder, *corpus(folder, "toy", 1)))
-    assert train.task(config(folder, "name=first")) == 0
-    return folder
 
 
 def weights(home: Path, run: str) -> dict[str, torch.Tensor]:
@@ -99,25 +90,20 @@ def test_a_run_that_goes_on_needs_the_other_no_more(home: Path) -> None:
     assert train.task(config(home, *begun)) == 0
     shutil.rmtree(runs / "moved")
     assert train.task(config(home, *begun, "train.max_steps=6")) == 0
-    assert (runs / "third" / FILE).is_file()
+    assert (runs / "third" / FIRST_WEIGHTS).is_file()
     assert len((runs / "third" / "steps.jsonl").read_text().splitlines()) >= 6
     with pytest.raises(UserError, match="init_from"):
         launch.check(config(home, "name=third", "train.init_from=first"))
 
 
-@pytest.mark.parametrize(
-    ("overrides", "told"),
-    [
-        (["train.init_from=nowhere"], "train.init_from: 'nowhere' is neither a bundle's directory nor a run"),
-        (["model.width=32"], "train.init_from=first: was trained with model.width=16, this network has 32"),
-        (["model.norm=pre"], "train.init_from=first: was trained with model.norm=post, this network has pre"),
-        (["embeddings.source=words"], "embeddings.source and .target"),
-    ],
-)
-def test_what_does_not_fit_is_refused_and_leaves_nothing(home: Path, overrides: list[str], told: str) -> None:
-    with pytest.raises(UserError, match=told):
-        train.task(config(home, "name=refused", "train.init_from=first", *overrides))
-    assert not (home / "artifacts" / "runs" / "refused").exists()
+def test_a_mean_with_the_first_weights_is_proved(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["name=mean", "train.init_from=first", "train.average_first=0.5"]
+    assert train.task(config(home, *words)) == 0
+    verify = ["verify", "mean", f"paths.root={home}/artifacts", f"paths.shards={config(home).shard_dir}"]
+    assert entries.main(verify) == 0, capsys.readouterr().out
+    (home / "artifacts" / "runs" / "mean" / FIRST_WEIGHTS).write_bytes(b"others")
+    assert entries.main(verify) == 1
+    assert "made with first weights that are not" in capsys.readouterr().out
 
 
 def test_a_network_of_another_kind_is_refused(home: Path) -> None:
@@ -173,7 +159,6 @@ def test_tables_of_two_vocabularies_are_not_exchanged() -> None:
 def test_every_process_begins_alike(home: Path) -> None:
     """As drawn weights do: from what the run keeps, with the reference out of reach."""
     settings = config(home, "name=third", "train.init_from=moved")
-    pair = load_pair(settings.shard_dir, read_manifest(settings.shard_dir).tokenizer)
-    ours = fresh_network(settings, pair).state_dict()
+    ours = Pairs(settings).network.state_dict()
     for name, tensor in weights(home, "first").items():
         assert torch.equal(ours[name], tensor)

@@ -12,8 +12,7 @@ import torch.distributed as dist
 
 from dragoman.model.networks.architectures import any_network, architecture, model_config
 from dragoman.model.networks.language_network import LanguageNetwork
-from dragoman.model.ports import free_ports
-from dragoman.model.runs import checkpoints, journal, paths
+from dragoman.model.runs import checkpoints
 from dragoman.model.settings import LossConfig
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.labels import DIGITS, FIRST, GAP, LabelTokenizer
@@ -27,8 +26,9 @@ from dragoman.pipelines.loaders.text import SplitText
 from dragoman.pipelines.settings import LoaderConfig, OptimizerConfig, TrainConfig
 from dragoman.pipelines.training import checkpoint
 from dragoman.pipelines.training.loop import Report, Trainer
+from tests.pipelines.training import test_loop
+from tests.pipelines.training.test_loop import CPU, check_resumed, check_turns, nothing, steps, tensors
 from tests.random_shards import VOCABULARY, random_records
-from tests.warm import start_ranks
 
 LOADER = LoaderConfig(lanes=2, batch_tokens=48, context_length=8, window_chunks=2, max_length=16)
 CONFIG = TrainConfig(
@@ -41,7 +41,6 @@ CONFIG = TrainConfig(
     keep_checkpoints=9,
     average_last=2,
 )
-CPU = torch.device("cpu")
 SMALL = {"width": 16, "heads": 2, "feed_forward": 16, "layers": 1, "dropout": 0.3, "max_positions": 16}
 NETWORKS: dict[str, dict[str, Any]] = {
     "rnnlm": {"architecture": "rnnlm", "cell": "lstm", "embedding": 12, "width": 16, "layers": 2, "dropout": 0.3},
@@ -70,10 +69,6 @@ LABELS = {
 CARRY = ("rnnlm", "rnnlm attention", "selective")  # networks that carry states from batch to batch
 
 
-def nothing(step: int, values: dict[str, float]) -> None:
-    """A report that goes nowhere."""
-
-
 def loader_of(kind: str, shards: Path, ranks: Ranks) -> Lanes[Any]:
     place = (3, ranks.rank, ranks.world)
     if kind in LABELS:
@@ -99,33 +94,13 @@ def train(
     ranks = ranks or Ranks(0, 1, CPU)
     torch.manual_seed(5)
     labels = LABELS.get(kind)
-    arguments: dict[str, Any] = {
-        "network": any_network(model_config(NETWORKS[kind]), VOCABULARY, labels.vocabulary if labels else VOCABULARY),
+    size = labels.vocabulary if labels else VOCABULARY
+    own = {
+        "network": any_network(model_config(NETWORKS[kind]), VOCABULARY, size),
         "loss": architecture(NETWORKS[kind]["architecture"]).loss,
         "loader": loader_of(kind, shards, ranks),
-        "lanes": LOADER.lanes,
-        "config": config,
-        "run": run,
-        "ranks": ranks,
-        "seed": 3,
-        "held_out": lambda: [],
     }
-    trainer = Trainer(**{**arguments, **changes})
-    try:
-        trainer.run(report)
-    finally:
-        arguments["loader"].close()
-    return trainer
-
-
-def steps(run: Path) -> list[dict[str, Any]]:
-    return [line for line in journal.lines(run / paths.STEPS) if "batch" in line]
-
-
-def tensors(run: Path) -> dict[str, dict[str, torch.Tensor]]:
-    newest = checkpoints.newest(run)
-    assert newest is not None
-    return checkpoint.read(newest)[0]
+    return test_loop.train(shards, run, config, ranks, report, **{**own, **changes})
 
 
 @pytest.fixture
@@ -150,58 +125,38 @@ def label_of(kind: str, text: Ids) -> Ids | None:
     return LABELS[kind].encode([told])[0]
 
 
+def starts(shards: Path, kind: str) -> Callable[..., Trainer]:
+    def start(run: Path, report: Report = nothing, **changes: Any) -> Trainer:
+        return train(shards, run, kind, replace(CONFIG, **changes), report=report)
+
+    return start
+
+
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_a_resumed_run_is_the_undisturbed_run(kind: str, shards: Path, tmp_path: Path) -> None:
-    """Stopped at step 6, resumed from the checkpoint of step 4: same batches, losses, weights and carried states."""
-
-    def dies(step: int, values: dict[str, float]) -> None:
-        raise InterruptedError(f"at step {step}")
-
-    train(shards, tmp_path / "whole", kind)
-    with pytest.raises(InterruptedError):
-        train(shards, tmp_path / "cut", kind, replace(CONFIG, evaluate_every=7, log_every=6), report=dies)
-    resumed = train(shards, tmp_path / "cut", kind)
-    assert resumed.progress.step == 12
-    keys = ("step", "loss", "batch", "tokens", "norm")
-    whole, cut = ([{k: line[k] for k in keys} for line in steps(tmp_path / run)] for run in ("whole", "cut"))
-    assert whole == cut
-    expected = tensors(tmp_path / "whole")
-    for group, members in tensors(tmp_path / "cut").items():
-        for name, value in members.items():
-            assert torch.equal(value, expected[group][name])
-    assert (sorted(expected.get("carried", {})) == ["0", "1"]) is (kind in CARRY)
+    """The carried states among its tensors."""
+    check_resumed(tmp_path, starts(shards, kind))
+    assert (sorted(tensors(tmp_path / "whole").get("carried", {})) == ["0", "1"]) is (kind in CARRY)
 
 
-def rank_process(rank: int, port: int, shards: str, run: str, config: TrainConfig, kind: str) -> None:
+def turn(rank: int, port: int, run: str, shards: str, kind: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-    train(Path(shards), Path(run), kind, config, Ranks(rank, 2, CPU))
+    train(Path(shards), Path(run), kind, replace(CONFIG, max_steps=8), Ranks(rank, 2, CPU))
     dist.destroy_process_group()
 
 
 @pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_one_and_two_ranks_are_the_same_run_and_may_take_turns(kind: str, shards: Path, tmp_path: Path) -> None:
-    """12 steps alone; and 4 alone, 4 on two ranks, 4 alone again: same batches, losses equal to rounding."""
-    train(shards, tmp_path / "alone", kind)
-    train(shards, tmp_path / "turns", kind, replace(CONFIG, max_steps=4))
-    (port,) = free_ports(1)
-    arguments = (port, str(shards), str(tmp_path / "turns"), replace(CONFIG, max_steps=8), kind)
-    start_ranks(rank_process, arguments)
-    train(shards, tmp_path / "turns", kind)
-    alone, turns = steps(tmp_path / "alone"), steps(tmp_path / "turns")
-    assert [(line["batch"], line["tokens"]) for line in alone] == [(line["batch"], line["tokens"]) for line in turns]
-    for one, other in zip(alone, turns, strict=True):
-        assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
+    check_turns(tmp_path, starts(shards, kind), turn, str(shards), kind)
 
 
 def test_the_carried_state_matters(shards: Path, tmp_path: Path) -> None:
     """A resume without it is another run: what the checkpoint keeps is needed."""
     train(shards, tmp_path / "whole", "rnnlm")
     train(shards, tmp_path / "cut", "rnnlm", replace(CONFIG, max_steps=4))
-    part = checkpoints.newest(tmp_path / "cut")
-    assert part is not None
-    groups, state = checkpoint.read(part)
+    groups, state = checkpoint.read(checkpoints.last(tmp_path / "cut"))
     zeros = {lane: torch.zeros_like(held) for lane, held in groups["carried"].items()}
     checkpoint.write(tmp_path / "cut", 4, 1, {**groups, "carried": zeros}, state)
     train(shards, tmp_path / "cut", "rnnlm")

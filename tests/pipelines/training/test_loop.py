@@ -63,13 +63,12 @@ def train(
 ) -> Trainer:
     """One start of a small run, with dropout; `changes` replace the trainer's arguments."""
     ranks = ranks or Ranks(0, 1, CPU)
-    torch.manual_seed(5)
-    network = build_network(model_config(NETWORKS[kind]), 50, 50)
-    loader = LaneLoader(ShardReader(shards, "train"), LOADER, 3, ranks.rank, ranks.world)
+    if "network" not in changes:
+        torch.manual_seed(5)
+        loader = LaneLoader(ShardReader(shards, "train"), LOADER, 3, ranks.rank, ranks.world)
+        changes = {"network": build_network(model_config(NETWORKS[kind]), 50, 50), "loader": loader, **changes}
     arguments: dict[str, Any] = {
-        "network": network,
         "loss": architecture("transformer").loss,
-        "loader": loader,
         "lanes": LOADER.lanes,
         "config": config,
         "run": run,
@@ -81,7 +80,7 @@ def train(
     try:
         trainer.run(report)
     finally:
-        loader.close()
+        changes["loader"].close()
     return trainer
 
 
@@ -89,10 +88,49 @@ def steps(run: Path) -> list[dict[str, Any]]:
     return [line for line in journal.lines(run / paths.STEPS) if "batch" in line]
 
 
+def tensors(run: Path) -> dict[str, dict[str, torch.Tensor]]:
+    return checkpoint.read(checkpoints.last(run))[0]
+
+
 def weights(run: Path) -> dict[str, torch.Tensor]:
-    newest = checkpoints.newest(run)
-    assert newest is not None
-    return checkpoint.read(newest)[0]["network"]
+    return tensors(run)["network"]
+
+
+def check_resumed(folder: Path, start: Callable[..., Trainer]) -> None:
+    """Stopped at step 6, resumed from the checkpoint of step 4: same batches, same losses, same tensors.
+
+    `start(run, config changes, ...)` is one start of a run."""
+
+    def dies(step: int, values: dict[str, float]) -> None:
+        raise InterruptedError(f"at step {step}")
+
+    start(folder / "whole")
+    with pytest.raises(InterruptedError):
+        start(folder / "cut", evaluate_every=7, log_every=6, report=dies)
+    assert [line["step"] for line in steps(folder / "cut")] == [1, 2, 3, 4, 5, 6]
+    assert start(folder / "cut").progress.step == 12
+    keys = ("step", "loss", "batch", "tokens", "norm")
+    whole, cut = ([{k: line[k] for k in keys} for line in steps(folder / run)] for run in ("whole", "cut"))
+    assert whole == cut
+    expected = tensors(folder / "whole")
+    for group, members in tensors(folder / "cut").items():
+        for name, value in members.items():
+            assert torch.equal(value, expected[group][name])
+
+
+def check_turns(folder: Path, start: Callable[..., Trainer], ranks: Callable[..., None], *arguments: Any) -> None:
+    """12 steps alone; and 4 alone, 4 on two ranks, 4 alone again: same batches, losses equal to rounding.
+
+    `ranks(rank, port, run, *arguments)` is a rank's process, up to step 8."""
+    start(folder / "alone")
+    start(folder / "turns", max_steps=4)
+    (port,) = free_ports(1)
+    start_ranks(ranks, (port, str(folder / "turns"), *arguments))
+    start(folder / "turns")
+    alone, turns = steps(folder / "alone"), steps(folder / "turns")
+    assert [(line["batch"], line["tokens"]) for line in alone] == [(line["batch"], line["tokens"]) for line in turns]
+    for one, other in zip(alone, turns, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
 
 
 @pytest.fixture
@@ -115,24 +153,16 @@ def test_two_runs_of_one_seed_are_equal(shards: Path, tmp_path: Path) -> None:
         assert torch.equal(value, weights(tmp_path / "b")[name])
 
 
+def starts(shards: Path, kind: str) -> Callable[..., Trainer]:
+    def start(run: Path, report: Report = nothing, **changes: Any) -> Trainer:
+        return train(shards, run, replace(CONFIG, **changes), report=report, kind=kind)
+
+    return start
+
+
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_a_resumed_run_is_the_undisturbed_run(kind: str, shards: Path, tmp_path: Path) -> None:
-    """Stopped at step 6, resumed from the checkpoint of step 4: same batches, same losses, same weights."""
-
-    def dies(step: int, values: dict[str, float]) -> None:
-        raise InterruptedError(f"at step {step}")
-
-    train(shards, tmp_path / "whole", kind=kind)
-    with pytest.raises(InterruptedError):
-        train(shards, tmp_path / "cut", replace(CONFIG, evaluate_every=7, log_every=6), report=dies, kind=kind)
-    assert [line["step"] for line in steps(tmp_path / "cut")] == [1, 2, 3, 4, 5, 6]
-    resumed = train(shards, tmp_path / "cut", kind=kind)
-    assert resumed.progress.step == 12
-    keys = ("step", "loss", "batch", "tokens", "norm")
-    whole, cut = ([{k: line[k] for k in keys} for line in steps(tmp_path / run)] for run in ("whole", "cut"))
-    assert whole == cut
-    for name, value in weights(tmp_path / "whole").items():
-        assert torch.equal(value, weights(tmp_path / "cut")[name])
+    check_resumed(tmp_path, starts(shards, kind))
 
 
 def rank_process(rank: int, port: int, shards: str, run: str, config: TrainConfig, kind: str) -> None:
@@ -142,21 +172,14 @@ def rank_process(rank: int, port: int, shards: str, run: str, config: TrainConfi
     dist.destroy_process_group()
 
 
+def turn(rank: int, port: int, run: str, shards: str, kind: str) -> None:
+    rank_process(rank, port, shards, run, replace(CONFIG, max_steps=8), kind)
+
+
 @pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_one_and_two_ranks_are_the_same_run_and_may_take_turns(kind: str, shards: Path, tmp_path: Path) -> None:
-    """12 steps alone; and 4 alone, 4 on two ranks, 4 alone again: same batches, losses equal to rounding."""
-    train(shards, tmp_path / "alone", kind=kind)
-    train(shards, tmp_path / "turns", replace(CONFIG, max_steps=4), kind=kind)
-    (port,) = free_ports(1)
-    arguments = (port, str(shards), str(tmp_path / "turns"), replace(CONFIG, max_steps=8), kind)
-    start_ranks(rank_process, arguments)
-    train(shards, tmp_path / "turns", kind=kind)
-    alone, turns = steps(tmp_path / "alone"), steps(tmp_path / "turns")
-    assert [line["batch"] for line in alone] == [line["batch"] for line in turns]
-    assert [line["tokens"] for line in alone] == [line["tokens"] for line in turns]
-    for one, other in zip(alone, turns, strict=True):
-        assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
+    check_turns(tmp_path, starts(shards, kind), turn, str(shards), kind)
 
 
 def test_a_step_without_a_finite_gradient_is_skipped_and_counted(shards: Path, tmp_path: Path) -> None:

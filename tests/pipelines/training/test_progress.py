@@ -11,6 +11,13 @@ import pytest
 from dragoman.pipelines.training import progress
 
 
+@pytest.fixture(autouse=True)
+def every_line(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log gets a line for every look."""
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    caplog.set_level(logging.INFO)
+
+
 def write_steps(run: Path, first: int, last: int) -> None:
     """Steps of half a second each and an evaluation."""
     lines: list[dict[str, object]] = [
@@ -22,11 +29,7 @@ def write_steps(run: Path, first: int, last: int) -> None:
         file.writelines(json.dumps(line) + "\n" for line in lines)
 
 
-def test_a_log_gets_steps_and_evaluations(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
-    caplog.set_level(logging.INFO)
+def test_a_log_gets_steps_and_evaluations(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with progress.show_progress(tmp_path, 1000):
         write_steps(tmp_path, 1, 20)
     text = caplog.text
@@ -35,10 +38,8 @@ def test_a_log_gets_steps_and_evaluations(
 
 
 def test_a_log_is_not_told_again_of_a_step_while_the_workers_wait(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
-    caplog.set_level(logging.INFO)
     follower = progress._Follower(tmp_path / "steps.jsonl", 1000, "target tokens", "")
     write_steps(tmp_path, 1, 20)
     for _ in range(3):
@@ -47,7 +48,6 @@ def test_a_log_is_not_told_again_of_a_step_while_the_workers_wait(
 
 
 def test_a_log_gets_the_precision_that_the_workers_settled_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
     with progress.show_progress(tmp_path, 1000):
         (tmp_path / "precision.json").write_text('{"precision": "fp32", "because": "slow here"}')
     assert [record.message for record in caplog.records] == ["trains in fp32: slow here"]
@@ -56,7 +56,6 @@ def test_a_log_gets_the_precision_that_the_workers_settled_on(tmp_path: Path, ca
 def test_the_plan_is_said_once_with_its_time_when_the_rate_is_known(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO)
     follower = progress._Follower(tmp_path / "steps.jsonl", 1200, "target tokens", "10,000 pairs: 1,200 steps of 2,048")
     for first, last in ((1, 5), (6, 20), (21, 30)):
         write_steps(tmp_path, first, last)
@@ -66,19 +65,14 @@ def test_the_plan_is_said_once_with_its_time_when_the_rate_is_known(
 
 
 def test_what_an_earlier_start_wrote_is_not_said_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
     write_steps(tmp_path, 1, 5)
     with progress.show_progress(tmp_path, 1000):
         pass
     assert "step 5" not in caplog.text
 
 
-def test_a_journal_that_was_cut_back_is_read_anew(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_journal_that_was_cut_back_is_read_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A worker died: the journal goes on from its checkpoint, in a file that may be longer already than the old one."""
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
-    caplog.set_level(logging.INFO)
     (tmp_path / "new").mkdir()
     with progress.show_progress(tmp_path, 1000):
         write_steps(tmp_path, 1, 20)
@@ -100,7 +94,6 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def test_word_vectors_say_their_epochs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
     lines: list[dict[str, object]] = [
         {"step": step, "loss": 2.5, "tokens": 3000, "seconds": step / 2} for step in (20, 40, 60)
     ]
@@ -112,11 +105,9 @@ def test_word_vectors_say_their_epochs(tmp_path: Path, caplog: pytest.LogCapture
 
 
 def test_a_line_has_the_mean_since_the_last_and_a_settled_rate(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The first steps take minutes here: while only they are known no time is promised, and afterwards they are out."""
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
-    caplog.set_level(logging.INFO)
     follower = progress._Follower(tmp_path / "steps.jsonl", 1000, "target tokens", "")
     seconds = [100.0, 200.0, 300.0, *(300.0 + step / 2 for step in range(1, 18))]
 

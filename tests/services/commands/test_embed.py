@@ -47,8 +47,6 @@ def test_a_matrix_is_the_same_numbers(tmp_path: Path, bundle: Path) -> None:
     assert (matrix.shape, matrix.dtype) == ((3, 16), np.float32)
     np.testing.assert_allclose(matrix, [record["vector"] for record in rows(run(tmp_path, bundle))], atol=1e-5)
     assert np.load(run(tmp_path, bundle, b"", format="npy", output=str(tmp_path / "none.npy"))).shape == (0, 16)
-    with pytest.raises(UserError, match=r"embed\.format=npy: a matrix needs a file"):
-        run(tmp_path, bundle, format="npy", output=None)
 
 
 def test_unit_vectors_have_cosines_for_products(tmp_path: Path, bundle: Path) -> None:
@@ -76,14 +74,23 @@ def test_the_bytes_do_not_depend_on_the_lines_at_a_time(tmp_path: Path, bundle: 
         assert all(run(tmp_path, bundle, content, level=level, lines=lines).read_bytes() == first for lines in (7, 64))
 
 
-def test_layers_and_levels_that_are_not_there_are_named(tmp_path: Path, bundle: Path, vectors: Path) -> None:
-    with pytest.raises(UserError, match=r"embed\.layer=9: the network has the layers 0 .* to \d"):
-        run(tmp_path, bundle, layer=9)
-    for settings in ({"level": "token"}, {"layer": 0}):
-        with pytest.raises(UserError, match="word vectors have no layers"):
-            run(tmp_path, vectors, **settings)
-    with pytest.raises(UserError, match=r"embed\.level=token: .* choose embed\.format=json"):
-        run(tmp_path, bundle, level="token", format="npy", output=str(tmp_path / "v.npy"))
+def test_mistakes_are_named(tmp_path: Path, bundle: Path, vectors: Path) -> None:
+    matrix = {"format": "npy", "output": str(tmp_path / "v.npy")}
+    mistakes: list[tuple[Path, dict[str, Any], str]] = [
+        (bundle, {"layer": 9}, r"embed\.layer=9: the network has the layers 0 .* to \d"),
+        (vectors, {"level": "token"}, "word vectors have no layers"),
+        (vectors, {"layer": 0}, "word vectors have no layers"),
+        (bundle, {"level": "token", **matrix}, r"embed\.level=token: .* choose embed\.format=json"),
+        (bundle, {"format": "npy", "output": None}, r"embed\.format=npy: a matrix needs a file"),
+        (bundle, {"lines": 0}, r"embed\.lines=0"),
+        (bundle, {"input": "none"}, r"embed\.input: none cannot be read"),
+        (bundle, {**matrix, "output": str(tmp_path / "nowhere" / "v.npy")}, r"nowhere/v\.npy cannot be written"),
+    ]
+    for model, settings, message in mistakes:
+        with pytest.raises(UserError, match=message):
+            run(tmp_path, model, **settings)
+    with pytest.raises(UserError, match="no sentence model is named"):
+        embed(EmbedConfig(model=None, input=str(tmp_path / "in.txt")))
 
 
 def test_word_vectors_of_texts(tmp_path: Path, vectors: Path) -> None:
@@ -111,17 +118,6 @@ def test_what_is_too_long_is_cut_or_named(tmp_path: Path, bundle: Path) -> None:
     with pytest.raises(UserError, match=r"in\.txt, line 2: 160 tokens are more than the model's 64 positions"):
         run(tmp_path, bundle, content, too_long="error")
     assert not list(tmp_path.glob(".*part"))
-
-
-def test_mistakes_are_named(tmp_path: Path, bundle: Path) -> None:
-    with pytest.raises(UserError, match=r"embed\.lines=0"):
-        run(tmp_path, bundle, lines=0)
-    with pytest.raises(UserError, match=r"embed\.input: none cannot be read"):
-        run(tmp_path, bundle, input="none")
-    with pytest.raises(UserError, match=r"embed\.output: .*nowhere/v\.npy cannot be written"):
-        run(tmp_path, bundle, format="npy", output=str(tmp_path / "nowhere" / "v.npy"))
-    with pytest.raises(UserError, match="no sentence model is named"):
-        embed(EmbedConfig(model=None, input=str(tmp_path / "in.txt")))
 
 
 def test_files_may_be_compressed_and_standard_input_goes_to_standard_output(

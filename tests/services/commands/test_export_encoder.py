@@ -12,7 +12,6 @@ from dragoman.model.inference.sentence_vectors import load_any_bundle, sentence_
 from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import train
-from dragoman.services.commands import vectors
 from dragoman.services.commands.export import main
 
 LINES = [
@@ -48,7 +47,7 @@ def test_sentence_transformers_gives_our_vectors(switches: dict[str, Any], tmp_p
     library = pytest.importorskip("sentence_transformers", reason="requirements-dev.lock has it")
     source = bundle(tmp_path / "bundle", **switches)
     words = ["sentence-transformers", f"export.vectors={source}", f"export.output={tmp_path}"]
-    assert main(words) == 0
+    assert main(["export", *words]) == 0
     ours = sentence_vectors(load_any_bundle(source))([*LINES, "Unknown: zebra ß", "long " * 40])
     model = library.SentenceTransformer(str(tmp_path / "sentence-transformers"), device="cpu")
     theirs = model.encode([*LINES, "Unknown: zebra ß", "long " * 40])
@@ -59,7 +58,7 @@ def test_model2vec_reads_the_static_table(tmp_path: Path) -> None:
     library = pytest.importorskip("model2vec", reason="requirements-dev.lock has it")
     source = bundle(tmp_path / "bundle")
     words = ["model2vec", f"export.vectors={source}", f"export.output={tmp_path}", "export.components=16"]
-    assert main(words) == 0
+    assert main(["export", *words]) == 0
     model = library.StaticModel.from_pretrained(tmp_path / "model2vec")
     found = model.encode(LINES)
     assert found.shape == (len(LINES), 16)
@@ -76,14 +75,14 @@ def test_model2vec_reads_the_static_table(tmp_path: Path) -> None:
 
 def test_an_encoder_is_distilled_as_it_is_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = bundle(tmp_path / "bundle")
-    assert main(["model2vec", f"export.vectors={source}", f"export.output={tmp_path / 'a'}"]) == 0
-    assert vectors.main(["distil", str(source), f"export.output={tmp_path / 'b'}"]) == 0
+    assert main(["export", "model2vec", f"export.vectors={source}", f"export.output={tmp_path / 'a'}"]) == 0
+    assert main(["vectors", "distil", str(source), f"export.output={tmp_path / 'b'}"]) == 0
     exported, distilled = (sorted((tmp_path / name / "model2vec").iterdir()) for name in "ab")
     assert [path.name for path in exported] == ["config.json", "model.safetensors", "tokenizer.json"]
     assert [path.read_bytes() for path in exported] == [path.read_bytes() for path in distilled]
     capsys.readouterr()
     for words in (["distill", "RUN"], ["distil", "a", "b"], []):
-        assert vectors.main([*words, f"export.vectors={source}"]) == 2
+        assert main(["vectors", *words, f"export.vectors={source}"]) == 2
         assert "the one action is distil: dragoman vectors distil RUN" in capsys.readouterr().err
 
 
@@ -100,16 +99,16 @@ def test_what_fits_no_class_is_refused_with_the_switch_that_does(
 ) -> None:
     source = bundle(tmp_path / "bundle", **switches)
     output = tmp_path / "out"
-    assert main(["sentence-transformers", f"export.vectors={source}", f"export.output={output}"]) == 2
+    assert main(["export", "sentence-transformers", f"export.vectors={source}", f"export.output={output}"]) == 2
     assert message in capsys.readouterr().err
     assert not list(output.iterdir())
 
 
 def test_words_and_too_many_components_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = bundle(tmp_path / "words", "words")
-    assert main(["model2vec", f"export.vectors={source}", f"export.output={tmp_path}"]) == 2
+    assert main(["export", "model2vec", f"export.vectors={source}", f"export.output={tmp_path}"]) == 2
     assert "tokenizer.type=words" in capsys.readouterr().err
     source = bundle(tmp_path / "bpe")
     words = ["model2vec", f"export.vectors={source}", f"export.output={tmp_path}", "export.components=33"]
-    assert main(words) == 2
+    assert main(["export", *words]) == 2
     assert "export.components=33: the encoder's vectors have 32 at most" in capsys.readouterr().err

@@ -54,7 +54,7 @@ def batch(shape: tuple[int, int], vocabulary: int) -> NDArray[np.int64]:
 
 def exported(source: Path, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The record, and a session for each graph."""
-    assert main(["onnx", f"export.vectors={source}", f"export.output={folder}"]) == 0
+    assert main(["export", "onnx", f"export.vectors={source}", f"export.output={folder}"]) == 0
     record = json.loads((folder / "onnx" / onnx_graphs.RECORD).read_text())
     return record, {name: runtime.InferenceSession(folder / "onnx" / name) for name in record["graphs"]}
 
@@ -194,9 +194,9 @@ def test_other_networks_and_missing_libraries_are_refused(
     network = RecurrentLanguage(config, tokenizer.vocabulary).eval()
     save_text_bundle(tmp_path / "b", network=network, config=config, tokenizer=tokenizer, facts={"pair": "en"})
     words = ["onnx", f"export.vectors={tmp_path / 'b'}", f"export.output={tmp_path / 'out'}"]
-    assert main(words) == 2
+    assert main(["export", *words]) == 2
     assert "onnx: only Transformers are exported" in capsys.readouterr().err
     monkeypatch.setattr(onnx_graphs, "LIBRARIES", ("onnx", "no_such_library"))
-    assert main(words) == 2
+    assert main(["export", *words]) == 2
     assert "onnx: needs the package no_such_library: pip install 'dragoman[onnx]'" in capsys.readouterr().err
     assert not list((tmp_path / "out").iterdir())

@@ -136,26 +136,32 @@ def test_what_is_quoted_for_the_configuration_stays_so() -> None:
 def test_mistakes_are_named(
     tmp_path: Path, language_bundle: Path, bundle: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for other, what in ((bundle, "translation"), (vectors, "vectors")):
-        with pytest.raises(
-            UserError, match=f"a bundle of the kind {what!r}; one of the kind 'language' is needed here"
-        ):
-            run(tmp_path, other, prompt="a")
-    with pytest.raises(UserError, match=r"generate\.input: a file of prompts, or generate\.prompt, not both"):
-        run(tmp_path, language_bundle, b"a\n", prompt="a")
-    with pytest.raises(UserError, match=r"generate\.input: none cannot be read"):
-        run(tmp_path, language_bundle, input="none")
-    with pytest.raises(UserError, match=r"in, line 2: not UTF-8 .*generate\.on_error=skip"):
-        run(tmp_path, language_bundle, b"a\n\xff\n")
-    with pytest.raises(UserError, match=r"generate\.at_once=0"):
-        run(tmp_path, language_bundle, prompt="a", at_once=0)
-    with pytest.raises(UserError, match=r"generate\.top_p=2\.0"):
-        run(tmp_path, language_bundle, prompt="a", top_p=2.0)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    mistakes: list[tuple[Path, bytes | None, dict[str, Any], str]] = [
+        (
+            bundle,
+            None,
+            {"prompt": "a"},
+            "a bundle of the kind 'translation'; one of the kind 'language' is needed here",
+        ),
+        (vectors, None, {"prompt": "a"}, "a bundle of the kind 'vectors'; one of the kind 'language' is needed here"),
+        (
+            language_bundle,
+            b"a\n",
+            {"prompt": "a"},
+            r"generate\.input: a file of prompts, or generate\.prompt, not both",
+        ),
+        (language_bundle, None, {"input": "none"}, r"generate\.input: none cannot be read"),
+        (language_bundle, b"a\n\xff\n", {}, r"in, line 2: not UTF-8 .*generate\.on_error=skip"),
+        (language_bundle, None, {"prompt": "a", "at_once": 0}, r"generate\.at_once=0"),
+        (language_bundle, None, {"prompt": "a", "top_p": 2.0}, r"generate\.top_p=2\.0"),
+        (language_bundle, None, {"prompt": "a", "device": "cuda"}, "torch sees no GPU here; set it to cpu"),
+    ]
+    for model, content, settings, message in mistakes:
+        with pytest.raises(UserError, match=message):
+            run(tmp_path, model, content, **settings)
     with pytest.raises(UserError, match="no language model is named"):
         continue_texts(ContinueConfig(prompt="a", model=None))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(UserError, match="torch sees no GPU here; set it to cpu"):
-        run(tmp_path, language_bundle, prompt="a", device="cuda")
     assert not (tmp_path / "out").exists()
 
 

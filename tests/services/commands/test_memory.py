@@ -1,5 +1,6 @@
 """`dragoman memory`: TMX in and out."""
 
+import re
 from contextlib import closing
 from pathlib import Path
 
@@ -90,9 +91,8 @@ def test_units_are_deleted_by_pair_or_origin(config: MemoryConfig, file: Path) -
     ],
 )
 def test_mistakes_are_named(config: MemoryConfig, words: list[str], message: str) -> None:
-    with pytest.raises(UserError) as problem:
+    with pytest.raises(UserError, match=re.escape(message)):
         memory(config, words)
-    assert message in str(problem.value)
 
 
 def test_a_file_that_is_no_tmx_or_has_nothing_of_the_pair_is_named(config: MemoryConfig, file: Path) -> None:

@@ -56,9 +56,8 @@ def test_three_columns_are_a_score_or_features() -> None:
     ],
 )
 def test_a_malformed_line_is_named(line: str, message: str) -> None:
-    with pytest.raises(UserError, match=r"lists\.gz, line 2: ") as caught:
+    with pytest.raises(UserError, match=rf"lists\.gz, line 2: .*{message}"):
         list(read_nbest([LINES[0], line], "lists.gz"))
-    assert message in str(caught.value)
 
 
 def test_lists_out_of_order_are_named() -> None:

@@ -60,13 +60,15 @@ def test_an_unknown_word_is_named_or_skipped(vectors: Path, capsys: pytest.Captu
 
 
 def test_mistakes_are_named(vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UserError, match=r"query\.k=0"):
-        run(vectors, capsys, "neighbours", "man", k=0)
-    with pytest.raises(UserError, match=r"query\.input: .*none\.txt cannot be read"):
-        run(vectors, capsys, "neighbours", input=str(tmp_path / "none.txt"))
     (tmp_path / "in.txt").write_bytes(b"man\n\xff\n")
-    with pytest.raises(UserError, match=r"line 2: not UTF-8.*query\.on_error=skip"):
-        run(vectors, capsys, "neighbours", input=str(tmp_path / "in.txt"))
+    mistakes: list[tuple[list[str], dict[str, Any], str]] = [
+        (["man"], {"k": 0}, r"query\.k=0"),
+        ([], {"input": str(tmp_path / "none.txt")}, r"query\.input: .*none\.txt cannot be read"),
+        ([], {"input": str(tmp_path / "in.txt")}, r"line 2: not UTF-8.*query\.on_error=skip"),
+    ]
+    for words, settings, message in mistakes:
+        with pytest.raises(UserError, match=message):
+            run(vectors, capsys, "neighbours", *words, **settings)
 
 
 def test_words_and_keys_stand_in_any_order_before_the_options() -> None:
@@ -145,19 +147,18 @@ def test_pictures_that_cannot_be_made_are_refused(
 ) -> None:
     (tmp_path / "texts.txt").write_text("the dog\n")
     good: dict[str, Any] = {"sentence": "the dog ?", "texts": str(tmp_path / "texts.txt")}
-    with pytest.raises(UserError, match=r"query\.picture: uses\.gif: unknown kind of file\. Choices: \.png"):
-        run(bundle, capsys, "neighbours", "dog", picture="uses.gif", **good)
-    with pytest.raises(UserError, match=r"query\.picture: .* cannot be written \(no such folder\)"):
-        run(bundle, capsys, "neighbours", "dog", picture=str(tmp_path / "none" / "uses.png"), **good)
     picture = str(tmp_path / "uses.png")
-    with pytest.raises(UserError, match="shows the uses of one word, and the command line has dog, the"):
-        run(bundle, capsys, "neighbours", "dog", "the", picture=picture, **good)
-    with pytest.raises(UserError, match=r"has 1 uses of 'dog' besides; a picture needs 3"):
-        run(bundle, capsys, "neighbours", "dog", picture=picture, **good)
-    with pytest.raises(UserError, match=r"query\.senses: .*: no sense behind a tab in 'the dog'"):
-        run(bundle, capsys, "neighbours", "dog", picture=picture, senses=True, **good)
-    with pytest.raises(UserError, match=r"query\.picture: draws the uses of a word in a text; name it: query\.in="):
-        query("neighbours", QueryConfig(str(bundle), picture=picture), ["dog"])
+    mistakes: list[tuple[str, dict[str, Any], str]] = [
+        ("dog", {**good, "picture": "uses.gif"}, r"query\.picture: uses\.gif: unknown kind of file\. Choices: \.png"),
+        ("dog", {**good, "picture": str(tmp_path / "none" / "a.png")}, r" cannot be written \(no such folder\)"),
+        ("dog the", good, "shows the uses of one word, and the command line has dog, the"),
+        ("dog", good, r"has 1 uses of 'dog' besides; a picture needs 3"),
+        ("dog", {**good, "senses": True}, r"query\.senses: .*: no sense behind a tab in 'the dog'"),
+        ("dog", {}, r"query\.picture: draws the uses of a word in a text; name it: query\.in="),
+    ]
+    for words, settings, message in mistakes:
+        with pytest.raises(UserError, match=message):
+            run(bundle, capsys, "neighbours", *words.split(), **{"picture": picture, **settings})
     assert not Path(picture).exists()
 
 
@@ -166,19 +167,16 @@ def test_mistakes_about_words_in_sentences_are_named(
 ) -> None:
     (tmp_path / "texts.txt").write_text("the dog\n")
     good: dict[str, Any] = {"sentence": "the dog ?", "texts": str(tmp_path / "texts.txt")}
-    with pytest.raises(UserError, match=r"'cat' is not a word of 'the dog \?'\. Its words: the, dog, \?"):
-        run(bundle, capsys, "neighbours", "cat", **good)
-    with pytest.raises(UserError, match="word vectors have no layers"):
-        run(vectors, capsys, "neighbours", "dog", **good)
-    with pytest.raises(UserError, match=r"query\.layer=9: the network has the layers 0"):
-        run(bundle, capsys, "neighbours", "dog", layer=9, **good)
-    with pytest.raises(UserError, match=r"query\.texts: null"):
-        run(bundle, capsys, "neighbours", "dog", sentence="the dog")
-    with pytest.raises(UserError, match=r"query\.texts: none\.txt cannot be read"):
-        run(bundle, capsys, "neighbours", "dog", sentence="the dog", texts="none.txt")
-    with pytest.raises(UserError, match="is a directory without shards"):
-        run(bundle, capsys, "neighbours", "dog", sentence="the dog", texts=str(tmp_path))
-    with pytest.raises(UserError, match="name the word too"):
-        run(bundle, capsys, "neighbours", sentence="the dog")
-    with pytest.raises(UserError, match="an analogy is between words without a text"):
-        run(bundle, capsys, "analogy", "a", "b", "c", **good)
+    mistakes: list[tuple[Path, str, dict[str, Any], str]] = [
+        (bundle, "neighbours cat", good, r"'cat' is not a word of 'the dog \?'\. Its words: the, dog, \?"),
+        (vectors, "neighbours dog", good, "word vectors have no layers"),
+        (bundle, "neighbours dog", {**good, "layer": 9}, r"query\.layer=9: the network has the layers 0"),
+        (bundle, "neighbours dog", {"sentence": "the dog"}, r"query\.texts: null"),
+        (bundle, "neighbours dog", {**good, "texts": "none.txt"}, r"query\.texts: none\.txt cannot be read"),
+        (bundle, "neighbours dog", {**good, "texts": str(tmp_path)}, "is a directory without shards"),
+        (bundle, "neighbours", {"sentence": "the dog"}, "name the word too"),
+        (bundle, "analogy a b c", good, "an analogy is between words without a text"),
+    ]
+    for model, words, settings, message in mistakes:
+        with pytest.raises(UserError, match=message):
+            run(model, capsys, *words.split(), **settings)

@@ -97,9 +97,8 @@ def test_tuning_again_gives_the_same_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keep", [True, False])
 def test_the_file_of_weights_says_which_length_was_asked_for(tmp_path: Path, keep: bool) -> None:
     references, weights = str(tmp_path / "ref"), str(tmp_path / "w")
-    assert (
-        rerank(files(tmp_path, constructed(), references=references, tune=weights, output=None, keep_length=keep)) == 0
-    )
+    tuning: dict[str, Any] = {"tune": weights, "output": None, "keep_length": keep}
+    assert rerank(files(tmp_path, constructed(), references=references, **tuning)) == 0
     record = json.loads(Path(weights).read_text())
     assert record["keep_length"] is keep
     lists = files(tmp_path, constructed(), references=references, weights=weights)
@@ -124,11 +123,8 @@ def test_our_score_is_added_as_a_feature(tmp_path: Path, bundle: Path) -> None:
     pairs = [("der hund", "ein hund"), ("der hund", "der mann"), ("der hund", "ja")]
     found = [scorer.score([source], [target])[0].log_probability for source, target in pairs]
     rows = (tmp_path / "out").read_text().splitlines()
-    assert [row.split(" Dragoman= ")[0] for row in rows] == [
-        "0 ||| ein hund ||| F= 1",
-        "0 ||| der mann ||| F= 2",
-        "3 ||| ja ||| F= 0",
-    ]
+    read = ["0 ||| ein hund ||| F= 1", "0 ||| der mann ||| F= 2", "3 ||| ja ||| F= 0"]
+    assert [row.split(" Dragoman= ")[0] for row in rows] == read
     assert [float(row.split("Dragoman= ")[1].split()[0]) for row in rows] == pytest.approx(found, abs=1e-4)
     assert rows[2].endswith(" ||| -1.000000 ||| 0-0")
 
@@ -185,20 +181,16 @@ def test_our_own_translations_are_such_lists(tmp_path: Path, bundle: Path) -> No
         ("", {"feature": "a b"}, r"rerank\.feature: 'a b'"),
         ("", {"tune": "w", "references": "REF"}, r"lists: no lists to tune on"),
         ("", {"tune": "w", "references": "REF", "weights": "w"}, "not both"),
+        (constructed(), {"references": "REF2"}, r"REF2 has 1 line, .*src 12"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, lists: str, settings: dict[str, Any], message: str) -> None:
-    settings = {key: str(tmp_path / "ref") if value == "REF" else value for key, value in settings.items()}
+    (tmp_path / "REF2").write_text("one\n")
+    places = {"REF": str(tmp_path / "ref"), "REF2": str(tmp_path / "REF2")}
+    settings = {key: places.get(str(value), value) for key, value in settings.items()}
     with pytest.raises(UserError, match=message):
         rerank(files(tmp_path, lists, **settings))
     assert not (tmp_path / "out").exists()
-
-
-def test_references_of_another_length_are_refused(tmp_path: Path) -> None:
-    config = files(tmp_path, constructed(), references=str(tmp_path / "short"))
-    (tmp_path / "short").write_text("one\n")
-    with pytest.raises(UserError, match=r"short has 1 line, .*src 12"):
-        rerank(config)
 
 
 def test_a_hypothesis_too_long_is_named_or_cut(tmp_path: Path, bundle: Path) -> None:

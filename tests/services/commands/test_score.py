@@ -101,21 +101,19 @@ def test_mistakes_are_named(tmp_path: Path, bundle: Path, vectors: Path) -> None
     (tmp_path / "two").write_text("a\nb\n")
     (tmp_path / "three").write_text("a\nb\nc\n")
     two, three = str(tmp_path / "two"), str(tmp_path / "three")
-    with pytest.raises(UserError, match=r"two has 2 lines, .*three has more"):
-        run(tmp_path, bundle, input=None, source=two, target=three)
-    with pytest.raises(UserError, match=r"score\.source: .* needs the other side too: set score\.target"):
-        run(tmp_path, bundle, input=None, source=two)
-    with pytest.raises(UserError, match="not both"):
-        run(tmp_path, bundle, source=two, target=three)
-    with pytest.raises(UserError, match=r"score\.target: none cannot be read"):
-        run(tmp_path, bundle, input=None, source=two, target="none")
-    with pytest.raises(UserError, match=r"score\.lines=0"):
-        run(tmp_path, bundle, lines=0)
-    with pytest.raises(UserError, match="holds word vectors"):
-        run(tmp_path, vectors)
     (tmp_path / "cut.gz").write_bytes(gzip.compress(PAIRS * 100)[:-20])
-    with pytest.raises(UserError, match=r"cut\.gz: the gzip file is truncated"):
-        run(tmp_path, bundle, input=str(tmp_path / "cut.gz"))
+    mistakes: list[tuple[Path, dict[str, Any], str]] = [
+        (bundle, {"input": None, "source": two, "target": three}, r"two has 2 lines, .*three has more"),
+        (bundle, {"input": None, "source": two}, r"score\.source: .* needs the other side too: set score\.target"),
+        (bundle, {"source": two, "target": three}, "not both"),
+        (bundle, {"input": None, "source": two, "target": "none"}, r"score\.target: none cannot be read"),
+        (bundle, {"lines": 0}, r"score\.lines=0"),
+        (vectors, {}, "holds word vectors"),
+        (bundle, {"input": str(tmp_path / "cut.gz")}, r"cut\.gz: the gzip file is truncated"),
+    ]
+    for model, settings, message in mistakes:
+        with pytest.raises(UserError, match=message):
+            run(tmp_path, model, **settings)
 
 
 def test_a_language_model_scores_texts(tmp_path: Path, language_bundle: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -90,18 +90,11 @@ def test_a_protected_line_is_not_cut_and_its_report_says_what_was_kept(tmp_path:
 
 def test_a_document_keeps_its_markup_and_a_glossary_its_terms(tmp_path: Path, bundle: Path) -> None:
     (tmp_path / "terms.tsv").write_text("dog\tKöter\n", encoding="utf-8")
-    out = run(
-        tmp_path,
-        bundle,
-        b"<p>the dog</p><pre>the dog</pre>\n<p>Dog</p>",
-        format="html",
-        glossary=str(tmp_path / "terms.tsv"),
-    )
+    content = b"<p>the dog</p><pre>the dog</pre>\n<p>Dog</p>"
+    out = run(tmp_path, bundle, content, format="html", glossary=str(tmp_path / "terms.tsv"))
     assert out.endswith("</p><pre>the dog</pre>\n<p>Köter</p>")
     assert "Köter" in out.partition("</p>")[0]
     assert run(tmp_path, bundle, b"<!DOCTYPE html>\n<br>42", format="html") == "<!DOCTYPE html>\n<br>42"
-    with pytest.raises(UserError, match=r"none\.html cannot be read"):
-        translate(TranslateConfig(bundle=str(bundle), format="html", input=str(tmp_path / "none.html")), DecodeConfig())
     with pytest.raises(UserError, match=r"in\.txt: XML: mismatched tag \(line 1, column 10\)"):
         run(tmp_path, bundle, b"<p>the </q>", format="xml")
     with pytest.raises(UserError, match=r"translate\.glossary needs translate\.protect=true"):
@@ -162,17 +155,16 @@ def test_a_stream_of_another_kind_is_refused_and_its_advice_reads_it(
 
 
 def test_mistakes_are_named(tmp_path: Path, bundle: Path) -> None:
-    with pytest.raises(UserError, match=r"none\.txt cannot be read"):
-        translate(TranslateConfig(bundle=str(bundle), input=str(tmp_path / "none.txt")), DecodeConfig())
-    with pytest.raises(UserError, match=r"translate\.nbest: 9 is more than the search finds"):
-        run(tmp_path, bundle, b"x\n", nbest=9)
-    with pytest.raises(UserError, match=r"translate\.lines=0"):
-        run(tmp_path, bundle, b"x\n", lines=0)
-    with pytest.raises(UserError, match="cannot be written"):
-        translate(
-            TranslateConfig(bundle=str(bundle), input=str(bundle / "config.json"), output=str(tmp_path / "no" / "o")),
-            DecodeConfig(),
-        )
+    there: dict[str, Any] = {"bundle": str(bundle), "input": str(bundle / "config.json")}
+    for settings, message in (
+        ({"input": str(tmp_path / "none.txt")}, r"none\.txt cannot be read"),
+        ({"nbest": 9}, r"translate\.nbest: 9 is more than the search finds"),
+        ({"lines": 0}, r"translate\.lines=0"),
+        ({"output": str(tmp_path / "no" / "o")}, "cannot be written"),
+        ({"format": "html", "input": str(tmp_path / "none.html")}, r"none\.html cannot be read"),
+    ):
+        with pytest.raises(UserError, match=message):
+            translate(TranslateConfig(**{**there, **settings}), DecodeConfig())
 
 
 def test_an_ensemble_of_one_bundle_twice_translates_as_it_does(tmp_path: Path, bundle: Path) -> None:

@@ -17,6 +17,7 @@ from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.service import intake
 from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.states import State
 from tests.services.jobs.processes import make_loop
 
 
@@ -109,9 +110,22 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
 
 
 @pytest.fixture
+def planned(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A submission is planned while its client waits."""
+    real = verbs.JobClient.planned
+
+    def wait(self: verbs.JobClient, name: str) -> Any:
+        while loop.ledger.jobs([State.SUBMITTED, State.PLANNED]):
+            loop._take()
+        return real(self, name)
+
+    monkeypatch.setattr(verbs.JobClient, "planned", wait)
+
+
+@pytest.fixture
 def ask(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """The command line, whose client asks the application in this process."""
-    from tests.services.jobs.test_service import LOCAL, client
+    from tests.services.jobs.at_work import LOCAL, client
 
     real = verbs.JobClient
 

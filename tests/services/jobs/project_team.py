@@ -6,12 +6,9 @@ from typing import Any
 
 import httpx
 
-from dragoman.services.http.listening import bind
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.http.listening import serving
-from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.up.app import create_app
+from tests.services.jobs.at_work import listening
 from tests.services.jobs.processes import make_loop, words
 from tests.services.jobs.test_ownership import Planner, Registered
 
@@ -26,10 +23,7 @@ class Team:
         self.loop.intake.planner = Planner(home)  # type: ignore[assignment]  # as far as it is asked
         self.loop.intake.ownership.tracking = self.registry = Registered()
         stack.callback(self.ledger.database.close)
-        listening = bind("127.0.0.1", 0, "service")
-        self.address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        parts = ServiceParts(self.ledger, self.access, self.loop, self.loop.config, home, True)
-        stack.enter_context(serving(create_app(parts), listening))
+        self.address = f"http://127.0.0.1:{stack.enter_context(listening(self.loop, True))}"
         roles = {"root": "admin", "anna": "submitter", "ben": "submitter", "carl": "submitter", "dora": "submitter"}
         self.tokens = {name: self.access.issue(name, name, role, "root") for name, role in roles.items()}
         self.people = {name: stack.enter_context(JobClient(self.address, one)) for name, one in self.tokens.items()}

@@ -1,6 +1,5 @@
 """Tokens, quotas and the bill: over REST for every role, and by the verbs of the command line."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +10,18 @@ from dragoman.model.errors import UserError
 from dragoman.services.jobs.client.admin import bill, quota, token
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.client.settings import JobsConfig
-from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.schemas import ChangeView
 from dragoman.services.jobs.states import State
-from dragoman.services.jobs.up.app import create_app
-from tests.services.jobs.processes import make_loop, words
+from tests.services.jobs.at_work import LOCAL, client
+from tests.services.jobs.processes import words
 
 # Starlette's client would rather have the next httpx.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
 FORM = "application/x-www-form-urlencoded"
-LOCAL = "http://127.0.0.1:8300"
 OF_SUBMITTERS = {
     ("POST", "/v1/plans"),
     ("POST", "/v1/jobs"),
@@ -56,21 +53,6 @@ PAGES = (
 )
 
 
-@pytest.fixture
-def loop(tmp_path: Path) -> Iterator[Loop]:
-    one = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
-    one.capacity = one.executor.capacity()
-    yield one
-    one.ledger.database.close()
-
-
-def client(loop: Loop, keys: bool = False) -> httpx.Client:
-    from fastapi.testclient import TestClient
-
-    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, keys)
-    return TestClient(create_app(parts), base_url=LOCAL, headers={"X-Dragoman-Owner": "root"})
-
-
 def service(http: httpx.Client) -> JobClient:
     found = JobClient(LOCAL)
     found.close()
@@ -87,6 +69,7 @@ def test_every_route_asks_for_a_token_and_for_the_role_it_needs(loop: Loop) -> N
         routes = {(method.upper(), path) for path, methods in paths.items() for method in methods}
         routes = {route for route in routes if route[1] == "/status" or route[1].startswith("/v1/")}
         assert routes >= OF_SUBMITTERS | OF_ADMINS | OPEN
+        assert (http.get("/status").status_code, http.get("/metrics").status_code) == (200, 401)
         for method, path in sorted(routes - OPEN - {("GET", "/v1/events")}):
             where = path.format(id="x", owner="anna", name="none", preset="none", project="none")
             body = {"json": {}} if method in ("POST", "PUT") else {}
@@ -106,7 +89,7 @@ def test_every_route_asks_for_a_token_and_for_the_role_it_needs(loop: Loop) -> N
 def test_the_first_token_is_an_admins_and_from_then_on_everybody_needs_one(
     loop: Loop, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with client(loop) as http:
+    with client(loop, owner="root") as http:
         with pytest.raises(UserError, match="the first token must be an admin's"):
             token(JobsConfig(), service(http), ["issue", "laptop", "owner=anna"])
         token(JobsConfig(), service(http), ["issue", "mine", "owner=root", "role=admin"])
@@ -142,7 +125,7 @@ def test_the_first_token_is_an_admins_and_from_then_on_everybody_needs_one(
 def test_quotas_are_set_and_listed_and_others_are_nobodys_business(
     loop: Loop, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with client(loop) as http:
+    with client(loop, owner="root") as http:
         quota(JobsConfig(), service(http), ["anna", "cpus=2", "gpus=none"])
         quota(JobsConfig(), service(http), ["ben", "cpus=1.5"])
         assert "anna   2     no bound  no bound" in capsys.readouterr().out
@@ -177,7 +160,7 @@ def test_the_bill_says_what_was_lost_and_how_long_a_job_was_away(
     first = lose(loop.ledger, "anna", 500)
     lose(loop.ledger, "anna", 700, first)
     lose(loop.ledger, "ben", 20)
-    with client(loop) as http:
+    with client(loop, owner="root") as http:
         anna, ben = http.get("/v1/bill").json()
         assert (anna["job"], anna["attempts"], anna["tokens"], anna["seconds"]) == (first, 2, 1200, 6.0)
         assert anna["startup"] == 80.0

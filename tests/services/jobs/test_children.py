@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -55,54 +55,55 @@ def wait_until(done: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_a_program_that_is_killed_is_started_again_without_what_it_left(tmp_path: Path) -> None:
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Children]:
+    """The children of an `up`, none yet; they leave nothing at its end."""
     children = Children(tmp_path / "children.json")
-    try:
-        child = Child("one", [sys.executable, "-c", PROGRAM], dict(os.environ), tmp_path, tmp_path / "log")
-        children.start(child)
-        before = wait_for(children.mark, 2)
-        assert child.process is not None
-        child.process.kill()
-        psutil.wait_procs(before, timeout=60)
-        assert not any(one.is_running() for one in before)
-        wait_for(children.mark, 2)
-    finally:
-        children.stop()
+    yield children
+    children.stop()
     assert marked(children.mark) == []
     assert not children.folder.exists() and not children.record.exists()
 
 
+def child_of(folder: Path, program: str, *more: Callable[[], None]) -> Child:
+    return Child("one", [sys.executable, "-c", program], dict(os.environ), folder, folder / "log", *more)
+
+
+def test_a_program_that_is_killed_is_started_again_without_what_it_left(tmp_path: Path, up: Children) -> None:
+    child = child_of(tmp_path, PROGRAM)
+    up.start(child)
+    before = wait_for(up.mark, 2)
+    assert child.process is not None
+    child.process.kill()
+    psutil.wait_procs(before, timeout=60)
+    assert not any(one.is_running() for one in before)
+    wait_for(up.mark, 2)
+
+
 def test_a_program_gets_another_command_also_where_the_one_before_does_not_end_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, up: Children, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dragoman.services.jobs.up.guard.PATIENCE", 0.5)
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
     log = tmp_path / "log"
-    children = Children(tmp_path / "children.json")
-    try:
-        children.start(Child("one", [sys.executable, "-c", deaf], dict(os.environ), tmp_path, log))
-        wait_until(lambda: log.read_text() == "1\n")
-        other = "print(2, flush=True); import time; time.sleep(600)"
-        children.replace(Child("one", [sys.executable, "-c", other], dict(os.environ), tmp_path, log))
-        wait_until(lambda: "2" in log.read_text())
-        assert log.read_text().split() == ["1", "2"] and len(marked(children.mark)) == 1
-    finally:
-        children.stop()
+    up.start(child_of(tmp_path, deaf))
+    wait_until(lambda: log.read_text() == "1\n")
+    up.replace(child_of(tmp_path, "print(2, flush=True); import time; time.sleep(600)"))
+    wait_until(lambda: "2" in log.read_text())
+    assert log.read_text().split() == ["1", "2"] and len(marked(up.mark)) == 1
 
 
-def test_a_program_without_work_ends_with_what_it_started_and_comes_back_when_there_is_some(tmp_path: Path) -> None:
-    children = Children(tmp_path / "children.json")
-    try:
-        children.start(Child("one", [sys.executable, "-c", PROGRAM], dict(os.environ), tmp_path, tmp_path / "log"))
-        before = wait_for(children.mark, 2)
-        children.rest("one", True)
-        wait_for(children.mark, 0)
-        assert children.states({"one": 1}) == {"one": "resting"}
-        children.rest("one", False)
-        assert not {*before} & {*wait_for(children.mark, 2)}
-        assert children.states({"one": 1}) == {"one": "starting"}
-    finally:
-        children.stop()
+def test_a_program_without_work_ends_with_what_it_started_and_comes_back_when_there_is_some(
+    tmp_path: Path, up: Children
+) -> None:
+    up.start(child_of(tmp_path, PROGRAM))
+    before = wait_for(up.mark, 2)
+    up.rest("one", True)
+    wait_for(up.mark, 0)
+    assert up.states({"one": 1}) == {"one": "resting"}
+    up.rest("one", False)
+    assert not {*before} & {*wait_for(up.mark, 2)}
+    assert up.states({"one": 1}) == {"one": "starting"}
 
 
 def test_the_watcher_of_a_head_ends_with_a_head_that_does_not_start_and_with_a_part_of_it(
@@ -122,24 +123,18 @@ def test_the_watcher_of_a_head_ends_with_a_head_that_does_not_start_and_with_a_p
     assert head.main([]) == 3
 
 
-def test_a_program_that_cannot_be_started_again_at_once_is_started_later(tmp_path: Path) -> None:
+def test_a_program_that_cannot_be_started_again_at_once_is_started_later(tmp_path: Path, up: Children) -> None:
     turns = iter(range(10))
 
     def prepare() -> None:
         if next(turns) == 1:
             raise OSError("no memory")
 
-    children = Children(tmp_path / "children.json")
-    try:
-        command = [sys.executable, "-c", "print('begun', flush=True); import time; time.sleep(600)"]
-        child = Child("one", command, dict(os.environ), tmp_path, tmp_path / "log", prepare)
-        children.start(child)
-        (first,) = wait_for(children.mark, 1)
-        wait_until(lambda: (tmp_path / "log").read_text().split() == ["begun"])
-        first.kill()
-        wait_until(lambda: (tmp_path / "log").read_text().split() == ["begun"] * 2)
-    finally:
-        children.stop()
+    up.start(child_of(tmp_path, "print('begun', flush=True); import time; time.sleep(600)", prepare))
+    (first,) = wait_for(up.mark, 1)
+    wait_until(lambda: (tmp_path / "log").read_text().split() == ["begun"])
+    first.kill()
+    wait_until(lambda: (tmp_path / "log").read_text().split() == ["begun"] * 2)
 
 
 def test_what_a_killed_service_leaves_is_ended_by_its_guard(tmp_path: Path) -> None:
@@ -148,10 +143,7 @@ def test_what_a_killed_service_leaves_is_ended_by_its_guard(tmp_path: Path) -> N
         wait_for(mark, 2)
         up.kill()
     wait_for(mark, 0)
-    deadline = time.monotonic() + 30
-    while folder.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not folder.exists())
 
 
 def test_what_a_killed_service_and_its_guard_leave_is_ended_by_the_next_service(tmp_path: Path) -> None:
@@ -203,21 +195,16 @@ def test_the_last_line_of_a_log_is_of_the_last_start(tmp_path: Path) -> None:
     assert children.last_line(child) == "table x already exists"
 
 
-def test_each_child_says_whether_it_starts_is_ready_or_has_trouble(tmp_path: Path) -> None:
+def test_each_child_says_whether_it_starts_is_ready_or_has_trouble(tmp_path: Path, up: Children) -> None:
     (port,) = free_ports(1)
-    of = Children(tmp_path / "children.json")
-    child = Child("Ray", [sys.executable, "-c", "import time; time.sleep(600)"], os.environ, tmp_path, tmp_path / "log")
-    try:
-        of.start(child)
-        assert of.states({"ray": port}) == {"ray": "starting"}
-        with socket.create_server(("127.0.0.1", port)):
-            assert of.states({"ray": port}) == {"ray": "ready"}
-            assert child.process is not None
-            child.process.send_signal(signal.SIGSTOP)
-            while of.states({"ray": port}) != {"ray": "trouble: its process is stopped"}:
-                time.sleep(0.01)
-            child.process.send_signal(signal.SIGCONT)
-        child.last = "no port is free"  # of the start before
-        assert of.states({"ray": port}) == {"ray": "trouble: it ended: no port is free"}
-    finally:
-        of.stop()
+    child = child_of(tmp_path, "import time; time.sleep(600)")
+    up.start(child)
+    assert up.states({"one": port}) == {"one": "starting"}
+    with socket.create_server(("127.0.0.1", port)):
+        assert up.states({"one": port}) == {"one": "ready"}
+        assert child.process is not None
+        child.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: up.states({"one": port}) == {"one": "trouble: its process is stopped"})
+        child.process.send_signal(signal.SIGCONT)
+    child.last = "no port is free"  # of the start before
+    assert up.states({"one": port}) == {"one": "trouble: it ended: no port is free"}

@@ -1,10 +1,13 @@
 """The job commands before they talk to a service: what a rehearsal checks, and what options do."""
 
+from pathlib import Path
+
 import pytest
 
 from dragoman.conf import compose
 from dragoman.model.errors import UserError
-from dragoman.services.jobs.client import entries
+from dragoman.services.jobs.client import entries, sign_in, verbs
+from dragoman.services.jobs.client.settings import JobsConfig
 
 
 @pytest.mark.parametrize(
@@ -37,6 +40,20 @@ def test_options_show_the_configuration_of_the_job_and_submit_nothing(capsys: py
 def test_a_service_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert entries.main(["stop", "a-job", "paths.root=nowhere"]) == 2
     assert "jobs.service: none is named, and no job service runs here" in capsys.readouterr().err
-    root = entries.Root(entries.JobsConfig(service="here:8300"), {})
+    root = entries.Root(JobsConfig(service="here:8300"), {})
     with pytest.raises(UserError, match="give its address as http://HOST:8300"):
         entries.address(root)
+
+
+def test_a_submission_of_a_preset_has_the_token_of_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens: list[str | None] = []
+
+    def connect(_address: str, token: str | None, *_: object, **__: object) -> None:
+        tokens.append(token)
+        raise UserError("seen")
+
+    monkeypatch.setattr(verbs, "JobClient", connect)
+    service = "http://127.0.0.1:8300"
+    sign_in.save_token(tmp_path, service, "dgm_mine")
+    assert entries.main(["submit", "--from", "nightly", f"jobs.service={service}", f"paths.root={tmp_path}"]) == 2
+    assert tokens == ["dgm_mine"]

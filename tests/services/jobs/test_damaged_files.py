@@ -1,7 +1,6 @@
 """Whatever a job leaves in its files: the service goes on, its pages answer, and the job is marked."""
 
 import contextlib
-import dataclasses
 import fcntl
 import json
 import os
@@ -23,13 +22,12 @@ from dragoman.model.untrusted import read_object
 from dragoman.services.commands.contents import read_run
 from dragoman.services.commands.run_folders import run_folders
 from dragoman.services.jobs.executors.base import Start
-from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.progress import Progress, progress
 from dragoman.services.jobs.states import ENDED, State
-from dragoman.services.jobs.up.app import create_app
+from tests.services.jobs.at_work import client
 from tests.services.jobs.processes import make_loop
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
@@ -140,11 +138,8 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
 
 @pytest.fixture(scope="module")
 def browser(loop: Loop) -> Iterator[httpx.Client]:
-    from fastapi.testclient import TestClient
-
-    config = dataclasses.replace(loop.config, rate=1e6)  # a fast machine asks more often than one person may
-    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, config, loop.home, False)
-    with TestClient(create_app(parts), base_url="http://127.0.0.1:8300", headers={"X-Dragoman-Owner": "anna"}) as http:
+    loop.config.rate = 1e6  # a fast machine asks more often than one person may
+    with client(loop) as http:
         yield http
 
 

@@ -1,25 +1,20 @@
 """The filters of jobs, on both databases, over REST, and from the command line."""
 
-import contextlib
 import io
 import json
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from dragoman.conf import showing
 from dragoman.model.errors import UserError
-from dragoman.services.jobs.client import entries, selecting, verbs
-from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.http.parts import ServiceParts
+from dragoman.services.jobs.client import selecting, verbs
 from dragoman.services.jobs.ledger.filters import SORT_KEYS, JobQuery, moment_of
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import PRIORITIES, State
-from dragoman.services.jobs.up.app import create_app
-from tests.services.jobs.processes import make_loop, words
+from tests.services.jobs.processes import words
 
 # Starlette's client would rather have the next httpx.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
@@ -98,39 +93,25 @@ def test_a_moment_is_an_age_or_a_date() -> None:
 
 
 @pytest.fixture
-def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
-    """A service that the job commands reach, with two waiting jobs and one that was stopped."""
-    from fastapi.testclient import TestClient
-
-    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
-    loop.capacity = loop.executor.capacity()
-    app = create_app(ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False))
-
-    class Client(JobClient):
-        def __init__(self, address: str, *more: Any, **settings: Any) -> None:
-            super().__init__(address, *more, **settings)
-            with contextlib.closing(self._http) as real:
-                self._http = TestClient(app, base_url=address, headers=real.headers)
-
-    monkeypatch.setattr(verbs, "JobClient", Client)
+def run(loop: Loop, ask: Callable[..., int]) -> Callable[..., int]:
+    """The job commands, of a service with two waiting jobs and one that was stopped."""
     for name, tags in (("a", ["x"]), ("b", []), ("c", ["x"])):
         loop.ledger.submit("anna", "train", words(loop.home, name, 3), tags=tags)
     loop._take()
     loop.ledger.change(loop.ledger.jobs()[0], State.STOPPED, "anna", "")
-    yield loop
-    loop.ledger.database.close()
 
+    def run(*argv: str, json: bool = False) -> int:
+        with showing.as_json(json):
+            return ask(*argv)
 
-def run(*argv: str, json: bool = False) -> int:
-    with showing.as_json(json):
-        return entries.main([*argv, "jobs.service=http://127.0.0.1:8300"])
+    return run
 
 
 def records(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_lists_and_records_are_json_a_line_each(loop: Loop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_and_records_are_json_a_line_each(run: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert run("jobs", "state=waiting", "sort=submitted", json=True) == 0
     first, second = records(capsys)
     assert [one["run"].rpartition("/")[2] for one in (first, second)] == ["a", "b"]
@@ -148,6 +129,7 @@ def test_lists_and_records_are_json_a_line_each(loop: Loop, capsys: pytest.Captu
 
 def test_jobs_of_a_filter_are_shown_first_and_then_stopped_and_removed(
     loop: Loop,
+    run: Callable[..., int],
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -184,12 +166,15 @@ def test_jobs_of_a_filter_are_shown_first_and_then_stopped_and_removed(
         ("rm nosuch", "job 'nosuch' is not known"),
     ],
 )
-def test_wrong_filters_are_named(loop: Loop, line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_filters_are_named(
+    run: Callable[..., int], line: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(*line.split()) == 2
     assert message in capsys.readouterr().err
 
 
-def test_the_client_has_the_same_filters_as_the_command_line(loop: Loop) -> None:
+@pytest.mark.usefixtures("run")
+def test_the_client_has_the_same_filters_as_the_command_line() -> None:
     assert set(JobQuery.model_fields) == set(selecting.FILTERS)
     with verbs.JobClient("http://127.0.0.1:8300", owner="anna") as service:
         assert [one["tags"] for one in service.every_job(state=["waiting"], tag=["x"])] == [["x"]]

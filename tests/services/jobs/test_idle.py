@@ -19,8 +19,8 @@ from dragoman.services.jobs.service.notifier import Notifier
 from dragoman.services.jobs.service.usage import idle_spell
 from dragoman.services.jobs.settings import IdleConfig, NotifyConfig
 from dragoman.services.jobs.states import State
+from tests.services.jobs.at_work import client
 from tests.services.jobs.test_notifier import Clock, Received, clock, config, looked, received, started  # noqa: F401
-from tests.services.jobs.test_service import client
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
 STAND_IN = Path(__file__).resolve().parents[2] / "stand_ins" / "pynvml.py"

@@ -1,45 +1,25 @@
 """What /metrics of the job service says after jobs have run as real processes, and the trace that they belong to."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import httpx
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client.parser import text_string_to_metric_families
 
 from dragoman.services.jobs.executors.base import Start
-from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Attempt
 from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.metrics import Metrics, Observer
 from dragoman.services.jobs.states import State
-from dragoman.services.jobs.up.app import create_app
 from dragoman.services.telemetry.telemetry import Telemetry
 from dragoman.services.telemetry.traceparent import parse
-from tests.services.jobs.processes import make_loop, words
+from tests.services.jobs.at_work import client
+from tests.services.jobs.processes import words
 
 # Starlette's client would rather have the next httpx.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-
-
-@pytest.fixture
-def loop(tmp_path: Path) -> Iterator[Loop]:
-    one = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
-    one.capacity = one.executor.capacity()
-    yield one
-    one.ledger.database.close()
-
-
-def client(loop: Loop, metrics: Metrics | None = None, keys: bool = False, token: str = "") -> httpx.Client:
-    from fastapi.testclient import TestClient
-
-    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, keys, metrics or Metrics())
-    headers = {"X-Dragoman-Owner": "anna"} | ({"Authorization": f"Bearer {token}"} if token else {})
-    return TestClient(create_app(parts), base_url="http://127.0.0.1:8300", headers=headers)
 
 
 def samples(http: httpx.Client) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
@@ -123,22 +103,13 @@ def test_an_event_is_told_once_and_none_of_those_before_the_start(loop: Loop) ->
     assert value("dragoman_job_wait_seconds_count") == 2
 
 
-def test_metrics_ask_for_a_token_where_everything_does(loop: Loop) -> None:
-    loop.scheduler.access.issue("root", "root", "admin", "root")
-    token = loop.scheduler.access.issue("prometheus", "prometheus", "viewer", "root")
-    with client(loop, keys=True) as http:
-        assert http.get("/metrics").status_code == 401
-    with client(loop, keys=True, token=token) as http:
-        assert http.get("/metrics").status_code == 200
-
-
 @pytest.mark.parametrize("collected", [True, False], ids=["with a collector", "without"])
 def test_a_trace_goes_from_the_submission_to_the_attempts(loop: Loop, collected: bool) -> None:
     spans = InMemorySpanExporter()
     telemetry = Telemetry("dragoman-jobs", exporter=spans if collected else None)
     handed_over: list[Start] = []
     loop.executor.submit = handed_over.append  # type: ignore[method-assign]
-    with client(loop, Metrics(telemetry)) as http:
+    with client(loop, metrics=Metrics(telemetry)) as http:
         body = {"verb": "train", "overrides": words(loop.home, "a", 3)}
         job = http.post("/v1/jobs", json=body, headers={"traceparent": PARENT}).json()
         loop._take()

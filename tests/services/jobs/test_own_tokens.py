@@ -6,22 +6,18 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.services.http.listening import bind
 from dragoman.services.jobs.client.admin import tokens
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.client.settings import JobsConfig
-from dragoman.services.jobs.http.listening import serving
-from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.service.loop import Loop
-from dragoman.services.jobs.up.app import create_app
 from tests.markup import HOSTILE, check_nothing_runs
-from tests.services.jobs.processes import make_loop, words
+from tests.services.jobs.at_work import listening
+from tests.services.jobs.processes import words
 
 DAY = 86_400.0
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -47,16 +43,11 @@ class Served:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
-    loop.capacity = loop.executor.capacity()
-    listening = bind("127.0.0.1", 0, "service")
-    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
-    with serving(create_app(parts), listening):
-        one = Served(loop, f"http://127.0.0.1:{listening.getsockname()[1]}")
+def served(loop: Loop) -> Iterator[Served]:
+    with listening(loop) as port:
+        one = Served(loop, f"http://127.0.0.1:{port}")
         with one.opened:
             yield one
-    loop.ledger.database.close()
 
 
 def later(served: Served, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
@@ -188,17 +179,13 @@ def test_each_owner_has_their_own_names_and_an_admin_may_end_them(served: Served
     assert [served.code(token) for token in (*made, served.ben)] == [200, 401, 200]
 
 
-def test_without_tokens_there_are_none_of_ones_own(tmp_path: Path) -> None:
-    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
-    listening = bind("127.0.0.1", 0, "service")
-    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
-    with serving(create_app(parts), listening):
-        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+def test_without_tokens_there_are_none_of_ones_own(loop: Loop) -> None:
+    with listening(loop) as port:
+        address = f"http://127.0.0.1:{port}"
         with JobClient(address, owner="anna") as anna, pytest.raises(UserError, match="dragoman token issue"):
             anna.make_token("first")
         assert "Nobody is asked for a token here" in httpx.get(f"{address}/tokens").text
         assert not loop.scheduler.access.issued
-    loop.ledger.database.close()
 
 
 def test_a_token_is_nowhere_but_in_the_answer_that_made_it(

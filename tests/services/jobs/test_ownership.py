@@ -13,7 +13,6 @@ from dragoman.services.jobs.client.admin import owner as owner_verb
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.executors.kueue import rayjob
-from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages.models import shown
 from dragoman.services.jobs.planning.plan import make_plan
@@ -22,7 +21,7 @@ from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.tracking import Model, Move, Tracking, Version
 from dragoman.services.jobs.settings import KueueConfig
 from dragoman.services.jobs.states import State
-from dragoman.services.jobs.up.app import create_app
+from tests.services.jobs.at_work import application
 from tests.services.jobs.processes import StubPlanner, make_loop
 
 # Starlette's client would rather have the next httpx.
@@ -73,7 +72,7 @@ def people(loop: Loop) -> Iterator[dict[str, httpx.Client]]:
     """Anna and Ben, who hand in jobs, and the admin Zelda."""
     from fastapi.testclient import TestClient
 
-    app = create_app(ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, True))
+    app = application(loop, True)
     issue = loop.scheduler.access.issue
     roles = {"zelda": "admin", "anna": "submitter", "ben": "submitter"}
     tokens = {name: issue(name, name, role, "zelda") for name, role in roles.items()}

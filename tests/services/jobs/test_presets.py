@@ -1,7 +1,6 @@
 """Submissions that are kept under names, submitted again with changes, and several at once."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -11,34 +10,14 @@ from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.presets import MOST, Presets
 from dragoman.services.jobs.options import MOST_RUNS, merge_words
 from dragoman.services.jobs.service.loop import Loop
-from dragoman.services.jobs.states import State
+from tests.services.jobs.at_work import client
 from tests.services.jobs.processes import words
-from tests.services.jobs.test_service import client
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`"),
     pytest.mark.filterwarnings("ignore:You should not use the 'timeout' argument with the TestClient"),
 ]
 Ask = Callable[..., int]
-
-
-def plan_all(loop: Loop) -> None:
-    while loop.ledger.jobs([State.SUBMITTED, State.PLANNED]):
-        loop._take()
-
-
-@pytest.fixture
-def planned(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A submission is planned while its client waits."""
-    from dragoman.services.jobs.client.client import JobClient
-
-    real = JobClient.planned
-
-    def wait(self: JobClient, name: str) -> Any:
-        plan_all(loop)
-        return real(self, name)
-
-    monkeypatch.setattr(JobClient, "planned", wait)
 
 
 def test_later_words_win() -> None:

@@ -105,6 +105,8 @@ def test_the_pages_show_a_project_and_change_it_as_far_as_one_may(team: Team, br
     assert browser.post("/projects/vision/enter", data={**sent, "owner": "<b>"}).status_code == 400
     assert browser.post("/projects/vision/enter", data=sent).headers["location"] == "/projects?done=enter"
     assert "emil" in browser.get("/projects?done=enter").text
+    away = browser.post("/projects/vision/leave", data={"csrf": word, "owner": "emil"}, follow_redirects=True).text
+    assert "They are no member any more." in away and "emil" not in away
     assert browser.post("/projects/vision/quota", data={"csrf": word, "jobs": "9"}).status_code == 403
     assert browser.post(f"/jobs/{job}/stop", data={"csrf": word}).status_code == 303
     word = be(team, browser, "root")

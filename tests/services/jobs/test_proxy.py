@@ -1,21 +1,17 @@
 """People whom an authenticating proxy lets in: by a header that counts only with the proxy's secret."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import httpx
 import pytest
 from fastapi import Request
 
 from dragoman.model.errors import UserError
-from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.sign_in import Proxy
 from dragoman.services.jobs.settings import ProxyConfig
-from dragoman.services.jobs.up.app import create_app
+from tests.services.jobs.at_work import application
 from tests.services.jobs.pages.world import csrf
-from tests.services.jobs.processes import make_loop, words
+from tests.services.jobs.processes import words
 
 # Starlette's client would rather have the next httpx.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
@@ -25,20 +21,11 @@ ROLES = {"viewer": ["*"], "submitter": ["lab"], "admin": ["ops"]}
 CONFIG = ProxyConfig(NAME, "FILE", domain="example.org", roles=ROLES)
 
 
-@pytest.fixture
-def loop(tmp_path: Path) -> Iterator[Loop]:
-    one = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
-    one.capacity = one.executor.capacity()
-    yield one
-    one.ledger.database.close()
-
-
 def client(loop: Loop, config: ProxyConfig = CONFIG) -> httpx.Client:
     from fastapi.testclient import TestClient
 
-    access = loop.scheduler.access
-    parts = ServiceParts(loop.ledger, access, loop, loop.config, loop.home, True, proxy=Proxy(config, SECRET, access))
-    return TestClient(create_app(parts), base_url="http://jobs.example", follow_redirects=False)
+    app = application(loop, True, proxy=Proxy(config, SECRET, loop.scheduler.access))
+    return TestClient(app, base_url="http://jobs.example", follow_redirects=False)
 
 
 def named(name: str = "anna@example.org", groups: str = "", secret: str = SECRET) -> dict[str, str]:
@@ -127,7 +114,6 @@ def test_a_role_that_becomes_smaller_ends_the_tokens_with_the_greater_one(loop: 
 def test_an_open_stream_ends_after_a_while_so_that_the_proxy_is_asked_again(loop: Loop) -> None:
     access = loop.scheduler.access
     proxy = Proxy(CONFIG, SECRET, access)
-    headers = [(key.lower().encode(), text.encode()) for key, text in named().items()]
     headers = [(key.lower().encode(), text.encode()) for key, text in named().items()]
     request = Request({"type": "http", "headers": headers})
     person = proxy.person(request)

@@ -18,8 +18,9 @@ from dragoman.services.jobs.service.metrics import Metrics
 from dragoman.services.jobs.service.retention import DAY, STEP, Retention, summary
 from dragoman.services.jobs.settings import KeepConfig
 from dragoman.services.jobs.states import State
+from tests.services.jobs.at_work import client
 from tests.services.jobs.processes import make_loop
-from tests.services.jobs.test_access import client, service
+from tests.services.jobs.test_access import service
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
 NOW = 1_800_000_000.0
@@ -209,7 +210,7 @@ def test_the_command_and_the_route_show_what_would_go(tmp_path: Path, capsys: py
     job = world.job("a", 100)
     loop = make_loop(f"sqlite:///{tmp_path}/service/ledger.db", tmp_path)
     loop.ledger.now = lambda: NOW
-    with client(loop) as http:
+    with client(loop, owner="root") as http:
         assert http.get("/v1/retention").json()["jobs"] == []  # the service keeps everything
         verb(JobsConfig(), service(http), ["succeeded=30", "newest=0"])
         assert http.get("/v1/retention?succeeded=-1").status_code == 422

@@ -16,8 +16,8 @@ from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.schedules import MOST, Schedules, next_time
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import State
+from tests.services.jobs.at_work import client
 from tests.services.jobs.processes import words
-from tests.services.jobs.test_service import client
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`"),

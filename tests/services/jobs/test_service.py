@@ -2,44 +2,23 @@
 
 import base64
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 
 from dragoman.services.http.rates import Rate
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import State
-from dragoman.services.jobs.up.app import create_app
-from tests.services.jobs.processes import make_loop, words
+from tests.services.jobs.at_work import LOCAL, application, client
+from tests.services.jobs.processes import words
 
 # Starlette's client would rather have the next httpx.
 PARTS = 16  # of the operations, a test each
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
-LOCAL = "http://127.0.0.1:8300"
-
-
-@pytest.fixture
-def loop(tmp_path: Path) -> Iterator[Loop]:
-    one = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
-    one.capacity = one.executor.capacity()
-    yield one
-    one.ledger.database.close()
-
-
-def client(loop: Loop, keys: bool = False, owner: str = "anna", token: str = "") -> httpx.Client:
-    from fastapi.testclient import TestClient
-
-    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, keys)
-    headers = {"X-Dragoman-Owner": owner} | ({"Authorization": f"Bearer {token}"} if token else {})
-    return TestClient(create_app(parts), base_url=LOCAL, headers=headers)
 
 
 def submission(loop: Loop, name: str = "a", **more: Any) -> dict[str, Any]:
@@ -72,43 +51,6 @@ def test_a_list_is_read_page_by_page(loop: Loop) -> None:
         assert [job["words"] for job in first["jobs"] + second["jobs"]] == [[f"n={n}"] for n in (4, 3, 2, 1, 0)]
         assert second["next"] is None
         assert first["counts"] == {"submitted": 5}
-
-
-def test_with_keys_an_owner_sees_and_stops_only_his_own(loop: Loop) -> None:
-    issue = loop.scheduler.access.issue
-    admin, viewer = issue("r", "root", "admin", "root"), issue("v", "anna", "viewer", "root")
-    anna, ben = issue("a", "anna", "submitter", "root"), issue("b", "ben", "submitter", "root")
-    with client(loop, keys=True) as http:
-
-        def ask(token: str, method: str, path: str, **more: Any) -> httpx.Response:
-            return http.request(method, path, headers={"Authorization": f"Bearer {token}"}, **more)
-
-        job = ask(anna, "POST", "/v1/jobs", json=submission(loop)).json()["id"]
-        assert http.get("/v1/jobs").status_code == 401
-        assert ask("dgm_wrong", "GET", "/v1/jobs").status_code == 401
-        assert ask(ben, "GET", "/v1/jobs").json()["jobs"] == []
-        assert ask(ben, "GET", "/v1/jobs", params={"owner": "anna"}).json()["jobs"] == []
-        for method, path in [
-            ("GET", ""),
-            ("POST", "/stop"),
-            ("POST", "/yield"),
-            ("GET", "/logs"),
-            ("GET", "/report"),
-            ("GET", "/curves"),
-            ("GET", "/why"),
-            ("DELETE", ""),
-        ]:
-            body = {"json": {}} if method == "POST" else {}
-            assert ask(ben, method, f"/v1/jobs/{job}{path}", **body).status_code == 404, path
-        assert ask(viewer, "GET", f"/v1/jobs/{job}").status_code == 200
-        assert ask(viewer, "POST", f"/v1/jobs/{job}/stop", json={}).status_code == 403
-        assert ask(viewer, "POST", "/v1/jobs", json=submission(loop)).status_code == 403
-        assert ask(anna, "GET", "/v1/tokens").status_code == 403
-        assert ask(admin, "GET", "/v1/jobs").json()["jobs"][0]["id"] == job
-        shown = ask(admin, "GET", "/v1/tokens").text
-        assert all(token not in shown for token in (anna, ben, viewer, admin))
-        assert ask(admin, "POST", f"/v1/jobs/{job}/stop", json={}).status_code == 200
-        assert http.get("/status").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -240,9 +182,7 @@ def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_whatever_our_openapi_allows_is_never_answered_with_a_fault_of_ours(loop: Loop, part: int) -> None:
     loop.config.rate, loop.config.burst = 1e6, 10**6
-    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
-    app = create_app(parts)
-    schema = schemathesis.openapi.from_asgi("/openapi.json", app)
+    schema = schemathesis.openapi.from_asgi("/openapi.json", application(loop))
     answered: list[int] = []
     loop.ledger.submit("anna", "train", words(loop.home, "a", 3))
 

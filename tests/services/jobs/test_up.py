@@ -1,12 +1,7 @@
 """`dragoman up` with a real Ray: a job from the command line to its log, a mistake refused, nothing left running."""
 
 import json
-import os
-import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -21,39 +16,21 @@ from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.up.mlflow import ADMIN, FILES, JOBS, Login, read_login
+from tests.services.jobs.team import COMMAND, REPOSITORY, environment, serving, wait
 
 pytestmark = pytest.mark.long
-REPOSITORY = Path(__file__).resolve().parents[3]
 QUIET = ["service.endpoint=false", "service.tracking=false", "service.port=0", "service.ports=0", "service.cpus=1"]
 
 
 def test_a_job_of_the_service_runs_on_ray_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
-    environment |= {"DRAGOMAN_HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY), "LOGNAME": "anna"}
-    for name in ("MLFLOW_TRACKING_URI",):
-        environment.pop(name, None)
+    variables = environment(tmp_path, LOGNAME="anna")
 
     def dragoman(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "dragoman.services.cli", *words]
         return subprocess.run(
-            command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=300, check=False
+            [*COMMAND, *words], cwd=REPOSITORY, env=variables, capture_output=True, text=True, timeout=300, check=False
         )
 
-    said = tmp_path / "said"
-    with said.open("w") as file:
-        up = subprocess.Popen(
-            [sys.executable, "-m", "dragoman.services.cli", "up", *QUIET],
-            cwd=REPOSITORY,
-            env=environment,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-        )
-    family: list[psutil.Process] = []
-    try:
-        deadline = time.monotonic() + 180
-        while "ready" not in said.read_text():
-            assert up.poll() is None and time.monotonic() < deadline, said.read_text()
-            time.sleep(0.3)
+    with serving(tmp_path, *QUIET):
         refused = dragoman("submit", "doctor", "train.max_stps=1")
         assert (refused.returncode, refused.stdout) == (2, "")
         assert "unknown key: 'max_stps'" in refused.stderr
@@ -64,14 +41,11 @@ def test_a_job_of_the_service_runs_on_ray_and_nothing_is_left_behind(tmp_path: P
         assert followed.returncode in (0, 1), followed.stderr  # what the doctor finds is this machine's
         assert "cores" in followed.stdout
         assert "attempt 1 runs" in dragoman("job", job).stdout
-        family = psutil.Process(up.pid).children(recursive=True)
+        (up,) = (child for child in psutil.Process().children() if "up" in child.cmdline())
+        family = up.children(recursive=True)
         assert family
         other = dragoman("up", *QUIET)
         assert (other.returncode, "runs on this folder already" in other.stderr) == (2, True)
-    finally:
-        up.send_signal(signal.SIGINT)
-        code = up.wait(120)
-    assert code == 0, said.read_text()
     _, left = psutil.wait_procs(family, timeout=10)
     assert not left
     assert not (tmp_path / "service" / "address.json").exists()
@@ -81,20 +55,9 @@ def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without Ray: the cluster that is named does not answer, and nothing here needs it."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("RAY_", "MLFLOW_"))}
-    environment |= {"DRAGOMAN_HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
     quiet = ["service.endpoint=false", "service.port=0", "service.ports=0", "service.address=http://127.0.0.1:1"]
-    said = tmp_path / "said"
-    with said.open("w") as file:
-        up = subprocess.Popen(
-            [sys.executable, "-m", "dragoman.services.cli", "up", *quiet, "service.auth=disabled"],
-            cwd=REPOSITORY,
-            env=environment,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        wait(lambda: "ready" in said.read_text(), up, said)
+    said = tmp_path.with_suffix(".said")
+    with serving(tmp_path, *quiet, "service.auth=disabled"):
         where = json.loads((tmp_path / "service" / "address.json").read_text())
         search = f"{where['mlflow']}/api/2.0/mlflow/experiments/search?max_results=5"
         assert answer(search) == 200  # the service asks for nothing, nor does MLflow
@@ -103,11 +66,11 @@ def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_
         with JobClient(where["jobs"], owner="root") as client:
             token = client.issue("root", "root", "admin")
         people, jobs = (read_login(tmp_path / "service" / FILES[user]) for user in (ADMIN, JOBS))
-        wait(lambda: answer(search) == 401, up, said)
-        wait(lambda: answer(search, jobs) == answer(search, people) == 200, up, said)
+        wait(lambda: answer(search) == 401, said.read_text)
+        wait(lambda: answer(search, jobs) == answer(search, people) == 200, said.read_text)
         with httpx.Client(base_url=f"{where['mlflow']}/api", auth=(jobs.user, jobs.password), timeout=60) as mlflow:
             tag = {"name": "before", "key": "k", "value": "v"}
-            wait(lambda: mlflow.post("/2.0/mlflow/registered-models/set-tag", json=tag).status_code == 200, up, said)
+            wait(lambda: mlflow.post("/2.0/mlflow/registered-models/set-tag", json=tag).is_success, said.read_text)
             assert mlflow.post("/2.0/mlflow/registered-models/create", json={"name": "own"}).status_code == 200
             for method, path, body in (
                 ("POST", "/2.0/mlflow/users/create", {"username": "x", "password": "y" * 20}),
@@ -141,10 +104,6 @@ def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_
         logs = "".join(path.read_text(errors="replace") for path in (said, *(tmp_path / "service").glob("*.log")))
         assert all(secret not in logs for secret in (people.password, jobs.password, token))
         assert FILES[ADMIN] in logs  # where the admin finds it
-    finally:
-        up.send_signal(signal.SIGINT)
-        code = up.wait(120)
-    assert code == 0, said.read_text()
 
 
 def release(tracking: TrackingConfig, run_dir: Path) -> None:
@@ -181,10 +140,3 @@ def answer(address: str, login: Login | None = None) -> int:
         return httpx.get(address, auth=(login.user, login.password) if login else None, timeout=60).status_code
     except httpx.HTTPError:
         return 0
-
-
-def wait(done: Callable[[], bool], up: "subprocess.Popen[bytes]", said: Path) -> None:
-    deadline = time.monotonic() + 600  # a machine that does much else takes minutes to start MLflow
-    while not done():
-        assert up.poll() is None and time.monotonic() < deadline, said.read_text()
-        time.sleep(0.3)

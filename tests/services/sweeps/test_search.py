@@ -10,15 +10,14 @@ from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.service.loop import Loop
-from dragoman.services.jobs.up.app import create_app
 from dragoman.services.sweeps.pictures import comparable, draw
 from dragoman.services.sweeps.search import Search
 from dragoman.services.sweeps.settings import SweepConfig
 from dragoman.services.sweeps.space import Space, read_space
 from dragoman.services.sweeps.study import finished, most_trials, open_study, quiet_optuna, table
 from tests.services.jobs import processes
+from tests.services.jobs.at_work import application
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`"),
@@ -60,7 +59,7 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
 def client(loop: Loop) -> Iterator[JobClient]:
     from fastapi.testclient import TestClient
 
-    app = create_app(ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False))
+    app = application(loop)
     with JobClient(LOCAL) as found, TestClient(app, base_url=LOCAL, headers={"X-Dragoman-Owner": "anna"}) as http:
         found._http = http
         yield found

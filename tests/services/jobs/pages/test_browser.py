@@ -16,7 +16,7 @@ from dragoman.services.jobs.ledger.audit import Audit
 from dragoman.services.jobs.ledger.presets import Presets
 from dragoman.services.jobs.ledger.tables import Job, Notice
 from dragoman.services.jobs.states import State
-from tests.services.jobs.pages.world import LONG, RIGHT_TO_LEFT, World
+from tests.services.jobs.pages.world import LONG, OPTIONS, RIGHT_TO_LEFT, World
 from tests.text_shards import write_text_shards
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -27,6 +27,7 @@ CROWDED = """[...document.querySelectorAll('.ticks-x')].filter((one) => {
     const places = labels.map((label) => label.getBoundingClientRect());
     return one.scrollWidth > one.clientWidth + 1 || places.some((it, at) => at && it.left < places[at - 1].right + 2);
 }).map((one) => one.innerText)"""  # labels below curves that touch each other or leave their box
+Tab = Callable[..., Any]  # settings of a context -> a page in it
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (Debian: chromium)")
 
 
@@ -38,6 +39,21 @@ def chromium() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE)
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Any) -> Iterator[Tab]:
+    """Opens a page in a context with these settings."""
+    contexts = []
+
+    def open_tab(**settings: Any) -> Any:
+        contexts.append(context := chromium.new_context(**settings))
+        context.set_default_timeout(PATIENCE)
+        return context.new_page()
+
+    yield open_tab
+    for context in contexts:
+        context.close()
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +85,8 @@ def jobs(world: World) -> dict[str, Job]:
     for number, rate in enumerate(("1e-4", "3e-4", "1e-3", "3e-3", "1e-2")):
         words = [f"tracking.parent={'7' * 32}", f"train.optimizer.lr={rate}", f"model.architecture={LONG}{number % 2}"]
         world.job(f"search-{number:03d}", State.SUCCEEDED if number else State.RUNNING, words=words)
-    options = {"priority": "normal", "tags": [], "notify": [], "retries": 0, "max_hours": None}
     for words in (["name=nightly-@time"], [f"name={LONG}-@time"]):
-        one = world.loop.schedules.add(Person("anna", "submitter"), "*/5 3,4 * * 1-5", "train", words, options)
+        one = world.loop.schedules.add(Person("anna", "submitter"), "*/5 3,4 * * 1-5", "train", words, OPTIONS)
     world.loop.schedules.set_active(one, False, Person("anna", "submitter"))
     preset = {"verb": "shard", "words": ["seed=3", "jobs.priority=high", "jobs.tags=[a,b]"]}
     Presets(world.ledger).put(getpass.getuser(), "nightly", preset)
@@ -97,35 +112,16 @@ def jobs(world: World) -> dict[str, Job]:
     return found
 
 
-def every_page(jobs: dict[str, Job]) -> dict[str, str]:
-    return {
-        **{
-            "jobs": "/",
-            "none": "/?q=nothing-like-it",
-            "cluster": "/cluster",
-        },
-        **{name: f"/jobs/{job.id}" for name, job in jobs.items()},
-        "ask": f"/jobs/{jobs['running'].id}/stop",
-        **{
-            "search": "/?q=state:failed",
-            "wrong": "/?q=fruit:pear",
-            "schedules": "/schedules",
-            "asks": "/schedules/1/remove",
-            "preset": "/submit?preset=nightly",
-        },
-        **{"queue": "/?state=waiting", "sweep": f"/?sweep={'7' * 32}"},
-        "like": f"/submit?like={jobs['succeeded'].id}",
-        **{"submit": "/submit", "models": "/models", "model": "/models/demo-en-de", "login": "/login"},
-        **{
-            "shards": "/shards",
-            "shard": f"/shards/{LONG}",
-            "damaged": "/shards/damaged",
-        },
-        **{"promote": "/models/demo-en-de/promote?version=1", "rollback": "/models/demo-en-de/rollback"},
-        **{"projects": "/projects", "shared": f"/jobs/{jobs['shared'].id}", "project": "/?q=project:vision"},
-        **{"audit": "/audit", "nobody": "/audit?person=nobody"},
-        **{"tokens": "/tokens", "device": "/login/device", "missing": "/jobs/none"},
-    }
+def every_page(jobs: dict[str, Job]) -> list[str]:
+    return [
+        *(f"/jobs/{job.id}" for job in jobs.values()),
+        *("/", "/?q=nothing-like-it", "/?q=state:failed", "/?q=fruit:pear", "/?q=project:vision", "/?state=waiting"),
+        *(f"/?sweep={'7' * 32}", f"/jobs/{jobs['running'].id}/stop", "/jobs/none", "/cluster"),
+        *("/submit", "/submit?preset=nightly", f"/submit?like={jobs['succeeded'].id}", "/schedules"),
+        *("/schedules/1/remove", "/models", "/models/demo-en-de", "/models/demo-en-de/promote?version=1"),
+        *("/models/demo-en-de/rollback", "/shards", f"/shards/{LONG}", "/shards/damaged", "/projects", "/audit"),
+        *("/audit?person=nobody", "/tokens", "/login", "/login/device"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -138,44 +134,40 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
     ],
 )
 def test_every_page_fits_its_window_and_keeps_nobody_out(
-    world: World, chromium: Any, jobs: dict[str, Job], width: str, scheme: str
+    world: World, tab: Tab, jobs: dict[str, Job], width: str, scheme: str
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     wide, high = WIDTHS[width]
-    context = chromium.new_context(viewport={"width": wide, "height": high}, color_scheme=scheme, bypass_csp=True)
-    context.set_default_timeout(PATIENCE)
-    page, said = context.new_page(), []
+    page, said = tab(viewport={"width": wide, "height": high}, color_scheme=scheme, bypass_csp=True), []
     page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda problem: said.append(str(problem)))
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    for name, path in every_page(jobs).items():
+    for path in every_page(jobs):
         asked.clear()
         page.goto(world.address + path)
-        assert page.evaluate("document.documentElement.scrollWidth") <= wide, name
-        assert not page.evaluate(CROWDED), name
+        assert page.evaluate("document.documentElement.scrollWidth") <= wide, path
+        assert not page.evaluate(CROWDED), path
         violations = Axe().run(page).response["violations"]
         serious = {
             one["id"]: [node["target"] for node in one["nodes"]][:3]
             for one in violations
             if one["impact"] in ("serious", "critical")
         }
-        assert not serious, (name, serious)
-        assert all(url.startswith((world.address, "data:")) for url in asked), name
+        assert not serious, (path, serious)
+        assert all(url.startswith((world.address, "data:")) for url in asked), path
         streams = [url for url in asked if "/live/" in url]
-        assert len(streams) <= 1, name
+        assert len(streams) <= 1, path
     assert [text for text in said if "404" not in text and "400" not in text] == []  # two pages that are problems
-    context.close()
 
 
 def test_the_pages_obey_their_own_policy_and_follow_the_systems_colours(
-    world: World, chromium: Any, jobs: dict[str, Job]
+    world: World, tab: Tab, jobs: dict[str, Job]
 ) -> None:
     colours = set()
     for scheme in ("light", "dark"):
-        context = chromium.new_context(color_scheme=scheme)
-        page, said = context.new_page(), []
+        page, said = tab(color_scheme=scheme), []
         page.on("console", lambda message, said=said: said.append(message.text))
         page.goto(f"{world.address}/jobs/{jobs['running'].id}")
         page.wait_for_selector(".chart svg polyline")
@@ -183,14 +175,12 @@ def test_the_pages_obey_their_own_policy_and_follow_the_systems_colours(
         page.wait_for_selector(".chart .cursor", state="attached")
         assert not said
         colours.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-        context.close()
     assert len(colours) == 2
 
 
-def test_without_script_a_job_is_found_asked_about_and_stopped(world: World, chromium: Any) -> None:
+def test_without_script_a_job_is_found_asked_about_and_stopped(world: World, tab: Tab) -> None:
     job = world.job("plain-html")
-    context = chromium.new_context(java_script_enabled=False)
-    page = context.new_page()
+    page = tab(java_script_enabled=False)
     page.goto(world.address)
     page.fill("input[name=q]", "plain-html")
     page.click("text=Find")
@@ -205,13 +195,11 @@ def test_without_script_a_job_is_found_asked_about_and_stopped(world: World, chr
     page.click("text=Plan it")
     assert "seed" in page.inner_text("[role=alert]")
     assert page.input_value("textarea[name=more]") == "seed=many"
-    context.close()
 
 
-def test_with_script_a_page_follows_its_job_while_the_service_restarts(world: World, chromium: Any) -> None:
+def test_with_script_a_page_follows_its_job_while_the_service_restarts(world: World, tab: Tab) -> None:
     job = world.job("followed", State.RUNNING)
-    context = chromium.new_context()
-    page, asked = context.new_page(), []
+    page, asked = tab(), []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(f"{world.address}/jobs/{job.id}")
     documents = [url for url in asked if "/static/" not in url]
@@ -234,16 +222,14 @@ def test_with_script_a_page_follows_its_job_while_the_service_restarts(world: Wo
     world.ledger.end(current, State.SUCCEEDED, "succeeded", "", "exit code 0", 0)
     wait(page, lambda: page.inner_text("#head .state") == "succeeded")
     assert page.inner_text("#log").count("before the restart") == 1
-    context.close()
 
 
-def test_with_script_stopping_asks_in_a_dialog_and_a_list_changes_by_itself(world: World, chromium: Any) -> None:
+def test_with_script_stopping_asks_in_a_dialog_and_a_list_changes_by_itself(world: World, tab: Tab) -> None:
     job = world.job("dialogue")
-    context = chromium.new_context()
-    page = context.new_page()
+    page = tab()
     page.goto(f"{world.address}/?q=dialogue")
     assert page.inner_text("table.jobs .state") == "waiting"
-    other = context.new_page()
+    other = page.context.new_page()
     other.goto(f"{world.address}/jobs/{job.id}")
     other.click("text=Stop")
     assert other.inner_text("dialog p") == "Stop this job?"
@@ -253,14 +239,12 @@ def test_with_script_stopping_asks_in_a_dialog_and_a_list_changes_by_itself(worl
     other.click("dialog .danger")
     other.wait_for_selector(".notice.good")
     wait(page, lambda: page.inner_text("table.jobs .state") == "stopped")
-    context.close()
 
 
-def test_the_plan_comes_beside_the_form_and_the_log_in_pieces(world: World, chromium: Any) -> None:
+def test_the_plan_comes_beside_the_form_and_the_log_in_pieces(world: World, tab: Tab) -> None:
     job = world.job("talkative", State.RUNNING)
     world.write(job, "".join(f"line {number} of a long log\n" for number in range(60_000)))
-    context = chromium.new_context()
-    page, asked = context.new_page(), []
+    page, asked = tab(), []
     page.goto(f"{world.address}/jobs/{job.id}")
     assert "line 59999 " in page.inner_text("#log") and "line 10 " not in page.inner_text("#log")
     before = page.evaluate("document.querySelectorAll('#log span').length")
@@ -276,13 +260,10 @@ def test_the_plan_comes_beside_the_form_and_the_log_in_pieces(world: World, chro
     wait(page, lambda: "Takes" in page.inner_text("#plan"))
     assert len(asked) == 1
     assert page.input_value("#more") == "seed=3"
-    context.close()
 
 
-def test_plan_and_submit_stay_in_the_window_beside_a_long_plan(world: World, chromium: Any) -> None:
-    context = chromium.new_context(viewport={"width": 1440, "height": 900})
-    context.set_default_timeout(PATIENCE)
-    page = context.new_page()
+def test_plan_and_submit_stay_in_the_window_beside_a_long_plan(world: World, tab: Tab) -> None:
+    page = tab(viewport={"width": 1440, "height": 900})
     page.goto(f"{world.address}/submit?verb=shard")
     words = ["pair=de-en", "seed=3", *(f"shards.shard_lines={number}" for number in range(1000, 1018))]
     page.fill("#more", "\n".join(words))
@@ -296,15 +277,12 @@ def test_plan_and_submit_stay_in_the_window_beside_a_long_plan(world: World, chr
     page.evaluate("scrollTo(0, 100000)")
     box = page.get_by_role("button", name="Submit", exact=True).bounding_box()
     assert box is not None and box["y"] >= 0 and box["y"] + box["height"] <= 900
-    context.close()
 
 
 def test_the_keyboard_goes_through_rows_searches_and_goes_to_pages(
-    world: World, chromium: Any, jobs: dict[str, Job]
+    world: World, tab: Tab, jobs: dict[str, Job]
 ) -> None:
-    context = chromium.new_context()
-    context.set_default_timeout(PATIENCE)
-    page, asked = context.new_page(), []
+    page, asked = tab(), []
     page.goto(f"{world.address}/?q=verb:train")
     focused = "document.activeElement.getAttribute('href')"
     rows = page.evaluate("[...document.querySelectorAll('table.jobs .name a')].map((one) => one.getAttribute('href'))")
@@ -335,16 +313,13 @@ def test_the_keyboard_goes_through_rows_searches_and_goes_to_pages(
     page.wait_for_url("**/schedules")
     page.get_by_role("button", name="Keys").click()
     assert page.locator("dialog.keys").count() == 1
-    context.close()
 
 
 def test_a_job_to_come_after_is_chosen_by_name_and_the_focus_stays(
-    world: World, chromium: Any, jobs: dict[str, Job]
+    world: World, tab: Tab, jobs: dict[str, Job]
 ) -> None:
     job = world.job("follows")
-    context = chromium.new_context()
-    context.set_default_timeout(PATIENCE)
-    page = context.new_page()
+    page = tab()
     page.goto(f"{world.address}/jobs/{job.id}")
     offered = page.evaluate("Object.fromEntries([...after.list.options].map((one) => [one.textContent, one.value]))")
     assert offered["base, succeeded"] == jobs["succeeded"].id
@@ -360,13 +335,10 @@ def test_a_job_to_come_after_is_chosen_by_name_and_the_focus_stays(
     page.wait_for_selector(".notice.good")
     assert world.ledger.job(job.id).after == both
     assert page.evaluate("document.activeElement.closest('form').action").endswith(f"/jobs/{job.id}/after")
-    context.close()
 
 
-def test_without_script_schedules_and_presets_work(world: World, chromium: Any, jobs: dict[str, Job]) -> None:
-    context = chromium.new_context(java_script_enabled=False)
-    context.set_default_timeout(PATIENCE)
-    page = context.new_page()
+def test_without_script_schedules_and_presets_work(world: World, tab: Tab, jobs: dict[str, Job]) -> None:
+    page = tab(java_script_enabled=False)
     page.goto(f"{world.address}/schedules")
     page.get_by_role("button", name="Pause schedule 1").click()
     assert "It is paused" in page.inner_text(".notice.good")
@@ -387,7 +359,6 @@ def test_without_script_schedules_and_presets_work(world: World, chromium: Any, 
     page.get_by_role("button", name="Keep", exact=True).click()
     page.wait_for_url("**/submit?preset=weekly")
     assert page.input_value("[name='set.seed']") == "4"
-    context.close()
 
 
 def wait(page: Any, done: Callable[[], bool], seconds: float = 30.0) -> None:
@@ -395,23 +366,3 @@ def wait(page: Any, done: Callable[[], bool], seconds: float = 30.0) -> None:
     while not done():
         assert time.monotonic() < deadline, page.inner_text("main")
         page.wait_for_timeout(100)
-
-
-def test_without_script_shards_are_searched_and_a_version_is_promoted(
-    world: World, chromium: Any, jobs: dict[str, Job]
-) -> None:
-    context = chromium.new_context(java_script_enabled=False)
-    context.set_default_timeout(PATIENCE)
-    page = context.new_page()
-    page.goto(f"{world.address}/shards")
-    page.fill("input[name=q]", LONG[:20])
-    page.click("text=Find")
-    page.click("table.jobs .name a")
-    page.goto(f"{world.address}/models/demo-en-de?version=1")
-    page.click("text=Promote version 1")
-    assert "Promote this version?" in page.inner_text("h1")
-    page.get_by_role("button", name="Promote it").click()
-    page.wait_for_url("**/jobs/*?done=submit")
-    job = world.ledger.job(page.url.rpartition("/")[2].partition("?")[0])
-    assert (job.verb, job.words[:2]) == ("promote", ["registry.name=demo-en-de", "promote.version=1"])
-    context.close()

@@ -4,28 +4,19 @@ import csv
 import getpass
 import io
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.filters import JobQuery
 from dragoman.services.jobs.ledger.tables import Job, Notice
-from dragoman.services.jobs.pages.listing import Search, read_search
+from dragoman.services.jobs.pages.listing import read_search
 from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.test_pages import names
-from tests.services.jobs.pages.world import World, csrf
-
-OPTIONS = {"priority": "normal", "tags": [], "notify": [], "retries": 0, "max_hours": None}
-
-
-@pytest.fixture(scope="module")
-def browser(world: World) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=world.address, headers={"Accept": "text/html"}, timeout=120) as client:
-        client.get("/")
-        yield client
+from tests.services.jobs.pages.world import OPTIONS, World, csrf
 
 
 @pytest.fixture(scope="module")
@@ -39,23 +30,23 @@ def jobs(world: World) -> dict[str, Job]:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "fields", "rest"),
     [
-        ("", Search()),
-        ("two words", Search({}, "two words")),
-        ("state:failed,lost tag:a x tag:b", Search({"state": ["failed", "lost"], "tag": ["a", "b"]}, "x")),
-        ('name:"a b" "owner:anna" http://x', Search({"name": "a b"}, "owner:anna http://x")),
-        ("lr=0.1 since:2d", Search({"since": "2d"}, "lr=0.1")),
+        ("", {}, ""),
+        ("two words", {}, "two words"),
+        ("state:failed,lost tag:a x tag:b", {"state": ["failed", "lost"], "tag": ["a", "b"]}, "x"),
+        ('name:"a b" "owner:anna" http://x', {"name": "a b"}, "owner:anna http://x"),
+        ("lr=0.1 since:2d", {"since": "2d"}, "lr=0.1"),
     ],
 )
-def test_a_search_has_fields_and_words(text: str, found: Search) -> None:
-    assert read_search(text) == found
+def test_a_search_has_fields_and_words(text: str, fields: dict[str, Any], rest: str) -> None:
+    assert read_search(text) == (JobQuery(**fields), rest)
 
 
 @pytest.mark.parametrize("text", ["fruit:pear", "state:", "state:flying", "since:soon", "owner:a/b"])
 def test_a_search_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(UserError, match=text.partition(":")[0]):
-        read_search(text).conditions(0.0)
+        read_search(text)[0].conditions(0.0)
 
 
 def test_a_list_is_searched_by_field(browser: httpx.Client, jobs: dict[str, Job]) -> None:
@@ -173,84 +164,68 @@ def test_a_waiting_job_comes_after_others_never_after_itself(world: World, brows
     assert post(world.job("begun", State.RUNNING), first.id).status_code == 409
 
 
-def test_nobody_sees_or_names_what_is_another_owners(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    access = world.loop.scheduler.access
-    access.issue("r", "root", "admin", "up")
-    token = access.issue("b", "ben", "submitter", "root")
-    annas, bens = world.job("annas"), world.job("bens", owner="ben")
-    schedule = world.loop.schedules.add(Person("anna", "submitter"), "0 3 * * *", "shard", ["seed=1"], OPTIONS)
-    world.start(keys=True)
-    try:
-        with httpx.Client(base_url=world.address, follow_redirects=True, timeout=120) as client:
-            client.post("/login", data={"token": token})
-            word = csrf(client.get("/").text)
-            for path in (
-                "/",
-                "/?q=owner:anna",
-                "/?q=tag:x",
-                "/schedules",
-                "/recent.json",
-                "/jobs.csv",
-                "/submit?verb=shard",
-            ):
-                said = client.get(path).text
-                assert annas.id not in said and "seed=1" not in re.sub("<wbr>", "", said), path
-            assert bens.id in client.get("/recent.json").text
-            assert client.get(f"/schedules/{schedule.id}/remove").status_code == 404
-            assert client.post(f"/schedules/{schedule.id}/pause", data={"csrf": word}).status_code == 404
-            for after in (annas.id, "annas"):
-                answer = client.post(f"/jobs/{bens.id}/after", data={"csrf": word, "after": after})
-                assert answer.status_code in (400, 404) and "anna's" not in answer.text
-            assert client.get(f"/jobs/{annas.id}/log.txt").status_code == 404
-    finally:
-        world.close()
+def test_nobody_sees_or_names_what_is_another_owners(empty: World) -> None:
+    tokens = empty.tokens(ben="submitter")
+    annas, bens = empty.job("annas"), empty.job("bens", owner="ben")
+    schedule = empty.loop.schedules.add(Person("anna", "submitter"), "0 3 * * *", "shard", ["seed=1"], OPTIONS)
+    with empty.visit(tokens["ben"]) as client:
+        word = csrf(client.get("/").text)
+        for path in (
+            "/",
+            "/?q=owner:anna",
+            "/?q=tag:x",
+            "/schedules",
+            "/recent.json",
+            "/jobs.csv",
+            "/submit?verb=shard",
+        ):
+            said = client.get(path).text
+            assert annas.id not in said and "seed=1" not in re.sub("<wbr>", "", said), path
+        assert bens.id in client.get("/recent.json").text
+        assert client.get(f"/schedules/{schedule.id}/remove").status_code == 404
+        assert client.post(f"/schedules/{schedule.id}/pause", data={"csrf": word}).status_code == 404
+        for after in (annas.id, "annas"):
+            answer = client.post(f"/jobs/{bens.id}/after", data={"csrf": word, "after": after})
+            assert answer.status_code in (400, 404) and "anna's" not in answer.text
+        assert client.get(f"/jobs/{annas.id}/log.txt").status_code == 404
 
 
-def test_many_jobs_are_changed_at_once_and_what_cannot_be_is_said(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    waits, done = world.job("waits-for-more"), world.job("is-done", State.SUCCEEDED)
-    world.start()
-    try:
-        with httpx.Client(base_url=world.address, follow_redirects=True, timeout=60) as client:
-            token = csrf(client.get("/").text)
+def test_many_jobs_are_changed_at_once_and_what_cannot_be_is_said(empty: World) -> None:
+    waits, done = empty.job("waits-for-more"), empty.job("is-done", State.SUCCEEDED)
+    with empty.visit() as client:
+        token = csrf(client.get("/").text)
 
-            def change(do: str, **more: str) -> str:
-                sent = {"csrf": token, "do": do, "job": [waits.id, done.id], "back": "?state=waiting", **more}
-                answer = client.post("/jobs", data=sent)
-                assert answer.url.query == b"state=waiting"
-                return answer.text
+        def change(do: str, **more: str) -> str:
+            sent = {"csrf": token, "do": do, "job": [waits.id, done.id], "back": "?state=waiting", **more}
+            answer = client.post("/jobs", data=sent)
+            assert answer.url.query == b"state=waiting"
+            return answer.text
 
-            assert "2 jobs tagged." in change("tag", tag="paper")
-            assert "1 job given another priority; not" in change("priority", priority="high")
-            assert "1 job asked to stop; not" in change("stop")
-            found = {job.id: job for job in world.ledger.jobs()}
-            assert [one.tags for one in found.values()] == [["paper"], ["paper"]]
-            assert (found[waits.id].priority, found[waits.id].state) == (10, State.STOPPED)
-            assert "2 jobs queued again." in change("retry")
-            for mistake in ({"do": "eat"}, {"do": "tag", "tag": "two words"}):
-                assert client.post("/jobs", data={"csrf": token, "job": waits.id, **mistake}).status_code == 400
-            assert client.post("/jobs", data={"csrf": "x", "do": "stop", "job": waits.id}).status_code == 403
-    finally:
-        world.close()
+        assert "2 jobs tagged." in change("tag", tag="paper")
+        assert "1 job given another priority; not" in change("priority", priority="high")
+        assert "1 job asked to stop; not" in change("stop")
+        found = {job.id: job for job in empty.ledger.jobs()}
+        assert [one.tags for one in found.values()] == [["paper"], ["paper"]]
+        assert (found[waits.id].priority, found[waits.id].state) == (10, State.STOPPED)
+        assert "2 jobs queued again." in change("retry")
+        for mistake in ({"do": "eat"}, {"do": "tag", "tag": "two words"}):
+            assert client.post("/jobs", data={"csrf": token, "job": waits.id, **mistake}).status_code == 400
+        assert client.post("/jobs", data={"csrf": "x", "do": "stop", "job": waits.id}).status_code == 403
 
 
-def test_jobs_are_sorted_by_their_score_and_a_curve_stands_beside_another(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    found = [world.job(f"run-{number}", State.SUCCEEDED) for number in range(3)]
+def test_jobs_are_sorted_by_their_score_and_a_curve_stands_beside_another(empty: World) -> None:
+    found = [empty.job(f"run-{number}", State.SUCCEEDED) for number in range(3)]
     for job, score in zip(found, (31.5, None, 40.25), strict=True):
-        world.ledger.change(job, State.SUBMITTED, "anna", "again", score=score, metric="BLEU" if score else "")
-    world.start()
-    try:
-        with httpx.Client(base_url=world.address, timeout=60) as client:
-            assert names(client.get("/?sort=-score").text) == ["run-2", "run-0", "run-1"]
-            assert names(client.get("/?sort=score").text) == ["run-0", "run-2", "run-1"]
-            listed = client.get("/v1/jobs", params={"sort": "-score"}).json()["jobs"]
-            assert [one["score"] for one in listed] == [40.25, 31.5, None]
-            first, _, last = found
-            assert "run-2 (" not in client.get(f"/jobs/{first.id}").text
-            beside = client.get(f"/jobs/{first.id}", params={"beside": last.id}).text
-            assert f"run-2 ({last.id})" in beside.replace("<wbr>", "")
-            assert "run-9 (" not in client.get(f"/jobs/{first.id}", params={"beside": "run-9"}).text
-    finally:
-        world.close()
+        empty.ledger.change(job, State.SUBMITTED, "anna", "again", score=score, metric="BLEU" if score else "")
+    with empty.visit() as client:
+        assert names(client.get("/?sort=-score").text) == ["run-2", "run-0", "run-1"]
+        assert names(client.get("/?sort=score").text) == ["run-0", "run-2", "run-1"]
+        with client.stream("GET", "/jobs.csv?sort=score") as answer:  # as the page's link asks for it
+            assert len([line for line, _ in zip(answer.iter_lines(), range(9), strict=False)]) == 1 + len(found)
+        listed = client.get("/v1/jobs", params={"sort": "-score"}).json()["jobs"]
+        assert [one["score"] for one in listed] == [40.25, 31.5, None]
+        first, _, last = found
+        assert "run-2 (" not in client.get(f"/jobs/{first.id}").text
+        beside = client.get(f"/jobs/{first.id}", params={"beside": last.id}).text
+        assert f"run-2 ({last.id})" in beside.replace("<wbr>", "")
+        assert "run-9 (" not in client.get(f"/jobs/{first.id}", params={"beside": "run-9"}).text

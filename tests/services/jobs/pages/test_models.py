@@ -1,7 +1,6 @@
 """A model's page: what its evaluation left, the endpoint's state, and moving the served alias."""
 
 import re
-from pathlib import Path
 
 import httpx
 import pytest
@@ -132,54 +131,38 @@ def test_a_promotion_that_fails_says_why_on_the_page(world: World, browser: http
     assert "not better: BLEU 20.00 against 21.00, p = 0.4; version 2 stays" in said
 
 
-def test_only_the_owner_of_a_model_and_admins_move_its_alias(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    access = world.loop.scheduler.access
-    access.issue("r", "root", "admin", "up")
-    tokens = {"anna": access.issue("a", "anna", "submitter", "root"), "eve": access.issue("e", "eve", "viewer", "root")}
-    tokens["ben"] = access.issue("b", "ben", "submitter", "root")
-    world.loop.intake.ownership.names.claim("demo-en-de", "anna")
-    made_by(world, write_text_shards(tmp_path / "shards" / "annas", SPLITS), "anna")
-    world.start(keys=True)
-    try:
-        with httpx.Client(base_url=world.address, follow_redirects=True, timeout=120) as client:
-            for name, code in (("eve", 403), ("ben", 400)):
-                client.post("/login", data={"token": tokens[name]})
-                page = client.get(f"{PAGE}?version=1").text
-                assert "promote?version=1" not in page
-                assert ("role submitter" in page) == (name == "eve") and ("or an admin move" in page) == (name == "ben")
-                sent = {"csrf": csrf(page), "version": "1"}
-                assert client.post(f"{PAGE}/promote", data=sent).status_code == code
-                assert client.post(f"{PAGE}/rollback", data=sent).status_code == code
-            assert "Ein Hund" not in page and "<img" not in page  # texts of anna's corpus
-            assert client.get(f"{PAGE}/pictures/attention").status_code == 404
-            assert "annas" not in client.get(f"{PAGE}/promote?version=1").text  # ben's choices
-            client.post("/login", data={"token": tokens["anna"]})
-            asked = client.get(f"{PAGE}/promote?version=1").text
-            assert "annas" in asked
-            assert "Ein Hund" in client.get(PAGE).text
-            assert client.get(f"{PAGE}/pictures/attention").status_code == 200
-            answer = client.post(f"{PAGE}/promote", data={"csrf": csrf(asked), "version": "1", "shards": "annas"})
-            assert answer.status_code == 200 and newest(world).owner == "anna"
-    finally:
-        world.close()
+def test_only_the_owner_of_a_model_and_admins_move_its_alias(empty: World) -> None:
+    tokens = empty.tokens(anna="submitter", eve="viewer", ben="submitter")
+    empty.loop.intake.ownership.names.claim("demo-en-de", "anna")
+    made_by(empty, write_text_shards(empty.home / "shards" / "annas", SPLITS), "anna")
+    with empty.visit("") as client:
+        for name, code in (("eve", 403), ("ben", 400)):
+            client.post("/login", data={"token": tokens[name]})
+            page = client.get(f"{PAGE}?version=1").text
+            assert "promote?version=1" not in page
+            assert ("role submitter" in page) == (name == "eve") and ("or an admin move" in page) == (name == "ben")
+            sent = {"csrf": csrf(page), "version": "1"}
+            assert client.post(f"{PAGE}/promote", data=sent).status_code == code
+            assert client.post(f"{PAGE}/rollback", data=sent).status_code == code
+        assert "Ein Hund" not in page and "<img" not in page  # texts of anna's corpus
+        assert client.get(f"{PAGE}/pictures/attention").status_code == 404
+        assert "annas" not in client.get(f"{PAGE}/promote?version=1").text  # ben's choices
+        client.post("/login", data={"token": tokens["anna"]})
+        asked = client.get(f"{PAGE}/promote?version=1").text
+        assert "annas" in asked
+        assert "Ein Hund" in client.get(PAGE).text
+        assert client.get(f"{PAGE}/pictures/attention").status_code == 200
+        answer = client.post(f"{PAGE}/promote", data={"csrf": csrf(asked), "version": "1", "shards": "annas"})
+        assert answer.status_code == 200 and newest(empty).owner == "anna"
 
 
-def test_members_of_a_project_promote_its_model_in_the_project(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    access = world.loop.scheduler.access
-    access.issue("r", "root", "admin", "up")
-    token = access.issue("b", "ben", "submitter", "root")
-    world.loop.intake.projects.create("speech", "", "root")
-    world.loop.intake.projects.enter("speech", "ben", "member", "root")
-    world.loop.intake.ownership.names.claim("demo-en-de", "project speech", "anna")
-    world.start(keys=True)
-    try:
-        with httpx.Client(base_url=world.address, follow_redirects=True, timeout=120) as client:
-            client.post("/login", data={"token": token})
-            asked = client.get(f"{PAGE}/promote?version=1").text
-            assert "Ein Hund" in client.get(PAGE).text
-            assert client.post(f"{PAGE}/promote", data={"csrf": csrf(asked), "version": "1"}).status_code == 200
-            assert (newest(world).owner, newest(world).project) == ("ben", "speech")
-    finally:
-        world.close()
+def test_members_of_a_project_promote_its_model_in_the_project(empty: World) -> None:
+    tokens = empty.tokens(ben="submitter")
+    empty.loop.intake.projects.create("speech", "", "root")
+    empty.loop.intake.projects.enter("speech", "ben", "member", "root")
+    empty.loop.intake.ownership.names.claim("demo-en-de", "project speech", "anna")
+    with empty.visit(tokens["ben"]) as client:
+        asked = client.get(f"{PAGE}/promote?version=1").text
+        assert "Ein Hund" in client.get(PAGE).text
+        assert client.post(f"{PAGE}/promote", data={"csrf": csrf(asked), "version": "1"}).status_code == 200
+        assert (newest(empty).owner, newest(empty).project) == ("ben", "speech")

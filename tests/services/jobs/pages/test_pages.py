@@ -4,7 +4,6 @@ import json
 import math
 import re
 import time
-from pathlib import Path
 from urllib.parse import quote
 
 import httpx
@@ -14,13 +13,15 @@ from sqlalchemy import insert
 
 from dragoman.conf import compose
 from dragoman.services.jobs.client import table
+from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.pages.site import COOKIE
+from dragoman.services.jobs.pages.sessions import COOKIE
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.states import State
 from tests.markup import HOSTILE as HOSTILE_TEXTS
 from tests.markup import check_nothing_runs
-from tests.services.jobs.pages.world import HOSTILE, LONG, RIGHT_TO_LEFT, World, csrf
+from tests.services.jobs.pages.world import HOSTILE, LONG, OPTIONS, RIGHT_TO_LEFT, World, csrf
+from tests.text_shards import write_text_shards
 
 
 def test_without_jobs_the_pages_say_how_to_begin(world: World, browser: httpx.Client) -> None:
@@ -110,6 +111,29 @@ def test_a_form_of_another_site_or_session_does_nothing(world: World, browser: h
     answer = browser.post(stop, data={"csrf": csrf(asked.text)}, headers={"Origin": world.address})
     assert (answer.status_code, answer.headers["location"]) == (303, f"/jobs/{job.id}?done=stop")
     assert world.ledger.job(job.id).state == State.STOPPED
+
+
+def test_every_form_of_every_page_is_answered(empty: World) -> None:
+    states = (State.WAITING, State.RUNNING, State.SUCCEEDED, State.FAILED)
+    jobs = [f"/jobs/{empty.job(f'job-{state}', state).id}" for state in states]
+    empty.loop.intake.projects.create("vision", "", "root")
+    empty.loop.intake.projects.enter("vision", "anna", "member", "root")
+    empty.loop.schedules.add(Person("anna", "submitter"), "0 3 * * *", "shard", [], OPTIONS)
+    asking = ("/schedules/1/remove", "/projects/vision/remove", f"{jobs[0]}/stop", f"{jobs[-1]}/remove")
+    moves = ("/models/demo-en-de/promote?version=1", "/models/demo-en-de/rollback")
+    forms: dict[str, tuple[str, dict[str, str]]] = {}
+    write_text_shards(empty.home / "shards" / "books", {"train": [("a dog", "ein Hund")] * 9})
+    with empty.visit() as client:
+        for path in ("/", "/schedules", "/projects", "/shards", "/audit", "/login/device", *jobs, *asking, *moves):
+            for form, fields in re.findall(r"<form ([^>]*)>(.*?)</form>", client.get(path).text, re.DOTALL):
+                facts = dict(re.findall(r'(\w+)="([^"]*)"', form))
+                forms[facts["action"]] = facts["method"], dict(re.findall(r'name="([^"]*)" value="([^"]*)"', fields))
+        assert len(forms) >= 25
+        for action in sorted(forms, key=lambda action: action.endswith("remove")):
+            method, sent = forms[action]
+            how = {"data": sent} if method == "post" else {"params": sent}
+            answer = client.request(method, action, follow_redirects=False, **how)
+            assert answer.status_code in (200, 303, 400, 409), (action, answer.text)
 
 
 def test_what_cannot_be_done_is_said_on_a_page(world: World, browser: httpx.Client) -> None:
@@ -208,116 +232,94 @@ def test_every_link_to_mlflow_opens_its_view_for_training(world: World, browser:
     assert all(re.fullmatch(r"[^?]*#/[^?]*\?workflowType=machine_learning", link) for link in found), found
 
 
-def test_with_tokens_a_person_signs_in_and_sees_his_own(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    access = world.loop.scheduler.access
-    access.issue("r", "root", "admin", "up")
-    anna, ben = access.issue("a", "anna", "submitter", "root"), access.issue("b", "ben", "viewer", "root")
-    mine = world.job("mine")
-    world.start(keys=True)
-    try:
-        with httpx.Client(base_url=world.address, follow_redirects=True) as client:
-            gate = client.get(f"/jobs/{mine.id}")
-            assert gate.url.path == "/login" and "Token" in gate.text
-            assert client.get("/live/jobs").status_code == 401
-            assert client.post("/login", data={"token": "dgm_no", "next": "/"}).status_code == 401
-            outside = client.post("/login", data={"token": anna, "next": "//evil.example/"}, follow_redirects=False)
-            assert outside.headers["location"] == "/"
-            cookie = outside.headers["set-cookie"]
-            assert "HttpOnly" in cookie and "SameSite=lax" in cookie and anna not in cookie
-            page = client.get(f"/jobs/{mine.id}")
-            assert page.status_code == 200 and "Stop" in page.text
-            client.post("/login", data={"token": ben})
-            assert client.get(f"/jobs/{mine.id}").status_code == 404
-            home = client.get("/")
-            assert "mine" not in home.text and "New job" not in home.text
-            assert client.get("/submit").status_code == 403
-            assert client.post(f"/jobs/{mine.id}/stop", data={"csrf": csrf(home.text)}).status_code == 403
-            access.revoke("b", "root")
-            assert client.get("/").url.path == "/login"
-    finally:
-        world.close()
+def test_with_tokens_a_person_signs_in_and_sees_his_own(empty: World) -> None:
+    tokens = empty.tokens(anna="submitter", ben="viewer")
+    mine = empty.job("mine")
+    with empty.visit("") as client:
+        gate = client.get(f"/jobs/{mine.id}")
+        assert gate.url.path == "/login" and "Token" in gate.text
+        assert client.get("/live/jobs").status_code == 401
+        assert client.post("/login", data={"token": "dgm_no", "next": "/"}).status_code == 401
+        outside = client.post(
+            "/login", data={"token": tokens["anna"], "next": "//evil.example/"}, follow_redirects=False
+        )
+        assert outside.headers["location"] == "/"
+        cookie = outside.headers["set-cookie"]
+        assert "HttpOnly" in cookie and "SameSite=lax" in cookie and tokens["anna"] not in cookie
+        page = client.get(f"/jobs/{mine.id}")
+        assert page.status_code == 200 and "Stop" in page.text
+        client.post("/login", data={"token": tokens["ben"]})
+        assert client.get(f"/jobs/{mine.id}").status_code == 404
+        home = client.get("/")
+        assert "mine" not in home.text and "New job" not in home.text
+        assert client.get("/submit").status_code == 403
+        assert client.post(f"/jobs/{mine.id}/stop", data={"csrf": csrf(home.text)}).status_code == 403
+        empty.loop.scheduler.access.revoke("ben", "root")
+        assert client.get("/").url.path == "/login"
 
 
-def test_a_trial_of_another_owners_sweep_shows_nothing_of_that_sweep(tmp_path: Path) -> None:
+def test_a_trial_of_another_owners_sweep_shows_nothing_of_that_sweep(empty: World) -> None:
     """Anyone may name any run as `tracking.parent`."""
-    world, run = World(tmp_path), "7" * 32
-    access = world.loop.scheduler.access
-    access.issue("r", "root", "admin", "up")
-    token = access.issue("b", "ben", "submitter", "root")
-    annas = world.job("search-000", words=[f"tracking.parent={run}"])
-    bens = world.job("guess-000", words=[f"tracking.parent={run}"], owner="ben")
-    world.start(keys=True)
-    try:
-        with httpx.Client(base_url=world.address, follow_redirects=True) as client:
-            client.post("/login", data={"token": token})
-            sweep = client.get("/", params={"sweep": run}).text
-            assert bens.id in sweep and annas.id not in sweep and "anna" not in sweep
-            assert re.findall(r"<b>(\d+)</b></a></li>", sweep)[:3] == ["1", "0", "1"]
-            assert f'href="/?sweep={run}"' in client.get(f"/jobs/{bens.id}").text
-            assert client.get(f"/jobs/{annas.id}").status_code == 404
-    finally:
-        world.close()
+    run = "7" * 32
+    tokens = empty.tokens(ben="submitter")
+    annas = empty.job("search-000", words=[f"tracking.parent={run}"])
+    bens = empty.job("guess-000", words=[f"tracking.parent={run}"], owner="ben")
+    with empty.visit(tokens["ben"]) as client:
+        sweep = client.get("/", params={"sweep": run}).text
+        assert bens.id in sweep and annas.id not in sweep and "anna" not in sweep
+        assert re.findall(r"<b>(\d+)</b></a></li>", sweep)[:3] == ["1", "0", "1"]
+        assert f'href="/?sweep={run}"' in client.get(f"/jobs/{bens.id}").text
+        assert client.get(f"/jobs/{annas.id}").status_code == 404
 
 
-def test_ten_thousand_jobs_are_listed_some_at_a_time(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    pattern = world.ledger.job(world.job("pattern").id)
+def test_ten_thousand_jobs_are_listed_some_at_a_time(empty: World) -> None:
+    pattern = empty.ledger.job(empty.job("pattern").id)
     columns = [column.key for column in Job.__table__.columns if column.key != "seq"]
     row = {key: getattr(pattern, key) for key in columns}
     rows = [{**row, "id": f"j-{n}", "run": f"run job-{n}", "queued": n + 2} for n in range(9_997)]
-    with world.ledger.database.write() as session:
+    with empty.ledger.database.write() as session:
         session.execute(insert(Job), rows)
     for name in (LONG, RIGHT_TO_LEFT):
-        world.job(name)
-    world.start()
-    try:
-        with httpx.Client(base_url=world.address) as client:
-            first = client.get("/")
-            assert "10,000" in first.text and first.text.count('<td class="name">') == 55
-            assert len(first.content) < 100_000
-            older = re.search(r'href="/(\?before=\d+)">Older', first.text)
-            assert older is not None
-            assert "job-9946<" in client.get(f"/{older[1]}").text.replace("<wbr>", "")
-            found = client.get("/", params={"q": "job-779"}).text.replace("<wbr>", "")
-            assert ">job-779<" in found and ">job-7799<" in found and ">job-78<" not in found
-            shown = client.get("/", params={"q": "%"}).text
-            assert "No job is like that" in shown
-            assert f"<bdi>{RIGHT_TO_LEFT}" in first.text.replace("<wbr>", "")
-    finally:
-        world.close()
+        empty.job(name)
+    with empty.visit() as client:
+        first = client.get("/")
+        assert "10,000" in first.text and first.text.count('<td class="name">') == 55
+        assert len(first.content) < 100_000
+        older = re.search(r'href="/(\?before=\d+)">Older', first.text)
+        assert older is not None
+        assert "job-9946<" in client.get(f"/{older[1]}").text.replace("<wbr>", "")
+        found = client.get("/", params={"q": "job-779"}).text.replace("<wbr>", "")
+        assert ">job-779<" in found and ">job-7799<" in found and ">job-78<" not in found
+        shown = client.get("/", params={"q": "%"}).text
+        assert "No job is like that" in shown
+        assert f"<bdi>{RIGHT_TO_LEFT}" in first.text.replace("<wbr>", "")
 
 
-def test_what_waits_is_listed_in_the_queues_order_below_what_runs(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    running = [world.job(f"runs-{number}", State.RUNNING) for number in range(2)]
+def test_what_waits_is_listed_in_the_queues_order_below_what_runs(empty: World) -> None:
+    running = [empty.job(f"runs-{number}", State.RUNNING) for number in range(2)]
     for number in range(60):
-        world.job(f"normal-{number:02}")
-    world.job("low", priority=-10)
-    first = world.job("urgent", priority=10)
-    world.start()
-    try:
-        with httpx.Client(base_url=world.address) as client:
-            page = client.get("/?state=waiting").text
-            assert names(page) == [*("runs-1", "runs-0", "urgent"), *(f"normal-{number:02}" for number in range(49))]
-            assert page.index("Running now") < page.index(first.id)
-            following = re.search(r'href="(/[^"]*)">Further back', page)
-            assert following is not None
-            back = client.get(following[1].replace("&amp;", "&")).text
-            assert names(back) == [*(f"normal-{number:02}" for number in range(49, 60)), "low"]
-            assert "from place 51 on" in back and "Front of the queue" in back and "Further back" not in back
-            found = client.get("/", params={"state": "waiting", "q": "normal-5"}).text
-            assert names(found) == [f"normal-5{number}" for number in range(10)]
-            everything = client.get("/").text
-            assert names(everything)[:5] == ["runs-1", "runs-0", "urgent", "normal-00", "normal-01"]
-            assert names(everything)[7] == "low"  # and then the newest
-            older = re.search(r'href="(/[^"]*)">Older', everything)
-            assert older is not None
-            more = names(client.get(older[1].replace("&amp;", "&")).text)
-            assert more == [f"normal-{number:02}" for number in range(11, -1, -1)]  # none of those that run again
-            assert running[0].id in client.get("/?state=running").text
-    finally:
-        world.close()
+        empty.job(f"normal-{number:02}")
+    empty.job("low", priority=-10)
+    first = empty.job("urgent", priority=10)
+    with empty.visit() as client:
+        page = client.get("/?state=waiting").text
+        assert names(page) == [*("runs-1", "runs-0", "urgent"), *(f"normal-{number:02}" for number in range(49))]
+        assert page.index("Running now") < page.index(first.id)
+        following = re.search(r'href="(/[^"]*)">Further back', page)
+        assert following is not None
+        back = client.get(following[1].replace("&amp;", "&")).text
+        assert names(back) == [*(f"normal-{number:02}" for number in range(49, 60)), "low"]
+        assert "from place 51 on" in back and "Front of the queue" in back and "Further back" not in back
+        found = client.get("/", params={"state": "waiting", "q": "normal-5"}).text
+        assert names(found) == [f"normal-5{number}" for number in range(10)]
+        everything = client.get("/").text
+        assert names(everything)[:5] == ["runs-1", "runs-0", "urgent", "normal-00", "normal-01"]
+        assert names(everything)[7] == "low"  # and then the newest
+        older = re.search(r'href="(/[^"]*)">Older', everything)
+        assert older is not None
+        more = names(client.get(older[1].replace("&amp;", "&")).text)
+        assert more == [f"normal-{number:02}" for number in range(11, -1, -1)]  # none of those that run again
+        assert running[0].id in client.get("/?state=running").text
 
 
 def names(page: str) -> list[str]:
@@ -325,25 +327,20 @@ def names(page: str) -> list[str]:
     return [re.sub("<.*?>", "", one) for one in re.findall(r'<td class="name"><a[^>]*>(.*?)</a>', page)]
 
 
-def test_the_command_line_says_of_a_waiting_job_what_the_page_says(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_the_command_line_says_of_a_waiting_job_what_the_page_says(empty: World) -> None:
     for number in range(2):
-        world.job(f"holds-{number}", State.RUNNING)
-    waiting = world.job("waits")
-    world.start()
-    try:
-        with httpx.Client(base_url=world.address) as client:
-            deadline = time.monotonic() + 60
-            listed = client.get("/v1/jobs").json()
-            while not any(job["why"] for job in listed["jobs"]) and time.monotonic() < deadline:
-                listed = client.get("/v1/jobs").json()  # a busy machine: why they wait is found beside the answers
-            page = client.get("/").text
-            detail = client.get(f"/v1/jobs/{waiting.id}").json()
-        said = table.table(table.job_rows(listed["jobs"], world.ledger.now()))
-        (line,) = [line for line in said.splitlines() if line.startswith(waiting.id)]
-        told = "needs 1 CPU, 0 are free"
-        assert told in page and line.endswith(told)
-        assert f"waiting: {told}" in table.detail(detail)
-        assert all(job["why"] == "" for job in listed["jobs"] if job["id"] != waiting.id)
-    finally:
-        world.close()
+        empty.job(f"holds-{number}", State.RUNNING)
+    waiting = empty.job("waits")
+    with empty.visit() as client:
+        deadline = time.monotonic() + 60
+        listed = client.get("/v1/jobs").json()
+        while not any(job["why"] for job in listed["jobs"]) and time.monotonic() < deadline:
+            listed = client.get("/v1/jobs").json()  # a busy machine: why they wait is found beside the answers
+        page = client.get("/").text
+        detail = client.get(f"/v1/jobs/{waiting.id}").json()
+    said = table.table(table.job_rows(listed["jobs"], empty.ledger.now()))
+    (line,) = [line for line in said.splitlines() if line.startswith(waiting.id)]
+    told = "needs 1 CPU, 0 are free"
+    assert told in page and line.endswith(told)
+    assert f"waiting: {told}" in table.detail(detail)
+    assert all(job["why"] == "" for job in listed["jobs"] if job["id"] != waiting.id)

@@ -144,23 +144,16 @@ def test_whatever_a_corpus_holds_its_page_is_strict_html(world: World, browser: 
         assert HOSTILE not in page
 
 
-def test_nobody_sees_another_owners_shards(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    access = world.loop.scheduler.access
-    access.issue("r", "root", "admin", "up")
-    token = access.issue("b", "ben", "viewer", "root")
+def test_nobody_sees_another_owners_shards(empty: World) -> None:
+    tokens = empty.tokens(ben="viewer")
     for name, owner in (("annas", "anna"), ("bens", "ben")):
-        made_by(world, write_text_shards(tmp_path / "shards" / name, SPLITS), owner)
-    write_text_shards(tmp_path / "shards" / "everybodys", SPLITS)
-    world.start(keys=True)
-    try:
-        with httpx.Client(base_url=world.address, follow_redirects=True, timeout=120) as client:
-            assert client.get("/shards/bens").url.path == "/login"
-            client.post("/login", data={"token": token})
-            page = client.get("/shards").text
-            assert "bens" in page and "everybodys" in page and "anna" not in page
-            assert client.get("/shards/bens").status_code == 200
-            assert client.get("/shards/annas").status_code == 404
-            assert client.get("/shards/bens/../annas").status_code == 404
-    finally:
-        world.close()
+        made_by(empty, write_text_shards(empty.home / "shards" / name, SPLITS), owner)
+    write_text_shards(empty.home / "shards" / "everybodys", SPLITS)
+    with empty.visit("") as client:
+        assert client.get("/shards/bens").url.path == "/login"
+        client.post("/login", data={"token": tokens["ben"]})
+        page = client.get("/shards").text
+        assert "bens" in page and "everybodys" in page and "anna" not in page
+        assert client.get("/shards/bens").status_code == 200
+        assert client.get("/shards/annas").status_code == 404
+        assert client.get("/shards/bens/../annas").status_code == 404

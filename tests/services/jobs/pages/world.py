@@ -8,27 +8,27 @@ import math
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
+
 from dragoman.model.usage.points import PointsFile
-from dragoman.services.http.listening import bind
-from dragoman.services.jobs.http.listening import serving
-from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import State
-from dragoman.services.jobs.up.app import create_app
+from tests.services.jobs.at_work import listening
 from tests.services.jobs.processes import make_loop
 
 LONG = "a-very-long-name-" * 11 + "that-ends-here"  # 201 characters
 RIGHT_TO_LEFT = "مترجم-العربية-الإنجليزية"
 HOSTILE = "<script>alert(1)</script>"
+OPTIONS = {"priority": "normal", "tags": [], "notify": [], "retries": 0, "max_hours": None}  # of a schedule
 DIGEST = "9af2a2d1c69c" + "0" * 52
 TAGS = {
     **{"bundle_kind": "translation", "pair": "en-de", "architecture": "transformer", "run_name": "base"},
@@ -84,13 +84,23 @@ class World:
 
     def start(self, keys: bool = False) -> None:
         other = f"http://127.0.0.1:{self.others.server_address[1]}"
-        parts = ServiceParts(
-            *(self.ledger, self.loop.scheduler.access, self.loop, self.loop.config, self.home, keys),
-            **{"tracking": other, "tracking_pages": other, "endpoint": other},
-        )
-        listening = bind("127.0.0.1", self.port, "service")
-        self.port = listening.getsockname()[1]
-        self._serving.enter_context(serving(create_app(parts), listening))
+        served = listening(self.loop, keys, self.port, tracking=other, tracking_pages=other, endpoint=other)
+        self.port = self._serving.enter_context(served)
+
+    @contextlib.contextmanager
+    def visit(self, token: str | None = None) -> Iterator[httpx.Client]:
+        """A browser of the service, which asks for tokens if there is one; an empty one signs nobody in."""
+        self.start(keys=token is not None)
+        with httpx.Client(base_url=self.address, follow_redirects=True, timeout=120) as client:
+            if token:
+                client.post("/login", data={"token": token})
+            yield client
+
+    def tokens(self, **roles: str) -> dict[str, str]:
+        """Tokens of these owners, after an admin's."""
+        issue = self.loop.scheduler.access.issue
+        issue("r", "root", "admin", "up")
+        return {owner: issue(owner, owner, role, "root") for owner, role in roles.items()}
 
     def stop(self) -> None:
         self._serving.close()
