@@ -25,7 +25,7 @@ masked_fill_(~real, MASKED) => masked_fill_(~real, 0.0)
 model/layers/cells.py: model/layers/test_recurrent.py
 torch.lerp(n, state[0], z => torch.lerp(state[0], n, z
 model/layers/losses.py: model/layers/test_losses.py
-label_smoothing=smoothing, => label_smoothing=smoothing / 2,
+label_smoothing=every, => label_smoothing=every / 2,
 model/layers/low_rank.py: model/layers/test_low_rank.py
 alpha / rank) => alpha)
 model/decoding/hypothesis.py: model/decoding/test_search.py
@@ -67,7 +67,7 @@ pipelines/training/optimizer.py: pipelines/training/test_optimizer.py
 pipelines/training/optimizer.py: pipelines/training/test_optimizer.py
 weight_decay=0.0)] => weight_decay=config.weight_decay)]
 pipelines/evaluation/metrics.py: pipelines/test_evaluate.py
-CHRF(), plain) => CHRF(word_order=2), plain)
+CHRF(**options) => CHRF(word_order=2, **options)
 pipelines/evaluation/significance.py: pipelines/evaluation/test_significance.py
 2 * t.sf( => t.sf(
 pipelines/evaluation/significance.py: pipelines/evaluation/test_significance.py
