@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from dragoman.conf import compose
 from dragoman.model.inference.translator import Alternative, Translation
 from dragoman.pipelines import synthesize
-from dragoman.pipelines.synthesize import main
+from dragoman.pipelines.config import SynthesizeRoot
 
 SIZES = ("small", "big", "old")
 ENGLISH = [f"The {size} dog number {i} sleeps." for i in range(10) for size in SIZES]
@@ -64,6 +65,10 @@ def reader(shards: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
 
 def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def main(words: list[str]) -> int:
+    return compose.run(synthesize.task, SynthesizeRoot, words, "synthesize")
 
 
 def run(shards: Path, out: Path, *words: str) -> int:

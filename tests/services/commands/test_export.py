@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.model.bundles.vectors import load_vectors
 from dragoman.model.errors import UserError
-from dragoman.model.word_vectors.formats import PLACES
+from dragoman.model.word_vectors import formats
 from dragoman.services.commands.export import FORMATS, ExportConfig, export, main
 from tests import vector_files
 
@@ -17,9 +17,9 @@ def test_every_format_comes_back_as_it_was(vectors: Path, tmp_path: Path, capsys
     kept = load_vectors(vectors).embeddings
     out = tmp_path / "out"
     for words, found in (
-        vector_files.numpy(out / PLACES["numpy"]),
-        vector_files.text(out / PLACES["text"]),
-        vector_files.binary(out / PLACES["binary"]),
+        vector_files.numpy(out / formats.FORMATS["numpy"].place),
+        vector_files.text(out / formats.FORMATS["text"].place),
+        vector_files.binary(out / formats.FORMATS["binary"].place),
     ):
         assert words == kept.words
         assert np.array_equal(found, kept.vectors)
@@ -30,15 +30,17 @@ def test_every_format_comes_back_as_it_was(vectors: Path, tmp_path: Path, capsys
     printed = capsys.readouterr().out
     assert "vectors.bin" in printed
     assert "TensorBoard" in printed
-    assert {path.name for path in out.iterdir()} == set(PLACES.values())  # and nothing half written
-    assert FORMATS.keys() == PLACES.keys()
+    assert {path.name for path in out.iterdir()} == {
+        row.place for row in formats.FORMATS.values()
+    }  # and nothing half written
+    assert FORMATS.keys() == formats.FORMATS.keys()
 
 
 def test_the_formats_named_are_written_and_other_files_stay(vectors: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("x")
     assert main(["export", "text", f"export.vectors={vectors}", f"export.output={tmp_path}", "export.restrict=3"]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt", PLACES["text"]]
-    assert vector_files.text(tmp_path / PLACES["text"])[0] == ["man", "woman", "king"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt", formats.FORMATS["text"].place]
+    assert vector_files.text(tmp_path / formats.FORMATS["text"].place)[0] == ["man", "woman", "king"]
 
 
 def test_mistakes_are_named(vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ import io
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from dragoman.model.shards.writer import write_shard
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.model.word_vectors.embeddings import Embeddings
-from dragoman.model.word_vectors.formats import write_binary, write_numpy, write_projector, write_text
+from dragoman.model.word_vectors.formats import Format, write_format
 from dragoman.pipelines.config import PathsConfig
 from dragoman.pipelines.unpack import UnpackConfig, UnpackRoot
 from dragoman.pipelines.unpack import task as unpack
@@ -77,10 +78,10 @@ def test_a_list_is_read_back_by_rerank(text: str, form: str) -> None:
 @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=6), min_size=1, max_size=5, unique=True))
 def test_vector_files_are_read_back_or_refused(words: list[str]) -> None:
     vectors = np.arange(2 * len(words), dtype=np.float32).reshape(-1, 2) + 1
-    for write, read in ((write_text, vector_files.text), (write_binary, vector_files.binary)):
-        path = FOLDER / "vectors"
+    readers: list[tuple[Format, Any]] = [("text", vector_files.text), ("binary", vector_files.binary)]
+    for name, read in readers:
         try:
-            write(path, Embeddings(words, None, vectors))
+            path = write_format(FOLDER, name, Embeddings(words, None, vectors))
         except UserError as problem:  # a word with a blank in it has no place in such a file
             assert any(word.split() != [word] for word in words), problem
             continue
@@ -99,12 +100,9 @@ WORDS = st.lists(
 def test_numpy_and_projector_hold_any_word(words: list[str]) -> None:
     vectors = np.arange(2 * len(words), dtype=np.float32).reshape(-1, 2)
     embeddings = Embeddings(words, np.arange(len(words), 0, -1), vectors)
-    (FOLDER / "numpy").mkdir(exist_ok=True)
-    write_numpy(FOLDER / "numpy", embeddings)
-    found, rows = vector_files.numpy(FOLDER / "numpy")
+    found, rows = vector_files.numpy(write_format(FOLDER, "numpy", embeddings))
     assert found == words and np.array_equal(rows, vectors)
-    write_projector(FOLDER / "projector", embeddings)
-    lines = (FOLDER / "projector" / "metadata.tsv").read_bytes().decode().split("\n")
+    lines = (write_format(FOLDER, "projector", embeddings) / "metadata.tsv").read_bytes().decode().split("\n")
     assert lines[0] == "word\tcount" and lines[-1] == ""
     labels = [row.split("\t") for row in lines[1:-1]]
     assert [int(number) for _, number in labels] == list(range(len(words), 0, -1))
