@@ -39,8 +39,11 @@ def test_help_and_version_import_nothing_heavy(words: str) -> None:
     assert done.stdout.splitlines()[-1:] == ["[]"], done.stderr
 
 
-def test_composing_and_checking_any_verbs_configuration_imports_nothing_heavy() -> None:
+def test_composing_and_checking_any_verbs_configuration_imports_nothing_heavy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`--cfg job`, and mistakes in every section's types, are answered before torch is loaded."""
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))  # an empty home: with champions, `serve` asks MLflow for them
     script = (
         "import importlib, sys\n"
         "from dragoman.conf import compose\n"
