@@ -52,7 +52,7 @@ class World:
         self.lanes, self.size = settings.lanes, size
 
     def step(self) -> list[Any]:
-        """What `look` sees of each lane's batch, in the lanes' order."""
+        """Returns the result of `look` on each lane's batch, in the order of the lanes."""
         shares = [loader.step() for loader in self.loaders]
         return [self.look(shares[lane % self.size][lane // self.size]) for lane in range(self.lanes)]
 

@@ -42,7 +42,7 @@ def promoted(
     shards: Path,
     sets: EvaluateVectors | None = None,
 ) -> Outcome:
-    """What `dragoman promote` does with these sections."""
+    """Runs `dragoman promote` with these sections."""
     vectors = VectorsConfig(evaluate=sets or EvaluateVectors())
     paths = replace(places(root), shards=str(shards))
     return promote_version(Config(tracking=tracking, registry=registry, promote=settings, paths=paths, vectors=vectors))

@@ -66,7 +66,7 @@ def browser() -> Iterator[Any]:
 
 
 def heard(page: Any) -> list[str]:
-    """What a page's script will say: errors, and breaches of its policy."""
+    """Collects the errors of a page's script, and breaches of its policy."""
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda problem: said.append(str(problem)))
