@@ -14,7 +14,7 @@ TORCH_INDEX ?=
 # A worker takes whole files, those with the most tests first.
 TWO_WORKERS := -n 2 --dist loadfile
 
-.PHONY: help venv demo test quick test-portable test-ray test-long images check audit format defaults chart lock pin clean
+.PHONY: help venv demo test quick test-portable test-ray test-long images check audit format defaults lock pin clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -71,9 +71,6 @@ $(RUNTIME): requirements.lock pyproject.toml
 $(INSTALLED): $(RUNTIME) requirements-dev.lock
 	$(PIP) -r requirements-dev.lock
 	touch $@
-
-chart: $(INSTALLED) ## write the Helm chart into dist/helm, its templates from the kustomize overlays
-	$(BIN)/python deploy/chart.py
 
 lock: $(INSTALLED) ## write what is installed to requirements.lock (to run) and requirements-dev.lock (to test and check)
 	$(BIN)/python deploy/lock.py

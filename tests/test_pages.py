@@ -30,7 +30,7 @@ PLACEHOLDERS = {
     "paths.shards=...:": "",
 }
 PROGRAMS = {
-    *("curl", "deploy/make-secrets.sh", "docker", "echo", "du", "export", "grep", "helm", "install", "jq"),
+    *("curl", "deploy/make-secrets.sh", "docker", "echo", "du", "export", "grep", "install", "jq"),
     *("kubectl", "make", "mlflow", "mv", "printf", "python", "ray", "restic", "source", "tensorboard", "umask"),
 }
 # Keys whose value names a run or a registered model, which a command of the pages must make, or files of conf/model.
@@ -68,7 +68,7 @@ def verbs_of(page: str) -> list[list[str]]:
         for line in lines_of(page)
         for words in commands(line)
         if "dragoman" in words
-        and words[0] not in ("kubectl", "helm")  # whose namespace it is
+        and words[0] != "kubectl"  # whose namespace it is
         and words[words.index("dragoman") + 1] != "--version"
     ]
 
