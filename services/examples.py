@@ -23,7 +23,6 @@ EXAMPLES = {
     "serve": "serve.port=5050",
     "neighbours": "dog query.k=5",
     "analogy": "man king woman",
-    "vectors": "distil RUN export.output=table",
     "export": "huggingface RUN export.output=folder",
     "inspect": "RUN",
     "runs": "runs.shards=true",

@@ -78,7 +78,6 @@ VERBS: dict[str, Verb] = {
     "serve": _model("serve translations, word vectors or both over HTTP", "serve decode"),
     "neighbours": _command("query", "find the words nearest to a word, by its vector", "query", "WORD...", json=FORMAT),
     "analogy": _command("query", "find the words that are to C as B is to A", "query", "A B C...", json=FORMAT),
-    "vectors": _command("export", "turn an encoder into a static table of vectors", "export", "distil RUN"),
     "export": _command(
         "export", "write models in other programs' formats", "export", "[FORMAT... | huggingface [RUN]]"
     ),

@@ -1,7 +1,7 @@
 """A tokenizer of ours as `tokenizer.json`, the file that Hugging Face's libraries read.
 
 The file holds the ids of `Tokenizer.encode` for every text, with two exceptions. Joiners and marks of emoji stay where
-they are (`model/text/normalise.py` removes those without a meaning), and with `special` a text that spells `</s>` gets
+they are (`model/text/normalise.py` removes those without a meaning), and a text that spells `</s>` gets
 the special id, as is the custom there.
 """
 
@@ -30,18 +30,14 @@ def tokenizer_json(
     *,
     before: tuple[int, ...] = (),
     after: tuple[int, ...] = (EOS,),
-    special: bool = True,
 ) -> str:
-    """Returns the content of the file.
-
-    `before` and `after`: the special ids around a text. `special`: add the special pieces as tokens that the library
-    recognises in a text and skips in decoding.
+    """Returns the content of the file; `before` and `after`: the special ids around a text.
 
     Raises UserError: a tokenizer without subwords, whose rules the file cannot hold.
     """
     if isinstance(tokenizer, HuggingFaceTokenizer):
         content = their_content(tokenizer)
-        tokens = [added_token(number) for number in range(len(SPECIAL_PIECES))] if special else []
+        tokens = [added_token(number) for number in range(len(SPECIAL_PIECES))]
         content["added_tokens"] = [*tokens, *content["added_tokens"]]
         return json.dumps({**content, "post_processor": surround(before, after)}, ensure_ascii=False, indent=1) + "\n"
     if not isinstance(tokenizer, SubwordTokenizer):
@@ -55,7 +51,7 @@ def tokenizer_json(
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [added_token(number) for number in range(len(SPECIAL_PIECES))] if special else [],
+        "added_tokens": [added_token(number) for number in range(len(SPECIAL_PIECES))],
         "normalizer": {"type": "Sequence", "normalizers": normalizers(normalisation)},
         "pre_tokenizer": {
             "type": "Split", "pattern": {"String": SPACE}, "behavior": "MergedWithNext", "invert": False

@@ -125,19 +125,6 @@ DISTILBERT = Row(
     "vocab_projector.weight",
     needs={"activation": ("gelu",)},
 )  # fmt: skip
-ESM = replace(  # written alone: the one BERT with pre-norm layers and no normalisation of its embeddings
-    BERT,
-    base="",
-    settings={ours: theirs for ours, theirs in BERT.settings.items() if ours != "norm_epsilon"},
-    fixed={"norm": "pre", "activation": "gelu", "prefix": []},
-    names={
-        "embedding": BERT.names["embedding"],
-        **layers("layers", "encoder.layer", {
-            **BERT_LAYER, "self_sublayer.norm": ["attention.LayerNorm"], "feed_forward_sublayer.norm": ["LayerNorm"],
-        }),
-        "norm": ("encoder.emb_layer_norm_after",),
-    },
-)  # fmt: skip
 GPT2 = Row(
     DecoderOnlyConfig,
     "transformer.",

@@ -1,12 +1,10 @@
-"""`dragoman export [FORMAT...]` and `vectors distil RUN`: models in the formats of other programs, as files."""
+"""`dragoman export [FORMAT...]`: word vectors in other programs' formats; `export huggingface [RUN]`: a network."""
 
 import shlex
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from dragoman.conf import compose
 from dragoman.conf.options import positional
@@ -26,39 +24,24 @@ FORMATS: dict[Format, str] = {
     "numpy": "a NumPy array and its vocabulary",
     "projector": "for the TensorBoard projector",
 }
-NetworkFormat = Literal["sentence-transformers", "model2vec", "onnx"]
-NETWORK_FORMATS: dict[NetworkFormat, str] = {
-    "sentence-transformers": "an encoder for sentence-transformers and transformers",
-    "model2vec": "an encoder's vectors of pieces, for model2vec",
-    "onnx": "graphs for ONNX Runtime",
-}
-AnyFormat = Literal[Format, NetworkFormat]
-
-DISTIL = "dragoman vectors distil RUN [export.output=FOLDER] [export.components=N]"
 HUGGINGFACE = "huggingface"  # a folder of transformers, of a translation or language model
 
 
 @dataclass
 class ExportConfig(VectorsSource):
-    """The word vectors or the encoder to write, the folder, and the formats."""
+    """The model to write, the folder, and the formats."""
 
     output: str = "artifacts/exports/vectors"  # a folder
-    formats: list[AnyFormat] = field(default_factory=lambda: list(FORMATS))  # to write
+    formats: list[Format] = field(default_factory=lambda: list(FORMATS))  # to write
     restrict: Whole = 0  # this many most frequent words; 0: all
-    components: Whole = 0  # model2vec: numbers of a vector, by principal component analysis; 0: the encoder's width
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns the exit code of `export` or `vectors`, the first word. Words without a `=` are formats, but for a run
-    after `huggingface`; `vectors distil RUN` is `export model2vec export.vectors=RUN`.
+    """Returns the exit code. Words without a `=` are formats, but for a run after `huggingface`.
 
     Raises UserError: more words after `huggingface`, which writes one model.
     """
-    verb, *line = argv
-    words, rest = positional(line)
-    if verb == "vectors":
-        rest = [*([f"export.vectors={words[1]}"] if len(words) == 2 else []), *rest]
-        return compose.run_section(lambda config: distil(config, words), "export", ExportConfig, rest, verb)
+    words, rest = positional(argv)
     if words[:1] == [HUGGINGFACE]:
         if len(words) > 2:
             raise UserError(f"export {HUGGINGFACE}: writes one model; {shlex.join(words[2:])} is too much")
@@ -70,60 +53,30 @@ def main(argv: Sequence[str]) -> int:
 def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
     """Writes `formats`, or the configured ones, and prints each new file.
 
-    Raises UserError: an unknown format, vectors or an encoder that it cannot hold, or a folder that is not writable.
+    Raises UserError: an unknown format, vectors that it cannot hold, or a folder that is not writable.
     """
-    known_formats: dict[str, str] = dict((*FORMATS.items(), *NETWORK_FORMATS.items()))
     for word in formats:
         if word == HUGGINGFACE:
             raise UserError(f"export {HUGGINGFACE}: stands before other words and alone: export {HUGGINGFACE} [RUN]")
-        if word not in known_formats:
-            raise unknown("export.formats", word, [*known_formats, HUGGINGFACE])
+        if word not in FORMATS:
+            raise unknown("export.formats", word, [*FORMATS, HUGGINGFACE])
     chosen = set(formats or config.formats)
     check_ranges("export", config)
-    writers: dict[str, Callable[[Path], object]] = {}
-    if chosen & set(FORMATS):
-        embeddings = most_frequent(VectorsLoader.of("export", config).load(config.vectors).embeddings, config.restrict)
-        writers |= {name: partial(write_format, name=name, embeddings=embeddings) for name in FORMATS}
-    if chosen & set(NETWORK_FORMATS):
-        writers |= network_writers(config)
+    embeddings = most_frequent(VectorsLoader.of("export", config).load(config.vectors).embeddings, config.restrict)
     output = local_folder(config.output, config.cache)
     try:
         output.mkdir(parents=True, exist_ok=True)
-        for name in (format_name for format_name in known_formats if format_name in chosen):
+        for name in (format_name for format_name in FORMATS if format_name in chosen):
             with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=output) as part:
-                writers[name](Path(part))
+                write_format(Path(part), name, embeddings)
                 for file in move_files(Path(part), output):
-                    print(f"{file}  {file.stat().st_size:,} bytes, {known_formats[name]}")
+                    print(f"{file}  {file.stat().st_size:,} bytes, {FORMATS[name]}")
         publish_files(output)
     except PermissionError as problem:
         raise UserError(f"export.output: {problem.filename} cannot be written ({problem.strerror})") from None
     except (FileExistsError, NotADirectoryError):
         raise UserError(f"export.output: {output} is not a folder") from None
     return compose.OK
-
-
-def distil(config: ExportConfig, words: Sequence[str]) -> int:
-    """Writes the static table of the encoder that `config.vectors` names, in the format of model2vec."""
-    if not words or words[0] != "distil" or len(words) > 2:
-        raise UserError(f"vectors {' '.join(words)}: the one action is distil: {DISTIL}".replace("  ", " "))
-    return export(config, ["model2vec"])
-
-
-def network_writers(config: ExportConfig) -> dict[str, Callable[[Path], object]]:
-    """Returns format -> what writes the encoder into a folder, each below a folder of its own."""
-    # They load torch, which word vectors do not need.
-    from dragoman.model.bundles.onnx_graphs import write_onnx
-    from dragoman.model.bundles.static_table import write_static_table
-    from dragoman.model.huggingface.sentence_transformers import write_sentence_transformers
-    from dragoman.model.inference.kinds import open_bundle
-    from dragoman.services.commands.context import model_directory
-
-    bundle = open_bundle(model_directory(config, "export"))
-    return {
-        "sentence-transformers": lambda folder: write_sentence_transformers(folder / "sentence-transformers", bundle),
-        "model2vec": lambda folder: write_static_table(folder / "model2vec", bundle, config.components),
-        "onnx": lambda folder: write_onnx(folder / "onnx", bundle),
-    }
 
 
 def export_network(config: ExportConfig) -> int:

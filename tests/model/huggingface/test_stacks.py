@@ -127,7 +127,7 @@ def test_masks_are_filled_as_transformers_fills_them(kind: str, text: str, tmp_p
     assert found == pytest.approx(expected.softmax(0).topk(3).values.tolist(), abs=1e-5)
 
 
-def test_vectors_are_means_over_all_tokens_as_in_sentence_transformers(tmp_path: Path) -> None:
+def test_vectors_are_means_over_all_tokens(tmp_path: Path) -> None:
     theirs = folders.stack(tmp_path / "model", "bert")
     folder = Folder(tmp_path / "model")
     save_imported(tmp_path / "bundle", read_model(folder, OPTIONS), folder, "en", {})

@@ -38,7 +38,7 @@ def test_every_format_comes_back_as_it_was(vectors: Path, tmp_path: Path, capsys
 
 def test_the_formats_named_are_written_and_other_files_stay(vectors: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("x")
-    assert main(["export", "text", f"export.vectors={vectors}", f"export.output={tmp_path}", "export.restrict=3"]) == 0
+    assert main(["text", f"export.vectors={vectors}", f"export.output={tmp_path}", "export.restrict=3"]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt", formats.FORMATS["text"].place]
     assert vector_files.text(tmp_path / formats.FORMATS["text"].place)[0] == ["man", "woman", "king"]
 
@@ -50,7 +50,7 @@ def test_mistakes_are_named(vectors: Path, tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "file").write_text("x")
     with pytest.raises(UserError, match=r"export\.output: .* is not a folder"):
         export(config)
-    assert main(["export", "export.formats=[gensim]", f"export.vectors={vectors}"]) == 2
+    assert main(["export.formats=[gensim]", f"export.vectors={vectors}"]) == 2
     assert "gensim" in capsys.readouterr().err
 
 
@@ -58,5 +58,5 @@ def test_a_run_may_stand_behind_huggingface(monkeypatch: pytest.MonkeyPatch) -> 
     exported: list[str | None] = []
     name = "dragoman.services.commands.export.export_network"
     monkeypatch.setattr(name, lambda config: exported.append(config.vectors))
-    assert main(["export", "huggingface", "my run"]) == main(["export", "huggingface"]) == 0
+    assert main(["huggingface", "my run"]) == main(["huggingface"]) == 0
     assert exported == ["my run", None]
