@@ -127,8 +127,6 @@ def measure_passes(count: int) -> None:
 class Pretended:
     """A cluster whose jobs run for seconds, and nowhere."""
 
-    queues = False
-
     def __init__(self) -> None:
         self.ends: dict[str, float] = {}
         self.rng = random.Random(1)

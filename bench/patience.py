@@ -228,8 +228,6 @@ WAYS: Mapping[str, Callable[[Sequence[psutil.Process], random.Random], None]] = 
 class HeadExecutor:
     """The executor for the head of this file."""
 
-    queues = False
-
     def __init__(self, home: Path, port: int) -> None:
         self.home, self.port = home, port
 

@@ -35,35 +35,6 @@ class KeepConfig:
         return bool(self.succeeded or self.failed or self.stopped or self.most)
 
 
-@dataclass
-class KueueConfig:
-    """A namespace of a Kubernetes cluster with KubeRay and Kueue. Times are in seconds."""
-
-    server: str | None = None  # https://HOST:6443; null: the cluster that this pod runs in
-    token_file: str | None = None  # null: the pod's own
-    authority: str | None = None  # a file with the server's certificate authority; null: the pod's own
-    namespace: str = "dragoman"
-    queue: str = "dragoman"  # Kueue's LocalQueue
-    priorities: str = "dragoman"  # WorkloadPriorityClasses NAME-low, NAME-normal, NAME-high; empty: none
-    service: str = "dragoman"  # label of this service's jobs
-    image: str = "dragoman-train"  # image of the pods
-    ray: str | None = None  # its version of Ray; null: the version installed here
-    claim: str = "dragoman-home"  # the PersistentVolumeClaim with DRAGOMAN_HOME, which the service mounts too
-    places: str = "dragoman-places"  # the ConfigMap with the variables of every pod: MLflow's address, the bucket's
-    secret: str = "dragoman"  # the Secret with mlflow_credentials and s3_credentials
-    priority_class: str = "dragoman-training"  # of the pods; empty: the cluster's default
-    user: Count = 10001  # user of the image; the volumes belong to its group
-    memory: str = "8Gi"  # per pod
-    shared_memory: str = "2Gi"  # the part of it for /dev/shm
-    keep_seconds: Whole = 3600  # time that an ended RayJob stays
-
-    def check(self) -> None:
-        """Refuses invalid settings. Raises UserError: names the key."""
-        for name in ("namespace", "queue", "service", "image", "claim", "places", "secret", "memory", "shared_memory"):
-            if not getattr(self, name):
-                raise UserError(f"service.kueue.{name}: must not be empty")
-
-
 # forecast: it runs longer than was promised; idle: GPUs that it holds do not work
 Event = Literal["succeeded", "failed", "stuck", "preempted", "forecast", "idle"]
 
@@ -134,7 +105,7 @@ class FairShareConfig:
 
 @dataclass
 class ServiceConfig:
-    """Addresses, storage and executors of the job service. Times are in seconds."""
+    """Addresses, storage and limits of the job service. Times are in seconds."""
 
     host: str = "127.0.0.1"  # any other host needs tokens
     proxies: list[str] = field(default_factory=list)  # addresses and networks whose X-Forwarded-For says who asks
@@ -142,8 +113,6 @@ class ServiceConfig:
     ledger: str = "sqlite:///artifacts/service/ledger.db"  # or postgresql://USER@HOST/NAME
     ledger_password: str | None = None  # a file with the database's password
     tokens: dict[str, str] = field(default_factory=dict)  # role: FILE with a token that is valid from the start
-    executor: Literal["ray", "kueue"] = "ray"
-    kueue: KueueConfig = field(default_factory=KueueConfig)
     address: str | None = None  # dashboard of an existing Ray head, http://HOST:8265; null: start one here
     auth: Literal["token", "disabled"] = "token"  # as that cluster was started
     token_file: str | None = None  # its token; null: the variable RAY_AUTH_TOKEN, else Ray's own file
@@ -180,7 +149,6 @@ class ServiceConfig:
     def check(self) -> None:
         """Refuses invalid numbers. Raises UserError: names the key and the value."""
         networks("service.proxies", self.proxies)
-        self.kueue.check()
         self.proxy.check()
         if self.traces is not None:
             check_address(self.traces)

@@ -12,16 +12,13 @@ import boto3
 import httpx
 import pytest
 
-from dragoman.conf import compose
 from dragoman.pipelines.tracking.registry import Registry, RegistryConfig
 from dragoman.pipelines.tracking.server import TrackingConfig
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.executors.base import Start
-from dragoman.services.jobs.executors.kueue import rayjob
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.up.entry import UpRoot
-from tests.manifests import arguments, mount, of, rendered, variables
+from tests.manifests import mount, of, rendered, variables
 from tests.services.stack import BIN, PATIENCE, REPOSITORY, Stack, stack
 
 pytestmark = pytest.mark.long
@@ -129,23 +126,24 @@ def moved_here(text: str, moved: dict[str, str]) -> str:
 
 
 def test_train_runs_with_the_environment_and_the_files_of_its_pod(running: Stack, tmp_path: Path) -> None:
-    """What the job service makes of a job on Kubernetes, as a process: the pod's variables and nothing else, its mounts
-    below a folder, and the site's MLflow and bucket at their places here."""
+    """A job as a process with the variables of a pod of the site's Ray cluster and nothing else, its mounts below a
+    folder, and the site's MLflow and bucket at their places here."""
     running.wait("mlflow", "/health", lambda answer: answer.status_code == 200)
     manifests = rendered("site")
-    service = compose.typed(UpRoot, compose.values(arguments(manifests, "jobs")[2:])).service
     site = of(manifests, "ConfigMap")["dragoman-places"]["data"]
     elsewhere = {"http://mlflow:5000": running.url("mlflow"), site["AWS_ENDPOINT_URL"]: running.url("s3")}
     for number, verb in enumerate(("shard", "train"), 1):
         start = Start(f"jab12-{number}", 1, verb, SMALL, "anna", 0, 1, 1.0, 0.0, spreads=False)
-        job = rayjob(start, service.kueue, Path("/data"), {}, service.stop_timeout)["spec"]
-        pod = job["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+        (cluster,) = of(manifests, "RayCluster").values()
+        pod = cluster["spec"]["headGroupSpec"]["template"]["spec"]
         moved = {**elsewhere, "/home/dragoman": f"{tmp_path}/home/dragoman"}
         moved |= mount(pod, {"dragoman": running.secrets}, tmp_path)
         image = {"PATH": f"{BIN}:{os.defpath}", "PYTHONPATH": str(REPOSITORY), "LANG": "C.UTF-8"}
-        given = {name: moved_here(value, moved) for name, value in variables(pod, manifests).items()}
+        given = {
+            name: moved_here(value, moved) for name, value in (variables(pod, manifests) | start.variables()).items()
+        }
         done = subprocess.run(
-            ["sh", "-c", moved_here(job["entrypoint"], moved)],
+            ["sh", "-c", moved_here(start.entrypoint("python", Path("/data")), moved)],
             env={**image, **given},
             cwd=tmp_path,
             stdout=subprocess.PIPE,

@@ -1,1 +1,1 @@
-"""Executors, which place and run the processes of a job: one protocol for Ray Jobs and Kueue."""
+"""The executor, which places and runs the processes of a job: a protocol, and Ray Jobs behind it."""

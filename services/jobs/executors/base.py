@@ -63,8 +63,6 @@ class Observation:
 class Executor(Protocol):
     """Every method may raise ServiceError: the executor is not reachable, which says nothing about the attempts."""
 
-    queues: bool  # True if it has its own queue: then every job is submitted at once
-
     def submit(self, start: Start) -> None:
         """Starts an attempt; one that was submitted before is unchanged."""
 

@@ -128,8 +128,6 @@ STOP_WAIT = "30"  # seconds from SIGTERM to SIGKILL, for a job that did not end 
 class RayExecutor:
     """The executor for the cluster with this head."""
 
-    queues = False
-
     def __init__(self, head: Head, home: Path, drivers: int, python: str, environment: Mapping[str, str]) -> None:
         """`home` is the folder that all nodes see; `drivers` the number of jobs started at once, for which the head
         keeps a CPU; `python` the nodes' interpreter; `environment` the variables of every job."""

@@ -177,7 +177,7 @@ class Attempts:
 
     def _by_executor(self, job: Job, seen: Observation) -> None:
         """Settles an attempt that cannot be seen from here: it has not begun, or its storage is not shared."""
-        late = self.ledger.now() - (job.started or 0) > START_PATIENCE and not self.executor.queues
+        late = self.ledger.now() - (job.started or 0) > START_PATIENCE
         if seen.state == "pending":
             self.pending[f"{job.id}-a{job.attempt}"] = seen.message
         if seen.state == "ended" and seen.code not in CERTAIN and not self._settled(job):
@@ -267,8 +267,6 @@ class Attempts:
         run = self.accounts.close(job, verdict, code)
         for kept in (self._asked, self._failed, self.pending):
             kept.pop(f"{job.id}-a{job.attempt}", None)
-        if self.executor.queues:  # otherwise it would make another attempt of its own
-            self.executor.kill(describe_attempt(job))
         if verdict.state == State.SUCCEEDED:
             self.accounts.measure(job, run)
 

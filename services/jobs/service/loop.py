@@ -20,7 +20,6 @@ from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.scheduling.entries import Capacity
-from dragoman.services.jobs.scheduling.room import Node
 from dragoman.services.jobs.service.attempts import Accounts, Attempts, describe_attempt
 from dragoman.services.jobs.service.intake import Intake
 from dragoman.services.jobs.service.scheduler import Scheduler, rules
@@ -31,7 +30,6 @@ from dragoman.services.jobs.states import ACTIVE, ENDED, UNENDED, State
 from dragoman.services.repeating import Repeating
 
 CAPACITY_KEPT = 5.0  # seconds
-UNBOUNDED = Capacity((Node("queue", 1e12, 1e12),), 1_000_000)  # if another system queues, every job passes here
 LEISURE = 4.0  # pause between looks, in durations of the last one
 logger = logging.getLogger(__name__)
 
@@ -120,7 +118,7 @@ class Loop:
         self._settle(active, reachable)
         self._end_followers()
         if self.capacity is not None and reachable and self.admits:
-            self.scheduler.run(UNBOUNDED if self.executor.queues else self.capacity)
+            self.scheduler.run(self.capacity)
             settled = {(job.id, job.version) for job in active}
             for job in self.ledger.jobs([State.STARTING], ascending=True, plans=True):
                 if (job.id, job.version) not in settled:

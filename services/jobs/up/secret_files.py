@@ -48,7 +48,6 @@ def secrets_of(root: UpRoot) -> list[Path]:
         service.ledger_password,
         *service.tokens.values(),
         service.token_file,
-        service.kueue.token_file,
         service.proxy.secret,
         service.notify.secret,
         service.notify.mail.password,

@@ -22,7 +22,6 @@ from dragoman.model.files import atomic_write, exclusive, read_secret
 from dragoman.services.http.listening import bind, reserve_descriptors
 from dragoman.services.http.proxies import networks
 from dragoman.services.jobs.executors.base import Executor
-from dragoman.services.jobs.executors.kueue import KueueExecutor
 from dragoman.services.jobs.executors.ray import Head, RayExecutor
 from dragoman.services.jobs.http.guard import is_loopback
 from dragoman.services.jobs.http.listening import serving
@@ -215,7 +214,7 @@ def _start_children(
     """Starts the processes and returns name -> port."""
     config = root.service
     makers: dict[str, tuple[int, Callable[[], Child]]] = {}
-    if config.address is None and config.executor == "ray":
+    if config.address is None:
         makers["ray"] = places.ray, partial(subprocesses.ray_head, places, config, variables)
     if config.tracking:
         makers["mlflow"] = places.tracking, make_tracking
@@ -246,10 +245,8 @@ def _executor(root: UpRoot, places: subprocesses.Places, home: Path, pages: str)
     """Returns the executor; `pages` is the service's own address, to which its jobs' runs link back."""
     config = root.service
     environment = {"DRAGOMAN_SERVICE": pages, **config.environment}
-    if config.executor == "ray" and config.address is None:  # known without asking its dashboard
+    if config.address is None:  # known without asking its dashboard
         environment[RAY_FOLDER] = str(places.ray_folder)
-    if config.executor == "kueue":
-        return KueueExecutor(config.kueue, home, environment, config.stop_timeout)
     if config.address is None:
         head, python = Head(f"http://127.0.0.1:{places.ray}", token_file=str(places.token)), sys.executable
     else:

@@ -55,8 +55,6 @@ def end_trees(pids: Sequence[int]) -> None:
 class ProcessExecutor:
     """Runs `runner` with the stub. What it has started it knows from a file, as Ray would."""
 
-    queues = False
-
     def __init__(self, home: Path, cpus: float = 2, stub: Path = STUB) -> None:
         self.home, self.cpus, self.stub = home, cpus, stub
         self.away = False
