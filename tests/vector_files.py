@@ -1,6 +1,5 @@
 """Readers of the formats that word vectors are written in for other programs."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +27,3 @@ def binary(path: Path) -> tuple[list[str], NDArray[np.float32]]:
         rest = rest[4 * width + 1 :]
     assert not rest
     return words, np.stack(rows)
-
-
-def numpy(folder: Path) -> tuple[list[str], NDArray[np.float32]]:
-    vocabulary = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
-    assert len(vocabulary["counts"]) == len(vocabulary["words"])
-    return vocabulary["words"], np.load(folder / "vectors.npy", allow_pickle=False)

@@ -3,10 +3,9 @@
     config.json         format version, kind "vectors", the method and its configuration, the table's shape, tokenizer,
                         facts, and the sha256 of every other file
     model.safetensors   `vectors` (V, d), dense or as CSR; `contexts` if the method has them; `weights` (V,) if words
-                        weigh differently in a text (idf); `subwords` (B, d) for words that are not there (fastText)
+                        weigh differently in a text (idf)
     words.json          the words, most frequent first, and their counts
     tokenizer.*         turns text into these words
-    exports/            the vectors in other programs' formats, on request
 
 Nothing is pickled and nothing names code: the method is a row of a closed table.
 """
@@ -28,17 +27,14 @@ from dragoman.model.text.tokenizer import SPECIAL_PIECES, TokenizerPair, canonic
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.model.text.words import WordRules, WordTokenizer
 from dragoman.model.word_vectors.embeddings import Embeddings, TextBasis
-from dragoman.model.word_vectors.formats import Format, write_format
 from dragoman.model.word_vectors.glove import GloveConfig
 from dragoman.model.word_vectors.methods import method_config, method_type
-from dragoman.model.word_vectors.read_rows import ReadVectors
+from dragoman.model.word_vectors.readers import ReadVectors
 from dragoman.model.word_vectors.search import Table, is_sparse
-from dragoman.model.word_vectors.subwords import Subwords
 from dragoman.model.word_vectors.word2vec import Word2VecConfig
 
-WORDS, EXPORTS = "words.json", "exports"
-TABLES = ("vectors", "contexts", "weights", "subwords")
-SUBWORDS = "subwords"  # the fact with the shortest and longest run of letters of the table of this name
+WORDS = "words.json"
+TABLES = ("vectors", "contexts", "weights")
 CSR_PARTS = ("data", "indices", "indptr")
 
 
@@ -59,10 +55,9 @@ class VectorsBundle(Bundle):
     @cached_property
     def embeddings(self) -> Embeddings:
         """Returns the words and vectors, ready for queries. Raises UserError: vectors that are not finite."""
-        tables = self._tables("vectors", "weights", SUBWORDS)
+        tables = self._tables("vectors", "weights")
         texts: TextBasis = getattr(self.config, "texts", "vectors")
-        runs = Subwords(tables[SUBWORDS], *self.facts[SUBWORDS]) if SUBWORDS in tables else None
-        return Embeddings(self.words, self.counts, tables["vectors"], tables.get("weights"), texts, self.language, runs)
+        return Embeddings(self.words, self.counts, tables["vectors"], tables.get("weights"), texts, self.language)
 
     @property
     def language(self) -> str:
@@ -94,15 +89,13 @@ def save_vectors(
     config: Any,
     tokenizer: TokenizerPair,
     facts: Mapping[str, Any],
-    exports: Sequence[Format] = (),
 ) -> None:
     """Writes the bundle atomically: into a temporary directory, then renamed; replaces an older one.
 
     `tables`: `vectors` (V, d), an array or CSR, and optionally `contexts` (any rows, d) and `weights` (V,); a CSR alone
-    means `vectors`. `facts` must be JSON and hold at least `pair`. Writes `exports` into exports/.
+    means `vectors`. `facts` must be JSON and hold at least `pair`.
 
-    Raises UserError: facts without a pair or with the bundle's own names, tables that do not fit or are not finite,
-    words that a format cannot hold.
+    Raises UserError: facts without a pair or with the bundle's own names, tables that do not fit or are not finite.
     """
     check_pair(facts)
     tensors: dict[str, Table] = {"vectors": tables} if is_sparse(tables) else dict(tables)
@@ -121,8 +114,6 @@ def save_vectors(
         content = canonical_json({"words": embeddings.words, "counts": embeddings.counts.tolist()})
         (work / WORDS).write_bytes(content + b"\n")
         tokenizer.save(work)
-        for name in exports:
-            write_format(work / EXPORTS, name, embeddings)
 
 
 def load_vectors(directory: Path) -> VectorsBundle:
@@ -200,17 +191,12 @@ def save_read(directory: Path, vectors: ReadVectors, language: str, origin: Mapp
     config = (GloveConfig if vectors.format == "GloVe" else Word2VecConfig)(name="imported", width=width)
     lowercase = all(word == word.lower() for word in vectors.words)
     tokenizer = WordTokenizer([*SPECIAL_PIECES, *vectors.words], WordRules(lowercase=lowercase))
-    counts = np.zeros(len(vectors.words), np.int64) if vectors.counts is None else vectors.counts
     facts: dict[str, Any] = {"pair": language, "normalisation": "NFC"}
-    tables = {"vectors": vectors.vectors}
-    if vectors.subwords is not None:
-        facts[SUBWORDS] = [vectors.subwords.shortest, vectors.subwords.longest]
-        tables[SUBWORDS] = vectors.subwords.table
     save_vectors(
         directory,
         words=vectors.words,
-        counts=counts,
-        tables=tables,
+        counts=np.zeros(len(vectors.words), np.int64),
+        tables={"vectors": vectors.vectors},
         config=config,
         tokenizer=TokenizerPair(tokenizer, tokenizer),
         facts=facts | {"imported": {**origin, "dropped_words": vectors.dropped}},

@@ -28,7 +28,6 @@ from dragoman.model.word_vectors.search import (
     top,
     units,
 )
-from dragoman.model.word_vectors.subwords import Subwords
 
 Method = Literal["3cosadd", "3cosmul"]
 TextBasis = Literal["vectors", "words"]
@@ -70,18 +69,16 @@ class Embeddings:
         weights: NDArray[np.floating[Any]] | None = None,
         texts: TextBasis = "vectors",
         language: str = "",
-        subwords: Subwords | None = None,
     ) -> None:
         """`words` (V,) and `vectors` (V, d), dense or sparse; `counts` (V,), None if unknown (then zeros).
 
         `weights` (V,): the weight of a word in the vector of a text (idf), 1 by default. `texts`: True if that is the
         sum of the words' vectors; for count-based methods it is the sum of the words themselves, each its own
-        dimension. `language` of the words (empty: unknown) determines their lower case. `subwords`: the table
-        that gives other words a vector.
+        dimension. `language` of the words (empty: unknown) determines their lower case.
 
         Raises UserError: sizes differ, there are no words, a word is repeated, or a vector is not finite (names it).
         """
-        self.words, self.texts, self.language, self.subwords = list(words), texts, language, subwords
+        self.words, self.texts, self.language = list(words), texts, language
         self.vectors: Table = vectors.tocsr() if is_sparse(vectors) else np.asarray(vectors, np.float32)
         size = len(self.words)
         self.counts = np.zeros(size, np.int64) if counts is None else np.asarray(counts, np.int64)
@@ -151,13 +148,7 @@ class Embeddings:
         return list(dict.fromkeys([*cases, *near]))[:MOST_SPELLINGS]
 
     def vector(self, word: str) -> Floats:
-        """Returns the word's vector (d,), as trained; a copy. Another word's is that of its subwords, if there are any.
-
-        Raises UserError: an unknown word.
-        """
-        composed = self._composed(word)
-        if composed is not None:
-            return composed
+        """Returns the word's vector (d,), as trained; a copy. Raises UserError: an unknown word."""
         vector: Floats = self._dense(self.vectors[[self.known(word)]])[0]
         return vector
 
@@ -189,9 +180,7 @@ class Embeddings:
     def near(self, query: str | NDArray[Any], k: int = 10, exclude: Iterable[str] = (), restrict: int = 0) -> Search:
         """Returns the search of `neighbours`, to run together with others. Raises UserError: as `neighbours`."""
         out = {row for row in map(self.row, exclude) if row is not None}
-        if isinstance(query, str) and (composed := self._composed(query)) is not None:
-            direction = self._direction(composed.astype(np.float64))
-        elif isinstance(query, str):
+        if isinstance(query, str):
             row = self.known(query)
             out.add(row)
             direction = units(self.vectors, self.inverse, np.array([row]))
@@ -274,10 +263,6 @@ class Embeddings:
         scores = search.scores(similarities)
         scores[[row for row in search.out if row < len(scores)]] = -np.inf
         return [Neighbour(self.words[row], float(scores[row])) for row in top(scores, search.k)]
-
-    def _composed(self, word: str) -> Floats | None:
-        """Returns the vector (d,) of an unknown word's subwords; None for a known word, or one without any."""
-        return None if self.subwords is None or self.row(word) is not None else self.subwords.vector(word)
 
     def _direction(self, query: NDArray[np.float64]) -> Floats:
         if query.shape != (self.width,):

@@ -1,20 +1,15 @@
-"""Word vectors that other programs have written: the formats of `read_rows`, `read_folders` and `fasttext`.
+"""Word vectors that other programs have written, in the formats of the word2vec tool and of GloVe.
+
+word2vec text    a line `V d`, then a line per word: the word and d numbers (fastText's .vec too)
+GloVe            the same without the first line
+word2vec binary  the first line, then each word, a space and d little-endian float32
 
 A file may be compressed (gzip, xz, bzip2, zstd) or the one member of a zip. V words, d width.
-
-fastText's own model file (.bin): words, and the rows of their runs of letters (Bojanowski et al. 2017).
-
-    int32 magic, version      11 or 12
-    12 x int32, float64       the training's settings, of which width, buckets and lengths of runs are read
-    dictionary                sizes, then each word: text ended by 0, int64 count, int8 kind (1: a label)
-    input matrix              (words + buckets, d) float32, rows of words first
-
-A word's vector is the mean of its own row and its runs' rows, as fastText prints it. gensim's reader never ends on a
-file that is cut off, and refuses models with labels.
 """
 
-import struct
 import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,88 +21,26 @@ from dragoman.model.inputs.archive import files_in, unpacked
 from dragoman.model.inputs.compression import check_expansion
 from dragoman.model.inputs.streams import Blocks
 from dragoman.model.text.tokenizer import SPECIAL_PIECES
-from dragoman.model.word_vectors.read_folders import read_folder, read_npz
-from dragoman.model.word_vectors.read_rows import (
-    LONGEST,
-    MOST_NUMBERS,
-    ReadVectors,
-    is_text_row,
-    read_binary,
-    read_text,
-    read_word,
-)
-from dragoman.model.word_vectors.subwords import Subwords
 
-MAGIC = (793712314).to_bytes(4, "little")
-VERSIONS = 11, 12
-SETTINGS = "<12id"
+LONGEST = 1 << 20  # bytes of a line or word
+MOST_NUMBERS = 1 << 33  # of a table that a file may announce
 
 
-def read_fasttext(path: Path, file: BinaryIO) -> ReadVectors:
-    """Returns the vectors of a model's words, and the table of runs for other words."""
-    _, version = _numbers(path, file, "<2i")
-    if version not in VERSIONS:
-        raise UserError(f"{path}: fastText's format {version}; known are {' and '.join(map(str, VERSIONS))}")
-    width, *_, buckets, shortest, longest, _, _ = _numbers(path, file, SETTINGS)
-    size, count, _ = _numbers(path, file, "<3i")
-    _, pruned = _numbers(path, file, "<2q")
-    words, counts = _dictionary(path, file, size)
-    (compressed,) = _numbers(path, file, "<?")
-    if compressed or pruned > 0:
-        raise UserError(f"{path}: is a compressed model (.ftz); import the .bin or .vec that it was made of")
-    rows, columns = _numbers(path, file, "<2q")
-    if columns != width or rows < count or not 0 < rows * columns <= MOST_NUMBERS:
-        raise UserError(f"{path}: a matrix of {rows:,} x {columns:,} for {count:,} words of {width} numbers")
-    matrix = _matrix(path, file, rows, columns)
-    vectors = matrix[:count].copy()
-    if longest <= 0 or rows == count:
-        return ReadVectors(words[:count], vectors, "fastText", counts[:count])
-    if rows != count + buckets:
-        raise UserError(f"{path}: {rows:,} rows for {count:,} words and {buckets:,} runs of letters")
-    subwords = Subwords(matrix[count:], shortest, longest)
-    for row, word in enumerate(words[:count]):
-        own = np.fromiter(subwords.rows(word), np.int64)
-        vectors[row] = (matrix[row] + subwords.table[own].sum(0, dtype=np.float64)) / (len(own) + 1)
-    return ReadVectors(words[:count], vectors, "fastText", counts[:count], subwords)
+@dataclass
+class ReadVectors:
+    """The words of a file and their vectors, in its order: the most frequent first in all of these formats."""
 
-
-def _dictionary(path: Path, file: BinaryIO, size: int) -> tuple[list[str], NDArray[np.int64]]:
-    words, counts = [], []
-    for number in range(size):
-        problem = f"{path}: word {number + 1:,} of {size:,}: the file is cut off, or no model of fastText"
-        words.append(read_word(file, b"\0", problem).decode("utf-8", "replace"))
-        counts.append(_numbers(path, file, "<qb")[0])
-    return words, np.array(counts, np.int64)
-
-
-def _matrix(path: Path, file: BinaryIO, rows: int, columns: int) -> NDArray[np.float32]:
-    matrix = np.empty((rows, columns), np.float32)
-    rest = matrix.data.cast("B")
-    while rest:
-        read = file.readinto(rest)  # type: ignore[attr-defined]  # of a BufferedReader
-        if not read:
-            raise UserError(f"{path}: the matrix of {rows:,} x {columns:,} is cut off")
-        rest = rest[read:]
-    return matrix
-
-
-def _numbers(path: Path, file: BinaryIO, form: str) -> tuple[int, ...]:
-    data = file.read(struct.calcsize(form))
-    try:
-        return struct.unpack(form, data)
-    except struct.error:
-        raise UserError(f"{path}: the file is cut off, or no model of fastText") from None
+    words: list[str]
+    vectors: NDArray[np.float32]  # (V, d)
+    format: str
+    dropped: int = 0  # repeated words and those that mean something to a tokenizer, such as </s>
 
 
 def read_vectors(path: Path) -> ReadVectors:
-    """Returns the word vectors in a file or folder, whatever its format, without repeated words and special pieces.
+    """Returns the word vectors in a file, whatever its format, without repeated words and special pieces.
 
     Raises UserError: no such format, a damaged file, a row that does not fit (names the line), or no words.
     """
-    if path.is_dir():
-        return distinct(read_folder(path))
-    if path.suffix == ".npz":
-        return distinct(read_npz(path))
     with opened(path) as file:
         return distinct(read_file(path, file))
 
@@ -115,16 +48,14 @@ def read_vectors(path: Path) -> ReadVectors:
 def read_file(path: Path, file: BinaryIO) -> ReadVectors:
     """Returns the words and vectors of a file by its first bytes."""
     start = file.peek(LONGEST)  # type: ignore[attr-defined]  # of a BufferedReader
-    if start[:4] == MAGIC:
-        return read_fasttext(path, file)
     if start[:1] in (b"\x80", b"PK"):
-        raise UserError(f"{path}: looks like a pickle, which can run any code; export it as text or numpy")
+        raise UserError(f"{path}: looks like a pickle, which can run any code; export it as text")
     line, _, rest = start.partition(b"\n")
     first, second = line.split(), rest.partition(b"\n")[0]
     if len(first) != 2 or not all(word.isdigit() for word in first):
         if is_text_row(line, len(first) - 1):
             return read_text(path, file, len(first) - 1, "GloVe", 1, None)
-        raise UserError(f"{path}: no word vectors; formats: word2vec text or binary, fastText .vec or .bin, GloVe, npz")
+        raise UserError(f"{path}: no word vectors; formats: word2vec text or binary, fastText .vec, GloVe")
     file.readline(LONGEST)
     count, width = map(int, first)
     if not 0 < count * width <= MOST_NUMBERS:
@@ -166,7 +97,68 @@ def distinct(vectors: ReadVectors) -> ReadVectors:
         if word and word not in SPECIAL_PIECES:
             rows.setdefault(word, row)
     kept = np.fromiter(rows.values(), np.int64, len(rows))
-    counts = None if vectors.counts is None else vectors.counts[kept]
-    return ReadVectors(
-        list(rows), vectors.vectors[kept], vectors.format, counts, vectors.subwords, len(vectors.words) - len(kept)
-    )
+    return ReadVectors(list(rows), vectors.vectors[kept], vectors.format, len(vectors.words) - len(kept))
+
+
+def is_text_row(line: bytes, width: int) -> bool:
+    """Returns True for a word and `width` numbers."""
+    parts = columns(line, width)
+    try:
+        return width > 0 and len(parts) == width + 1 and all(np.isfinite(float(part)) for part in parts[1:])
+    except ValueError:
+        return False
+
+
+def columns(line: bytes, width: int) -> list[bytes]:
+    """Returns the word and the numbers of a row, between blanks or tabs."""
+    line = line.rstrip()
+    return line.rsplit(b"\t" if line.count(b"\t") >= width else b" ", width)
+
+
+def read_text(path: Path, file: BinaryIO, width: int, form: str, line: int, count: int | None) -> ReadVectors:
+    """Reads a line per word from line number `line` on; a word may hold spaces, as some of GloVe's do."""
+    words: list[str] = []
+    rows: list[NDArray[np.float32]] = []
+    for number, text in enumerate(iter_lines(file), line):
+        parts = columns(text, width)
+        try:
+            words.append(parts[0].decode("utf-8", "replace"))
+            row = np.array(parts[1:], np.float64).astype(np.float32)
+        except ValueError:
+            raise UserError(f"{path}: line {number}: not a word and {width} numbers") from None
+        if len(row) != width:
+            raise UserError(f"{path}: line {number}: {len(parts) - 1} numbers, the first row has {width}")
+        rows.append(row)
+    if count is not None and count != len(words):
+        end = "; the file is cut off" if count > len(words) else ""
+        raise UserError(f"{path}: line 1 announces {count:,} words, there are {len(words):,}{end}")
+    return ReadVectors(words, np.stack(rows), form)
+
+
+def iter_lines(file: BinaryIO) -> Iterator[bytes]:
+    while line := file.readline(LONGEST):
+        yield line
+
+
+def read_word(file: BinaryIO, end: bytes, problem: str) -> bytes:
+    """Returns the bytes up to `end`. Raises UserError: there is no `end`; `problem` is the message."""
+    word = bytearray()
+    while (letter := file.read(1)) != end:
+        if not letter or len(word) > LONGEST:
+            raise UserError(problem)
+        word += letter
+    return bytes(word)
+
+
+def read_binary(path: Path, file: BinaryIO, count: int, width: int) -> ReadVectors:
+    """Reads the word2vec tool's binary rows, with or without a line break between them."""
+    words, vectors = [], np.empty((count, width), np.float32)
+    for row in range(count):
+        problem = f"{path}: word {row + 1:,} of {count:,}: the file is cut off"
+        word = read_word(file, b" ", f"{problem}, or no word2vec binary")
+        numbers = file.read(4 * width)
+        if len(numbers) < 4 * width:
+            raise UserError(problem)
+        words.append(word.lstrip(b"\n").decode("utf-8", "replace"))
+        vectors[row] = np.frombuffer(numbers, "<f4")
+    return ReadVectors(words, vectors, "word2vec binary")

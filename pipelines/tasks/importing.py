@@ -19,7 +19,6 @@ from dragoman.model.languages import check_language, is_single, same_language, s
 from dragoman.model.names import check_name
 from dragoman.model.runs.paths import BUNDLE
 from dragoman.model.runs.record import write_release
-from dragoman.model.word_vectors.read_folders import is_vectors_folder, table_of
 from dragoman.model.word_vectors.readers import read_vectors
 from dragoman.pipelines.config import ImportRoot
 from dragoman.pipelines.tracking.lineage import log_import
@@ -48,7 +47,7 @@ def task(config: ImportRoot, source: str = "") -> int:
     if address.startswith(HUB):
         fetched = fetch(address, config.paths.local(config.paths.cache) / "hub")
         save_model(config, address, fetched.folder, {"source": address, "revision": fetched.revision})
-    elif Path(address).is_dir() and not is_vectors_folder(Path(address)):
+    elif Path(address).is_dir():
         save_model(config, address, Path(address), {"source": str(Path(address).absolute())})
     elif Path(address).exists():
         save_vectors_of(config, Path(address))
@@ -61,7 +60,7 @@ def task(config: ImportRoot, source: str = "") -> int:
 def folder_name(source: str) -> str:
     """Returns the default name: the last part of the source, without revision and ends such as .vec.gz."""
     last = Path(source.removeprefix(HUB).partition("@")[0] if source.startswith(HUB) else source).name
-    return re.sub(r"(\.(gz|zip|xz|bz2|zst|txt|vec|bin|safetensors|npy|npz))+$", "", last)
+    return re.sub(r"(\.(gz|zip|xz|bz2|zst|txt|vec|bin|safetensors))+$", "", last)
 
 
 def refuse_other_run(config: ImportRoot) -> None:
@@ -142,7 +141,7 @@ def save_vectors_of(config: ImportRoot, path: Path) -> None:
     origin = {
         "source": str(path.absolute()),
         "format": read.format,
-        "sha256": file_sha256(table_of(path) if path.is_dir() else path),
+        "sha256": file_sha256(path),
     }
     save_read(config.run_dir / BUNDLE, read, check_language(config.pair, "pair"), origin)
     logger.info(

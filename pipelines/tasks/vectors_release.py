@@ -96,7 +96,6 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> Vectors
         config=model,
         tokenizer=TokenizerPair(tokenizer, tokenizer),
         facts=json.loads(json.dumps(facts)),
-        exports=settings.export,
     )
     logger.info(f"{len(vocabulary):,} words of {facts['pair']} in {directory}")
     return load_vectors(directory)
@@ -125,15 +124,14 @@ def counted_tables(config: Config, vocabulary: Vocabulary) -> Mapping[str, Any]:
 
 def origin(config: Config) -> dict[str, Any]:
     """Returns what a bundle of this run depends on, as plain values: trained tables, or settings of counted ones."""
-    exports = sorted(config.vectors.export)
     if architecture(config.model["architecture"]).counted:
-        return {"settings": compose.fingerprint(fingerprint(config)), "exports": exports}
+        return {"settings": compose.fingerprint(fingerprint(config))}
     newest = checkpoints.last(config.run_dir)
     state = checkpoints.state(newest)
     tables = {
         name: digest for name, digest in checkpoints.manifest(newest)["files"].items() if name.endswith(".safetensors")
     }
-    return {"step": state["step"], "tables": tables, "losses": state["losses"], "exports": exports}
+    return {"step": state["step"], "tables": tables, "losses": state["losses"]}
 
 
 def evaluate(config: Config, bundle: VectorsBundle) -> VectorsResults:

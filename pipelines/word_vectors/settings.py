@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dragoman.model.ranges import Amount, Count, Positive, Whole, check_ranges
-from dragoman.model.word_vectors.formats import Format
 
 Backend = Literal["numba", "torch", "triton"]
 
@@ -43,7 +42,6 @@ class VectorsConfig:
     checkpoint_minutes: Amount = 2.0  # 0: only by rounds
     keep_checkpoints: Count = 2
     evaluate: EvaluateVectors = field(default_factory=EvaluateVectors)
-    export: list[Format] = field(default_factory=list)  # formats written into the bundle's exports/
 
     def check(self) -> None:
         """Refuses invalid values. Raises UserError: names the key and its least value."""

@@ -3,7 +3,7 @@
 import shlex
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.conf import compose
@@ -21,18 +21,15 @@ from dragoman.services.models.vectors_source import VectorsLoader, VectorsSource
 FORMATS: dict[Format, str] = {
     "text": "word2vec's text format",
     "binary": "word2vec's binary format",
-    "numpy": "a NumPy array and its vocabulary",
-    "projector": "for the TensorBoard projector",
 }
 HUGGINGFACE = "huggingface"  # a folder of transformers, of a translation or language model
 
 
 @dataclass
 class ExportConfig(VectorsSource):
-    """The model to write, the folder, and the formats."""
+    """The model to write, and the folder."""
 
     output: str = "artifacts/exports/vectors"  # a folder
-    formats: list[Format] = field(default_factory=lambda: list(FORMATS))  # to write
     restrict: Whole = 0  # this many most frequent words; 0: all
 
 
@@ -51,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
-    """Writes `formats`, or the configured ones, and prints each new file.
+    """Writes the word vectors in `formats`, or in all, and prints each new file.
 
     Raises UserError: an unknown format, vectors that it cannot hold, or a folder that is not writable.
     """
@@ -59,14 +56,13 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
         if word == HUGGINGFACE:
             raise UserError(f"export {HUGGINGFACE}: stands before other words and alone: export {HUGGINGFACE} [RUN]")
         if word not in FORMATS:
-            raise unknown("export.formats", word, [*FORMATS, HUGGINGFACE])
-    chosen = set(formats or config.formats)
+            raise unknown("export format", word, [*FORMATS, HUGGINGFACE])
     check_ranges("export", config)
     embeddings = most_frequent(VectorsLoader.of("export", config).load(config.vectors).embeddings, config.restrict)
     output = local_folder(config.output, config.cache)
     try:
         output.mkdir(parents=True, exist_ok=True)
-        for name in (format_name for format_name in FORMATS if format_name in chosen):
+        for name in (name for name in FORMATS if name in (formats or FORMATS)):
             with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=output) as part:
                 write_format(Path(part), name, embeddings)
                 for file in move_files(Path(part), output):

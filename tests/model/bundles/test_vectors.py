@@ -32,7 +32,6 @@ def save(directory: Path, tables: object = None, **settings: Any) -> Path:
         "words": WORDS,
         "counts": COUNTS,
         "tables": every if tables is None else tables,
-        "exports": ("text", "numpy") if tables is None else (),
         "config": Word2VecConfig(width=3),
         "tokenizer": tokenizer(),
         "facts": FACTS,
@@ -58,7 +57,7 @@ def test_a_bundle_comes_back_as_it_was_saved(saved: Path) -> None:
     assert bundle.facts == FACTS
     assert bundle.pair == "en"
     assert bundle.tokenizer.describe() == tokenizer().describe()
-    assert {"exports/vectors.txt", "exports/numpy/vectors.npy", "words.json", "tokenizer.json"} < set(bundle.files)
+    assert {"words.json", "tokenizer.json"} < set(bundle.files)
 
 
 def test_a_sparse_table_comes_back_sparse(tmp_path: Path) -> None:
@@ -77,7 +76,6 @@ def test_what_cannot_be_saved_leaves_the_older_bundle(saved: Path) -> None:
         ({"vectors": VECTORS, "biases": VECTORS}, {}, "vectors is needed, of vectors, contexts, weights"),
         ({"vectors": VECTORS * np.nan}, {}, "nan or infinity"),
         ({"vectors": VECTORS}, {"words": WORDS[:3]}, "do not belong together"),
-        ({"vectors": VECTORS}, {"words": ["a", "b", "c d", "e"], "exports": ("text",)}, "'c d' has white space"),
     ]
     for tables, settings, message in mistakes:
         with pytest.raises(UserError, match=message):

@@ -1,7 +1,6 @@
 """Word vectors written by other programs' formats are read to the bit."""
 
 import gzip
-import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +22,7 @@ def embeddings() -> Embeddings:
     return Embeddings(WORDS, np.arange(5, 0, -1), vectors)
 
 
-@pytest.mark.parametrize("form", ["text", "binary", "numpy"])
+@pytest.mark.parametrize("form", ["text", "binary"])
 def test_what_our_export_writes_is_read_to_the_bit(form: Format, tmp_path: Path) -> None:
     found = read_vectors(write_format(tmp_path, form, embeddings()))
     assert found.words == WORDS
@@ -58,51 +57,6 @@ def test_the_bundle_answers_with_the_vectors_of_the_file(tmp_path: Path) -> None
     assert bundle.facts["imported"]["source"] == "x"
 
 
-@pytest.mark.parametrize("form", ["npz", "safetensors"])
-def test_arrays_beside_their_words_are_read(form: str, tmp_path: Path) -> None:
-    from safetensors.numpy import save_file
-
-    vectors = embeddings().vectors
-    if form == "npz":
-        path = tmp_path / "v.npz"
-        np.savez(path, tokens=np.array(WORDS), matrix=vectors.astype(np.float64))
-    else:
-        path = tmp_path
-        save_file({"any": vectors}, path / "table.safetensors")
-        (path / "vocabulary.json").write_text(json.dumps({"words": WORDS}))
-    found = read_vectors(path)
-    assert (found.format, found.words) == (form, WORDS)
-    assert np.array_equal(found.vectors, vectors)
-
-
-def test_an_npz_of_objects_is_refused_unopened(tmp_path: Path) -> None:
-    np.savez(tmp_path / "v.npz", words=np.array(WORDS, object), vectors=embeddings().vectors)
-    with pytest.raises(UserError, match=r"allow_pickle=False; save the words as an array of texts"):
-        read_vectors(tmp_path / "v.npz")
-    np.savez(tmp_path / "v.npz", a=np.array(WORDS), b=embeddings().vectors, c=np.eye(5))
-    with pytest.raises(UserError, match=r"one matrix of vectors is needed, 2 found among a, b, c"):
-        read_vectors(tmp_path / "v.npz")
-
-
-@pytest.mark.parametrize("marked", [True, False])
-def test_a_static_table_gives_the_pieces_that_begin_a_word(marked: bool, tmp_path: Path) -> None:
-    library = pytest.importorskip("model2vec", reason="requirements-dev.lock has it")
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    words = ["[UNK]", "▁the", "▁dog", "s", "▁"] if marked else ["[UNK]", "the", "dog", "##s", "walks"]
-    tokenizer = Tokenizer(models.WordPiece({word: row for row, word in enumerate(words)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    table = embeddings().vectors
-    weights = np.linspace(0.5, 2, 5).astype(np.float32)
-    mapping = np.array([0, 1, 2, 3, 1])
-    model = library.StaticModel(table[:4], tokenizer, weights=weights, token_mapping=mapping)
-    model.save_pretrained(tmp_path)
-    found = read_vectors(tmp_path)
-    kept = [1, 2] if marked else [0, 1, 2, 4]
-    assert (found.format, found.words) == ("model2vec", [words[row].strip("▁") for row in kept])
-    np.testing.assert_allclose(found.vectors, (table[mapping] * weights[:, None])[kept], rtol=1e-6)
-
-
 @pytest.mark.parametrize("first", ["", "2 3\n"])
 def test_rows_may_have_tabs(first: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"{first}dog\t0.5\t1\t2\nthe cat\t1\t2\t3\n")
@@ -113,7 +67,6 @@ def test_rows_may_have_tabs(first: str, tmp_path: Path) -> None:
 DAMAGED: list[tuple[Callable[[bytes], bytes], str]] = [
     (lambda content: content[:-9], r"word 5 of 5: the file is cut off"),
     (lambda content: b"\x80\x04" + content, r"looks like a pickle"),
-    (lambda content: (793712314).to_bytes(4, "little") + content, r"fastText's format 171384885; known are 11 and 12"),
     (lambda content: b"2 3\na 1 2 3\n", r"line 1 announces 2 words, there are 1"),
     (lambda content: b"1 3\na 1 2 3\nb 1 2 3\n", r"line 1 announces 1 words, there are 2$"),
     (lambda content: b"2 3\na 0,12 0,3 -0,5\nb 0,1 0,2 0,3\n", r"line 2: not a word and 3 numbers.*decimal points"),

@@ -17,41 +17,31 @@ def test_every_format_comes_back_as_it_was(vectors: Path, tmp_path: Path, capsys
     kept = load_vectors(vectors).embeddings
     out = tmp_path / "out"
     for words, found in (
-        vector_files.numpy(out / formats.FORMATS["numpy"].place),
-        vector_files.text(out / formats.FORMATS["text"].place),
-        vector_files.binary(out / formats.FORMATS["binary"].place),
+        vector_files.text(out / formats.FORMATS["text"].file),
+        vector_files.binary(out / formats.FORMATS["binary"].file),
     ):
         assert words == kept.words
         assert np.array_equal(found, kept.vectors)
-    rows = [row.split("\t") for row in (out / "projector" / "tensors.tsv").read_text().splitlines()]
-    assert np.array_equal(np.array(rows, np.float32), kept.vectors)
-    names = [row.split("\t")[0] for row in (out / "projector" / "metadata.tsv").read_text().splitlines()]
-    assert names == ["word", *kept.words]
     printed = capsys.readouterr().out
     assert "vectors.bin" in printed
-    assert "TensorBoard" in printed
-    assert {path.name for path in out.iterdir()} == {
-        row.place for row in formats.FORMATS.values()
-    }  # and nothing half written
+    assert {path.name for path in out.iterdir()} == {row.file for row in formats.FORMATS.values()}
     assert FORMATS.keys() == formats.FORMATS.keys()
 
 
 def test_the_formats_named_are_written_and_other_files_stay(vectors: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("x")
     assert main(["text", f"export.vectors={vectors}", f"export.output={tmp_path}", "export.restrict=3"]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt", formats.FORMATS["text"].place]
-    assert vector_files.text(tmp_path / formats.FORMATS["text"].place)[0] == ["man", "woman", "king"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt", formats.FORMATS["text"].file]
+    assert vector_files.text(tmp_path / formats.FORMATS["text"].file)[0] == ["man", "woman", "king"]
 
 
-def test_mistakes_are_named(vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_named(vectors: Path, tmp_path: Path) -> None:
     config = ExportConfig(vectors=str(vectors), output=str(tmp_path / "file"))
     with pytest.raises(UserError, match=r"'txt' is not known.*Did you mean 'text'"):
         export(config, ["txt"])
     (tmp_path / "file").write_text("x")
     with pytest.raises(UserError, match=r"export\.output: .* is not a folder"):
         export(config)
-    assert main(["export.formats=[gensim]", f"export.vectors={vectors}"]) == 2
-    assert "gensim" in capsys.readouterr().err
 
 
 def test_a_run_may_stand_behind_huggingface(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,25 +90,6 @@ def test_vector_files_are_read_back_or_refused(words: list[str]) -> None:
         assert np.array_equal(rows, vectors)
 
 
-WORDS = st.lists(
-    st.one_of(HARD, st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)), min_size=1, unique=True
-)
-
-
-@settings(max_examples=100, deadline=None)
-@given(WORDS)
-def test_numpy_and_projector_hold_any_word(words: list[str]) -> None:
-    vectors = np.arange(2 * len(words), dtype=np.float32).reshape(-1, 2)
-    embeddings = Embeddings(words, np.arange(len(words), 0, -1), vectors)
-    found, rows = vector_files.numpy(write_format(FOLDER, "numpy", embeddings))
-    assert found == words and np.array_equal(rows, vectors)
-    lines = (write_format(FOLDER, "projector", embeddings) / "metadata.tsv").read_bytes().decode().split("\n")
-    assert lines[0] == "word\tcount" and lines[-1] == ""
-    labels = [row.split("\t") for row in lines[1:-1]]
-    assert [int(number) for _, number in labels] == list(range(len(words), 0, -1))
-    assert all(label and not set(label) & set("\r\n\x00") for label, _ in labels)
-
-
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4))
 def test_an_unpacked_record_is_one_line(pairs: list[tuple[str, str]]) -> None:
