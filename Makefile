@@ -28,7 +28,7 @@ test: $(INSTALLED) ## the tests, on two cores; those of the pages where chromium
 
 test-portable: $(INSTALLED) ## the tests of the networks as an older processor computes
 	$(PORTABLE) $(BIN)/python -m pytest -q $(TWO_WORKERS) -p tests.another_processor tests/model --hypothesis-profile=ci \
-	    --ignore=tests/model/word_vectors --ignore=tests/model/shards --ignore=tests/model/inference/test_reranking.py
+	    --ignore=tests/model/word_vectors --ignore=tests/model/shards
 
 test-ray: $(INSTALLED) ## of the long tests the main job, a killed worker, and other programs' clients: real Ray, MLflow and HTTP
 	$(BIN)/pytest -q -m long tests/test_end_to_end.py tests/pipelines/test_train.py tests/pipelines/cluster/test_ray_train.py tests/services/jobs/test_ray_executor.py tests/clients -k "demo or killed_worker or ray_train or real_head or clients_get"

@@ -17,7 +17,7 @@ from dragoman.services.settings import (
     EmbedConfig,
     GuessConfig,
     LabelConfig,
-    RerankRoot,
+    RerankConfig,
     ScoreConfig,
     ServeRoot,
     TranslateRoot,
@@ -29,7 +29,7 @@ Row = tuple[str, str, str, type[Any]]  # a module, its function, the section of 
 COMMANDS: dict[str, Row] = {
     "translate": ("dragoman.services.commands.translate", "translate", "translate", TranslateRoot),
     "serve": ("dragoman.services.endpoint.serve", "serve", "serve", ServeRoot),
-    "rerank": ("dragoman.services.commands.rerank", "rerank", "rerank", RerankRoot),
+    "rerank": ("dragoman.services.commands.rerank", "rerank", "rerank", RerankConfig),
     "generate": ("dragoman.services.commands.generate", "continue_texts", "generate", ContinueConfig),
     "next": ("dragoman.services.commands.guess", "next_tokens", "guess", GuessConfig),
     "fill": ("dragoman.services.commands.guess", "fill", "guess", GuessConfig),
@@ -57,8 +57,6 @@ def main(argv: Sequence[str]) -> int:
         return compose.run(
             lambda root: work(getattr(root, section), root.decode, words, root.alignment, *text), config, words, verb
         )
-    if verb == "rerank":
-        return compose.run(lambda root: work(root.rerank, root.seed), config, words, verb)
     words = verbatim(words) if verb == "generate" else words
     return compose.run_section(lambda settings: work(settings, *text), section, config, words, verb)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from dragoman.model.alignment.attention_map import AlignmentConfig
-from dragoman.model.ranges import Amount, Count, Interval, Port, Range, Seed, Share, Whole
+from dragoman.model.ranges import Amount, Count, Interval, Port, Range, Share, Whole
 from dragoman.model.settings import DecodeConfig, EngineName, GenerateConfig
 
 
@@ -139,26 +139,14 @@ class RerankConfig(BundleSource):
     references: str | None = None  # their reference translations
     tune: str | None = None  # write weights tuned on these lists to this file
     weights: str | None = None  # weights from an earlier tuning
-    features: Literal["total", "all"] = "total"  # features weighted beside ours and the length
     feature: str = "Dragoman"  # name of our feature
-    keep_length: bool = True  # tune weights for translations as long as the lists' first ones
     reverse: bool = False  # the model translates the other way: our feature scores the source, given the hypothesis
     output: str | None = None
     format: Literal["text", "nbest", "scored"] = "text"
     tokenize: str = "auto"  # sacreBLEU's tokeniser
-    restarts: Whole = 8  # searches from random weights
-    directions: Whole = 4  # random directions per sweep
     too_long: Literal["error", "truncate"] = "error"
     batch_tokens: Count = 8192  # source and target tokens of a batch with padding
     lists: Count = 64  # lists at a time
-
-
-@dataclass
-class RerankRoot:
-    """The sections that the command reads."""
-
-    rerank: RerankConfig
-    seed: Seed = 1
 
 
 @dataclass

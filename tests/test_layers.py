@@ -59,7 +59,6 @@ INSIDE = {
     "services.from_home": "MLflow, which only a home with models asks",
     "services.commands.inspect": "torch, which only a network's parameters need",
     "model.text.batch": "numba; NumPy does it where there is none",
-    "model.inference.reranking": "numba, compiled when it is first needed",
     "model.word_vectors.word2vec": "numba, which a machine that trains on its GPU alone needs not",
     "model.word_vectors.glove": "numba, as for word2vec",
     "model.word_vectors.batched": "triton, which there is on a GPU alone",
