@@ -327,4 +327,3 @@ class ImportConfig:
 
     source_token: str | None = None  # the token of the source language (__en__, eng_Latn); null: found by `pair`
     target_token: str | None = None  # of the target language (__de__, deu_Latn, >>deu<<); null: found by `pair`
-    prefix: str = ""  # T5: words before every source, such as "translate English to German: "

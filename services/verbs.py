@@ -49,7 +49,7 @@ VERBS: dict[str, Verb] = {
     ),
     "import": _verb(
         "dragoman.pipelines.import_model",
-        "bundle another's model: BERT, GPT-2, Llama, BART, Marian, NLLB, T5, vectors",
+        "bundle another's model: BERT, GPT-2, Llama, BART, Marian, NLLB, vectors",
         "imports registry",
         "FOLDER|hf://ORG/NAME|FILE",
     ),

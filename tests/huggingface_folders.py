@@ -105,24 +105,6 @@ def save_m2m(folder: Path, size: int, **changes: Any) -> Any:
     return network
 
 
-def t5(folder: Path, kind: str = "T5", output: bool = False, **changes: Any) -> Any:
-    """Saves a network of T5's family with spiece.model; returns it. `output`: with a matrix of its own there."""
-    import transformers
-
-    folder.mkdir(parents=True)
-    pieces = sentencepiece_model(folder / "spiece.model", LINES, "unigram", 90, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
-    sizes = {
-        "d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 48, "num_layers": 2, "num_decoder_layers": 3,
-        "vocab_size": len(pieces) + 12, "decoder_start_token_id": 0,
-    }  # fmt: skip
-    config = getattr(transformers, f"{kind}Config")(**{**sizes, **changes})
-    network = randomise(getattr(transformers, f"{kind}ForConditionalGeneration")(config))
-    if output:
-        network.lm_head.weight = torch.nn.Parameter(network.shared.weight.detach().flip(0))
-    network.save_pretrained(folder)
-    return network
-
-
 def write(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content))
 

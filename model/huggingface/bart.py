@@ -106,7 +106,7 @@ def read_network(
     tensors = folder.tensors()
     sizes = max(orders[0].theirs) + 1, max(orders[1].theirs) + 1
     tied = folder.setting("tie_word_embeddings", bool, True)
-    tables = tensors.tables("model.", sizes, config.width, shared=shared, tied=tied)
+    tables = tensors.tables(sizes, config.width, shared=shared, tied=tied)
     config.tie = tables.tie(shared=shared)
     network = Transformer(config, *map(len, orders))
     bias = None if row is M2M else tensors.take("final_logits_bias", 1, sizes[1])[0]

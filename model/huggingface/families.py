@@ -6,7 +6,7 @@ in `model/layers/transformer_layers.py` only where its mathematics is another.
 Theirs                                          ours
 token types (BERT), of which a text has one     its row is added to the positions
 rotary halves of a head (Llama)                 rotary neighbours: rows of queries and keys move
-no biases (Llama, T5)                           biases of 0
+no biases (Llama)                               biases of 0
 a token before a text and another after (Llama) one end of text: its row of the table is that of the one before
 """
 
@@ -41,7 +41,6 @@ class Row:
     tied: bool = True  # tie_word_embeddings, if config.json does not say
     needs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # theirs -> values that ours computes
     same: Sequence[tuple[str, str]] = ()  # settings of both sides for which ours has one
-    activations: Mapping[str, Activation] = field(default_factory=lambda: ACTIVATIONS)
     first_position: int = 0  # rows of the table of positions before that of the first token
     types: str | None = None  # the table of token types
     transposed: bool = False  # products are stored (in, out)
@@ -228,45 +227,3 @@ M2M = replace(
     settings={**BART.settings, "scale_table": ("scale_embedding", True)},
     fixed={"norm": "pre", "positions": "learned", "output_bias": True},
 )
-
-
-def t5_row(inner: Sequence[str]) -> Row:
-    """Returns T5's row; `inner`: the matrices of the feed-forward layers' inner product; gated layers have two."""
-
-    def block(last: int) -> dict[str, list[str]]:
-        return {
-            "self_attention.qkv": [f"layer.0.SelfAttention.{part}" for part in "qkv"],
-            "self_attention.out": ["layer.0.SelfAttention.o"],
-            "self_sublayer.norm": ["layer.0.layer_norm"],
-            "feed_forward.inner": [f"layer.{last}.DenseReluDense.{part}" for part in inner],
-            "feed_forward.outer": [f"layer.{last}.DenseReluDense.wo"],
-            "feed_forward_sublayer.norm": [f"layer.{last}.layer_norm"],
-        }
-
-    cross = {
-        "cross_attention.q": ["layer.1.EncDecAttention.q"],
-        "cross_attention.kv": ["layer.1.EncDecAttention.k", "layer.1.EncDecAttention.v"],
-        "cross_attention.out": ["layer.1.EncDecAttention.o"],
-        "cross_sublayer.norm": ["layer.1.layer_norm"],
-    }
-    names = {**layers("encoder", "encoder.block", block(1)), **layers("decoder", "decoder.block", block(2) | cross)}
-    for side in ("encoder", "decoder"):
-        names[f"{side}_relative"] = (f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias",)
-        names[f"{side}_norm"] = (f"{side}.final_layer_norm",)
-    return Row(
-        TransformerConfig,
-        "",
-        {
-            "width": ("d_model", None), "heads": ("num_heads", None), "feed_forward": ("d_ff", None),
-            "encoder_layers": ("num_layers", None),
-            "decoder_layers": ("num_decoder_layers", lambda sizes: sizes["encoder_layers"]),
-            "dropout": ("dropout_rate", 0.1), "activation": ("feed_forward_proj", "relu"),
-            "relative_buckets": ("relative_attention_num_buckets", 32),
-            "relative_distance": ("relative_attention_max_distance", 128), "max_positions": ("n_positions", 512),
-        },
-        {"norm": "pre", "norm_kind": "rms", "positions": "relative", "output_bias": True},
-        names,
-        needs={"layer_norm_epsilon": (1e-6,)},
-        activations={"relu": "relu", "gated-gelu": "geglu", "gated-silu": "swiglu"},
-        without_biases=True,
-    )  # fmt: skip

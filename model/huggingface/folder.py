@@ -21,13 +21,12 @@ from dragoman.model.text.tokenizer import TokenizerPair
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """The languages, and the tokens and words that a multilingual model is told them by."""
+    """The languages, and the tokens that a multilingual model is told them by."""
 
     source_language: str
     target_language: str
     source_token: str | None = None  # of the source's language; None: found by its code
     target_token: str | None = None
-    prefix: str = ""  # T5: words before every source
 
 
 @dataclass(frozen=True)
@@ -174,13 +173,13 @@ class Tensors:
             raise UserError(f"{self.where}: tensor {name!r} holds nan or infinity")
         return weights
 
-    def tables(self, prefix: str, sizes: tuple[int, int], width: int, *, shared: bool, tied: bool) -> "Tables":
+    def tables(self, sizes: tuple[int, int], width: int, *, shared: bool, tied: bool) -> "Tables":
         """Takes the tables of both sides and of the output layer, of which the file has one or all under their names.
 
         Raises UserError: config.json ties tables that differ in the file, or a table is missing.
         """
-        names = (f"{prefix}encoder.embed_tokens.weight", f"{prefix}decoder.embed_tokens.weight")
-        common, output = f"{prefix}shared.weight", "lm_head.weight"
+        names = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
+        common, output = "model.shared.weight", "lm_head.weight"
         held = {
             name: self.take(name, size, width)
             for name, size in zip((*names, common, output), (*sizes, sizes[0], sizes[1]), strict=True)
@@ -217,9 +216,9 @@ class Tables(NamedTuple):
     target: Tensor
     output: Tensor
 
-    def tie(self, *, shared: bool, scaled: bool = True) -> Tie:
-        """Returns which of them are one for us. `scaled`: the output layer has the scale of the sides' tables."""
+    def tie(self, *, shared: bool) -> Tie:
+        """Returns which of them are one for us."""
         one_input = shared and torch.equal(self.source, self.target)
-        if scaled and torch.equal(self.target, self.output):
+        if torch.equal(self.target, self.output):
             return "all" if one_input else "target"
         return "inputs" if one_input else "none"

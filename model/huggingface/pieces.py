@@ -1,6 +1,6 @@
 """The pieces of a folder's tokenizer: a SentencePiece model, or the same in tokenizer.json, and tokens added later.
 
-transformers 5 saves T5's and NLLB's tokenizers as tokenizer.json alone, whose pieces make a SentencePiece model again.
+transformers 5 saves NLLB's tokenizer as tokenizer.json alone, whose pieces make a SentencePiece model again.
 """
 
 import base64

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.bundles.network import save_bundle
-from dragoman.model.errors import UserError, unknown
+from dragoman.model.errors import unknown
 from dragoman.model.huggingface.bart import read_bart, read_m2m, read_marian
 from dragoman.model.huggingface.families import ROWS
 from dragoman.model.huggingface.folder import CONFIG, Folder, Imported, ImportOptions
 from dragoman.model.huggingface.stacks import read_stack
-from dragoman.model.huggingface.t5 import read_t5
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.schema import build
 from dragoman.model.settings import DecodeConfig
@@ -20,8 +19,6 @@ from dragoman.model.settings import DecodeConfig
 READERS: dict[str, Callable[[Folder, ImportOptions], Imported]] = {
     "marian": read_marian,
     "m2m_100": read_m2m,
-    "t5": read_t5,
-    "mt5": read_t5,
     "bart": read_bart,
     **dict.fromkeys(ROWS, read_stack),
 }
@@ -35,8 +32,6 @@ def read_model(folder: Folder, options: ImportOptions) -> Imported:
     kind = folder.setting("model_type", str, "")
     if kind not in READERS:
         raise unknown(f"{folder.path / CONFIG}: model_type", kind, READERS)
-    if options.prefix and READERS[kind] is not read_t5:
-        raise UserError(f"imports.prefix={options.prefix!r}: words before every source are for T5, this is {kind}")
     return READERS[kind](folder, options)
 
 

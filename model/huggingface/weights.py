@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dragoman.model.errors import UserError
-from dragoman.model.huggingface.families import Row
+from dragoman.model.huggingface.families import ACTIVATIONS, Row
 from dragoman.model.huggingface.folder import CONFIG, Folder, Tensors
 from dragoman.model.huggingface.vocabulary import Order
 from dragoman.model.layers.roles import roles
@@ -42,9 +42,9 @@ def shape(folder: Folder, row: Row) -> Any:
         kind = KINDS.get(ours, int)
         value = folder.setting(theirs, kind, default(sizes) if callable(default) else default)
         if ours == "activation":
-            if value not in row.activations:
-                raise UserError(f"{where}: {theirs}={value!r} is not known. Choices: {', '.join(row.activations)}")
-            value = row.activations[value]
+            if value not in ACTIVATIONS:
+                raise UserError(f"{where}: {theirs}={value!r} is not known. Choices: {', '.join(ACTIVATIONS)}")
+            value = ACTIVATIONS[value]
         sizes[ours] = float(value) if kind is float else value
     if row.halves:
         sizes |= rotary(folder, sizes)

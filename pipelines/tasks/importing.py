@@ -97,7 +97,7 @@ def save_model(config: ImportRoot, source: str, path: Path, origin: Mapping[str,
     refuse_other_pair(config, pair, stated if folder.config.get("model_type") == "marian" else None)
     first, second = (pair, pair) if of_one_language else split_pair(pair)
     settings = config.imports
-    options = ImportOptions(first, second, settings.source_token, settings.target_token, settings.prefix)
+    options = ImportOptions(first, second, settings.source_token, settings.target_token)
     imported = read_model(folder, options)
     save_imported(config.run_dir / BUNDLE, imported, folder, pair, origin)
     logger.info(f"{config.run_dir / BUNDLE}: {imported.network.parameter_count():,} parameters, {pair}")

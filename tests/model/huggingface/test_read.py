@@ -36,12 +36,6 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "nllb of three tables": (folders.nllb, {"tie_word_embeddings": False}),
     "bart": (folders.bart, {}),
     "bart with scale": (folders.bart, {"scale_embedding": True, "activation_function": "relu"}),
-    "t5": (folders.t5, {}),
-    "t5 1.1": (folders.t5, {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
-    "t5 of two tables": (folders.t5, {"tie_word_embeddings": False, "output": True}),
-    "mt5": (folders.t5, {"kind": "MT5"}),
-    "mt5 of two tables": (folders.t5, {"kind": "MT5", "output": True}),
-    "t5 with few heads": (folders.t5, {"num_heads": 3, "relative_attention_num_buckets": 8}),
 }
 
 
@@ -55,7 +49,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, Imported,
 def their_places(imported: Imported, theirs: Any, folder: Path) -> list[int]:
     """Returns our id of each of their ids."""
     size, config = theirs.config.vocab_size, theirs.config
-    unk = {"marian": 1, "m2m_100": 3, "bart": 3, "t5": 2, "mt5": 2}[config.model_type]
+    unk = {"marian": 1, "m2m_100": 3, "bart": 3}[config.model_type]
     nllb = config.model_type == "m2m_100" and not (folder / "vocab.json").is_file()
     mask = size - 1 if nllb else size - 4 if config.model_type == "bart" else NONE
     order = our_order(
@@ -179,13 +173,12 @@ def test_tables_that_differ_although_the_folder_ties_them_are_refused(tmp_path: 
 
 def saved_again(kind: str, folder: Path) -> Any:
     """Saves a model with two more tokens and its tokenizer as transformers does today; returns the tokenizer."""
-    from transformers import M2M100Tokenizer, MarianTokenizer, NllbTokenizer, T5Tokenizer
+    from transformers import M2M100Tokenizer, MarianTokenizer, NllbTokenizer
 
     make, opener, settings = {
         "marian": (folders.marian, MarianTokenizer, {}),
         "m2m": (folders.m2m, M2M100Tokenizer, {}),
         "nllb": (folders.nllb, NllbTokenizer, {"extra_special_tokens": ["deu_Latn", "eng_Latn"]}),
-        "t5": (folders.t5, T5Tokenizer, {"extra_ids": 0}),
     }[kind]
     network = make(folder / "first")
     tokenizer = opener.from_pretrained(folder / "first", **settings)
@@ -197,12 +190,12 @@ def saved_again(kind: str, folder: Path) -> Any:
     return opener.from_pretrained(folder / "model")
 
 
-@pytest.mark.parametrize("kind", ["marian", "m2m", "nllb", "t5"])
+@pytest.mark.parametrize("kind", ["marian", "m2m", "nllb"])
 def test_tokens_of_a_fine_tuning_and_tokenizers_without_a_sentencepiece_file_are_kept(
     kind: str, tmp_path: Path
 ) -> None:
     theirs = saved_again(kind, tmp_path)
-    assert (tmp_path / "model" / "tokenizer.json").is_file() == (kind in ("nllb", "t5"))
+    assert (tmp_path / "model" / "tokenizer.json").is_file() == (kind == "nllb")
     imported = read_model(Folder(tmp_path / "model"), OPTIONS)
     assert imported.notes == {"added_tokens": 2}
     tokenizer = imported.tokenizers.source
@@ -216,7 +209,7 @@ def test_tokens_of_a_fine_tuning_and_tokenizers_without_a_sentencepiece_file_are
 
 
 def test_a_tokenizer_that_is_not_sentencepieces_is_named(tmp_path: Path) -> None:
-    saved_again("t5", tmp_path)
+    saved_again("nllb", tmp_path)
     path = tmp_path / "model" / "tokenizer.json"
     content = json.loads(path.read_text())
     path.write_text(json.dumps(content | {"normalizer": {"type": "Lowercase"}}))
@@ -249,19 +242,6 @@ def test_another_target_language_gives_another_translation(tmp_path: Path) -> No
         )
         texts.append([one.text for one in open_translator(tmp_path / language).translate(folders.SENTENCES)])
     assert texts[0] != texts[1]
-
-
-def test_words_before_every_source_of_t5_are_the_same_as_in_the_text(tmp_path: Path) -> None:
-    folders.t5(tmp_path / "model")
-    folder = Folder(tmp_path / "model")
-    plain = read_model(folder, OPTIONS)
-    told = read_model(folder, ImportOptions("en", "de", prefix="The dog plays: "))
-    (whole,) = plain.tokenizers.source.encode(["The dog plays: in the park."])
-    (rest,) = told.tokenizers.source.encode(["in the park."])
-    assert [*told.config.source_prefix, *rest] == whole.tolist()
-    with pytest.raises(UserError, match=r"imports.prefix.*for T5, this is marian"):
-        folders.marian(tmp_path / "other")
-        read_model(Folder(tmp_path / "other"), ImportOptions("en", "de", prefix="translate"))
 
 
 def test_the_bundle_tells_where_it_comes_from(tmp_path: Path) -> None:
