@@ -52,7 +52,7 @@ def run(quick: bool, args: list[str]) -> Result:
     if options.picture is not None and options.word in drawn["test"]:
         uses = drawn["test"][options.word]
         senses = [one.sense for one in uses]
-        uses_picture([one.use for one in uses], vectors_of(vectors, uses), senses, options.picture, "in German")
+        uses_picture([one.use for one in uses], vectors_of(vectors, uses), options.picture, senses, "in German")
     return Result(
         "senses", statistics.mean(ours), statistics.mean(static), "accuracy, in context and static", "baseline"
     )

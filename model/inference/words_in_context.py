@@ -8,17 +8,15 @@ Letters: N words, D width of a vector.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dragoman.model.alignment.attention_plots import save
 from dragoman.model.alignment.spans import Span, surfaces, token_spans, word_spans
 from dragoman.model.errors import UserError
 from dragoman.model.inference.sentence_vectors import Floats, NetworkVectors, TokenVectors
 from dragoman.model.text.excerpt import excerpt, for_markup
-from dragoman.model.word_vectors.labels import bare, place_labels, project, settle
+from dragoman.model.word_vectors.labels import bare, label_points, project
 
 
 @dataclass(frozen=True)
@@ -91,16 +89,15 @@ def use_of(vectors: NetworkVectors, word: str, text: str) -> tuple[Use, Floats]:
 
 SUFFIXES = (".png", ".svg", ".pdf")
 AROUND = 18  # characters of a sentence on each side of the word
-SEED = 1
 
 
 def uses_picture(
-    uses: Sequence[Use], vectors: Floats, senses: Sequence[str], path: Path, colours: str, with_question: bool = False
+    uses: Sequence[Use], vectors: Floats, path: Path, senses: Sequence[str] | None = None, colours: str = ""
 ) -> None:
     """Draws the uses of one word by the two directions in which `vectors` (N, D) vary most.
 
-    `senses` (N,) have a colour each; `colours` is the legend's title. `with_question`: the first use is a star
-    without a sense.
+    `senses` (N,) have a colour each; `colours` is the legend's title. Without them the first use is a star, the use
+    that was asked for.
 
     Raises OSError: the file cannot be written.
     """
@@ -111,21 +108,22 @@ def uses_picture(
     FigureCanvasAgg(figure)
     axis = figure.subplots()
     axis.set_title(f"{len(uses)} uses of {excerpt(uses[0].word)!r}", loc="left", fontweight="bold", parse_math=False)
-    places = project(vectors.astype(np.float64), "pca")
-    first = int(with_question)
-    every = list(dict.fromkeys(senses[first:]))
-    for number, sense in enumerate(every):
-        rows = [row for row in range(first, len(uses)) if senses[row] == sense]
-        axis.scatter(places[rows, 0], places[rows, 1], s=16, color=f"C{number}", label=for_markup(sense) or "-")
-    if with_question:
-        axis.scatter(places[:1, 0], places[:1, 1], s=60, marker="*", color="black", label="the use in query.in")
-    axis.legend(title=colours, loc="best", fontsize=9)
+    points = project(vectors.astype(np.float64), "pca")
+    if senses is None:
+        inks = ["black", *["C0"] * (len(uses) - 1)]
+        axis.scatter(points[1:, 0], points[1:, 1], s=16, color="C0")
+        axis.scatter(points[:1, 0], points[:1, 1], s=60, marker="*", color="black", label="the use in query.in")
+        axis.legend(loc="best", fontsize=9)
+    else:
+        every = list(dict.fromkeys(senses))
+        inks = [f"C{every.index(sense)}" for sense in senses]
+        for number, sense in enumerate(every):
+            rows = [row for row, other in enumerate(senses) if other == sense]
+            axis.scatter(points[rows, 0], points[rows, 1], s=16, color=f"C{number}", label=for_markup(sense) or "-")
+        axis.legend(title=colours, loc="best", fontsize=9)
     bare(axis)
     axis.margins(0.15, 0.06)
-    settle(figure)
-    labels = [for_markup(around(use)).replace("$", r"\$") for use in uses]
-    inks = ["black"] * first + [f"C{every.index(sense)}" for sense in senses[first:]]
-    place_labels(axis, places, labels, inks)
+    label_points(axis, points, [for_markup(around(use)).replace("$", r"\$") for use in uses], inks)
     save(figure, path)
 
 
@@ -134,17 +132,3 @@ def around(use: Use) -> str:
     begin, end = use.span
     first, last = max(0, begin - AROUND), min(len(use.text), end + AROUND)
     return f"{'…' * (first > 0)}{use.text[first:begin]}[{use.word}]{use.text[end:last]}{'…' * (last < len(use.text))}"
-
-
-def group_uses(vectors: Floats, groups: int) -> list[str]:
-    """Returns the number of each use's group (N,), by k-means of the vectors at length 1; the largest group is 1."""
-    from sklearn.cluster import KMeans
-    from threadpoolctl import threadpool_limits
-
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    units = (vectors / np.where(lengths > 0, lengths, 1.0)).astype(np.float64)
-    most = min(groups, len(np.unique(units, axis=0)))
-    with threadpool_limits(1):
-        cluster_ids: NDArray[Any] = KMeans(most, n_init=10, random_state=SEED).fit_predict(units)
-    rank = np.argsort(np.argsort(-np.bincount(cluster_ids), kind="stable"))
-    return [f"group {rank[group] + 1}" for group in cluster_ids]

@@ -6,7 +6,7 @@
 import itertools
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +14,10 @@ import numpy as np
 from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import open_bundle
 from dragoman.model.inference.sentence_vectors import Floats, NetworkVectors, network_vectors
-from dragoman.model.inference.words_in_context import SUFFIXES, Use, Uses, group_uses, use_of, uses_in, uses_picture
+from dragoman.model.inference.words_in_context import SUFFIXES, Use, Uses, use_of, uses_in, uses_picture
 from dragoman.model.shards.manifest import has_manifest
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.excerpt import excerpt
-from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.services.commands.lines import open_input, read_lines
 from dragoman.services.commands.output import check_picture, file_errors, open_output
@@ -40,9 +39,9 @@ def nearest_uses(config: QueryConfig, words: Sequence[str]) -> int:
     check_picture("query.picture", config.picture, SUFFIXES)
     vectors = network_vectors(open_bundle(model_directory(config)), layer=config.layer, section="query")
     questions = [use_of(vectors, word, config.sentence) for word in words]
-    uses, senses = read_uses(config, config.texts, vectors)
+    uses = read_uses(config, config.texts, vectors)
     if config.picture is not None:
-        draw(config, *questions[0], uses, senses)
+        draw(config, *questions[0], uses)
     with open_output(None, "query") as out:
         for number, (use, vector) in enumerate(questions):
             neighbours = uses.nearest(vector, config.k, use)
@@ -66,7 +65,7 @@ def model_directory(config: VectorsSource, section: str = "query") -> Path:
     )
 
 
-def draw(config: QueryConfig, use: Use, vector: Floats, uses: Uses, senses: Mapping[str, str]) -> None:
+def draw(config: QueryConfig, use: Use, vector: Floats, uses: Uses) -> None:
     """Draws the use and the first MOST_DRAWN others of its word, whatever their case."""
     rows = [
         row for row, other in enumerate(uses.words) if other.word.casefold() == use.word.casefold() and other != use
@@ -79,30 +78,18 @@ def draw(config: QueryConfig, use: Use, vector: Floats, uses: Uses, senses: Mapp
         logger.info("the picture shows the first %d of %d uses", MOST_DRAWN, len(rows))
     rows = rows[:MOST_DRAWN]
     uses_shown, vectors = [use, *(uses.words[row] for row in rows)], np.stack([vector, *uses.vectors[rows]])
-    if config.senses:
-        colours, groups = "sense", ["", *(senses[other.text] for other in uses_shown[1:])]
-    else:
-        colours, groups = "by k-means", group_uses(vectors, config.groups)
     with file_errors("query.picture", config.picture):
-        uses_picture(uses_shown, vectors, groups, Path(str(config.picture)), colours, with_question=True)
+        uses_picture(uses_shown, vectors, Path(str(config.picture)))
 
 
-def read_uses(config: QueryConfig, texts: str, vectors: NetworkVectors) -> tuple[Uses, dict[str, str]]:
-    """Returns the words of the first `config.lines` different texts with their vectors, and each text's sense."""
+def read_uses(config: QueryConfig, texts: str, vectors: NetworkVectors) -> Uses:
+    """Returns the words of the first `config.lines` different texts with their vectors."""
     kept = list(itertools.islice(dict.fromkeys(read_texts(config, texts, vectors)), config.lines))
-    senses: dict[str, str] = {}
-    if config.senses:
-        for line in kept:
-            text, tab, sense = line.rpartition("\t")
-            if not tab or not sense.strip():
-                raise UserError(f"query.senses: {texts}: no sense behind a tab in {excerpt(line)!r}")
-            senses[normalise(text, vectors.form)] = sense.strip()
-        kept = list(senses)
     uses = uses_in(vectors, kept)
     logger.info("%s uses of words in %s texts", f"{len(uses.words):,}", f"{len(kept):,}")
     if not uses.words:
         raise UserError(f"query.texts: {texts} has no words")
-    return uses, senses
+    return uses
 
 
 def read_texts(config: QueryConfig, texts: str, vectors: NetworkVectors) -> Iterator[str]:

@@ -17,8 +17,6 @@ class QueryConfig(VectorsSource):
     lines: Count = 2000  # of `texts`, from their beginning
     layer: Annotated[int, Range()] | None = None  # with a sentence: whose states, as embed.layer; null: the last
     picture: str | None = None  # with a sentence: a file for the word's uses as points; null: none
-    senses: bool = False  # a line of `texts` is a text, a tab and the sense of its words, which colours the picture
-    groups: Count = 2  # without senses: colours of the picture, by k-means
     k: Count = 10  # words per answer
     method: Method = "3cosadd"  # for analogies
     restrict: Whole = 0  # answers are among this many most frequent words; 0: all

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from dragoman.model.word_vectors.embeddings import Embeddings
-from dragoman.model.word_vectors.labels import Projection, bare, place_labels, project, settle
+from dragoman.model.word_vectors.labels import Projection, bare, label_points, project
 from dragoman.pipelines.evaluation.word_vectors.analogies import Question
 from dragoman.pipelines.evaluation.word_vectors.evaluation import TOTALS, Sets, VectorsEvaluation
 from dragoman.pipelines.evaluation.word_vectors.projections import directions, drawn_words, groups, parallelograms
 from dragoman.pipelines.tracking.plots import (
     BLUE,
     GREEN,
-    GREY,
     ORANGE,
     Axes,
     Figure,
@@ -69,10 +68,7 @@ def projection(embeddings: Embeddings, words: Sequence[str], method: Projection)
     axis.scatter(places[:, 0], places[:, 1], s=9, c=colours)
     bare(axis)
     axis.margins(0.06)
-    settle(figure)
-    written = place_labels(axis, places, words, colours)
-    if written < len(words):
-        axis.set_xlabel(f"{len(words) - written} of the words have no room for a label", fontsize=8, color=GREY)
+    label_points(axis, places, words, colours)
     return figure
 
 
@@ -120,11 +116,9 @@ def analogy_steps(embeddings: Embeddings, sections: Mapping[str, Sequence[Questi
         bare(axis)
     for axis in axes[len(drawn) :]:
         axis.set_axis_off()
-    settle(figure)
     for axis, (pairs, places) in zip(axes, drawn.values(), strict=False):
-        flat, other = places.reshape(-1, 2), places[:, ::-1].reshape(-1, 2)
         names = [word for pair in pairs for word in pair]
-        place_labels(axis, flat, names, ["#30343b"] * len(names), 8.5, opposite=other)
+        label_points(axis, places.reshape(-1, 2), names, ["#30343b"] * len(names))
     return figure
 
 

@@ -120,27 +120,21 @@ def test_a_use_is_not_its_own_neighbour(bundle: Path, tmp_path: Path, capsys: py
 LINES = ["the dog sees the man .", "where is the dog ?", "the dog", "the man sees the dog ?"]
 
 
-@pytest.mark.parametrize("senses", [False, True])
 def test_the_uses_of_a_word_are_drawn(
-    bundle: Path, tmp_path: Path, senses: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = [f"{line}\t{'asks' if '?' in line else 'says'}" if senses else line for line in LINES]
-    (tmp_path / "texts.txt").write_text("\n".join(lines))
-    settings = {"texts": str(tmp_path / "texts.txt"), "picture": str(tmp_path / "uses.png"), "senses": senses}
+    (tmp_path / "texts.txt").write_text("\n".join(LINES))
+    settings = {"texts": str(tmp_path / "texts.txt"), "picture": str(tmp_path / "uses.png")}
     drawn: list[Any] = []
     monkeypatch.setattr(
         context, "uses_picture", lambda *given, **more: drawn.append(given) or uses_picture(*given, **more)
     )
     run(bundle, capsys, "neighbours", "Dog", sentence="where is the dog ?", k=1, **settings)
     assert (tmp_path / "uses.png").read_bytes().startswith(b"\x89PNG")
-    ((uses, vectors, colours, _, _),) = drawn
+    ((uses, vectors, _),) = drawn
     others = [LINES[0], LINES[2], LINES[3]]  # the use that was asked for comes first, and once
     assert [use.marked for use in uses] == [line.replace("dog", "[dog]") for line in (LINES[1], *others)]
     assert vectors.shape == (4, 16)
-    if senses:
-        assert list(colours[1:]) == ["says", "says", "asks"]
-    else:
-        assert set(colours) == {"group 1", "group 2"}
 
 
 def test_pictures_that_cannot_be_made_are_refused(
@@ -154,7 +148,6 @@ def test_pictures_that_cannot_be_made_are_refused(
         ("dog", {**good, "picture": str(tmp_path / "none" / "a.png")}, r" cannot be written \(no such folder\)"),
         ("dog the", good, "shows the uses of one word, and the command line has dog, the"),
         ("dog", good, r"has 1 uses of 'dog' besides; a picture needs 3"),
-        ("dog", {**good, "senses": True}, r"query\.senses: .*: no sense behind a tab in 'the dog'"),
         ("dog", {}, r"query\.picture: draws the uses of a word in a text; name it: query\.in="),
     ]
     for words, settings, message in mistakes:

@@ -1,7 +1,6 @@
-"""Pictures show what was asked, their labels lie apart, and vectors of any odd kind make one too."""
+"""Pictures show what was asked, and vectors of any odd kind make one too."""
 
 from io import BytesIO
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from matplotlib.figure import Figure
 from scipy.sparse import eye
 
 from dragoman.model.word_vectors.embeddings import Embeddings
-from dragoman.model.word_vectors.labels import place_labels, project
+from dragoman.model.word_vectors.labels import project
 from dragoman.pipelines.evaluation.word_vectors.analogies import AnalogyScore
 from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets, VectorsEvaluation
 from dragoman.pipelines.evaluation.word_vectors.plots import (
@@ -18,7 +17,6 @@ from dragoman.pipelines.evaluation.word_vectors.plots import (
     analogy_steps,
     losses,
     methods,
-    projection,
     scores,
 )
 from dragoman.pipelines.evaluation.word_vectors.projections import best_pairs, drawn_words, groups, parallelograms
@@ -43,29 +41,6 @@ def png(figure: Figure) -> bytes:
 
 def written(axis: Any) -> list[Any]:
     return [text for text in axis.texts if text.get_text()]
-
-
-def test_labels_do_not_overlap() -> None:
-    embeddings = clusters(6, 25)
-    figure = projection(embeddings, embeddings.words, "pca")
-    assert figure is not None
-    figure.canvas.draw()
-    boxes = [text.get_window_extent() for text in written(figure.axes[0])]
-    assert len(boxes) > 30
-    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
-    frame = figure.axes[0].get_window_extent()
-    assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1 for box in boxes)
-    assert "have no room for a label" in figure.axes[0].get_xlabel()
-
-
-def test_a_label_lies_away_from_the_other_end() -> None:
-    from dragoman.pipelines.tracking.plots import panels
-
-    _, (axis,) = panels(1, 1, (5.0, 4.0), "two")
-    points = np.array([[0.0, 0.0], [1.0, 0.0]])
-    axis.set(xlim=(-1, 2), ylim=(-1, 1))
-    assert place_labels(axis, points, ["left", "right"], ["k", "k"], opposite=points[::-1]) == 2
-    assert [text.get_position()[0] < 0 for text in axis.texts] == [True, False]
 
 
 def test_groups_are_those_of_like_direction() -> None:
