@@ -78,8 +78,6 @@ def next_command(verb: str, config: Config) -> str | None:
     """Returns the command that continues after `verb`; None if it depends on the user's aims."""
     if verb not in NEXT or again.has_options():
         return None
-    if verb == "shard" and config.shards.explain is not None:
-        return None  # there are no shards
     changes: list[str] = []
     corpus, chosen = config.corpus, "head" in config.model or again.gives("model")  # an experiment chooses one
     if verb == "shard" and not chosen:

@@ -46,8 +46,8 @@ SIDES = ("source", "target", "file")
 # Keys of all dataclasses that the pipelines' commands read. `.*` stands for any key of a dictionary.
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("name", "pair", "corpus.name", "corpus.languages.*", "corpus.columns"), Kind.PLAIN),
-    **dict.fromkeys(("corpus.fields.*", "corpus.encoding", "corpus.between", "corpus.clean.rules"), Kind.PLAIN),
-    **dict.fromkeys(("corpus.fetch.sha256", "shards.explain"), Kind.PLAIN),
+    **dict.fromkeys(("corpus.fields.*", "corpus.encoding", "corpus.between"), Kind.PLAIN),
+    "corpus.fetch.sha256": Kind.PLAIN,
     **dict.fromkeys(("tokenizer.name", "model.*", "model.name", "vectors.evaluate.words"), Kind.PLAIN),
     **dict.fromkeys(("alignment.head", "evaluate.split", "evaluate.tokenize", "compare.name"), Kind.PLAIN),
     **dict.fromkeys(("compare.recipes.*.*", "compare.networks.*.*", "compare.model.*"), Kind.PLAIN),
@@ -66,7 +66,7 @@ KINDS: dict[str, Kind] = {
     "corpus.root": Kind.FOLDER,
     "vectors.evaluate.root": Kind.FOLDER,
     "corpus.parts.root": Kind.FOLDER,
-    **dict.fromkeys((f"corpus.parts.{key}" for key in ("name", "pair", "tags", "columns", "clean.rules")), Kind.PLAIN),
+    **dict.fromkeys((f"corpus.parts.{key}" for key in ("name", "pair", "tags", "columns")), Kind.PLAIN),
     **dict.fromkeys(("corpus.parts.fields.*", "corpus.parts.languages.*"), Kind.PLAIN),
     **{
         f"{section}.{split}.{side}": Kind.CORPUS
@@ -76,7 +76,7 @@ KINDS: dict[str, Kind] = {
     },
     "vectors.evaluate.similarity": Kind.SETS,
     "vectors.evaluate.analogies": Kind.SETS,
-    **dict.fromkeys(("tokenizer.same_as", "corpus.clean.scores"), Kind.REFERENCE),
+    "tokenizer.same_as": Kind.REFERENCE,
     **dict.fromkeys(("train.init_from", "train.teachers"), Kind.REFERENCE),
     **{f"train.init_parts.{part}": Kind.REFERENCE for part in ("embeddings", "encoder", "decoder", "output")},
     **dict.fromkeys(("embeddings.source", "embeddings.target"), Kind.REFERENCE),

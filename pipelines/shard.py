@@ -10,7 +10,6 @@ import contextlib
 import logging
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,8 +32,6 @@ from dragoman.model.storage.retry import Patience
 from dragoman.model.text.tags import check_pieces
 from dragoman.pipelines.config import SHARDING, Config
 from dragoman.pipelines.corpus.clean.first_look import look
-from dragoman.pipelines.corpus.clean.rules import check_rules
-from dragoman.pipelines.corpus.clean.scores import find_scorers
 from dragoman.pipelines.corpus.labelled import make_labelled
 from dragoman.pipelines.corpus.making import Sharding
 from dragoman.pipelines.corpus.monolingual import make_monolingual
@@ -52,7 +49,6 @@ from dragoman.pipelines.corpus.read.remote_files import with_local_files
 from dragoman.pipelines.corpus.read.samples import as_lines
 from dragoman.pipelines.corpus.read.scratch import claim_directory, clear, clear_scratch, open_scratch
 from dragoman.pipelines.corpus.read.sources import Source, sources_of
-from dragoman.pipelines.corpus.rule_cost import explain, with_rule
 from dragoman.pipelines.corpus.settings import CorpusConfig
 from dragoman.pipelines.corpus.sharded import shard_command
 from dragoman.pipelines.corpus.sizes import BY_SIZE, vocabulary_of
@@ -119,7 +115,7 @@ def find_input(config: Config, directory: Path) -> Sharding:
     corpus, tokenizer, pair, languages = config.corpus, config.tokenizer, config.pair, config.languages
     form = corpus.format
     check_ranges("corpus", corpus)
-    check_rules(corpus, form not in ("text", "labelled") and len(languages) > 1)
+    _check_rules(corpus, len(languages))
     fetch(corpus.fetch, corpus.root)
     encodings_of(corpus)
     parts = parts_of(corpus, pair, tokenizer)
@@ -129,9 +125,6 @@ def find_input(config: Config, directory: Path) -> Sharding:
     doubts = [] if is_built_in(corpus) else look(corpus, sources, pair, tokenizer.vocabulary if learned else 0)
     for doubt in doubts:
         logger.warning(doubt)
-    scorers = find_scorers(corpus.clean.scores, [part.pair for part in parts] or [pair], config.bundle_dir)
-    if scorers:
-        corpus = replace(corpus, clean=replace(corpus.clean, scores=list(scorers.digests)))
     if tokenizer.vocabulary == BY_SIZE:
         tokenizer = replace(tokenizer, vocabulary=vocabulary_of(sources, config.shard_dir))
     given = find_tokenizer(tokenizer, languages, config.paths.local, config.bundle_dir)
@@ -142,8 +135,15 @@ def find_input(config: Config, directory: Path) -> Sharding:
     values = identity(replace(corpus, format=form), tokenizer, config.shards, pair, config.seed, sources)
     return Sharding(
         *(directory, corpus, tokenizer, config.shards, config.cluster, config.paths.cache_of_node, config.seed),
-        *(languages, sources, values, parts, scorers, given, doubts),
+        *(languages, sources, values, parts, given, doubts),
     )
+
+
+def _check_rules(corpus: CorpusConfig, sides: int) -> None:
+    """Raises UserError for rules of pairs that are given for records of another kind."""
+    for rule in ("script", "language"):
+        if getattr(corpus.clean, rule) and (sides < 2 or corpus.format == "labelled"):
+            raise UserError(f"corpus.clean.{rule}=true: judges the sides of a pair, and this corpus has none")
 
 
 def _find_sources(
@@ -232,14 +232,7 @@ def _is_finished(sharding: Sharding, place: str) -> bool:
 
 
 def task(config: Config) -> int:
-    """Shards, prints the result, and records it as its own run; or says what a rule costs (`shards.explain`)."""
-    rule = config.shards.explain
-    if rule is not None:
-        config = replace(config, corpus=with_rule(config.corpus, rule))
-        with tempfile.TemporaryDirectory(prefix="dragoman-explain-") as name, _name_folder(Path(name)):
-            sys.stdout.write(explain(find_input(config, Path(name)), rule))
-        shutil.rmtree(samples_of(config.shard_dir), ignore_errors=True)
-        return 0
+    """Shards, prints the result, and records it as its own run."""
     result = shard(config)
     sys.stdout.write(table(result.directory, result.manifest, result.manifest_hash, result.seconds, result.found))
     for doubt in result.doubts:

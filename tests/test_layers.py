@@ -64,8 +64,6 @@ INSIDE = {
     "model.word_vectors.batched": "triton, which there is on a GPU alone",
     "pipelines.cluster.ray_train": "Ray Train, which only the driver of a training loads",
     "pipelines.tasks.launch": "Ray Train, which the ends of a bridge between machines load",
-    "pipelines.corpus.clean.scores": "torch, which only corpora that models score need",
-    "pipelines.corpus.clean.judging": "numba and langcodes, which only corpora with rules need",
     "pipelines.tracking.sender": "imports much of MLflow, which only registering needs",
     **dict.fromkeys(
         (
@@ -117,11 +115,7 @@ DOORS = {
     "optuna": ["services/sweeps"],
     "py3langid": ["services/endpoint/detection.py", "pipelines/corpus/clean/identifier.py"],
     "polib": ["services/texts/documents/po.py"],
-    "rapidfuzz": [
-        "pipelines/corpus/clean/pair_rules.py",
-        "pipelines/corpus/plan/near_duplicates.py",
-        "services/texts/known.py",
-    ],
+    "rapidfuzz": ["pipelines/evaluation/pair_rules.py", "services/texts/known.py"],
     "simplemma": ["services/texts/casing.py"],
     "sqlalchemy": ["services/store", "services/endpoint", "services/jobs", "services/repeating.py"],
     "opentelemetry": ["services/telemetry"],

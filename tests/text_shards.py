@@ -1,7 +1,6 @@
 """Shards of sentences that a test gives, with words as tokens."""
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,7 @@ from dragoman.model.text.words import WordTokenizer
 Pairs = Sequence[tuple[str, str]]
 
 
-def write_text_shards(
-    folder: Path, splits: Mapping[str, Pairs], chunk: int = 8, cleaning: Mapping[str, Any] | None = None, **facts: Any
-) -> Path:
+def write_text_shards(folder: Path, splits: Mapping[str, Pairs], chunk: int = 8, **facts: Any) -> Path:
     """Writes pairs by split, `chunk` to a chunk and 100 to a shard; `facts` are other fields of the manifest."""
     folder.mkdir(parents=True)
     words = sorted({word for pairs in splits.values() for pair in pairs for side in pair for word in side.split()})
@@ -32,8 +29,6 @@ def write_text_shards(
             write_shard(folder, split, number, records[first : first + 100], first, chunk, "<u2")
             for number, first in enumerate(range(0, len(records), 100))
         )
-    if cleaning is not None:
-        (folder / "cleaning.json").write_text(json.dumps(cleaning), encoding="utf-8")
     digest = hashlib.sha256(tokenizer.serialise()).hexdigest()
     file = {"side": "both", "file": "tokenizer.json", "sha256": digest, "vocabulary": tokenizer.vocabulary}
     tokenizers = {"type": "words", "joint": True, "files": [file], "special": dict(SPECIAL)}

@@ -15,7 +15,7 @@ from dragoman.model.shards.layout import FORMAT_VERSION
 from dragoman.model.shards.remote import bring_directory
 
 MANIFEST = "manifest.json"
-YOUNGER = ("near", "near_words", "parts", "training_texts")  # keys that a manifest leaves out where they are empty
+YOUNGER = ("parts", "training_texts")  # keys that a manifest leaves out where they are empty
 LABELS = "labels"  # the name of the second side of labelled texts
 LENGTH_BOUNDS = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512]  # tokens with EOS; the last bucket is open
 
@@ -27,7 +27,6 @@ class ShardsConfig:
     shard_lines: Count = 131_072  # corpus lines per shard (records, if nothing is filtered)
     chunk_records: Count = 4_096  # most records per chunk; fewer in a small corpus, see `chunk_records()`
     keep_text: bool = False  # also keep the training text beside the shards, as train.{language}.txt.zst
-    explain: str | None = None  # a rule of corpus.clean: show what it costs, and write no shards
     verify: bool = False  # check the sha256 of existing shards, not only their size
 
 
@@ -105,10 +104,6 @@ class Manifest:
     texts: dict[str, dict[str, dict[str, Any]]] = field(
         default_factory=dict
     )  # split -> language -> {file, sha256, lines}
-    # split -> lines (from 0) of its texts that are near a training pair; empty: not checked
-    near: dict[str, list[int]] = field(default_factory=dict)
-    # {mode: corpus.near_words, rule: training pairs, ...}; without rules: not checked; empty: older shards, or text
-    near_words: dict[str, Any] = field(default_factory=dict)
     parts: list[MixedPart] = field(default_factory=list)  # the corpora of a mix
     training_texts: dict[str, Any] = field(default_factory=dict)  # {file, sha256} of their hashes; empty: older shards
     length_bounds: list[int] = field(default_factory=lambda: list(LENGTH_BOUNDS))

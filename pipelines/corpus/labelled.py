@@ -35,7 +35,7 @@ def make_labelled(sharding: Sharding) -> Manifest:
     with sharding.staged() as (blocks, nodes):
         clean = sharding.clean(blocks, nodes, dataclasses.replace(corpus.clean, max_ratio=0.0, copies=False))
         cut = fill_auto_cut(corpus, sum(block.lines for block in blocks))
-        plan = make_plan(blocks, clean, sharding.scratch, cut, sharding.seed, {})
+        plan = make_plan(blocks, clean, sharding.scratch, cut, sharding.seed)
         check_kept(plan, "corpus.train.file: no labelled training text is left", "none")
         labels = LabelTokenizer.of(corpus.labels, kept_lines(clean, plan, "train", 1))
         for split in SPLITS[1:]:

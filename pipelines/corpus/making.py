@@ -1,7 +1,7 @@
 """The common part of sharding every corpus: unpacking, cleaning, the tokenizer, the shards, the manifest."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 from dragoman.conf.compose import fingerprint
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_open, file_sha256
+from dragoman.model.languages import split_pair
 from dragoman.model.runs.paths import TRAINING
 from dragoman.model.shards.manifest import LABELS, Manifest, MixedPart, ShardsConfig, Split
 from dragoman.model.text.hashed_texts import HashedTexts, read
@@ -20,8 +21,6 @@ from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.cluster.map import all_of, here, workers
 from dragoman.pipelines.corpus.clean.block import load_keys, load_near_keys
 from dragoman.pipelines.corpus.clean.keys import Keys
-from dragoman.pipelines.corpus.clean.misalignment import Misaligned
-from dragoman.pipelines.corpus.clean.scores import GivenScorers
 from dragoman.pipelines.corpus.clean.task import CleaningTask
 from dragoman.pipelines.corpus.pack.packing import kept_texts, shard_tasks
 from dragoman.pipelines.corpus.pack.report import source_records
@@ -99,7 +98,6 @@ class Sharding:
     sources: list[Source]
     values: dict[str, Any]  # which `config_hash` covers
     parts: tuple[Part, ...] = ()  # of a mix
-    scorers: GivenScorers | None = None  # pairs: the models of `corpus.clean.scores`
     given: GivenTokenizer | None = None  # the tokenizer of `tokenizer.same_as`
     doubts: Sequence[str] = ()  # about the corpus
 
@@ -128,7 +126,21 @@ class Sharding:
         folder = self.scratch / "clean"
         folder.mkdir(exist_ok=True)
         encodings = encodings_of(self.corpus)
-        nodes.clean([CleaningTask(block, rules, self.corpus.on_error, folder, encodings, near) for block in blocks])
+        pairs = {part.name: split_pair(part.pair) for part in self.parts}
+        nodes.clean(
+            [
+                CleaningTask(
+                    block,
+                    rules,
+                    self.corpus.on_error,
+                    folder,
+                    encodings,
+                    near,
+                    pairs.get(block.source.part, self.languages),
+                )
+                for block in blocks
+            ]
+        )
         return folder
 
     def _tokenizer_once(self, make: Callable[[], TokenizerPair]) -> dict[str, Any]:
@@ -151,7 +163,6 @@ class Sharding:
         nodes: Nodes,
         make: Callable[[], TokenizerPair],
         sizes: ShardsConfig | None = None,
-        runs: Mapping[str, Sequence[Misaligned]] | None = None,
         **facts: Any,
     ) -> Manifest:
         """Writes the tokenizers, the shards and the texts; returns the manifest with further `facts`."""
@@ -175,7 +186,7 @@ class Sharding:
             normalisation=self.corpus.clean.form,
             config_hash=self.config_hash,
             config=self.values,
-            sources=source_records(self.sources, blocks, plan, runs or {}, self.values),
+            sources=source_records(self.sources, blocks, plan, self.values),
             dropped=plan.dropped,
             texts=texts,
             training_texts=hashed,

@@ -1,10 +1,10 @@
 """The section `corpus` of the configuration: its files, how to read them, and which records to keep."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from dragoman.model.inputs.lines import is_wide
-from dragoman.model.ranges import Count, Finite, Part, Positive, Range, Share, Whole
+from dragoman.model.ranges import Count, Part, Positive, Range, Whole
 from dragoman.model.text.labels import Task
 
 OnError = Literal["raise", "skip"]
@@ -44,24 +44,8 @@ class CleanConfig:
     max_ratio: Annotated[float, Range(0)] = 4.0  # longer side : shorter side
     copies: bool = True  # drop pairs with equal sides
     duplicates: bool = True  # drop pairs that occurred before
-    rules: str | list[str] = "none"  # of pairs: none, web, strict, or names of rules, see `judging`
-    min_match: Finite = -3.5  # nats; the least log-likelihood ratio of a pair as a translation, for `unrelated`
-    # two translation models, one of each direction, that score the training pairs, see `scores`
-    scores: list[str] = field(default_factory=list)
-    min_score: Share = 0.0  # the least score of a pair, for `low_score`; 0: none is dropped
-
-
-@dataclass
-class PartCleanConfig:
-    """The rules of one part of a mix; what is null is as in `corpus.clean`."""
-
-    rules: str | list[str] | None = None
-    min_match: Finite | None = None
-    min_score: Share | None = None
-
-    def over(self, common: CleanConfig) -> CleanConfig:
-        """Returns `common` with the values that are given here."""
-        return replace(common, **{key: value for key, value in vars(self).items() if value is not None})
+    script: bool = False  # drop pairs with a side in another script than its language's
+    language: bool = False  # drop pairs with a side that is clearly in another language
 
 
 @dataclass
@@ -113,7 +97,6 @@ class CorpusPart:
     columns: list[str] | None = None
     fields: dict[str, str] | None = None
     languages: dict[str, str] | None = None
-    clean: PartCleanConfig = field(default_factory=PartCleanConfig)
 
 
 @dataclass
@@ -145,11 +128,8 @@ class CorpusConfig:
     blank: Literal["drop", "keep"] = "drop"  # text: drop blank lines, or keep them as records without a word
     between: list[str] = field(default_factory=list)  # text: beginnings of the lines before and after the part to keep
     on_error: OnError = "raise"  # undecodable text or a malformed row: stop, or skip and count
-    misaligned: Literal["warn", "drop", "raise"] = "warn"  # a block of lines that are not translations of each other
     # pairs: which training pairs are too similar to a held-out one, see `leaks`; auto: near, for the phrasebook source
     leaks: Literal["auto", "near", "source"] = "auto"
-    # pairs: keep training pairs with a side that is nearly a held-out one, find and report them, or drop them too
-    near_words: Literal["none", "mark", "drop"] = "none"
     clean: CleanConfig = field(default_factory=CleanConfig)
     cut: CutConfig = field(default_factory=CutConfig)
     phrases: PhrasesConfig = field(default_factory=PhrasesConfig)

@@ -41,7 +41,7 @@ SETTLE = {
 }  # the sections that determine shards
 HELD_OUT = 0.02  # of a text, if a network needs a held-out part
 PARTS = "corpus.parts"  # with files here, without them in the manifest
-GIVEN = ("tokenizer.same_as", "corpus.clean.scores")  # names here, content hashes in the manifest
+GIVEN = ("tokenizer.same_as",)  # a name here, content hashes in the manifest
 OF_LINES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt|text|labels)")  # of the lines of a tar or of a labelled file
 
 

@@ -15,7 +15,7 @@ from dragoman.model.languages import base_language, is_rewriting
 from dragoman.model.text.excerpt import excerpt
 from dragoman.model.text.loops import goes_round
 from dragoman.model.text.units import UNITS
-from dragoman.pipelines.corpus.clean import pair_rules
+from dragoman.pipelines.evaluation import pair_rules
 from dragoman.pipelines.settings import CheckName
 from dragoman.pipelines.tracking.faults import Faults
 

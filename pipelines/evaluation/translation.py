@@ -25,7 +25,6 @@ from dragoman.pipelines.evaluation.tuning import settle_length_penalty
 from dragoman.pipelines.settings import PENALTIES, CheckName
 
 logger = logging.getLogger(__name__)
-NEARNESS = ("near", "far")  # parts of a split by its nearness to the training pairs
 
 
 @dataclass(kw_only=True)
@@ -40,7 +39,7 @@ class TranslationEvaluation(SplitEvaluation):
     decode: DecodeConfig
     engine: str  # the serving engine, whose translations `scores` are of
     tokenize: str  # of BLEU
-    parts: dict[str, Scores]  # near: a training pair is near (`corpus.near_words`); far: none is; of a mix: each corpus
+    parts: dict[str, Scores]  # of a mix: each corpus
     checks: dict[CheckName, Check]  # for faults of meaning
     float32: dict[str, float] | None  # BLEU and chrF of float32's translations, if `engine` is int8
 
@@ -50,7 +49,7 @@ class TranslationEvaluation(SplitEvaluation):
         return len(self.sources) / max(self.seconds, 1e-9)
 
     def figures(self) -> dict[str, float]:
-        of_parts = {f"{name}_bleu": part.bleu for name, part in self.parts.items() if name not in NEARNESS}
+        of_parts = {f"{name}_bleu": part.bleu for name, part in self.parts.items()}
         return {**self.scores.metrics(), **of_parts}
 
     def facts(self) -> dict[str, Any]:
@@ -109,9 +108,8 @@ class TranslationEvaluation(SplitEvaluation):
             ),
         ]
         for name, part in self.parts.items():
-            meaning = {"near": "nearly in a training pair", "far": "further from all of them"}.get(name, "of the mix")
             lines.append(
-                f"{name}, {meaning}: {plural(part.sentences, 'sentence')}, BLEU {part.bleu:.2f}, chrF {part.chrf:.2f}"
+                f"{name}, of the mix: {plural(part.sentences, 'sentence')}, BLEU {part.bleu:.2f}, chrF {part.chrf:.2f}"
             )
         if self.checks:
             lines += ["", checks_report(self.checks, self.sources, self.hypotheses)]
@@ -187,14 +185,8 @@ def evaluate_bundle(
 def score_parts(
     hypotheses: Sequence[str], references: Sequence[str], shards: Path, split: str, language: str, tokenize: str
 ) -> dict[str, Scores]:
-    """Returns the scores of the sentences near a training pair (`near`) and of the others (`far`), and of a mix those
-    of each corpus by its name.
-
-    Without `near` and `far` if sharding did not check (`corpus.near_words`) or one of them is empty."""
-    manifest, lines = read_manifest(shards), range(len(references))
-    marked = set(manifest.near.get(split, ()))
-    near = {"near": [row for row in lines if row in marked], "far": [row for row in lines if row not in marked]}
-    parts = {name: (rows, language) for name, rows in near.items() if all(near.values())}
+    """Returns the scores of each corpus of a mix by its name."""
+    manifest, lines, parts = read_manifest(shards), range(len(references)), dict[str, tuple[list[int], str]]()
     target_of = {part.name: languages_of(part.pair)[-1] for part in manifest.parts}
     for name, ids in manifest.part_ranges(split).items():
         if rows := [row for row in ids if row in lines]:

@@ -107,32 +107,6 @@ def test_where_the_files_lie_does_not_matter(make: Make, tmp_path: Path) -> None
     assert shard(make("a")).manifest_hash == shard(make("b", corpus=corpus)).manifest_hash
 
 
-@pytest.mark.parametrize("action", ["warn", "drop", "raise"])
-def test_misaligned_lines_are_said_and_dealt_with(
-    make: Make, tmp_path: Path, action: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    pairs = make_pairs(900, 1)
-    slipped = [*pairs[:300], *((pairs[n][0], pairs[n + 1][1]) for n in range(300, 500)), *pairs[500:]]
-    corpus = CorpusConfig(train=write_pairs(tmp_path, "slipped", slipped), misaligned=action)  # type: ignore[arg-type]
-    config = make("shards", corpus=corpus)
-    if action == "raise":
-        with pytest.raises(
-            UserError, match=r"slipped.en and slipped.de: lines 30\d to (499|50\d) are not translations"
-        ):
-            shard(config)
-        return
-    with caplog.at_level("WARNING"):
-        manifest = shard(config).manifest
-    assert "are not translations of each other" in caplog.text
-    assert len(manifest.warnings) == 1
-    (first, last), *more = manifest.sources[0]["misaligned"]
-    assert not more
-    assert abs(first - 301) <= 4
-    assert abs(last - 500) <= 4
-    dropped = sum(rules.get("misaligned", 0) for rules in manifest.dropped.values())
-    assert 0 <= (last - first + 1 if action == "drop" else 0) - dropped <= 2  # another rule may be first
-
-
 def test_cut_splits_and_tab_separated_rows(make: Make, tmp_path: Path) -> None:
     rows = [(source, f"{target} {version}") for source, target in make_pairs(400, 1) for version in "xyz"]
     path = tmp_path / "pairs.tsv"
@@ -250,34 +224,6 @@ def test_many_leaks_are_said_and_counted_in_the_manifest(
     spared = shard(make("spared", corpus=dataclasses.replace(corpus, leaks="source")))
     assert spared.manifest.split("train").records == 460
     assert "say on a side" not in caplog.text
-    near = dataclasses.replace(corpus, leaks="source", near_words="drop")
-    dropped = shard(make("near", corpus=near)).manifest.dropped["train"]
-    assert set(dropped) <= {"leaked_letter", "leaked_words", "leaked_joined"}
-    assert f"corpus.near_words=drop: {sum(dropped.values())} training pairs" in caplog.text
-    assert "say on a side" not in caplog.text
-
-
-def test_the_manifest_says_which_held_out_lines_are_one_word_from_training(make: Make, tmp_path: Path) -> None:
-    train, test = make_pairs(400, 1), make_pairs(60, 3)
-    near = [(f"{source} indeed", f"ganz anders {number} hier") for number, (source, _) in enumerate(test[:5])]
-    corpus = CorpusConfig(
-        name="words",
-        train=write_pairs(tmp_path, "words", [*train, *near]),
-        test=write_pairs(tmp_path, "test", test),
-        leaks="source",
-    )
-    plain, marked, dropped = (
-        shard(make(mode, corpus=dataclasses.replace(corpus, near_words=mode))).manifest
-        for mode in ("none", "mark", "drop")
-    )
-    long_enough = [line for line in range(5) if len(test[line][0].split()) >= 3]
-    assert set(long_enough) <= set(marked.near["test"]) and marked.near == dropped.near
-    assert dropped.dropped["train"]["leaked_words"] >= len(long_enough)
-    assert plain.near_words == {"mode": "none"} and marked.near_words["mode"] == "mark"
-    assert {**marked.near_words, "mode": "drop"} == dropped.near_words, "each pair is counted, dropped or not"
-    assert dropped.near_words["leaked_words"] == dropped.dropped["train"]["leaked_words"]
-    assert not plain.near and '"near"' not in (tmp_path / "none" / "manifest.json").read_text()
-    assert dropped.config["corpus"]["near_words"] == "drop"
 
 
 def test_numbers_out_of_range_in_a_configuration_made_in_code_are_refused(make: Make) -> None:

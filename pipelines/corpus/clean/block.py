@@ -1,7 +1,7 @@
 """The file of a clean block: its pairs or records with their hashes, and what cleaning changed and dropped."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -94,25 +94,6 @@ def load_near_keys(folder: Path, number: int, sides: int) -> Keys:
             return stored[:sides]
         texts = [_lines(arrays[side], len(arrays["line"])) for side in SIDES[:sides]]
     return np.stack([sentence_keys(lines) for lines in texts])
-
-
-def save_result(folder: Path, number: int, make: Callable[[], npt.NDArray[Any]]) -> int:
-    """Writes what `make` returns about the pairs of a clean block, once; returns the block's number."""
-    path = folder / f"{number:06d}.npy"
-    if not path.exists():
-        result = make()
-        with atomic_open(path, durable=False) as file:
-            np.save(file, result)
-    return number
-
-
-def load_result(folder: Path, number: int, pairs: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Returns (n,): the result about each pair of a block; zeros if there is none."""
-    try:
-        result: npt.NDArray[Any] = np.load(folder / f"{number:06d}.npy", allow_pickle=False)
-    except FileNotFoundError:
-        return np.zeros(pairs, dtype)
-    return result
 
 
 def _lines(side: npt.NDArray[np.uint8], count: int) -> list[str]:

@@ -7,19 +7,27 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from operator import eq
 
 import numpy as np
 import numpy.typing as npt
+import regex
 
 from dragoman.model.text.normalise import has_invisible, has_loose_space, normalise_lines
+from dragoman.pipelines.corpus.clean.identifier import most_likely
 from dragoman.pipelines.corpus.settings import CleanConfig
 
 Mask = npt.NDArray[np.bool_]
 
 # Short sides have extreme ratios ("Go." - "Geht schon!"): this many characters are added to both before dividing.
 RATIO_SLACK = 10
-EXAMPLES = 5  # of a rule per block, for the record of the cleaning
+OWN_SCRIPT = 0.5  # least share of a side's letters
+TELLING = 20  # letters of a text whose language can be told
+CERTAIN = 20.0  # how much more probable another language must be
+# The scripts of languages that are written in several.
+SCRIPTS = {"Hans": ("Hani",), "Hant": ("Hani",), "Jpan": ("Hani", "Hira", "Kana"), "Kore": ("Hang", "Hani")}
+_LETTER = regex.compile(r"\p{L}")
 
 
 @dataclass
@@ -31,16 +39,20 @@ class Cleaned:
     kept: Mask  # (n,)
     dropped: Counter[str]  # rule -> pairs
     changed: Counter[str]  # normalisation -> lines that it changed, on either side
-    examples: dict[str, list[int]]  # rule -> the first lines that it dropped
 
 
 def clean(
-    source: Sequence[str], target: Sequence[str], bad: dict[int, str], config: CleanConfig, held_out: bool
+    source: Sequence[str],
+    target: Sequence[str],
+    bad: dict[int, str],
+    config: CleanConfig,
+    held_out: bool,
+    languages: Sequence[str] = (),
 ) -> Cleaned:
-    """Normalises all lines and judges them, in the order blank, too_long, length_ratio, copy.
+    """Normalises all lines and judges them, in the order blank, too_long, length_ratio, copy, script, language.
 
     `bad` holds unreadable lines with the reason. A given test set must stay complete: of held-out lines only unreadable
-    ones and those with a blank side are dropped.
+    ones and those with a blank side are dropped. `languages`: of the two sides, for the last two rules.
     """
     changed: Counter[str] = Counter()
     left = normalise_side(source, config.form, changed)
@@ -48,14 +60,12 @@ def clean(
     kept = np.ones(len(left), bool)
     dropped: Counter[str] = Counter(bad.values())
     kept[list(bad)] = False
-    examples: dict[str, list[int]] = {}
 
     def drop(rule: str, failed: Mask) -> None:
         """Drops and counts the kept pairs that fail `rule`."""
         failed &= kept
         if number := int(failed.sum()):
             dropped[rule] += number
-            examples[rule] = np.flatnonzero(failed)[:EXAMPLES].tolist()
             kept[failed] = False
 
     lengths = np.array([list(map(len, left)), list(map(len, right))], np.int64)  # (2, n) characters
@@ -65,7 +75,16 @@ def clean(
         drop("length_ratio", _uneven(left, right, lengths, config.max_ratio))
         if config.copies:
             drop("copy", np.fromiter(map(eq, left, right), bool, len(left)))
-    return Cleaned(left, right, kept, dropped, changed, examples)
+        for rule, chosen, fails in (
+            ("script", config.script, in_other_script),
+            ("language", config.language, in_other_language),
+        ):
+            if chosen:
+                failed = np.zeros(len(left), bool)
+                for number in np.flatnonzero(kept).tolist():
+                    failed[number] = any(map(fails, (left[number], right[number]), languages))
+                drop(rule, failed)
+    return Cleaned(left, right, kept, dropped, changed)
 
 
 def normalise_side(lines: Sequence[str], form: str, changed: Counter[str]) -> list[str]:
@@ -80,6 +99,30 @@ def normalise_side(lines: Sequence[str], form: str, changed: Counter[str]) -> li
     changed["unicode"] += sum(not unicodedata.is_normalized(form, raw) for raw in touched)  # type: ignore[arg-type]  # the stubs want a literal
     changed["white_space"] += sum(map(has_loose_space, touched))
     return result
+
+
+def in_other_script(text: str, language: str) -> bool:
+    """Returns True if less than half of the letters are in the usual script of the language."""
+    letters = _LETTER.findall(text)
+    return len(_script(language).findall(text)) < OWN_SCRIPT * len(letters)
+
+
+@cache
+def _script(language: str) -> regex.Pattern[str]:
+    """Returns the pattern of a letter in the usual script of a language, by Unicode's Likely Subtags."""
+    import langcodes
+
+    script = langcodes.Language.get(language).maximize().script or "Latn"
+    names = "".join(rf"\p{{Script={name}}}" for name in SCRIPTS.get(script, (script,)))
+    return regex.compile(rf"[[{names}]&&\p{{L}}]", regex.V1)
+
+
+def in_other_language(text: str, language: str) -> bool:
+    """Returns True if another language is `CERTAIN` times as probable; a short text passes."""
+    if sum(map(str.isalpha, text)) < TELLING:
+        return False
+    own, other = most_likely(text, language)
+    return own is not None and other >= CERTAIN * own
 
 
 def _too_long(left: Sequence[str], right: Sequence[str], lengths: npt.NDArray[np.int64], config: CleanConfig) -> Mask:

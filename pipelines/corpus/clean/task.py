@@ -30,6 +30,7 @@ class CleaningTask:
     folder: Path  # of clean blocks
     encodings: tuple[str, ...] = ("utf-8",)
     near: bool = True  # pairs; True: hash both sides for the leak guard; False: only the source
+    languages: tuple[str, ...] = ()  # of the sides
 
 
 def clean_block(task: CleaningTask) -> int:
@@ -44,7 +45,7 @@ def clean_block(task: CleaningTask) -> int:
 def _clean_pairs(task: CleaningTask, path: Path) -> None:
     records = read_records(task.block, task.on_error, task.encodings)
     held_out = task.block.source.split != "train"
-    cleaned = clean(records.source, records.target, records.bad, task.clean, held_out)
+    cleaned = clean(records.source, records.target, records.bad, task.clean, held_out, task.languages)
     line = np.flatnonzero(cleaned.kept).astype(np.int32)
     places = line.tolist()
     source, target = ("\n".join(map(side.__getitem__, places)) for side in (cleaned.source, cleaned.target))
@@ -52,10 +53,6 @@ def _clean_pairs(task: CleaningTask, path: Path) -> None:
         "lines": task.block.lines,
         "dropped": dict(sorted(cleaned.dropped.items())),
         "changed": dict(sorted((cleaned.changed + records.counts).items())),
-        "examples": {
-            rule: [(row, cleaned.source[row], cleaned.target[row]) for row in rows]
-            for rule, rows in cleaned.examples.items()
-        },
     }
     folded = source.casefold()
     source_key = text_keys(folded.split("\n")[: len(line)])  # no lines have no keys

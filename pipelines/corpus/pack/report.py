@@ -8,7 +8,6 @@ from typing import Any
 from dragoman.model.columns import columns
 from dragoman.model.files import file_sha256
 from dragoman.model.shards.manifest import Manifest
-from dragoman.pipelines.corpus.clean.misalignment import Misaligned
 from dragoman.pipelines.corpus.plan.plan import Plan
 from dragoman.pipelines.corpus.read.sources import Source
 from dragoman.pipelines.corpus.read.staging import Block
@@ -29,12 +28,11 @@ def source_records(
     sources: Sequence[Source],
     blocks: Sequence[Block],
     plan: Plan,
-    runs: Mapping[str, Sequence[Misaligned]],
     values: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
     """Returns the manifest's entry of each corpus file.
 
-    An entry has name, split, sha256, bytes and lines, the changed lines by reason, and the misaligned lines (from 1).
+    An entry has name, split, sha256, bytes and lines, and the changed lines by reason.
     """
     hashes = [entry.get("sha256") for entry in values["files"]]
     records = []
@@ -54,7 +52,6 @@ def source_records(
                     "bytes": file.stat().st_size,
                     "lines": lines,
                     "changed": plan.changed.get(source.name, {}),
-                    "misaligned": [[run.first + 1, run.last + 1] for run in runs.get(source.name, ())],
                 }
             )
     return records
@@ -115,9 +112,6 @@ def table(directory: Path, manifest: Manifest, digest: str, seconds: float, with
     for name, rules in manifest.dropped.items():
         if rules:
             lines.append(f"dropped from {name}: " + ", ".join(f"{rule} {number:,}" for rule, number in rules.items()))
-    near = {rule: number for rule, number in manifest.near_words.items() if rule != "mode"}
-    if near and manifest.near_words["mode"] == "mark":
-        lines.append("near a held-out pair and kept: " + ", ".join(f"{rule} {n:,}" for rule, n in near.items()))
     lines += [f"warning: {warning}" for warning in manifest.warnings] if with_warnings else []
     lines += changes(manifest)
     lines += [missing(manifest, name) for name in WITHOUT if name not in manifest.splits]

@@ -5,14 +5,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.pipelines.corpus.clean.rules import JUDGED, NEAR
 from dragoman.pipelines.corpus.plan import leaks
 from dragoman.pipelines.corpus.read.sources import SPLITS
 
 Codes = npt.NDArray[np.uint8]
 
 # A pair's code is its split's place in SPLITS plus 4 x its rule's place in RULES; rule 0 keeps it.
-RULES = ("kept", "misaligned", "leaked", "duplicate", "further_reference", *leaks.RULES, *JUDGED, NEAR)
+RULES = ("kept", "leaked", "duplicate", "further_reference", *leaks.RULES)
 CODES, STARTS = "plan.codes", "plan.starts"  # one byte per clean pair; the start of each block's codes, and the end
 
 

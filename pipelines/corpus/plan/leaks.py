@@ -14,12 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.pipelines.corpus.clean.keys import Keys
-from dragoman.pipelines.corpus.plan import near_words
 from dragoman.pipelines.corpus.read.sources import SPLITS, Split
 from dragoman.pipelines.corpus.settings import CorpusConfig
 
-# In the order of checking; the rules of `near_words` only with corpus.near_words=drop.
-RULES = ("leaked_target", "leaked_reversed", "leaked_near", *near_words.RULES)
+RULES = ("leaked_target", "leaked_reversed", "leaked_near")  # in the order of checking
 HELD_OUT = SPLITS[1:]
 Marks = npt.NDArray[np.bool_]
 

@@ -17,17 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.model.files import atomic_open
-from dragoman.pipelines.corpus.clean.block import load_block, load_facts, load_keys, load_leak_keys
-from dragoman.pipelines.corpus.clean.judging import JudgedPart
+from dragoman.pipelines.corpus.clean.block import load_facts, load_keys, load_leak_keys
 from dragoman.pipelines.corpus.clean.keys import Keys
-from dragoman.pipelines.corpus.clean.misalignment import Misaligned
-from dragoman.pipelines.corpus.clean.rules import FOLDER, JUDGED, NEAR, load_failed
-from dragoman.pipelines.corpus.clean.scores import FOLDER as SCORES
-from dragoman.pipelines.corpus.clean.scores import load_scores
 from dragoman.pipelines.corpus.plan import leaks
 from dragoman.pipelines.corpus.plan.codes import CODES, RULES, STARTS, Codes, code, load_codes
-from dragoman.pipelines.corpus.plan.near_duplicates import Pair, near_duplicates
-from dragoman.pipelines.corpus.plan.near_pairs import NearPairs
 from dragoman.pipelines.corpus.read.scratch import read_json, write_json
 from dragoman.pipelines.corpus.read.sources import SPLITS, Split
 from dragoman.pipelines.corpus.read.staging import Block
@@ -53,7 +46,6 @@ def spans_of(blocks: Sequence[Block], prefixes: Mapping[str, str]) -> tuple[Span
     return tuple(spans)
 
 
-REPEATED = "near_duplicates.npy"  # (n, 2) ordinals: of a dropped pair, and of the pair that it repeats
 _PARTITION_PAIRS = 1 << 18  # pairs compared at a time, about 8 MB
 _BUFFERED_BLOCKS = 16  # blocks dealt to partition files at a time
 _MOST_PARTITIONS = 4096
@@ -92,30 +84,9 @@ class Plan:
         return next((span.prefix for span in self.parts if span.first <= block < span.end), "")
 
 
-def make_plan(
-    blocks: Sequence[Block],
-    clean: Path,
-    scratch: Path,
-    config: CorpusConfig,
-    seed: int,
-    misaligned: Mapping[str, Sequence[Misaligned]],
-    judged: Sequence[JudgedPart] = (),
-) -> Plan:
-    """Decides about every clean pair, unless that was done before.
-
-    Args:
-        clean: the folder of clean blocks.
-        misaligned: source name -> runs to drop.
-        judged: the corpus, or each part of a mix, with its rules.
-    """
-
-    def decide() -> None:
-        _decide(blocks, clean, scratch, config, seed, misaligned)
-        alike = [part for part in judged if NEAR in part.rules]
-        if alike:
-            _drop_near_duplicates(blocks, alike, clean, scratch)
-
-    return make_plan_by(blocks, clean, scratch, decide)
+def make_plan(blocks: Sequence[Block], clean: Path, scratch: Path, config: CorpusConfig, seed: int) -> Plan:
+    """Decides about every clean pair in the folder `clean`, unless that was done before."""
+    return make_plan_by(blocks, clean, scratch, lambda: _decide(blocks, clean, scratch, config, seed))
 
 
 def make_plan_by(blocks: Sequence[Block], clean: Path, scratch: Path, decide: Callable[[], None]) -> Plan:
@@ -129,15 +100,7 @@ def make_plan_by(blocks: Sequence[Block], clean: Path, scratch: Path, decide: Ca
     return Plan(scratch, stored["kept"], stored["dropped"], stored["changed"])
 
 
-def _decide(
-    blocks: Sequence[Block],
-    clean: Path,
-    scratch: Path,
-    config: CorpusConfig,
-    seed: int,
-    misaligned: Mapping[str, Sequence[Misaligned]],
-) -> None:
-    judged = scratch / FOLDER
+def _decide(blocks: Sequence[Block], clean: Path, scratch: Path, config: CorpusConfig, seed: int) -> None:
     held = {split: _held_out_keys(blocks, clean, split) for split in leaks.HELD_OUT}
     own = forbidden_keys(held)
     guarded = leaks.guarded_splits(config, {block.source.split for block in blocks})
@@ -145,32 +108,24 @@ def _decide(
     def split_codes(block: Block, source: Keys) -> Codes:
         codes = _drawn_codes(block, source, config, seed)
         mark_leaked(codes, source, own[block.source.split])
-        if block.source.split == "train":  # what is cut is judged first: a bad pair held out costs those near it
-            failed = load_failed(judged, block.number, len(codes))
-            _mark_judged(codes, failed, (codes < 4) & (codes != code("train")))
         return codes
 
     forbidden = leaks.forbidden_to(_guarded_keys(blocks, clean, config, guarded, split_codes))
-    near = NearPairs(blocks, clean, config, split_codes)
     partitions = Partitions(scratch / "partitions", sum(block.lines for block in blocks))
 
     def each() -> Iterator[Codes]:
         first = 0
         for block in blocks:
-            line, source, pair = load_keys(clean, block.number)
+            _, source, pair = load_keys(clean, block.number)
             codes = split_codes(block, source)
             if guarded:
                 _mark_near_copies(codes, load_leak_keys(clean, block.number), forbidden)
-            near.mark(codes, block)
-            _mark_misaligned(codes, block, line, misaligned.get(block.source.name, ()))
             if block.source.split == "train":
-                _mark_judged(codes, load_failed(judged, block.number, len(codes)), codes == code("train"))
                 partitions.deal(codes, source, pair, first)
             first += len(codes)
             yield codes
 
     write_codes(scratch, each(), partitions, config)
-    near.write(scratch)
 
 
 def forbidden_keys(held: Mapping[Split, Keys]) -> dict[Split, Keys]:
@@ -240,48 +195,6 @@ def _mark_near_copies(codes: Codes, keys: Keys, forbidden: Mapping[Split, leaks.
         places = np.flatnonzero(codes == code(split))
         for rule, marks in reversed(others.find(keys[:, places]).items()):
             codes[places[marks]] = code(split, rule)
-
-
-def _mark_misaligned(codes: Codes, block: Block, line: npt.NDArray[np.int32], runs: Sequence[Misaligned]) -> None:
-    """Gives kept pairs inside one of the `runs` the code `misaligned`."""
-    number = line.astype(np.int64) + block.first_line
-    for run in runs:
-        inside = (number >= run.first) & (number <= run.last)
-        codes[inside & (codes < 4)] += 4 * RULES.index("misaligned")
-
-
-def _mark_judged(codes: Codes, failed: npt.NDArray[np.uint16], own: npt.NDArray[np.bool_]) -> None:
-    """Gives the `own` pairs, which are kept, the code of the first rule that they fail."""
-    for number, rule in enumerate(JUDGED):
-        bad = own & (codes < 4) & (failed >> np.uint16(number) & np.uint16(1) > 0)
-        codes[bad] += 4 * RULES.index(rule)
-
-
-def _drop_near_duplicates(blocks: Sequence[Block], alike: Sequence[JudgedPart], clean: Path, scratch: Path) -> None:
-    """Gives the kept training pairs that nearly repeat another the code `near_duplicate`.
-
-    Of a mix, the parts `alike` are compared with each other where they have the same languages."""
-    codes = np.memmap(scratch / CODES, np.uint8, "r+")
-
-    def pairs(languages: tuple[str, ...]) -> Iterator[Pair]:
-        own = {block.number for part in alike if part.languages == languages for block in part.blocks}
-        first = 0
-        for block in blocks:
-            pair_codes = load_codes(scratch, block.number)
-            places = np.flatnonzero(pair_codes == code("train")).tolist() if block.number in own else []
-            if places:
-                source, target = load_block(clean, block.number).texts()
-                scores = load_scores(scratch / SCORES, block.number, len(pair_codes)).tolist()
-                for place in places:
-                    yield first + place, source[place], target[place], scores[place]
-            first += len(pair_codes)
-
-    repeated: list[tuple[int, int]] = []
-    for languages in dict.fromkeys(judged.languages for judged in alike):
-        repeated += near_duplicates(pairs(languages), len(codes), scratch / "near_duplicates")
-    codes[[gone for gone, _ in repeated]] = code("train", NEAR)
-    codes.flush()
-    np.save(scratch / REPEATED, np.array(repeated, np.int64).reshape(-1, 2))
 
 
 def mark_leaked(codes: Codes, keys: Keys, forbidden: Keys) -> None:
@@ -390,14 +303,3 @@ class Partitions:
         for part in np.flatnonzero(np.diff(bounds)).tolist():
             with (self.folder / f"{part:04d}").open("ab") as file:
                 dealt[order[bounds[part] : bounds[part + 1]]].tofile(file)
-
-
-@dataclass(frozen=True)
-class CleanedCorpus:
-    """The cleaned pairs of a corpus, and what the plan says of them."""
-
-    blocks: list[Block]
-    clean: Path  # the folder of clean blocks
-    judged: list[JudgedPart]  # the corpus, or each part of a mix, with its rules
-    runs: dict[str, list[Misaligned]]  # source name -> misaligned runs
-    plan: Plan

@@ -4,7 +4,7 @@ A mix is sharded as one corpus: one plan drops duplicates and leaks across its p
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from dragoman.model.errors import UserError, unknown
@@ -18,8 +18,7 @@ from dragoman.pipelines.corpus.read.sources import SPLITS, Source, sources_of
 from dragoman.pipelines.corpus.settings import CorpusConfig, CorpusPart, SplitFiles
 
 FORMATS = ("moses", "tsv", "jsonl")
-OWN = ("name", "pair", "tags")
-ELSEWHERE = (*OWN, "clean")  # settings of a part that are no settings of a corpus
+OWN = ("name", "pair", "tags")  # settings of a part that are no settings of a corpus
 
 
 @dataclass(frozen=True)
@@ -81,11 +80,11 @@ def _part(corpus: CorpusConfig, part: CorpusPart, pair: str, key: str) -> Part:
     values = {
         field.name: value
         for field in fields(part)
-        if field.name not in ELSEWHERE and (value := getattr(part, field.name)) is not None
+        if field.name not in OWN and (value := getattr(part, field.name)) is not None
     }
     if part.train is not None:
         values |= {split: getattr(part, split) or SplitFiles() for split in SPLITS}
-    own = replace(corpus, **values, parts=[], fetch=[], clean=part.clean.over(corpus.clean))
+    own = replace(corpus, **values, parts=[], fetch=[])
     if own.format not in FORMATS:
         raise unknown(f"{key}.format", own.format, FORMATS)
     for tag in part.tags:
@@ -122,9 +121,4 @@ def _check_languages(parts: Sequence[Part], pair: str) -> None:
 
 def identity_of(parts: Sequence[CorpusPart], pair: str) -> list[dict[str, Any]]:
     """Returns the values of `corpus.parts` that shards depend on besides the files: those of `Part.facts`."""
-    identities = []
-    for part in parts:
-        clean = {key: value for key, value in asdict(part.clean).items() if value is not None}
-        own = {key: getattr(part, key) for key in OWN}
-        identities.append({**own, "pair": part.pair or pair, **({"clean": clean} if clean else {})})
-    return identities
+    return [{"name": part.name, "pair": part.pair or pair, "tags": part.tags} for part in parts]

@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.model.ranges import check_ranges
-from dragoman.pipelines.corpus.clean.cleaning import Cleaned, clean
+from dragoman.pipelines.corpus.clean.cleaning import Cleaned, clean, in_other_script
 from dragoman.pipelines.corpus.settings import CleanConfig
 
 
@@ -75,3 +75,30 @@ def test_naughty_strings_pass_or_are_counted(naughty: list[str]) -> None:
     result = clean(naughty, naughty[::-1], {}, CleanConfig(), False)
     assert int(result.kept.sum()) + sum(result.dropped.values()) == len(naughty)
     assert all("\n" not in text and text == text.strip() for text in result.source)
+
+
+@pytest.mark.parametrize(
+    ("rule", "source", "target"),
+    [
+        ("script", "This line is in English.", "эта строка на русском языке"),
+        ("script", "翻译", "eine Zeile"),
+        ("language", "The children are playing in the old garden.", "Les enfants jouent dans le vieux jardin."),
+    ],
+)
+def test_a_side_in_another_script_or_language_is_dropped_where_that_is_asked(
+    rule: str, source: str, target: str
+) -> None:
+    fine = ("The children are playing in the garden.", "Die Kinder spielen heute im Garten.")
+    sides = [fine[0], source, "Ok. 17:30"], [fine[1], target, "OK. 17.30 Uhr"]  # what is short or has no letters passes
+    config = CleanConfig(script=rule == "script", language=rule == "language")
+    result = clean(*sides, {}, config, False, ("en", "de"))
+    assert (result.kept.tolist(), result.dropped) == ([True, False, True], {rule: 1})
+    assert clean(*sides, {}, config, True, ("en", "de")).kept.all(), "held-out sets stay complete"
+
+
+@pytest.mark.parametrize(
+    ("language", "text"), [("ja", "翻訳する"), ("ko", "번역"), ("zh", "翻译"), ("zh-Hant", "翻譯")]
+)
+def test_a_language_of_several_scripts_has_all_of_them(language: str, text: str) -> None:
+    assert not in_other_script(text, language)
+    assert in_other_script("translate", language)

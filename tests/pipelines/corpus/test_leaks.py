@@ -20,7 +20,7 @@ def plan(
 ) -> tuple[dict[str, Pairs], dict[str, Counter[str]]]:
     """Split -> the pairs that it keeps, and split -> rule -> pairs dropped."""
     blocks, clean = cleaned_blocks(folder, splits)
-    made = make_plan(blocks, clean, folder, config, 1, {})
+    made = make_plan(blocks, clean, folder, config, 1)
     kept = {split: kept_pairs(clean, made, split) for split in ("train", "valid", "test", "gate")}
     return kept, {split: Counter(rules) for split, rules in made.dropped.items()}
 

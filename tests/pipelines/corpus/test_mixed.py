@@ -14,7 +14,7 @@ from dragoman.model.shards.stream import StreamReader
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CorpusPart, PartCleanConfig, SplitFiles
+from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CorpusPart, SplitFiles
 from dragoman.pipelines.shard import shard
 from tests.pipelines.conftest import Make, make_pairs, split_texts, write_pairs
 
@@ -117,7 +117,6 @@ def of_words(config: Config) -> None:
         (changed(0, train=SplitFiles(source="nowhere", target="nowhere")), "clean: .*nowhere: no such file"),
         (to_german, "fr: pair=en-fr in a mix of pair=en-de.*has pair=en-mul"),
         (of_words, "tokenizer=words: has no piece.* for .*<2de>"),
-        (changed(1, clean=PartCleanConfig(rules="nubmers")), r"corpus.parts\[1\].clean.rules"),
     ],
 )
 def test_a_mix_that_cannot_be_is_refused(make: Make, tmp_path: Path, change: Any, message: str) -> None:
@@ -142,62 +141,10 @@ def test_a_part_that_repeats_another_is_refused(make: Make, tmp_path: Path) -> N
         shard(config)
 
 
-def cleaned(make: Make, tmp_path: Path, clean: CleanConfig, parts: dict[int, PartCleanConfig]) -> tuple[Any, Any]:
-    """The manifest and the record of a mix with a bad number and a near-duplicate in the first two parts."""
+def test_a_side_in_another_script_than_its_part_has_is_dropped(make: Make, tmp_path: Path) -> None:
     config = mix(make, tmp_path)
-    for name, seed in (("clean", 1), ("bt", 4)):
-        good = make_pairs(300 if name == "clean" else 700, seed)
-        again = (good[9][0].upper(), good[9][1].upper())
-        write_pairs(tmp_path, name, [*good, again, (f"{good[5][0]} ab{name} 12", f"{good[5][1]} ab{name} 13")])
-    config.corpus = replace(config.corpus, clean=clean)
-    for number, own in parts.items():
-        config.corpus.parts[number].clean = own
-    result = shard(config)
-    return result.manifest, json.loads((result.directory / "cleaning.json").read_text(encoding="utf-8"))
-
-
-def test_the_rules_of_a_mix_judge_every_part(make: Make, tmp_path: Path) -> None:
-    manifest, record = cleaned(make, tmp_path, CleanConfig(rules=["numbers", "near_duplicate"]), {})
-    assert manifest.dropped["train"] == {"numbers": 2, "near_duplicate": 2}
-    assert record["parts"] == {
-        "clean": {"kept": 300, "numbers": 1, "near_duplicate": 1},
-        "bt": {"kept": 700, "numbers": 1, "near_duplicate": 1},
-        "fr": {"kept": 250},
-    }
-    assert [part.records["train"] for part in manifest.parts] == [300, 700, 250]
-
-
-def test_a_part_has_its_own_rules(make: Make, tmp_path: Path) -> None:
-    own = {0: PartCleanConfig(rules="none"), 1: PartCleanConfig(rules=["numbers"])}
-    manifest, record = cleaned(make, tmp_path, CleanConfig(rules=["near_duplicate"]), own)
-    assert manifest.dropped["train"] == {"numbers": 1}
-    assert record["parts"]["clean"] == {"kept": 302}
-    assert record["parts"]["bt"] == {"kept": 701, "numbers": 1}
-    assert [part.get("clean") for part in manifest.config["corpus"]["parts"]] == [
-        {"rules": "none"},
-        {"rules": ["numbers"]},
-        None,
-    ]
-
-
-def test_a_near_duplicate_in_a_later_part_goes(make: Make, tmp_path: Path) -> None:
-    config = mix(make, tmp_path)
-    first = make_pairs(300, 1)[9]
-    write_pairs(tmp_path, "bt", [*make_pairs(700, 4), (first[0].upper(), first[1].upper())])
-    write_pairs(tmp_path, "fr", [*make_pairs(250, 5), (f"{first[0]} !", f"{first[1]} !")])  # another language
-    config.corpus = replace(config.corpus, clean=CleanConfig(rules=["near_duplicate"]))
+    write_pairs(tmp_path, "fr", [*make_pairs(250, 5), ("a line of English", "строка на русском языке")])
+    config.corpus = replace(config.corpus, clean=CleanConfig(script=True))
     manifest = shard(config).manifest
-    assert manifest.dropped["train"] == {"near_duplicate": 1}
-    assert [part.records["train"] for part in manifest.parts] == [300, 700, 251]
-
-
-def test_pairs_of_all_parts_are_compared_with_the_test_set(make: Make, tmp_path: Path) -> None:
-    held = make_pairs(60, 3)[7]  # of the part `clean`
-    dropped = []
-    for name, more in (("without", []), ("with", [(f"{held[0]} there", f"{held[1]} dort")])):
-        config = mix(make, tmp_path, name)
-        write_pairs(tmp_path, "bt", [*make_pairs(700, 4), *more])
-        config.corpus = replace(config.corpus, near_words="drop")
-        result = shard(config)
-        dropped.append((result.manifest.dropped["train"]["leaked_words"], result.manifest.parts[1].records["train"]))
-    assert dropped[1] == (dropped[0][0] + 1, dropped[0][1])
+    assert manifest.dropped["train"] == {"script": 1}
+    assert [part.records["train"] for part in manifest.parts] == [300, 700, 250]

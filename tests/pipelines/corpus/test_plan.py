@@ -3,11 +3,8 @@
 import random
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from dragoman.pipelines.corpus.clean.misalignment import Misaligned
-from dragoman.pipelines.corpus.clean.rules import FOLDER, JUDGED
 from dragoman.pipelines.corpus.plan import plan as plan_module
 from dragoman.pipelines.corpus.plan.plan import make_plan
 from dragoman.pipelines.corpus.read import staging
@@ -29,7 +26,7 @@ def test_repeats_are_dropped_as_a_plain_loop_would(
     monkeypatch.setattr(plan_module, "_BUFFERED_BLOCKS", 3)
     pairs = _random_pairs(2000, 1)
     blocks, clean = cleaned_blocks(tmp_path, {"train": pairs})
-    plan = make_plan(blocks, clean, tmp_path, CorpusConfig(), 1, {})
+    plan = make_plan(blocks, clean, tmp_path, CorpusConfig(), 1)
     assert kept_pairs(clean, plan, "train") == list(dict.fromkeys(pairs))
     assert plan.dropped["train"] == {"duplicate": 2000 - len(set(pairs))}
     assert sorted(path.name for path in tmp_path.iterdir() if "partition" in path.name) == []
@@ -39,7 +36,7 @@ def test_training_never_holds_a_held_out_source(tmp_path: Path) -> None:
     train, valid, test = _random_pairs(900, 2), _random_pairs(60, 3), _random_pairs(60, 4)
     train = [(source.upper(), target) for source, target in train]  # case does not hide a sentence
     blocks, clean = cleaned_blocks(tmp_path, {"train": train, "valid": valid, "test": test})
-    plan = make_plan(blocks, clean, tmp_path, CorpusConfig(clean=CleanConfig(duplicates=False), leaks="source"), 1, {})
+    plan = make_plan(blocks, clean, tmp_path, CorpusConfig(clean=CleanConfig(duplicates=False), leaks="source"), 1)
     tested = {source.lower() for source, _ in test}
     validated = {source.lower() for source, _ in valid}
     assert kept_pairs(clean, plan, "test") == test
@@ -55,7 +52,7 @@ def test_cut_splits_share_no_source(tmp_path: Path, references: str) -> None:
     cut = CutConfig(valid=0.1, test=0.2, references=references)  # type: ignore[arg-type]
     config = CorpusConfig(cut=cut, leaks="source")
     blocks, clean = cleaned_blocks(tmp_path, {"train": pairs})
-    plan = make_plan(blocks, clean, tmp_path, config, 1, {})
+    plan = make_plan(blocks, clean, tmp_path, config, 1)
     splits = {split: kept_pairs(clean, plan, split) for split in ("train", "valid", "test")}
     sources = {split: [source for source, _ in texts] for split, texts in splits.items()}
     assert not set(sources["train"]) & (set(sources["valid"]) | set(sources["test"]))
@@ -79,32 +76,6 @@ def test_the_cut_depends_on_the_seed_alone(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         blocks, clean = cleaned_blocks(folder, {"train": order})
         tests.append(
-            {source for source, _ in kept_pairs(clean, make_plan(blocks, clean, folder, config, seed, {}), "test")}
+            {source for source, _ in kept_pairs(clean, make_plan(blocks, clean, folder, config, seed), "test")}
         )
     assert tests[0] == tests[1] != tests[2]
-
-
-def test_misaligned_lines_are_dropped_where_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "BLOCK_LINES", 8)
-    pairs = [(f"s{number}", f"t{number}") for number in range(40)]
-    pairs[3] = ("", "blank")  # a line that is gone must not shift the others' numbers
-    blocks, clean = cleaned_blocks(tmp_path, {"train": pairs})
-    plan = make_plan(blocks, clean, tmp_path, CorpusConfig(), 1, {"train-0": [Misaligned(6, 19)]})
-    assert kept_pairs(clean, plan, "train") == pairs[:3] + pairs[4:6] + pairs[20:]
-    assert plan.dropped["train"] == {"blank": 1, "misaligned": 14}
-
-
-def test_what_is_cut_is_judged_as_training_is_and_costs_no_pair_near_it(tmp_path: Path) -> None:
-    """A link that sat in a test set cost the training pairs with the same link."""
-    bad = [("See www.example.org", f"siehe {number}") for number in range(40)]
-    pairs = [*bad, *_random_pairs(900, 6)]
-    blocks, clean = cleaned_blocks(tmp_path, {"train": pairs})
-    failed = np.zeros(len(pairs), np.uint16)
-    failed[0:40:2] = 1 << JUDGED.index("addresses")
-    (tmp_path / FOLDER).mkdir()
-    np.save(tmp_path / FOLDER / "000000.npy", failed)
-    config = CorpusConfig(cut=CutConfig(valid=0.5, test=0.4999))
-    plan = make_plan(blocks, clean, tmp_path, config, 1, {})
-    kept = {pair for split in ("train", "valid", "test") for pair in kept_pairs(clean, plan, split)}
-    assert not kept & set(bad[::2])
-    assert plan.dropped["valid"].get("addresses", 0) + plan.dropped["test"].get("addresses", 0) == 20
