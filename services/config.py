@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.ranges import Seed
 from dragoman.model.settings import DecodeConfig
-from dragoman.services.backup.settings import BackupConfig
 from dragoman.services.commands.clean import CleanConfig
 from dragoman.services.commands.export import ExportConfig
 from dragoman.services.commands.inspect import InspectConfig
@@ -32,9 +31,7 @@ from dragoman.services.sweeps.settings import SweepConfig
 
 @dataclass
 class Config:
-    """The sections that `dragoman serve`, `translate`, `generate`, `next`, `fill`, `classify`, `tag`, `embed`, `score`,
-    `rerank`, `neighbours`, `analogy`, `export`, `inspect`, `runs`, `clean`, `keys`, `memory`, `backup`,
-    `restore`, `up`, `sweep`, `line` and the job commands read."""
+    """The sections that commands of services/ read."""
 
     name: str = ""
     pair: str = "en-de"
@@ -60,4 +57,3 @@ class Config:
     clean: CleanConfig = field(default_factory=CleanConfig)
     keys: KeysConfig = field(default_factory=KeysConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
-    backup: BackupConfig = field(default_factory=BackupConfig)

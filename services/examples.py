@@ -43,8 +43,6 @@ EXAMPLES = {
     "quota": "anna jobs=4",
     "owner": "phrasebook-en-de anna",
     "token": "issue laptop owner=anna role=submitter",
-    "backup": "/backups",
-    "restore": "/backups",
     "tokens": "create laptop ends=30d role=submitter",
     "projects": "create vision cpus=16 gpus=2 jobs=8",
     "audit": "person=anna since=2d",

@@ -138,14 +138,6 @@ VERBS: dict[str, Verb] = {
         "manage the service's API tokens: list, issue, rotate, revoke",
         "[issue NAME owner=OWNER role=ROLE | rotate NAME | revoke NAME]",
     ),
-    "backup": _command(
-        "backup",
-        "copy everything that the services keep, while they run; check such a copy",
-        "backup",
-        "FOLDER|ADDRESS [check]",
-        json=ROWS,
-    ),
-    "restore": _command("backup", "put a backup into an empty home", "backup", "FOLDER|ADDRESS [NAME]", json=ROWS),
     "login": _job("let this command line in: type its code on a page of the service", ""),
     "logout": _job("end the token of login", ""),
     "tokens": _job(

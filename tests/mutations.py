@@ -96,8 +96,6 @@ services/jobs/service/targets.py: services/jobs/test_notifier.py
 {identity}.{at}. => {at}.{identity}.
 services/jobs/scheduling/queue.py: services/jobs/scheduling/test_fairness.py
 -job.priority, share(job.account), => -job.priority, -share(job.account),
-services/backup/restoring.py: services/backup/test_backup.py
-path.name == LAST, path.name => path.name != LAST, path.name
 """
 
 

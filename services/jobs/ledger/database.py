@@ -3,13 +3,10 @@
 import contextlib
 import secrets
 from collections.abc import Iterator
-from pathlib import Path
 
 from sqlalchemy import Connection, bindparam, select, text, update
 from sqlalchemy.orm import Session
 
-from dragoman.model.errors import UserError
-from dragoman.model.files import PART
 from dragoman.services.jobs.ledger.asked import ASKED
 from dragoman.services.jobs.ledger.tables import Base, Job, Meta
 from dragoman.services.store import database as store
@@ -17,7 +14,6 @@ from dragoman.services.store.database import answering
 from dragoman.services.store.upgrade import Schema, upgrade
 
 SETTING = "service.ledger"
-STAGE = f"{PART}restore"  # in a home that a backup is restored into: what is not in its place yet; it goes last
 
 
 def _fill_models(connection: Connection) -> None:
@@ -63,9 +59,3 @@ class Database(store.Database):
         if self.is_sqlite:
             return True
         return bool(session.scalar(text("SELECT pg_try_advisory_xact_lock(:lock)"), {"lock": lock}))
-
-
-def check_whole(home: Path) -> None:
-    """Raises UserError if a restore into this home was interrupted: a service would begin with an empty ledger."""
-    if (home / STAGE).exists():
-        raise UserError(f"paths.root={home}: a restore was interrupted here; remove what is in it, and restore again")

@@ -27,7 +27,7 @@ from dragoman.services.jobs.http.guard import is_loopback
 from dragoman.services.jobs.http.listening import serving
 from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.access import Access
-from dragoman.services.jobs.ledger.database import SETTING, Database, check_whole
+from dragoman.services.jobs.ledger.database import SETTING, Database
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.service.intake import Intake
@@ -58,7 +58,6 @@ def up(root: UpRoot, words: Sequence[str]) -> int:
     root.service.check()
     check_settings(root.service.notify)
     home = Path(root.paths["root"]).absolute()
-    check_whole(home)
     with contextlib.ExitStack() as stack:
         stack.callback(os.umask, os.umask(0o077))  # for everything started here, and so for every job
         (home / "service").mkdir(parents=True, exist_ok=True)

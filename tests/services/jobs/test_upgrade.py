@@ -12,8 +12,6 @@ import pytest
 from sqlalchemy import Engine, create_engine, event
 
 from dragoman.model.ranges import check_ranges
-from dragoman.services.backup.making import make
-from dragoman.services.backup.restoring import restore
 from dragoman.services.endpoint.key_store import KeyStore
 from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.database import Database
@@ -24,7 +22,6 @@ from dragoman.services.jobs.service.schedules import Schedules
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import State
 from dragoman.services.store.database import Database as Store
-from tests.services.backup.home import config_of
 from tests.services.jobs.conftest import postgres, url
 
 __all__ = ["postgres", "url"]  # fixtures
@@ -94,18 +91,6 @@ def test_everything_of_version_0_2_0_is_there_and_goes_on(url: str) -> None:
     assert Schedules(ledger, config).all() == []
     database.close()
     Database(url).close()  # a second start finds nothing to do
-
-
-def test_a_backup_of_version_0_2_0s_ledger_is_restored_as_todays(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    (home / "service").mkdir(parents=True)
-    prefix = fill(f"sqlite:///{home}/service/ledger.db")
-    made = make(config_of(home), str(tmp_path / "archive"))
-    assert made["databases"]["ledger"]["revision"] == "0008"
-    restore(config_of(tmp_path / "other"), str(tmp_path / "archive"))
-    database = Database(f"sqlite:///{tmp_path}/other/service/ledger.db")
-    look_at(database, prefix)
-    database.close()
 
 
 def test_what_a_ledger_between_two_versions_lacks_is_made(tmp_path: Path) -> None:
