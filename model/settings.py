@@ -15,7 +15,6 @@ from dragoman.model.ranges import (
     Part,
     Positive,
     Seed,
-    Share,
     ShareAboveZero,
     Whole,
     check_ranges,
@@ -115,5 +114,3 @@ class LossConfig:
     """The loss. Smoothing spreads this share of the target's probability over the vocabulary."""
 
     label_smoothing: Part = 0.1
-    rdrop: Amount = 0.0  # translation: runs each batch twice; how strongly the two are pulled together; 0: once
-    distillation: Share = 0.5  # translation: the weight of the teachers' probabilities, if train.teachers names any

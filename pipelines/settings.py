@@ -141,36 +141,6 @@ class EarlyStopping:
 
 
 @dataclass
-class PartModels:
-    """The models whose weights the parts of a network begin with, named as for `train.init_from`; null: random ones."""
-
-    embeddings: str | None = None
-    encoder: str | None = None
-    decoder: str | None = None
-    output: str | None = None
-
-    @property
-    def named(self) -> dict[str, str]:
-        """Returns part -> model of the parts that have one."""
-        return {part: model for part, model in vars(self).items() if model}
-
-
-@dataclass
-class PartRates:
-    """Factors of the learning rate by part."""
-
-    embeddings: Positive = 1.0
-    encoder: Positive = 1.0
-    decoder: Positive = 1.0
-    output: Positive = 1.0
-
-    @property
-    def changed(self) -> dict[str, float]:
-        """Returns part -> factor of the parts that have another rate."""
-        return {part: factor for part, factor in vars(self).items() if factor != 1.0}
-
-
-@dataclass
 class LoraConfig:
     """Fine-tuning by low-rank factors of the products (Hu et al. 2021); everything else is frozen."""
 
@@ -187,15 +157,8 @@ class TrainConfig:
     """The training; `every` fields count steps (updates)."""
 
     init_from: str | None = None  # initial weights: a bundle's path, a run's name or models:/NAME@ALIAS
-    init_parts: PartModels = field(default_factory=PartModels)  # instead: initial weights by part
-    init_vocabulary: Literal["same", "join"] = "same"  # join: from another vocabulary, the rows of common pieces
     freeze: list[str] = field(default_factory=list)  # parts that are not trained
-    lr_scale: PartRates = field(default_factory=PartRates)
     lora: LoraConfig = field(default_factory=LoraConfig)
-    quantize: Literal["none", "int8"] = "none"  # int8: learn with the rounding of the int8 export
-    teachers: list[str] = field(
-        default_factory=list
-    )  # translation: models named in the same way, whose mean is learned
     max_steps: Count = 8000
     schedule_steps: Whole = 0  # end of cosine and linear; 0: the max_steps of the run's first start
     max_minutes: Amount = 0.0  # training time over all starts of the run; 0: no limit
@@ -220,13 +183,8 @@ class TrainConfig:
         """Returns the settings of what the run begins with and trains, as run.json has them; without defaults."""
         values = {
             "init_from": self.init_from,
-            "init_parts": self.init_parts.named,
-            "init_vocabulary": self.init_vocabulary.replace("same", ""),
             "freeze": sorted(self.freeze),
-            "lr_scale": self.lr_scale.changed,
             "lora": asdict(self.lora) if self.lora.rank else {},
-            "quantize": self.quantize.replace("none", ""),
-            "teachers": self.teachers,
         }
         return {key: value for key, value in values.items() if value}
 
@@ -235,10 +193,6 @@ class TrainConfig:
         check_ranges("train", self)
         if len(self.optimizer.betas) != 2:
             raise UserError(f"train.optimizer.betas={self.optimizer.betas}: must be two numbers, such as [0.9, 0.98]")
-        if self.teachers and self.loss.rdrop:
-            raise UserError(
-                f"train.loss.rdrop={self.loss.rdrop:g}: not with train.teachers; choose 0, or train.teachers=[]"
-            )
         if self.final_weights in ("best", "best_average") and self.evaluate_every % self.checkpoint_every:
             raise UserError(
                 f"train.final_weights={self.final_weights}: what is evaluated must be kept, so train.evaluate_every="

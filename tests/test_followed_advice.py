@@ -135,9 +135,6 @@ CASES = {
     "no decay": Case(
         f"train {TSV} train.final_weights=ema", r"needs (?P<settings>train\.optimizer\.ema_decay=0\.999)", "check"
     ),
-    "two regularisers": Case(
-        f"train {TSV} train.teachers=[tiny] train.loss.rdrop=1", r"or (?P<settings>train\.teachers=\[\])", "check"
-    ),
     "two vocabularies": Case(
         f"train {TSV} paths.shards=sides model.tie=none loader.both_directions=1",
         r"or (?P<settings>loader\.\S+=0)$",
@@ -145,9 +142,6 @@ CASES = {
     ),
     "one table for two vocabularies": Case(
         f"train {TSV} paths.shards=sides", r"(?P<settings>model\.tie=target)", "check"
-    ),
-    "another's tokenizer": Case(
-        f"train {TSV} paths.shards=sides train.teachers=[tiny]", r"shards with it: (?P<command>dragoman .*)", "check"
     ),
     "no GPU": Case(
         f"train {TSV} {TINY} name=cpu registry.register=false cluster.device=cuda",

@@ -6,27 +6,22 @@ from typing import Any
 from dragoman.model.shards.manifest import Manifest
 
 TEXTS_TAG, LEARNED_TAG = "training_texts", "learned."  # the second before a split's name
-SETTINGS = ("train.init_from", "train.init_parts.", "train.lora", "train.teachers", "embeddings.", "tokenizer.same_as")
+SETTINGS = ("train.init_from", "train.lora", "embeddings.", "tokenizer.same_as")
 
 
 def ancestry(facts: Mapping[str, Any]) -> dict[str, str]:
     """Returns setting -> the model that it brought in, from a bundle's facts; empty for a network of its own."""
-    init, teachers, lora = (facts.get(key) or {} for key in ("init", "teachers", "lora"))
-    facts_of_parts = {
-        f"train.init_parts.{part}": _named(part_entry) for part, part_entry in init.get("parts", {}).items()
-    }
-    if "reference" in init:
-        facts_of_parts["train.init_from"] = _named(init)
-    if lora:
-        facts_of_parts["train.lora"] = f"rank {lora['rank']}, alpha {lora['alpha']:g}, {' and '.join(lora['targets'])}"
-    if teachers:
-        facts_of_parts["train.teachers"] = f"{', '.join(teachers['references'])} (digest {teachers['digest'][:12]})"
+    models = {}
+    if "init" in facts:
+        models["train.init_from"] = _named(facts["init"])
+    if lora := facts.get("lora"):
+        models["train.lora"] = f"rank {lora['rank']}, alpha {lora['alpha']:g}, {' and '.join(lora['targets'])}"
     for side, entry in (facts.get("embeddings") or {}).items():
         if isinstance(entry, Mapping):
-            facts_of_parts[f"embeddings.{side}"] = _named(entry)
+            models[f"embeddings.{side}"] = _named(entry)
     if "tokenizer_same_as" in facts:
-        facts_of_parts["tokenizer.same_as"] = f"a tokenizer with the digest {facts['tokenizer_same_as'][:12]}"
-    return facts_of_parts
+        models["tokenizer.same_as"] = f"a tokenizer with the digest {facts['tokenizer_same_as'][:12]}"
+    return models
 
 
 def tokenizer_facts(manifest: Manifest) -> dict[str, str]:

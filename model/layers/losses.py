@@ -1,6 +1,6 @@
-"""Cross-entropy over the vocabulary, with label smoothing and with the teachers' probabilities.
+"""Cross-entropy over the vocabulary, with label smoothing.
 
-N tokens, D width, V vocabulary, K tokens per target that the teachers rate.
+N tokens, D width, V vocabulary.
 """
 
 from typing import Any
@@ -9,8 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.model.device import kernels
-from dragoman.model.layers.int8 import factors
-from dragoman.model.text.distillation import Distillation
 
 CHUNK_ROWS = 512  # rows of logits at a time: 512 x 10,000 in bf16 are 10 MB, about the size of the caches
 MEASURED_ROWS = 128  # without a gradient: float32, and several copies of them
@@ -18,22 +16,19 @@ NEVER = -1e4  # the bias of a token that no text has: its probability is 0 in ev
 ROW_STEP = 32  # pad the last chunk to a multiple: oneDNN compiles and keeps a product for each number of rows
 
 
-def vocabulary_loss(
-    states: Tensor, targets: Tensor, output: nn.Linear, smoothing: float, taught: Distillation | None = None
-) -> tuple[Tensor, Tensor]:
+def vocabulary_loss(states: Tensor, targets: Tensor, output: nn.Linear, smoothing: float) -> tuple[Tensor, Tensor]:
     """Returns the summed loss of predicting `targets` (N,) from `states` (N, D) through the output layer (V, D).
 
     Returns (loss, nll), both float32 scalars. `loss` is the cross-entropy with the training target and carries the
     gradient; `nll` is the plain negative log-likelihood of the targets and does not. The training target spreads
-    `smoothing` over all tokens that a text can have (Szegedy et al. 2016, section 7), and mixes in the teachers'
-    probabilities `taught`.
+    `smoothing` over all tokens that a text can have (Szegedy et al. 2016, section 7).
     """
-    (states, weight), bias = factors(output, states), output.bias
+    weight, bias = output.weight, output.bias
     if kernels(states.device).cross_entropy == "native" or not torch.is_grad_enabled():
-        return _native(states, targets, weight, bias, smoothing, taught)
+        return _native(states, targets, weight, bias, smoothing)
     dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else states.dtype
     with torch.autocast(states.device.type, enabled=False):
-        loss, nll = _ChunkedCrossEntropy.apply(states, targets, weight, bias, smoothing, taught, dtype)  # type: ignore[no-untyped-call]
+        loss, nll = _ChunkedCrossEntropy.apply(states, targets, weight, bias, smoothing, dtype)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
@@ -47,11 +42,10 @@ def spread_over(bias: Tensor | None, smoothing: float) -> slice | Tensor:
 
 
 def _native(
-    states: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, smoothing: float, taught: Distillation | None
+    states: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, smoothing: float
 ) -> tuple[Tensor, Tensor]:
     loss = states.new_zeros((), dtype=torch.float32)
     nll = states.new_zeros((), dtype=torch.float32)
-    own = 1.0 - (taught.part if taught else 0.0)
     places = spread_over(bias, smoothing)
     rows = max(1, len(states) if states.is_cuda else MEASURED_ROWS)
     for start in range(0, len(states), rows):
@@ -62,23 +56,18 @@ def _native(
         if isinstance(places, Tensor):
             uniform = (logits.logsumexp(1) - logits[:, places].mean(1)).sum()
             part_loss = (1.0 - smoothing) * part_loss + smoothing * uniform
-        loss = loss + own * part_loss
-        if taught:
-            tokens, shares = taught.tokens[start : start + rows], taught.shares[start : start + rows]
-            log_probabilities = logits.gather(1, tokens) - logits.logsumexp(1, keepdim=True)  # (n, K)
-            loss = loss - taught.part * (shares * log_probabilities).sum()
-        if smoothing or taught:
+        loss = loss + part_loss
+        if smoothing:
             with torch.no_grad():
                 nll = nll + nn.functional.cross_entropy(logits, part_targets, reduction="sum")
-    return loss, (nll if smoothing or taught else loss.detach())
+    return loss, (nll if smoothing else loss.detach())
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
     """Computes loss and gradient in the forward pass, a chunk of rows at a time, in one preallocated buffer.
 
-    With e the smoothing, y the target, z the logits of a token, q the teachers' probabilities and a their weight,
-    loss = lse(z) - (1 - a) ((1 - e) z_y + e/V sum(z)) - a q.z and
-    dloss/dz = softmax(z) - (1 - a) ((1 - e) [y] + e/V) - a q. The uniform term is the same for every entry, so it is
+    With e the smoothing, y the target and z the logits of a token, loss = lse(z) - (1 - e) z_y - e/V sum(z) and
+    dloss/dz = softmax(z) - (1 - e) [y] - e/V. The uniform term is the same for every entry, so it is
     applied to the D-wide results (a row sum of the weights, a column sum of the states) and never to the N x V logits.
     V here counts the tokens of `spread_over`.
     """
@@ -91,18 +80,16 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         smoothing: float,
-        taught: Distillation | None,
         dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         count, vocabulary = len(states), len(weight)
-        own = 1.0 - (taught.part if taught else 0.0)
-        hard = own * (1.0 - smoothing)  # the target's part of the training target
+        hard = 1.0 - smoothing  # the target's part of the training target
         # pad with zero rows: they have no loss and add nothing to the weights' gradient
         h = nn.functional.pad(states.to(dtype), (0, 0, 0, -count % ROW_STEP))  # (N', D)
         w = weight.to(dtype)  # (V, D)
         b = None if bias is None else bias.to(dtype)
         places = spread_over(bias, smoothing)
-        uniform = own * smoothing / len(weight[places])
+        uniform = smoothing / len(weight[places])
         row_sum = weight[places].float().sum(0)  # (D,)
         buffer = h.new_empty(min(CHUNK_ROWS, len(h)), vocabulary)
         flat_rows = torch.arange(len(buffer)) * vocabulary  # where each row of the buffer begins
@@ -110,7 +97,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         grad_w = torch.zeros_like(weight, dtype=torch.float32)
         grad_b = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
         nll = torch.zeros((), dtype=torch.float32)
-        others = torch.zeros((), dtype=torch.float32)  # the sum of (1 - hard) z_y - a q.z
+        others = torch.zeros((), dtype=torch.float32)  # the sum of (1 - hard) z_y
         for start in range(0, count, CHUNK_ROWS):
             rows = slice(start, min(start + CHUNK_ROWS, len(h)))
             target_tokens = targets[rows, None]  # (n, 1)
@@ -122,17 +109,12 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 torch.addmm(b, h[rows], w.t(), out=logits)
             if hard < 1.0:
                 others += (1.0 - hard) * logits[:n].gather(1, target_tokens).sum(dtype=torch.float32)
-            if taught:
-                log_probabilities = logits[:n].gather(1, taught.tokens[rows])
-                others -= taught.part * (log_probabilities.float() * taught.shares[rows]).sum()
             probability = torch.softmax(logits, 1, out=logits)
             # lse(z) = z_y - log p_y; tiny keeps a probability that rounded to zero from becoming infinite
             p_y = probability[:n].gather(1, target_tokens)
             nll -= p_y.float().clamp_min(torch.finfo(torch.float32).tiny).log().sum()
             at_target = flat_rows[:n] + target_tokens[:, 0]
             probability.view(-1).index_copy_(0, at_target, p_y[:, 0] - hard)
-            if taught:
-                probability[:n].scatter_add_(1, taught.tokens[rows], (-taught.part * taught.shares[rows]).to(dtype))
             torch.mm(probability, w, out=grad_h[rows])
             grad_w += torch.mm(probability.t(), h[rows])
             if grad_b is not None:
@@ -159,4 +141,4 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         if float(scale) != 1.0:
             grad_states, grad_w = grad_states * scale, grad_w * scale
             grad_b = [g * scale for g in grad_b]
-        return grad_states, None, grad_w, (grad_b[0] if grad_b else None), None, None, None
+        return grad_states, None, grad_w, (grad_b[0] if grad_b else None), None, None

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.layers.losses import vocabulary_loss
-from dragoman.model.layers.rdrop import paired_vocabulary_loss
 from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from dragoman.model.networks.gpt import DecoderOnly, DecoderOnlyConfig
 from dragoman.model.networks.heads import (
@@ -70,13 +69,8 @@ def translation_loss(network: TranslationNetwork, batch: TranslationBatch, confi
     """(loss, nll) summed over the `batch.items` real target tokens; padding never reaches the output layer."""
     real = (batch.target_out != PAD).flatten().nonzero()[:, 0]  # (N,)
     targets = batch.target_out.flatten().index_select(0, real)
-    if config.rdrop and network.training:
-        both = network(batch.repeated()).unflatten(0, (2, -1)).flatten(1, 2)  # (2, BT, D)
-        states = both.index_select(1, real)
-        return paired_vocabulary_loss(states, targets, network.output, config.label_smoothing, config.rdrop)
     states = network(batch).flatten(0, 1).index_select(0, real)  # (N, D)
-    taught = batch.taught.to(states.device) if batch.taught else None
-    return vocabulary_loss(states, targets, network.output, config.label_smoothing, taught)
+    return vocabulary_loss(states, targets, network.output, config.label_smoothing)
 
 
 ARCHITECTURES: dict[str, Architecture] = {

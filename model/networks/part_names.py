@@ -1,7 +1,6 @@
 """The parts of networks by the names of their tensors: for starts from other models, freezes and low-rank factors.
 
-A part is embeddings, encoder, decoder or output. The table gives the beginnings of its tensors' names, and the name
-that stands for each in every network, so that a tensor of one network finds its place in another.
+A part is embeddings, encoder, decoder or output. The table gives the beginnings of its tensors' names.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,44 +11,35 @@ from dragoman.model.errors import unknown
 from dragoman.model.layers.attention import CrossAttention, SelfAttention
 from dragoman.model.layers.transformer_layers import FeedForward
 
-Prefixes = Mapping[str, str]  # beginning of a tensor's name -> the same for all networks
-STACK = {name: name for name in ("positions.", "layers.", "norm.")}
-ONE_TABLE = {"embedding.": "both."}
-TWO_TABLES = {"source_embedding.": "source.", "target_embedding.": "target."}
-OUTPUT = {"output.": ""}
+Prefixes = tuple[str, ...]
+STACK = ("positions.", "layers.", "norm.")
+ONE_TABLE = ("embedding.",)
+TWO_TABLES = ("source_embedding.", "target_embedding.")
+OUTPUT = ("output.",)
+HEAD_OUTPUT = ("output.", "pool.")
 DECODER_ONLY: Mapping[str, Prefixes] = {"embeddings": ONE_TABLE, "decoder": STACK, "output": OUTPUT}
 RECURRENT: Mapping[str, Prefixes] = {
     "embeddings": TWO_TABLES,
-    "encoder": {"encoder.": ""},
-    "decoder": {"decoder.": "", **{name: name for name in ("readout.", "bridge.", "score.")}},
+    "encoder": ("encoder.",),
+    "decoder": ("decoder.", "readout.", "bridge.", "score."),
     "output": OUTPUT,
 }
-HEAD_OUTPUT = {"output.": "", "pool.": "pool."}
 PARTS: dict[str, Mapping[str, Prefixes]] = {
-    "bert": {
-        "embeddings": ONE_TABLE,
-        "encoder": STACK,
-        "output": {**OUTPUT, "head.": "head.", "head_norm.": "head_norm."},
-    },
+    "bert": {"embeddings": ONE_TABLE, "encoder": STACK, "output": ("output.", "head.", "head_norm.")},
     "gpt": DECODER_ONLY,
     "prefixlm": DECODER_ONLY,
-    "recurrent_head": {"embeddings": ONE_TABLE, "encoder": {"encoder.": ""}, "output": HEAD_OUTPUT},
+    "recurrent_head": {"embeddings": ONE_TABLE, "encoder": ("encoder.",), "output": HEAD_OUTPUT},
     "rnnenc": RECURRENT,
-    "rnnlm": {"embeddings": ONE_TABLE, "decoder": {"recurrent.": ""}, "output": OUTPUT},
+    "rnnlm": {"embeddings": ONE_TABLE, "decoder": ("recurrent.",), "output": OUTPUT},
     "rnnsearch": RECURRENT,
     "statelm": DECODER_ONLY,
     "transformer": {
         "embeddings": TWO_TABLES,
-        "encoder": {"source_positions.": "positions.", "encoder.": "layers.", "encoder_norm.": "norm."},
-        "decoder": {"target_positions.": "positions.", "decoder.": "layers.", "decoder_norm.": "norm."},
+        "encoder": ("source_positions.", "encoder.", "encoder_norm."),
+        "decoder": ("target_positions.", "decoder.", "decoder_norm."),
         "output": OUTPUT,
     },
     "transformer_head": {"embeddings": ONE_TABLE, "encoder": STACK, "output": HEAD_OUTPUT},
-}
-LAYERS = {  # networks with the same value have layers of one kind
-    **dict.fromkeys(("bert", "gpt", "prefixlm", "transformer", "transformer_head"), "attention"),
-    **dict.fromkeys(("recurrent_head", "rnnenc", "rnnlm", "rnnsearch"), "recurrent"),
-    "statelm": "state",
 }
 
 PRODUCTS: dict[str, tuple[type[nn.Module], ...]] = {  # layers whose products get low-rank factors, by their names
@@ -61,7 +51,7 @@ PRODUCTS: dict[str, tuple[type[nn.Module], ...]] = {  # layers whose products ge
 def parameters(network: nn.Module, prefixes: Prefixes) -> Iterator[tuple[str, nn.Parameter]]:
     """Yields (name, parameter) of a part, also under the names of a table that parts share."""
     for name, parameter in network.named_parameters(remove_duplicate=False):
-        if name.startswith(tuple(prefixes)):
+        if name.startswith(prefixes):
             yield name, parameter
 
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad as pad_end
 
-from dragoman.model.text.distillation import Distillation
 from dragoman.model.text.tokenizer import BOS, EOS, PAD
 
 FIRST = np.zeros(1, dtype=np.int64)  # the first and only table, and its place
@@ -39,10 +38,6 @@ class PaddedBatch:
             return self
         return self._each(lambda tensor: pad_end(tensor, (0, -tensor.shape[1] % multiple), value=PAD))
 
-    def repeated(self) -> Self:
-        """Returns each tensor stacked on itself, (2B, length); `items` and `ids` still count one of the two."""
-        return self._each(lambda tensor: torch.cat([tensor, tensor]))
-
     def pin_memory(self) -> Self:
         """Returns the same batch in page-locked memory, for copies to a GPU that overlap with its work."""
         return self._each(Tensor.pin_memory)
@@ -66,7 +61,6 @@ class TranslationBatch(PaddedBatch):
     items: int  # target tokens that count in the loss: target_out without PAD
     source_items: int  # source without PAD
     ids: NDArray[np.int64]  # (B,) global record ids
-    taught: Distillation | None = None  # for the real tokens of target_out, row by row
 
 
 def collate(

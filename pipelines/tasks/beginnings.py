@@ -1,13 +1,13 @@
-"""The table of a run's beginnings beside its settings: other models' weights, answers and word vectors."""
+"""The table of a run's beginnings beside its settings: other models' weights and word vectors."""
 
+from dataclasses import asdict
 from typing import Any
 
 from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.tasks import pretrained_embeddings, teachers, warm_start
+from dragoman.pipelines.tasks import pretrained_embeddings, warm_start
 
-BEGINNINGS = (pretrained_embeddings.ROWS, warm_start.WEIGHTS, teachers.ANSWERS)
-OF_TRAINING = ("lora", "quantize")  # settings that a bundle names
+BEGINNINGS = (pretrained_embeddings.ROWS, warm_start.WEIGHTS)
 
 
 def keep(config: Config, tokenizers: TokenizerPair) -> None:
@@ -17,11 +17,10 @@ def keep(config: Config, tokenizers: TokenizerPair) -> None:
 
 
 def facts(config: Config) -> dict[str, Any]:
-    """Returns the bundle's facts about the models that gave the run weights, probabilities or word vectors."""
-    rows, weights, answers = (beginning.note(config) for beginning in BEGINNINGS)
+    """Returns the bundle's facts about the models that gave the run weights or word vectors."""
+    rows, weights = (beginning.note(config) for beginning in BEGINNINGS)
     return {
         **({"init": weights} if weights else {}),
-        **{key: value for key, value in config.train.beginning.items() if key in OF_TRAINING},
-        **({"teachers": {**answers, "part": config.train.loss.distillation}} if answers else {}),
+        **({"lora": asdict(config.train.lora)} if config.train.lora.rank else {}),
         **({"embeddings": {**rows["sides"], "freeze": config.embeddings.freeze}} if rows else {}),
     }

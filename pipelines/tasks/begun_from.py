@@ -23,7 +23,7 @@ ENCODERS = ("bert", "transformer_head")  # networks with the same stack
 def as_begun(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """Returns dotted key -> value of the section `model` from the bundle of `train.init_from`; empty without one."""
     reference, ours = values["train"]["init_from"], values["model"]
-    if not reference or values["train"]["init_vocabulary"] == "join":
+    if not reference:
         return {}
     try:
         model: dict[str, Any] = read_facts(compose.typed(Config, values).bundle_dir(reference, KEY))["model"]

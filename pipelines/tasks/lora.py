@@ -51,11 +51,6 @@ def adapt(config: Config, network: nn.Module) -> None:
     for part in whole(config):
         for _, parameter in parameters(network, check_part("train.lora.whole", part, config.model["architecture"])):
             parameter.requires_grad_(True)
-    for part, factor in train.lr_scale.changed.items():
-        if not any(
-            weight.requires_grad for _, weight in parameters(network, PARTS[config.model["architecture"]][part])
-        ):
-            raise UserError(f"train.lr_scale.{part}={factor:g}: {setting} trains nothing of this part")
 
 
 def products(config: Config, network: nn.Module) -> Iterator[tuple[str, nn.Linear]]:

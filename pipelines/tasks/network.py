@@ -28,7 +28,7 @@ from dragoman.pipelines.loaders.prefetch import Lanes
 from dragoman.pipelines.tasks import beginnings, warm_start
 from dragoman.pipelines.tasks.base import Plan, Task
 from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint, origin_facts
-from dragoman.pipelines.tasks.parts import counted, rates, share
+from dragoman.pipelines.tasks.parts import counted, share
 from dragoman.pipelines.tasks.precision import refuse_unrunnable, settle_precision
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.schedule import warn_of_warmup
@@ -41,7 +41,7 @@ from dragoman.pipelines.training.final_weights import (
     weights_facts,
     weights_hashes,
 )
-from dragoman.pipelines.training.loop import Loader, Progress, Trainer, limits
+from dragoman.pipelines.training.loop import Progress, Trainer, limits
 from dragoman.pipelines.training.verification import replay_lanes
 
 logger = logging.getLogger(__name__)
@@ -110,11 +110,6 @@ class Learning(ABC):
         """Refuses a network that does not fit the shards, before it has its weights."""
         check_positions("max_length", self.longest, network)
 
-    def taught(self, loader: Any) -> Loader:
-        """Returns the batches with what teachers add to them."""
-        batches: Loader = loader
-        return batches
-
     def bleu(self, ranks: Ranks) -> Callable[[], float] | None:
         """Returns what measures BLEU in a training; None where it has no meaning."""
         return None
@@ -179,7 +174,7 @@ def plan(kind: type[Learning], config: Config) -> Plan:
 def train_rank(kind: type[Learning], config: Config, ranks: Ranks, run: Run) -> Progress:
     """Trains on this rank until the run is over, from the run's newest checkpoint."""
     learning = kind(config)
-    network, loader = learning.network, learning.taught(learning.loader(ranks.rank, ranks.world))
+    network, loader = learning.network, learning.loader(ranks.rank, ranks.world)
     with contextlib.closing(loader), rank_record(run, ranks) as tracked:
         if tracked:
             tracked.tags(ancestry(beginnings.facts(config)))
@@ -196,7 +191,6 @@ def train_rank(kind: type[Learning], config: Config, ranks: Ranks, run: Run) -> 
             config.seed,
             held_out=learning.held_out(ranks),
             bleu=learning.bleu(ranks),
-            scales=rates(config, network),
         )
         return trainer.run(tracked.metrics if tracked else lambda step, values: None)
 
@@ -217,13 +211,8 @@ def refuse_translation_settings(config: Config, kind: str) -> None:
     """Raises UserError for settings that only translation models read; `kind` is the model in a message."""
     refuse_noise(config)
     refuse_bleu(config, kind)
-    train = config.train
     if config.embeddings.references:
         raise UserError("embeddings.source: only translation models start from word vectors")
-    if train.loss.rdrop:
-        raise UserError(f"train.loss.rdrop={train.loss.rdrop:g}: only translation models are trained so; choose 0")
-    if train.teachers:
-        raise UserError(f"train.teachers={train.teachers}: only translation models are taught; choose []")
 
 
 def refuse_bleu(config: Config, kind: str) -> None:

@@ -1,4 +1,4 @@
-"""Frozen parts and rates of learning by part: `train.freeze` and `train.lr_scale`."""
+"""Frozen parts of a network: `train.freeze`."""
 
 from torch import nn
 
@@ -8,14 +8,13 @@ from dragoman.pipelines.config import Config
 
 
 def freeze(config: Config, network: nn.Module) -> None:
-    """Stops the training of the parts that `train.freeze` names, and checks those of `train.lr_scale`."""
+    """Stops the training of the parts that `train.freeze` names."""
     names, ours = config.train.freeze, config.model["architecture"]
     for part in names:
         for _, parameter in parameters(network, check_part("train.freeze", part, ours)):
             parameter.requires_grad_(False)
     if names and not any(parameter.requires_grad for parameter in network.parameters()):
         raise UserError(f"train.freeze=[{','.join(names)}]: nothing is left to train; leave a part out")
-    rates(config, network)
 
 
 def share(network: nn.Module) -> float:
@@ -28,17 +27,3 @@ def counted(network: nn.Module) -> str:
     """Returns how many parameters the network has, and which share is trained, as a message says it."""
     total = f"{sum(parameter.numel() for parameter in network.parameters()):,} parameters"
     return total if share(network) == 1 else f"{total}, of which {share(network):.1%} are trained"
-
-
-def rates(config: Config, network: nn.Module) -> dict[nn.Parameter, float]:
-    """Returns the parameters whose learning rate is scaled, with the factor."""
-    rate_of: dict[nn.Parameter, float] = {}
-    for part, factor in config.train.lr_scale.changed.items():
-        key = f"train.lr_scale.{part}"
-        prefixes = check_part("train.lr_scale", part, config.model["architecture"])
-        if part in config.train.freeze:
-            raise UserError(f"{key}={factor:g}: train.freeze names this part too; leave one of them out")
-        for name, parameter in parameters(network, prefixes):
-            if rate_of.setdefault(parameter, factor) != factor:
-                raise UserError(f"{key}={factor:g}: {name} is shared with a part of factor {rate_of[parameter]:g}")
-    return rate_of

@@ -54,7 +54,7 @@ class Overlap:
 
 
 def keep(config: Config) -> None:
-    """Writes the run's file, once: of its shards and of every model that gives it weights, probabilities or words."""
+    """Writes the run's file, once: of its shards and of every model that gives it weights or words."""
     path = config.run_dir / TRAINING
     if path.is_file():
         return
@@ -109,9 +109,6 @@ def refuse_learned(
 
 def _ancestors(config: Config) -> Iterator[tuple[str, str]]:
     """Yields (setting, model) of the models that the run begins with."""
-    train = config.train
-    if train.init_from:
-        yield "train.init_from", train.init_from
-    yield from ((f"train.init_parts.{part}", model) for part, model in train.init_parts.named.items())
-    yield from (("train.teachers", model) for model in train.teachers)
+    if config.train.init_from:
+        yield "train.init_from", config.train.init_from
     yield from ((f"embeddings.{side}", model) for side, model in config.embeddings.references.items())

@@ -23,7 +23,7 @@ from dragoman.pipelines.evaluation.held_out import held_out as held_out_texts
 from dragoman.pipelines.evaluation.metrics import quick_bleu
 from dragoman.pipelines.loaders.denoising import DenoisingLoader, held_out_noised
 from dragoman.pipelines.loaders.pairs import LaneLoader, check_lengths, held_out_batches
-from dragoman.pipelines.tasks import pretrained_embeddings, teachers
+from dragoman.pipelines.tasks import pretrained_embeddings
 from dragoman.pipelines.tasks.identity import check_shards
 from dragoman.pipelines.tasks.network import Learning, network_task, refuse_bleu
 from dragoman.pipelines.tasks.translation_release import (
@@ -33,7 +33,6 @@ from dragoman.pipelines.tasks.translation_release import (
     record,
     save_bundle,
 )
-from dragoman.pipelines.training.loop import Loader
 
 logger = logging.getLogger(__name__)
 
@@ -64,9 +63,6 @@ class Pairs(Learning):
     def loader(self, rank: int = 0, world: int = 1) -> LaneLoader:
         reader = open_reader(self.shards, "train", self.settings.reader)
         return (DenoisingLoader if self.denoises else LaneLoader)(reader, self.settings, self.config.seed, rank, world)
-
-    def taught(self, loader: LaneLoader) -> Loader:
-        return teachers.taught(loader, self.config) if self.config.train.teachers else loader
 
     def held_out(self, ranks: Ranks) -> Callable[[], Iterable[TranslationBatch]]:
         reader = ShardReader(self.shards, "valid")
@@ -100,12 +96,8 @@ class Pairs(Learning):
                 command = shard_command(f"corpus.cut.{split}=0.02", beside=config.paths.shards)
                 raise UserError(f"{self.shards}: {missing(manifest, split)}: {command}")
         tokeniser(config.evaluate.tokenize, config.languages[1])
-        if self.denoises:  # it learns no translation that could be measured or taught
-            setting = f"loader.denoise={config.loader.denoise}"
-            refuse_bleu(config, setting)
-            if config.train.teachers:
-                raise UserError(f"train.teachers={config.train.teachers}: not with {setting}; choose []")
-        teachers.check(config)
+        if self.denoises:  # it learns no translation that could be measured
+            refuse_bleu(config, f"loader.denoise={config.loader.denoise}")
         bound = any(isinstance(module, Positions) for module in self.network.modules())
         most = min(self.network.max_source_positions, self.network.max_target_positions) if bound else None
         check_lengths(manifest.split("train"), manifest.length_bounds, self.settings, most)

@@ -133,8 +133,6 @@ def validate(config: Config) -> None:
     settings.check()
     if rank := config.train.lora.rank:
         raise UserError(f"train.lora.rank={rank}: word vectors have no products to change; leave it out")
-    if config.train.quantize != "none":
-        raise UserError(f"train.quantize={config.train.quantize}: word vectors have no int8 export; choose none")
     manifest = read_manifest(config.shard_dir)
     check_shards(config)
     side_number(manifest, settings.side)

@@ -92,7 +92,7 @@ def _trained(network: Network, config: Any, train: Mapping[str, Any]) -> int:
     names, lora = PARTS[config.architecture], train["lora"]
 
     def size(parts: Iterable[str]) -> int:
-        prefixes = {prefix: "" for part in parts for prefix in names.get(part, ())}
+        prefixes = tuple(prefix for part in parts for prefix in names.get(part, ()))
         return sum(parameter.numel() for parameter in {parameter for _, parameter in parameters(network, prefixes)})
 
     if not lora["rank"]:

@@ -9,17 +9,15 @@ from torch import nn
 from dragoman.model import device
 from dragoman.model.layers import losses
 from dragoman.model.layers.losses import vocabulary_loss
-from dragoman.model.layers.rdrop import paired_vocabulary_loss
-from dragoman.model.text.distillation import Distillation
 
 
 def problem(
-    rows: int, vocabulary: int = 37, width: int = 8, bias: bool = False, draws: tuple[int, ...] = ()
+    rows: int, vocabulary: int = 37, width: int = 8, bias: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor, nn.Linear]:
-    """States (*draws, rows, width) that need gradients, targets (rows,) and the output layer."""
+    """States (rows, width) that need gradients, targets (rows,) and the output layer."""
     torch.manual_seed(rows)
     output = nn.Linear(width, vocabulary, bias=bias)
-    return torch.randn(*draws, rows, width, requires_grad=True), torch.randint(vocabulary, (rows,)), output
+    return torch.randn(rows, width, requires_grad=True), torch.randint(vocabulary, (rows,)), output
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -40,45 +38,16 @@ def test_chunked_equals_torch(monkeypatch: pytest.MonkeyPatch, rows: int, bias: 
         torch.testing.assert_close(ours.grad, theirs)
 
 
-@pytest.mark.parametrize("part", [0.0, 0.4, 1.0])
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("native", [False, True])
-def test_what_is_taught_is_a_part_of_what_is_learned(
-    monkeypatch: pytest.MonkeyPatch, native: bool, bias: bool, smoothing: float, part: float
-) -> None:
-    """The cross-entropy with (1 - a) of the smoothed target and a of the teachers' shares, by its definition."""
-    monkeypatch.setattr(losses, "CHUNK_ROWS", 8)
-    monkeypatch.setattr(losses, "ROW_STEP", 4)
-    if native:
-        monkeypatch.setitem(device.KERNELS, "cpu", replace(device.KERNELS["cpu"], cross_entropy="native"))
-    states, targets, output = problem(21, bias=bias)
-    taught = some_taught(21, 37, part)
-    loss, nll = vocabulary_loss(states, targets, output, smoothing, taught)
-    (3.0 * loss).backward()
-    logits = output(reference := states.detach().clone().requires_grad_())
-    wanted = torch.full((21, 37), smoothing / 37).scatter_add_(1, targets[:, None], torch.full((21, 1), 1 - smoothing))
-    wanted = (1 - part) * wanted + part * torch.zeros(21, 37).scatter_add_(1, taught.tokens, taught.shares)
-    expected = -(wanted * logits.log_softmax(1)).sum()
-    gradients = torch.autograd.grad(3.0 * expected, [reference, *output.parameters()])
-    torch.testing.assert_close(loss, expected)
-    torch.testing.assert_close(nll, nn.functional.cross_entropy(logits, targets, reduction="sum").detach())
-    for ours, theirs in zip([states, *output.parameters()], gradients, strict=True):
-        torch.testing.assert_close(ours.grad, theirs)
-
-
-@pytest.mark.parametrize("path", ["chunked", "native", "measured", "paired"])
+@pytest.mark.parametrize("path", ["chunked", "native", "measured"])
 def test_smoothing_leaves_out_tokens_that_no_text_has(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids that an imported model lacks have a bias of -10,000: the loss is that of a vocabulary without them."""
     if path == "native":
         monkeypatch.setitem(device.KERNELS, "cpu", replace(device.KERNELS["cpu"], cross_entropy="native"))
-    states, targets, output = problem(21, bias=True, draws=(2,) if path == "paired" else ())
+    states, targets, output = problem(21, bias=True)
     output.bias.data[30:] = losses.NEVER
     targets %= 30
 
     def measured(output: nn.Linear) -> tuple[torch.Tensor, ...]:
-        if path == "paired":
-            return paired_vocabulary_loss(states, targets, output, 0.1, 2.0)
         with torch.set_grad_enabled(path != "measured"):
             return vocabulary_loss(states, targets, output, 0.1)
 
@@ -94,19 +63,11 @@ def test_smoothing_leaves_out_tokens_that_no_text_has(path: str, monkeypatch: py
             torch.testing.assert_close(ours, theirs)
 
 
-def some_taught(rows: int, vocabulary: int, part: float) -> Distillation:
-    """Three tokens a row, no two alike, with shares that sum to 1."""
-    tokens = torch.stack([torch.randperm(vocabulary)[:3] for _ in range(rows)])
-    return Distillation(tokens, torch.rand(rows, 3).softmax(1), part)
-
-
-@pytest.mark.parametrize("part", [None, 0.5])
-def test_bf16_is_close_to_fp32(part: float | None) -> None:
+def test_bf16_is_close_to_fp32() -> None:
     states, targets, output = problem(700, vocabulary=1000, width=64)
-    taught = None if part is None else some_taught(700, 1000, part)
     with torch.autocast("cpu", torch.bfloat16):
-        loss, _ = vocabulary_loss(states, targets, output, 0.1, taught)
-    expected, _ = vocabulary_loss(states, targets, output, 0.1, taught)
+        loss, _ = vocabulary_loss(states, targets, output, 0.1)
+    expected, _ = vocabulary_loss(states, targets, output, 0.1)
     assert loss.dtype == torch.float32
     assert abs(loss / expected - 1.0) < 1e-3
 
@@ -165,5 +126,3 @@ def test_a_hopeless_probability_gives_a_finite_loss() -> None:
 def test_no_rows_give_zero() -> None:
     states, targets, output = problem(3)
     assert vocabulary_loss(states[:0], targets[:0], output, 0.1)[0].item() == 0.0
-    paired, *_ = problem(3, draws=(2,))
-    assert paired_vocabulary_loss(paired[:, :0], targets[:0], output, 0.1, 1.0)[0].item() == 0.0

@@ -8,9 +8,8 @@ from torch import nn
 
 from dragoman.model.errors import UserError
 from dragoman.model.layers.positions import sinusoids
-from dragoman.model.networks.architectures import model_config, translation_loss
+from dragoman.model.networks.architectures import model_config
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
-from dragoman.model.settings import LossConfig
 from dragoman.model.text.tokenizer import PAD
 from tests.model.networks.examples import sentences
 
@@ -97,22 +96,3 @@ def test_unknown_architecture_and_key_are_refused_with_choices() -> None:
         model_config({"architecture": "transfomer"})
     with pytest.raises(UserError, match=r"'head' is not known\. Did you mean 'heads'\?"):
         model_config({"architecture": "transformer", "head": 4})
-
-
-def test_rdrop_trains_on_two_draws_of_dropout_and_judges_on_none() -> None:
-    ours, b = network(dropout=0.4), sentences(3, 5, 7)
-    plain, paired = LossConfig(label_smoothing=0.1), LossConfig(label_smoothing=0.1, rdrop=4.0)
-    ours.eval()
-    expected, nll = translation_loss(ours, b, plain)
-    torch.testing.assert_close(translation_loss(ours, b, paired), (expected, nll))
-    ours.train()
-    torch.manual_seed(1)
-    states = ours(b.repeated()).unflatten(0, (2, -1))  # (2, B, T, D)
-    p, q = (ours.logits(one[b.target_out != PAD]).log_softmax(-1) for one in states)
-    assert not torch.equal(p, q)
-    divergence = ((p.exp() - q.exp()) * (p - q)).sum()
-    wanted = b.target_out[b.target_out != PAD]
-    both = [nn.functional.cross_entropy(one, wanted, label_smoothing=0.1, reduction="sum") for one in (p, q)]
-    torch.manual_seed(1)
-    loss, _ = translation_loss(ours, b, paired)
-    torch.testing.assert_close(loss, sum(both) / 2 + divergence)

@@ -46,7 +46,6 @@ def test_what_the_user_chose_stays_for_the_check_before_a_training(home: Path) -
     assert model(home, "train.init_from=gpt2", "model=gpt_small", "model.width=16")["width"] == 16
     assert model(home, "train.init_from=gpt2", "model=rnnlm_lstm")["architecture"] == "rnnlm"
     assert model(home, "train.init_from=none-such")["architecture"] == "transformer"
-    assert model(home, "train.init_from=bert", "train.init_vocabulary=join", "model=bert_tiny")["width"] == 128
 
 
 def test_a_head_takes_the_encoder_below_it(home: Path) -> None:

@@ -195,7 +195,6 @@ def test_a_comparison_refuses_networks_that_translate_nothing(home: Path, capsys
     [
         (["train.bleu_every=4"], "train.bleu_every=4: loader.denoise=infilling translates nothing"),
         (["train.early_stopping.metric=bleu"], "early_stopping.metric=bleu: loader.denoise=infilling translates"),
-        (["train.teachers=[whole]"], r"train.teachers=\['whole'\]: not with loader.denoise"),
         (["loader.both_directions=1"], "loader.both_directions=1: not with loader.denoise"),
         (["loader.noise_share=0"], "loader.noise_share=0: leaves the text as it is"),
         (["model=gpt_tiny", "loader.side=source"], "loader.denoise=infilling: only encoder-decoders"),

@@ -65,21 +65,6 @@ def test_a_run_from_before_a_switch_was_added_goes_on_while_that_is_at_its_defau
         claim_run_dir(config, wanted(kv_heads=1))
 
 
-def test_so_does_one_from_before_a_setting_of_the_loss_or_the_loader(config: Config) -> None:
-    def today(**changes: Any) -> dict[str, Any]:
-        loader = {"lanes": 2, "both_directions": changes.get("both_directions", 0)}
-        loss = {"label_smoothing": 0.2, "rdrop": changes.get("rdrop", 0.0)}
-        return {**wanted(), "loader": loader, "train": {"precision": "fp32", "loss": loss}}
-
-    config.run_dir.mkdir(parents=True)
-    older = today()
-    del older["loader"]["both_directions"], older["train"]["loss"]["rdrop"]
-    (config.run_dir / "run.json").write_text(json.dumps(older))
-    claim_run_dir(config, today())
-    with pytest.raises(UserError, match=r"loader\.both_directions was 0, is 3; train\.loss\.rdrop was 0\.0, is 1\.0"):
-        claim_run_dir(config, today(both_directions=3, rdrop=1.0))
-
-
 @pytest.mark.parametrize("content", ["", '{"seed": 1', "[]"])
 def test_a_damaged_record_of_a_run_is_named(config: Config, content: str) -> None:
     config.run_dir.mkdir(parents=True)

@@ -176,13 +176,13 @@ def test_a_head_begins_with_a_pretrained_encoder(home: Path) -> None:
     bias = "layers.0.self_attention.qkv.bias"
     assert torch.equal(ours[bias], theirs[bias]) and "output.weight" in ours
     wider = config(home, "classes", *silent, "name=wider", "train.init_from=pretrained", "model.feed_forward=32")
-    with pytest.raises(UserError, match=r"feed_forward.inner.* is \(16,\) there and \(32,\) in this network"):
+    with pytest.raises(UserError, match=r"trained with model\.feed_forward=16, this network has 32"):
         train.task(wider)
     other = config(home, "classes", *silent, "name=other", "train.init_from=pretrained", "model.activation=relu")
     with pytest.raises(UserError, match=r"trained with model.activation=gelu, this network has relu"):
         train.task(other)
     from_tags = config(home, "classes", *silent, "name=tagged", "train.init_from=tags")
-    with pytest.raises(UserError, match="recurrent_head, which has no encoder for transformer_head"):
+    with pytest.raises(UserError, match=r"trained with model\.architecture=recurrent_head, this network has tr"):
         train.task(from_tags)
 
 
@@ -192,7 +192,6 @@ def test_a_head_begins_with_a_pretrained_encoder(home: Path) -> None:
         (["model.head=tags"], "model.head=tags: the shards in .* have classes; model.head=classes"),
         (["loader.max_length=512", "loader.batch_tokens=512"], "loader.max_length=512: the network has only"),
         (["train.bleu_every=30"], "train.bleu_every"),
-        (["train.loss.rdrop=1"], "train.loss.rdrop=1"),
         (["evaluate.split=gate"], "evaluate.split=gate"),
     ],
 )
@@ -216,11 +215,8 @@ def test_what_does_not_fit_is_refused_before_a_start(home: Path, overrides: list
         ),
         (
             ["train.init_from=classes", "model.feed_forward=32"],
-            " is (16,) there and (32,) in this network; the sizes of",
+            "was trained with model.feed_forward=16, this network has 32",
         ),
-        (["train.init_parts.encoder=classes", "model.layers=2"], " is none there and (16,) in this network"),
-        (["train.init_parts.encoder=tags"], "encoder=tags: is a bundle of recurrent_head, which has no encoder"),
-        (["train.init_parts.output=numbers"], "output.bias is (1,) there and (2,) in this network"),
         (["loader.denoise=infilling"], "loader.denoise=infilling: only encoder-decoders are pre-trained so"),
     ],
 )

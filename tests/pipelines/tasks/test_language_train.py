@@ -189,7 +189,6 @@ def test_versions_are_compared_by_likelihood(home: Path) -> None:
         (["model=rnnlm_lstm", "train.final_weights=ema"], r"train\.optimizer\.ema_decay"),
         (["model=rnnlm_lstm", "loader.side=target"], r"loader\.side=target"),
         (["model=rnnlm_lstm", "embeddings.source=words"], r"embeddings\.source"),
-        (["model=gpt_tiny", "train.loss.rdrop=1"], r"train\.loss\.rdrop=1: only translation models"),
         (
             ["model=gpt_tiny", "model.max_positions=16"],
             r"loader\.context_length=32: the network has only model\.max_positions=16",

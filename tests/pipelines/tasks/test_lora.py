@@ -89,7 +89,7 @@ def test_optimizer_states_are_those_of_the_factors(home: Path) -> None:
 
 def test_parts_and_targets_choose_and_whole_parts_are_trained(home: Path) -> None:
     words = ["name=some", *LORA, "train.lora.parts=[encoder]", "train.lora.targets=[attention]"]
-    assert train.task(config(home, *words, "train.lora.whole=[embeddings]", "train.lr_scale.embeddings=0.1")) == 0
+    assert train.task(config(home, *words, "train.lora.whole=[embeddings]")) == 0
     first, some = weights(home, "first"), weights(home, "some")
     changed = {name for name in first if not torch.equal(first[name], some[name])}
     own = {f"encoder.0.self_attention.{name}.weight" for name in ("qkv", "out")}

@@ -129,7 +129,6 @@ READING = [
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/{'a' * 256}"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/{'a' * 256}*"),
     ("train", "train.init_from=secret-bundle"),
-    ("train", "train.teachers=[{home}/service]"),
     ("train", "embeddings.source=file://{home}/service"),
     ("train", "vectors.evaluate.root={home}/service"),
     ("train", "vectors.evaluate.root={home}/corpora 'vectors.evaluate.similarity=[../service/session_key]'"),

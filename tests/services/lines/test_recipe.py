@@ -108,11 +108,11 @@ def test_what_no_step_makes_counts_wherever_it_lies(tmp_path: Path, monkeypatch:
 
 def test_a_variable_may_refer_to_a_step(tmp_path: Path) -> None:
     text = """
-vars: {begin: ["train.init_parts.encoder=${teacher.run}"]}
+vars: {begin: ["train.init_from=${teacher.run}"]}
 steps: {student: {train: ["${vars.begin}"]}, teacher: {train: []}}
 """
     steps = read(tmp_path, text)
-    assert steps["student"].words[0] == f"train.init_parts.encoder={steps['teacher'].label}"
+    assert steps["student"].words[0] == f"train.init_from={steps['teacher'].label}"
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,7 @@ STUDENT = {
     "corpus": ["corpus=phrasebook", "corpus.pairs=600", "cluster.backend=local"],
     "tokenizer": ["tokenizer.vocabulary=300"],
     **dict.fromkeys(("teacher", "backward", "student"), NETWORK),
-    "begin": ["train.init_parts.encoder=${teacher.run}"],
     "train": LENGTH,
-    "int8": ["train.max_steps=40", "train.evaluate_every=40", "train.optimizer.lr=0.001"],
     "texts": "[pairs.jsonl,train.jsonl]",
 }
 
@@ -103,9 +101,9 @@ def test_a_line_killed_at_ten_random_moments_ends_with_the_same_bundle(tmp_path:
         # every other time the step is killed too; else it hears that its line has gone, and ends in order
         kill_at(words, tmp_path / "log", step, seconds, also_the_step=number % 2 == 1)
     run(words)
-    for step in ("teacher", "backward", "student", "quantised"):
+    for step in ("teacher", "backward", "student"):
         assert bundle(killed, step) == bundle(whole, step), step
-    assert len(bundle(whole, "quantised")) > 5
+    assert len(bundle(whole, "student")) > 5
     pairs = [next(home.glob("corpora/taught-*/pairs.jsonl")).read_bytes() for home in (whole, killed)]
     assert pairs[0] == pairs[1]
 
