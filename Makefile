@@ -41,9 +41,10 @@ images:          ## the images of docker-compose.yml, with stand-ins of public o
 	$(BUILD) --target s3 --tag dragoman-s3 --build-arg SEAWEEDFS_IMAGE=localhost/dragoman-test-seaweedfs --file deploy/Dockerfile .
 	for name in mlflow endpoint train; do $(BUILD) --target $$name --tag dragoman-$$name --build-arg TORCH_INDEX=$(TORCH_INDEX) --file deploy/Dockerfile . || exit 1; done
 
-check: $(INSTALLED) ## ruff and strict mypy
+check: $(INSTALLED) ## ruff, strict mypy, and who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 
 audit: $(INSTALLED) ## the locks against the list of known vulnerabilities
