@@ -29,6 +29,7 @@ import logging
 import time
 import zlib
 from collections.abc import Iterable, Iterator
+from math import isfinite
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -66,8 +67,11 @@ class Journal:
         return {"journal": self._head, "starts": head(self._run, STARTS), "saved": head(self._run, SAVED)}
 
     def write(self, line: dict[str, Any]) -> None:
-        """Appends a line, linked to the one before."""
-        linked = {**line, "seconds": round(self.seconds, 3), BEFORE: self._head}
+        """Appends a line, linked to the one before; a number that is not finite is null, as JSON has no other."""
+        values = {
+            key: None if isinstance(value, float) and not isfinite(value) else value for key, value in line.items()
+        }
+        linked = {**values, "seconds": round(self.seconds, 3), BEFORE: self._head}
         self._file.write(_text(linked))
         self._file.flush()
         self._head = digest(linked)

@@ -64,4 +64,6 @@ FACTS: dict[str, compose.Facts] = {  # command -> what settles the settings that
     "shard": (as_counted,),
     "train": (as_sharded, as_begun, as_fitting),
     "compare": (as_sharded, as_begun),
+    "evaluate": (as_sharded,),
+    "promote": (as_sharded,),
 }

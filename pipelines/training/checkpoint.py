@@ -17,6 +17,7 @@ from torch import Tensor
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_directory, atomic_path, atomic_write, file_sha256, synchronise
+from dragoman.model.layers.low_rank import merged
 from dragoman.model.runs import checkpoints
 from dragoman.model.runs.attempts import check_attempt
 from dragoman.model.runs.checkpoints import FORMAT_VERSION, MANIFEST, STATE
@@ -90,6 +91,8 @@ def prune(run: Path, keep_checkpoints: int, choose: Callable[[list[int]], Collec
 def average(kept: Sequence[Path], unhashed: bool = False) -> dict[str, Tensor]:
     """Returns the mean of kept weights, summed in float64; of a single file its very numbers.
 
+    Low-rank factors are merged first: the mean of their products is not the product of their means.
+
     `unhashed`: accept weights without a stored sha256, with a warning.
 
     Raises UserError: a file is damaged, differs from what was written, or lacks its sha256.
@@ -104,7 +107,7 @@ def average(kept: Sequence[Path], unhashed: bool = False) -> dict[str, Tensor]:
                     f"the average is of one checkpoint less, or take it in as it is: train.unhashed_weights=true"
                 )
             logger.warning(f"{path}: no sha256 was kept beside it; it enters the average unchecked")
-        for name, value in _weights(path).items():
+        for name, value in merged(_weights(path)).items():
             types[name] = value.dtype
             total[name] = total[name] + value.double() if name in total else value.double()
     return {name: (value / len(kept)).to(types[name]) for name, value in total.items()}

@@ -30,7 +30,7 @@ from dragoman.pipelines.training import checkpoint
 def final_weights(run: Path, config: TrainConfig) -> tuple[dict[str, Tensor], list[int]]:
     """Returns the weights that `train.final_weights` asks for, and the steps that they come from.
 
-    Low-rank factors (`train.lora`) are merged into the weights that they change, after the mean.
+    Low-rank factors (`train.lora`) are merged into the weights that they change before the mean.
 
     Raises UserError: the run has no checkpoint yet, has not kept its best weights, or a file is damaged.
     """
@@ -39,7 +39,7 @@ def final_weights(run: Path, config: TrainConfig) -> tuple[dict[str, Tensor], li
         weights, steps = merged(tensors["average" if config.final_weights == "ema" else "network"]), [state["step"]]
     else:
         chosen = chosen_weights(run, config)
-        weights, steps = merged(checkpoint.average(list(chosen.values()), config.unhashed_weights)), list(chosen)
+        weights, steps = checkpoint.average(list(chosen.values()), config.unhashed_weights), list(chosen)
     return with_first(run, weights, config.average_first), steps
 
 

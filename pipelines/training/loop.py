@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from dragoman.model.bundles.weights import distinct_weights, fill
 from dragoman.model.device import kernels
+from dragoman.model.errors import UserError
 from dragoman.model.memory import keep_few_products, keep_freed_memory, return_freed
 from dragoman.model.networks.architectures import Loss
 from dragoman.model.networks.network import Network
@@ -162,15 +163,13 @@ class Trainer:
             metrics = {"loss": loss / items, "nll": nll / items, "lr": lr, "norm": norm}
             mean.add(loss, nll, items)
             if journal:
-                line = {key: round(value, 9) if math.isfinite(value) else None for key, value in metrics.items()}
+                line = {key: round(value, 9) for key, value in metrics.items()}
                 journal.write({"step": step, **line, "tokens": int(items), "batch": step_digest(digests)})
             speed.count(items)
             if publish.pace:
                 publish.pace.step()
             if nonfinite >= MAX_NONFINITE:
-                raise FloatingPointError(
-                    f"step {step}: no finite loss and gradient in {nonfinite} steps; lower train.optimizer.lr"
-                )
+                raise self._diverged(f"step {step - nonfinite + 1}: the first of {nonfinite} without a finite loss")
             if step % config.log_every == 0:
                 report(step, {**metrics, **mean.take(), "tokens_per_second": speed.rate(), "skipped": progress.skipped})
             if config.max_minutes and seconds >= 60 * config.max_minutes:
@@ -178,16 +177,31 @@ class Trainer:
             if step % RETURN_EVERY == 0 and self.ranks.device.type == "cpu":
                 return_freed()
             last = step == config.max_steps or bool(progress.stopped)
+            due = last or step % config.checkpoint_every == 0
+            save = due or stops or 0 < 60 * config.checkpoint_minutes <= seconds - saved
+            if (save or step % config.evaluate_every == 0) and not self._finite_weights():
+                raise self._diverged(
+                    f"step {step + 1 - max(nonfinite, 1)}: the weights are not finite numbers any more"
+                )
             if last or step % config.evaluate_every == 0:
                 measured = self.evaluate()
                 report(step, measured)
                 if journal:
                     journal.write({"step": step, **measured})
-                last = last or bool(progress.stopped)
-            due = last or step % config.checkpoint_every == 0
-            if due or stops or 0 < 60 * config.checkpoint_minutes <= seconds - saved:
+                due = due or bool(progress.stopped)
+            if save or due:
                 self.save(publish, due)
                 saved = seconds
+
+    def _finite_weights(self) -> bool:
+        """Returns True if all weights are finite: the same on every rank."""
+        return all(bool(weight.isfinite().all()) for weight in self.parameters)
+
+    def _diverged(self, what: str) -> UserError:
+        """Returns the end of a run whose numbers are not finite; its checkpoints are those of before."""
+        settings = self.config.optimizer
+        clip = "" if settings.clip_norm else ", or set train.optimizer.clip_norm=1"
+        return UserError(f"{what}; lower train.optimizer.lr={settings.lr:g}{clip} and choose another name=")
 
     def _asked(self) -> bool:
         """Returns True if the run must stop at the next step; rank 0 asks and tells the others."""

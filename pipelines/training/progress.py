@@ -109,9 +109,10 @@ def _seconds_a_step(recent: list[dict[str, Any]]) -> float:
 
 def _evaluation(line: dict[str, Any]) -> str:
     bleu = f" | BLEU {line['valid_bleu']:.1f}" if "valid_bleu" in line else ""
+    loss, perplexity = (float("nan") if line[key] is None else line[key] for key in ("valid_loss", "valid_perplexity"))
     return (
-        f"step {line['step']:,} | validation loss {line['valid_loss']:.3f} | "
-        f"perplexity {line['valid_perplexity']:.2f}{bleu} | {duration(line['seconds'])} trained"
+        f"step {line['step']:,} | validation loss {loss:.3f} | perplexity {perplexity:.2f}{bleu} | "
+        f"{duration(line['seconds'])} trained"
     )
 
 

@@ -11,7 +11,7 @@ from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.bundles.weights import fill
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import network_translator
-from dragoman.model.layers.low_rank import LowRank
+from dragoman.model.layers.low_rank import LowRank, merged
 from dragoman.model.networks.architectures import any_network, model_config
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.runs import checkpoints
@@ -55,14 +55,14 @@ def test_merged_and_unmerged_translate_alike(home: Path) -> None:
     unmerged = Pairs(settings).network
     fill(unmerged, load_file(checkpoints.last(settings.run_dir) / "network.safetensors"), "checkpoint")
     assert any(isinstance(module, LowRank) for module in unmerged.modules())
-    merged = load_bundle(settings.run_dir / "bundle").network
+    plain = load_bundle(settings.run_dir / "bundle").network
     lines = (home / "toy.train.en").read_text(encoding="utf-8").splitlines()[:100]
     ours, theirs = (
         [one.text for one in network_translator(network.eval(), pair, DecodeConfig(beam=2)).translate(lines)]
-        for network in (merged, unmerged)
+        for network in (plain, unmerged)
     )
     assert ours == theirs and len(set(ours)) > 1
-    torch.testing.assert_close(logits(merged), logits(unmerged), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(logits(plain), logits(unmerged), rtol=1e-4, atol=1e-4)
 
 
 def logits(network: TranslationNetwork) -> torch.Tensor:
@@ -70,6 +70,17 @@ def logits(network: TranslationNetwork) -> torch.Tensor:
     source = torch.randint(10, 40, (4, 7), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         return network.step(torch.full((4,), BOS), network.start(network.encode(source), 2))[0]
+
+
+def test_the_mean_is_of_merged_weights(home: Path) -> None:
+    averaged = ["train.final_weights=average", "train.average_last=2", "train.average_share=1"]
+    assert train.task(config(home, "name=mean", *LORA, *averaged)) == 0
+    kept = [load_file(path) for path in checkpoints.weights_by_step(home / "artifacts/runs/mean").values()]
+    assert len(kept) == 2
+    mean = weights(home, "mean")
+    for name, value in mean.items():
+        expected = torch.stack([merged(one)[name] for one in kept]).double().mean(0).to(value.dtype)
+        torch.testing.assert_close(value, expected, rtol=0, atol=0)
 
 
 def test_the_moving_average_is_merged_and_proved(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

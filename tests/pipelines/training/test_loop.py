@@ -195,6 +195,27 @@ def test_a_step_without_a_finite_gradient_is_skipped_and_counted(shards: Path, t
     assert steps(tmp_path / "run")[1]["loss"] is None
 
 
+def test_weights_that_are_not_finite_are_never_a_checkpoint(shards: Path, tmp_path: Path) -> None:
+    """The run ends, each time it is started, with the step and the setting; its journal stays JSON."""
+    run = tmp_path / "run"
+    for last in (11, 3):  # the call of the loss in step 6, from the beginning and from the checkpoint
+        calls = iter(range(1000))
+
+        def loss(
+            network: Any, batch: TranslationBatch, config: LossConfig, calls: Iterator[int] = calls, last: int = last
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            value, nll = architecture("transformer").loss(network, batch, config)
+            if next(calls) == last:
+                network.output.weight.data.fill_(float("inf"))
+            return value, nll
+
+        with pytest.raises(UserError, match=r"step 6: the weights are not finite.*lower train\.optimizer\.lr=0\.01"):
+            train(shards, run, loss=loss)
+        assert list(checkpoints.every(run)) == [4]
+    for line in (run / paths.STEPS).read_text().splitlines():
+        json.loads(line, parse_constant=pytest.fail)
+
+
 class BrokenLoss:
     """The loss of one lane of step 2 is infinite and its gradient what it would be: a sum that overflows in fp32."""
 
