@@ -75,10 +75,6 @@ class PathsConfig:
         """Returns the same places for a process on another machine, which may have its own cache (DRAGOMAN_CACHE)."""
         return replace(self, cache=os.environ.get("DRAGOMAN_CACHE") or self.cache)
 
-    def cache_of_node(self) -> str:
-        """Returns the cache of a process on another machine, and records its limits."""
-        return self.on_node().cache
-
     def absolute(self) -> "PathsConfig":
         """Returns the same places for processes that start in another folder."""
 

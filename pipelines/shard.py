@@ -134,7 +134,7 @@ def find_input(config: Config, directory: Path) -> Sharding:
     corpus = settle_auto_cut(corpus, sources, tokenizer.type)
     values = identity(replace(corpus, format=form), tokenizer, config.shards, pair, config.seed, sources)
     return Sharding(
-        *(directory, corpus, tokenizer, config.shards, config.cluster, config.paths.cache_of_node, config.seed),
+        *(directory, corpus, tokenizer, config.shards, config.cluster, config.seed),
         *(languages, sources, values, parts, given, doubts),
     )
 

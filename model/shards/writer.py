@@ -62,37 +62,23 @@ def write_shard(
         out.write(END)
     entry.name, entry.key = path.name, key
     entry.bytes, entry.sha256 = out.size, out.sha256.hexdigest()
-    write_sidecar(directory, entry)
+    atomic_write(directory / sidecar_name(entry.name), canonical_json(asdict(entry)) + b"\n")
     return entry
 
 
-def write_sidecar(directory: Path, entry: ShardEntry) -> None:
-    """Writes the entry of a finished shard beside it."""
-    atomic_write(directory / sidecar_name(entry.name), canonical_json(asdict(entry)) + b"\n")
+def finished_shard(directory: Path, split: str, index: int, key: str = "", verify: bool = False) -> ShardEntry | None:
+    """Returns the entry of a shard that was finished with the same `key`, or None if it must be written (again).
 
-
-def recorded_shard(directory: Path, split: str, index: int, key: str) -> ShardEntry | None:
-    """Returns the sidecar's entry of a shard that was finished with the same `key`, or None.
-
-    The shard may be elsewhere; one that is here has the recorded size.
+    `verify`: only if it has the recorded sha256 too, not only the size.
     """
     path = directory / shard_name(split, index)
     try:
         entry = build(ShardEntry, json.loads((directory / sidecar_name(path.name)).read_bytes()), path.name)
+        whole = path.stat().st_size == entry.bytes
     except (FileNotFoundError, ValueError, UserError):
         return None
-    whole = not path.exists() or path.stat().st_size == entry.bytes
-    return entry if whole and (entry.key, entry.name) == (key, path.name) else None
-
-
-def finished_shard(directory: Path, split: str, index: int, key: str = "", verify: bool = False) -> ShardEntry | None:
-    """Returns the entry of a recorded shard that is here, or None if it must be written (again).
-
-    `verify`: only if it has the recorded sha256 too.
-    """
-    path = directory / shard_name(split, index)
-    entry = recorded_shard(directory, split, index, key) if path.exists() else None
-    return None if entry is None or (verify and file_sha256(path) != entry.sha256) else entry
+    same = whole and (entry.key, entry.name) == (key, path.name)
+    return entry if same and not (verify and file_sha256(path) != entry.sha256) else None
 
 
 class _HashedFile:

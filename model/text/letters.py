@@ -1,4 +1,4 @@
-"""Defines letters, words and letter case once, for vocabularies, phrases, sentences and spelling.
+"""Defines letters, words and letter case once, for vocabularies, sentences and spelling.
 
 Unicode decides, not one alphabet. A word starts with a letter, a number or an underscore and continues with letters,
 marks, numbers and joiners (General_Category, Unicode Standard Annex 44), so vowel signs, points and accents stay in
@@ -31,11 +31,7 @@ ONLY_WORD = regex.compile(rf"{_START}{_INSIDE}*(?:[{GLUE}]{_START}{_INSIDE}*)*")
 WORD_OR_MARK = regex.compile(rf"{ONLY_WORD.pattern}|(?![\s\u200b-\u200d])\X")
 _BLANKLESS = r"\p{Line_Break=SA}\p{Han}\p{Hiragana}\p{Katakana}ー"  # SA: Thai, Lao, Khmer, Burmese and their kin
 _BLANKLESS_RUN = regex.compile(rf"[{_BLANKLESS}][{_BLANKLESS}\p{{M}}]*")
-_ENDS = {
-    "start": regex.compile(_START),
-    "inside": regex.compile(_INSIDE),
-    "blankless": regex.compile(f"[{_BLANKLESS}]"),
-}
+_BLANKLESS_LETTER = regex.compile(f"[{_BLANKLESS}]")
 
 
 # Languages whose lower case differs from Unicode's default. SpecialCasing names tr, az and lt; the alphabets of
@@ -97,19 +93,9 @@ def is_plain_word(string: str) -> bool:
     return string.isalnum() and (string.isascii() or _BLANKLESS_RUN.search(string) is None)
 
 
-def starts_word(character: str) -> bool:
-    """Returns True if a word can start with the character."""
-    return _ENDS["start"].fullmatch(character) is not None
-
-
-def ends_word(character: str) -> bool:
-    """Returns True if a word can end with the character."""
-    return _ENDS["inside"].fullmatch(character) is not None
-
-
 def is_blankless(character: str) -> bool:
     """Returns True if the character is of a script that puts no blank between words."""
-    return _ENDS["blankless"].fullmatch(character) is not None
+    return _BLANKLESS_LETTER.fullmatch(character) is not None
 
 
 @cache

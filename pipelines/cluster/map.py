@@ -45,17 +45,12 @@ def all_of(
     function: Callable[[Any], Any],
     tasks: Sequence[Argument],
     cluster: ClusterConfig,
-    load: Callable[[Argument], Any] = lambda task: task,
     keep: Callable[[Any], Any] = lambda result: result,
 ) -> list[Any]:
-    """Returns the results of all tasks, as they come.
-
-    `load` makes the function's argument from a task, in this process, when it is its turn; `keep` turns each returned
-    value into the result, also in this process.
-    """
+    """Returns the results of all tasks, as they come; `keep` turns each returned value into the result, here."""
     results: list[Any] = []
     said = time.monotonic()
-    for result in map_tasks(function, tasks, cluster, load):
+    for result in map_tasks(function, tasks, cluster):
         results.append(keep(result))
         if time.monotonic() - said >= PROGRESS_SECONDS:
             said = time.monotonic()
@@ -67,15 +62,14 @@ def map_tasks(
     function: Callable[[Any], Result],
     arguments: Sequence[Argument],
     config: ClusterConfig,
-    load: Callable[[Argument], Any] = lambda argument: argument,
 ) -> Iterator[Result]:
     """Yields `function` of each argument as results come, at most `config.most` at a time, in any order.
 
     The functions must be pure and top-level: they run in other processes, and again elsewhere if a node is lost. A
-    task's own exception is raised here unchanged. `load` is called here when it is an argument's turn.
+    task's own exception is raised here unchanged.
     """
     if config.backend == "local" or (config.most <= 1 and config.address is None):
-        yield from (function(load(argument)) for argument in arguments)
+        yield from (function(argument) for argument in arguments)
         return
     with connect_ray(config):
         import ray
@@ -85,7 +79,7 @@ def map_tasks(
         running: list[Any] = []
         while waiting or running:
             while waiting and len(running) < config.most:
-                running.append(task.remote(load(waiting.pop())))
+                running.append(task.remote(waiting.pop()))
             done, running = ray.wait(running, num_returns=1)
             try:
                 result = ray.get(done[0])

@@ -32,8 +32,8 @@ def make_labelled(sharding: Sharding) -> Manifest:
     """
     corpus = sharding.corpus
     check_config(sharding.tokenizer)
-    with sharding.staged() as (blocks, nodes):
-        clean = sharding.clean(blocks, nodes, dataclasses.replace(corpus.clean, max_ratio=0.0, copies=False))
+    with sharding.staged() as (blocks, cluster):
+        clean = sharding.clean(blocks, cluster, dataclasses.replace(corpus.clean, max_ratio=0.0, copies=False))
         cut = fill_auto_cut(corpus, sum(block.lines for block in blocks))
         plan = make_plan(blocks, clean, sharding.scratch, cut, sharding.seed)
         check_kept(plan, "corpus.train.file: no labelled training text is left", "none")
@@ -45,7 +45,7 @@ def make_labelled(sharding: Sharding) -> Manifest:
         for warning in warnings:
             logger.warning(warning)
         return sharding.pack(
-            *(blocks, clean, plan, nodes, lambda: _tokenizers(sharding, clean, plan, labels)),
+            *(blocks, clean, plan, cluster, lambda: _tokenizers(sharding, clean, plan, labels)),
             kind="labelled",
             warnings=warnings,
         )

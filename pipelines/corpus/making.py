@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,16 @@ from dragoman.model.files import atomic_open, file_sha256
 from dragoman.model.languages import split_pair
 from dragoman.model.runs.paths import TRAINING
 from dragoman.model.shards.manifest import LABELS, Manifest, MixedPart, ShardsConfig, Split
+from dragoman.model.storage.mirror import remote_of
 from dragoman.model.text.hashed_texts import HashedTexts, read
 from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.cluster.map import all_of, here, workers
 from dragoman.pipelines.corpus.clean.block import load_keys, load_near_keys
 from dragoman.pipelines.corpus.clean.keys import Keys
-from dragoman.pipelines.corpus.clean.task import CleaningTask
-from dragoman.pipelines.corpus.pack.packing import kept_texts, shard_tasks
+from dragoman.pipelines.corpus.clean.task import CleaningTask, clean_block
+from dragoman.pipelines.corpus.pack.packing import kept_texts, pack_shard, shard_tasks
 from dragoman.pipelines.corpus.pack.report import source_records
-from dragoman.pipelines.corpus.pack.spreading import Nodes
 from dragoman.pipelines.corpus.plan.codes import code, load_codes
 from dragoman.pipelines.corpus.plan.plan import Plan
 from dragoman.pipelines.corpus.read.given_tokenizer import GivenTokenizer
@@ -92,7 +92,6 @@ class Sharding:
     tokenizer: TokenizerConfig
     shards: ShardsConfig
     cluster: ClusterConfig
-    cache_of_node: Callable[[], str]
     seed: int
     languages: tuple[str, ...]
     sources: list[Source]
@@ -111,36 +110,29 @@ class Sharding:
         return fingerprint(self.values)
 
     @contextlib.contextmanager
-    def staged(self) -> Iterator[tuple[list[Block], Nodes]]:
-        """Unpacks and indexes the files; yields their blocks, and the nodes for tasks on them within the block."""
+    def staged(self) -> Iterator[tuple[list[Block], ClusterConfig]]:
+        """Unpacks and indexes the files; yields their blocks, and where tasks on them run within the block.
+
+        All tasks read this machine's scratch folder: with shards in a bucket they run on this machine alone.
+        """
         all_of("reading files", stage, staging_tasks(self.sources, self.scratch), here())
         blocks = blocks_of(self.sources, self.scratch)
         lines = sum(block.lines for block in blocks)
         if self.corpus.format == "text":  # whose lines have any length
             lines = sum(stop - start for block in blocks for start, stop in block.ranges) // LINE_BYTES
-        with workers(self.cluster, lines) as cluster:
-            yield blocks, Nodes(self.directory, cluster, self.cache_of_node)
+        shared = remote_of(self.directory) is None
+        with workers(self.cluster if shared else replace(self.cluster, address=None), lines) as cluster:
+            yield blocks, cluster
 
-    def clean(self, blocks: Sequence[Block], nodes: Nodes, rules: CleanConfig, near: bool = False) -> Path:
+    def clean(self, blocks: Sequence[Block], cluster: ClusterConfig, rules: CleanConfig, near: bool = False) -> Path:
         """Cleans the blocks; returns the folder of clean blocks. `near`: also hash both sides for the leak guard."""
         folder = self.scratch / "clean"
         folder.mkdir(exist_ok=True)
         encodings = encodings_of(self.corpus)
         pairs = {part.name: split_pair(part.pair) for part in self.parts}
-        nodes.clean(
-            [
-                CleaningTask(
-                    block,
-                    rules,
-                    self.corpus.on_error,
-                    folder,
-                    encodings,
-                    near,
-                    pairs.get(block.source.part, self.languages),
-                )
-                for block in blocks
-            ]
-        )
+        settings = (rules, self.corpus.on_error, folder, encodings, near)
+        tasks = [CleaningTask(block, *settings, pairs.get(block.source.part, self.languages)) for block in blocks]
+        all_of("cleaning", clean_block, tasks, cluster)
         return folder
 
     def _tokenizer_once(self, make: Callable[[], TokenizerPair]) -> dict[str, Any]:
@@ -160,7 +152,7 @@ class Sharding:
         blocks: Sequence[Block],
         clean: Path,
         plan: Plan,
-        nodes: Nodes,
+        cluster: ClusterConfig,
         make: Callable[[], TokenizerPair],
         sizes: ShardsConfig | None = None,
         **facts: Any,
@@ -170,7 +162,7 @@ class Sharding:
         splits = [split for split in SPLITS if plan.records(split)]
         where = (self.directory, clean, plan)
         shards = [task for split in splits for task in shard_tasks(*where, split, record, sizes, self.config_hash)]
-        entries = nodes.pack(shards)
+        entries = all_of("writing shards", pack_shard, shards, cluster)
         sides = (*self.languages, LABELS) if self.corpus.format == "labelled" else self.languages
         texts: dict[str, Any] = {split: write_text(*where, split, sides) for split in splits if split != "train"}
         hashed = write_training_texts(*where, sides, list(self._ancestors()))

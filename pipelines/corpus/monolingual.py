@@ -1,7 +1,7 @@
 """Sharding of text of one language: the steps between the found files and the manifest.
 
-In order: unpack and index the files, clean them block by block, plan every record, join phrases pass by pass, count or
-train the tokenizer, write the shards. Stages and tasks are as for parallel corpora.
+In order: unpack and index the files, clean them block by block, plan every record, count or train the tokenizer, write
+the shards. Stages and tasks are as for parallel corpora.
 """
 
 import dataclasses
@@ -13,17 +13,11 @@ from pathlib import Path
 from dragoman.model.shards.manifest import Manifest, ShardsConfig
 from dragoman.model.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import check_config, draw_lines, train
-from dragoman.model.text.words import count_units, most_frequent, rules_of
+from dragoman.model.text.words import count_units, most_frequent
 from dragoman.pipelines.cluster.map import all_of
 from dragoman.pipelines.corpus.clean.block import load_facts
 from dragoman.pipelines.corpus.making import Sharding, check_kept
-from dragoman.pipelines.corpus.pack.counting import Group, groups_of, merged_files, read_run, write_run
-from dragoman.pipelines.corpus.pack.packing import kept_lines
-from dragoman.pipelines.corpus.pack.phrases import (
-    count_pairs,
-    join_block,
-    write_phrases,
-)
+from dragoman.pipelines.corpus.pack.packing import Piece, kept_lines, take_pairs
 from dragoman.pipelines.corpus.plan.plan import Plan, make_plan_by
 from dragoman.pipelines.corpus.plan.text_plan import decide_texts
 from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
@@ -36,17 +30,9 @@ TRAINING_CHARS = 50_000_000  # most text for training a subword tokenizer: recor
 CHARS_A_TOKEN = 5
 
 
-def count_blocks(
-    clean: Path, plan: Path, tokenizer: TokenizerConfig, language: str, folder: Path, group: Group
-) -> Path:
-    """Counts the units in a group's training text, once; returns the run."""
-    run = folder / f"{group.number:06d}.run"
-    if not run.exists():
-        counts: Counter[str] = Counter()
-        for texts in group.texts(clean, plan):
-            counts.update(count_units(tokenizer, texts, language))
-        write_run(run, sorted(counts.items()))
-    return run
+def count_block(clean: Path, plan: Path, tokenizer: TokenizerConfig, language: str, piece: Piece) -> Counter[str]:
+    """Returns how often each unit occurs in a block's training text."""
+    return Counter(count_units(tokenizer, take_pairs(clean, plan, "train", piece)[0], language))
 
 
 def make_monolingual(sharding: Sharding) -> Manifest:
@@ -55,17 +41,15 @@ def make_monolingual(sharding: Sharding) -> Manifest:
     Raises UserError: a file that cannot be read, no text left, or nothing to build a vocabulary from.
     """
     check_config(sharding.tokenizer)
-    with sharding.staged() as (blocks, nodes):
-        first = clean = sharding.clean(blocks, nodes, sharding.corpus.clean)
+    with sharding.staged() as (blocks, cluster):
+        clean = sharding.clean(blocks, cluster, sharding.corpus.clean)
         corpus = fill_auto_cut(sharding.corpus, _sum_of("records", len(blocks), clean))
         decide = partial(decide_texts, blocks, clean, sharding.scratch, corpus, sharding.seed)
         plan = make_plan_by(blocks, clean, sharding.scratch, decide)
         check_kept(plan, "corpus.train.file: no training text is left", "none, the files are empty")
-        for number in range(corpus.phrases.passes):
-            clean = _with_phrases(sharding, clean, plan, number, nodes.near)
-        chars = _sum_of("characters", len(blocks), first) / _sum_of("records", len(blocks), first)  # of a record
+        chars = _sum_of("characters", len(blocks), clean) / _sum_of("records", len(blocks), clean)  # of a record
         return sharding.pack(
-            *(blocks, clean, plan, nodes, lambda: _tokenizer(sharding, clean, plan, nodes.near, chars)),
+            *(blocks, clean, plan, cluster, lambda: _tokenizer(sharding, clean, plan, cluster, chars)),
             shard_sizes(sharding.shards, sharding.tokenizer, chars),
             kind="monolingual",
         )
@@ -83,28 +67,6 @@ def _sum_of(fact: str, blocks: int, clean: Path) -> int:
     return sum(int(load_facts(clean, block)[fact]) for block in range(blocks))
 
 
-def _with_phrases(sharding: Sharding, clean: Path, plan: Plan, number: int, cluster: ClusterConfig) -> Path:
-    """Runs one pass of phrases over all clean blocks; returns the folder of the new blocks."""
-    rules, scratch = rules_of(sharding.tokenizer, sharding.languages[0]), sharding.scratch
-    runs, folder, phrases = (
-        scratch / f"pairs-{number}",
-        scratch / f"phrases-{number}",
-        scratch / f"phrases-{number}.txt",
-    )
-    for each in (runs, folder):
-        each.mkdir(exist_ok=True)
-    if not phrases.exists():
-        count = partial(count_pairs, clean, plan.folder, rules, runs)
-        counted = sorted(all_of("counting pairs of words", count, groups_of(plan), cluster))
-        words = merged_files([words for words, _ in counted], runs / "all.words")
-        pairs = merged_files([pairs for _, pairs in counted], runs / "all.pairs")
-        written = write_phrases(phrases, words, pairs, sharding.corpus.phrases, number)
-        logger.info(f"phrases, pass {number + 1}: {written:,}")
-    blocks = range(len(plan.kept["train"]))
-    all_of("joining phrases", partial(join_block, clean, rules, phrases, folder), blocks, cluster)
-    return folder
-
-
 def _tokenizer(
     sharding: Sharding, clean: Path, plan: Plan, cluster: ClusterConfig, record_chars: float
 ) -> TokenizerPair:
@@ -114,12 +76,11 @@ def _tokenizer(
     """
     settings, language = sharding.tokenizer, sharding.languages[0]
     if settings.type in ("words", "characters") and not settings.train_lines:
-        folder = sharding.scratch / "counts"
-        folder.mkdir(exist_ok=True)
-        count = partial(count_blocks, clean, plan.folder, settings, language, folder)
-        runs = all_of(f"counting {settings.type}", count, groups_of(plan), cluster)
-        counts = read_run(merged_files(sorted(runs), folder / "all.run"))
-        tokenizer: Tokenizer = most_frequent(settings, counts, language)  # holds settings.vocabulary entries in memory
+        pieces = [Piece(block, 0, number) for block, number in enumerate(plan.kept["train"]) if number]
+        counts: Counter[str] = Counter()
+        count = partial(count_block, clean, plan.folder, settings, language)
+        all_of(f"counting {settings.type}", count, pieces, cluster, counts.update)
+        tokenizer: Tokenizer = most_frequent(settings, counts.items(), language)
     else:
         most = max(1, int(TRAINING_CHARS / record_chars))
         lines = draw_lines(kept_lines(clean, plan, "train", 0), min(settings.train_lines or most, most), sharding.seed)

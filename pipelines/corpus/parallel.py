@@ -33,9 +33,9 @@ def make_parallel(sharding: Sharding) -> Manifest:
     Raises UserError: a file that cannot be read, or no pair left.
     """
     corpus = sharding.corpus
-    with sharding.staged() as (blocks, nodes):
+    with sharding.staged() as (blocks, cluster):
         rules = _rules_for(corpus.clean, sharding.languages)
-        clean = sharding.clean(blocks, nodes, rules, leak_rules(corpus) != "source")
+        clean = sharding.clean(blocks, cluster, rules, leak_rules(corpus) != "source")
         cut = fill_auto_cut(corpus, sum(block.lines for block in blocks))
         plan = make_plan(blocks, clean, sharding.scratch, cut, sharding.seed)
         if sharding.parts:
@@ -43,7 +43,7 @@ def make_parallel(sharding: Sharding) -> Manifest:
         _check_parts(plan)
         check_kept(plan, "corpus.clean: no training pair is left", "none")
         _warn_of_leaks(plan)
-        return sharding.pack(blocks, clean, plan, nodes, lambda: _tokenizers(sharding, clean, plan))
+        return sharding.pack(blocks, clean, plan, cluster, lambda: _tokenizers(sharding, clean, plan))
 
 
 def _rules_for(config: CleanConfig, languages: tuple[str, ...]) -> CleanConfig:

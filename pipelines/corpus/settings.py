@@ -70,17 +70,6 @@ class CutConfig:
 
 
 @dataclass
-class PhrasesConfig:
-    """Text only: words that occur together more often than by chance become one, written with `_`."""
-
-    passes: Whole = 0  # 0: none; 2 gives phrases of up to 4 words
-    threshold: Positive = 200.0  # for the first pass
-    fall: Positive = 0.5  # each pass's threshold is this times the previous one's
-    min_count: Count = 5  # rarer words and pairs form none; also the discount of a pair's count
-    most: Count = 1_000_000  # most phrases of a pass, and most words that can be part of one
-
-
-@dataclass
 class CorpusPart:
     """One corpus of a mix. What is null is as in the section `corpus`; a part with training files of its own takes no
     held-out files from there."""
@@ -132,7 +121,6 @@ class CorpusConfig:
     leaks: Literal["auto", "near", "source"] = "auto"
     clean: CleanConfig = field(default_factory=CleanConfig)
     cut: CutConfig = field(default_factory=CutConfig)
-    phrases: PhrasesConfig = field(default_factory=PhrasesConfig)
     fetch: list[FetchFile] = field(default_factory=list)
     parts: list[CorpusPart] = field(default_factory=list)  # the corpora of a mix, see `read/parts.py`
 

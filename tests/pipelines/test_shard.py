@@ -12,7 +12,7 @@ from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.pipelines.config import PathsConfig
 from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
-from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, PhrasesConfig, SplitFiles
+from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
 from dragoman.pipelines.shard import record, shard, task
 from dragoman.pipelines.tasks.translation import TRANSLATION
 from dragoman.pipelines.tracking.server import TrackingConfig
@@ -230,7 +230,7 @@ def test_numbers_out_of_range_in_a_configuration_made_in_code_are_refused(make: 
     corpus = make("shards").corpus
     for key, value in (
         ("cut.test", {"cut": CutConfig(test=1.5)}),
-        ("phrases.most", {"phrases": PhrasesConfig(most=0)}),
+        ("clean.max_chars", {"clean": CleanConfig(max_chars=-1)}),
     ):
         with pytest.raises(UserError, match=rf"corpus\.{key}=\S+: must be"):
             shard(make("shards", corpus=dataclasses.replace(corpus, **value)))  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make, tmp_path: 
     undisturbed = directory_bytes(shard(make("undisturbed")).directory)
     config = make("killed")
     for where, call in (
-        ("dragoman.pipelines.corpus.pack.spreading.clean_block", 5),
+        ("dragoman.pipelines.corpus.making.clean_block", 5),
         ("dragoman.pipelines.corpus.parallel.make_plan", 1),
         ("dragoman.model.shards.writer._write_chunks", 3),  # within the third shard: its file is unnamed yet
         ("dragoman.pipelines.shard.write_manifest", 1),

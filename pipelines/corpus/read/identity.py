@@ -11,7 +11,7 @@ from dragoman.model.text.letters import case_language
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.pipelines.corpus.read.parts import identity_of
 from dragoman.pipelines.corpus.read.sources import Source
-from dragoman.pipelines.corpus.settings import CorpusConfig, PhrasesConfig
+from dragoman.pipelines.corpus.settings import CorpusConfig
 
 # Keys added later, with the value that applies if they are missing, so that older shards still match.
 _LATER: dict[str, Any] = {
@@ -36,7 +36,6 @@ _LATER: dict[str, Any] = {
     "rows": "auto",
     "parts": [],
     "header": False,
-    "phrases": dataclasses.asdict(PhrasesConfig()),
 }
 # Paths and names of files do not matter: their content identifies them.
 _ELSEWHERE = {"check", "root", "needs_root", "train", "valid", "test", "gate", "fetch", "languages"}

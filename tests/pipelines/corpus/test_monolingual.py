@@ -24,9 +24,8 @@ from dragoman.model.text.tokenizers import load_pair
 from dragoman.model.text.words import WordTokenizer, rules_of
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.corpus import monolingual
-from dragoman.pipelines.corpus.pack import counting
 from dragoman.pipelines.corpus.read import text_blocks
-from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, PhrasesConfig, SplitFiles
+from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
 from dragoman.pipelines.loaders.texts import unpack_split
 from dragoman.pipelines.settings import ClusterConfig
 from dragoman.pipelines.shard import ShardResult, shard
@@ -38,10 +37,7 @@ from tests.pipelines.conftest import directory_bytes
 from tests.pipelines.killed_sharding import kill_sharding, shard_over_ray
 
 WORDS = ["the", "house", "of", "green", "rivers", "Runs", "über", "naïve", "猫", "new", "york", "old", "tree", "it's"]
-SMALL = {
-    "dragoman.pipelines.corpus.read.text_blocks.BLOCK_BYTES": 4000,
-    "dragoman.pipelines.corpus.pack.counting.TASK_BLOCKS": 3,
-}
+SMALL = {"dragoman.pipelines.corpus.read.text_blocks.BLOCK_BYTES": 4000}
 VOCABULARY = TokenizerConfig(
     name="vocabulary", type="words", vocabulary=1000, lowercase=True, punctuation=False, train_lines=0
 )
@@ -122,27 +118,22 @@ def test_every_tokenizer_reads_it(make: Make, kind: str) -> None:
         assert len(_texts(result, "valid")) == result.manifest.texts["valid"]["en"]["lines"]
 
 
-def test_the_vocabulary_is_counted_over_every_line_however_small_the_table(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_vocabulary_is_counted_over_every_line(make: Make) -> None:
     words = rules_of(VOCABULARY)
     counts = Counter(word for line in _lines(900, 1) for word in words.split(line.lower()))
     expected = sorted(counts, key=lambda word: (-counts[word], word))
-    roomy = shard(make("roomy", tokenizer=VOCABULARY))
-    monkeypatch.setattr(counting, "MOST_RUNS", 2)
-    tight = shard(make("tight", tokenizer=VOCABULARY))
-    assert directory_bytes(roomy.directory) == directory_bytes(tight.directory)
-    tokenizer = load_pair(tight.directory, tight.manifest.tokenizer).source
+    result = shard(make("shards", tokenizer=VOCABULARY))
+    tokenizer = load_pair(result.directory, result.manifest.tokenizer).source
     assert isinstance(tokenizer, WordTokenizer)
     assert tokenizer.written[6:] == expected
     assert tokenizer.rules == words
-    ids = np.concatenate([chunk.source for chunk in ShardReader(tight.directory, "train")])
+    ids = np.concatenate([chunk.source for chunk in ShardReader(result.directory, "train")])
     assert np.bincount(ids)[6:].tolist() == [counts[word] for word in expected]
 
 
 @pytest.mark.long
 def test_two_workers_write_the_same_bytes(make: Make) -> None:
-    corpus = {"phrases": PhrasesConfig(passes=1, threshold=1.0), "cut": CutConfig(test=0.1, run=20)}
+    corpus = {"cut": CutConfig(test=0.1, run=20)}
     one = shard(make("one", corpus, tokenizer=VOCABULARY))
     two = make("two", corpus, tokenizer=VOCABULARY, cluster=ClusterConfig(backend="ray", workers=2))
     shard_over_ray(two, SMALL)
@@ -150,13 +141,11 @@ def test_two_workers_write_the_same_bytes(make: Make) -> None:
 
 
 def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make) -> None:
-    corpus = {"phrases": PhrasesConfig(passes=2, threshold=2.0), "cut": CutConfig(test=0.1, run=20)}
+    corpus = {"cut": CutConfig(test=0.1, run=20)}
     undisturbed = directory_bytes(shard(make("undisturbed", corpus, tokenizer=VOCABULARY)).directory)
     config = make("killed", corpus, tokenizer=VOCABULARY)
     for where, call in (
         ("dragoman.pipelines.corpus.clean.task.save_block", 5),
-        ("dragoman.pipelines.corpus.pack.counting.write_run", 2),
-        ("dragoman.pipelines.corpus.pack.phrases.save_block", 20),
         ("dragoman.pipelines.corpus.monolingual.count_units", 7),
         ("dragoman.model.shards.writer.canonical_json", 3),
     ):
@@ -164,25 +153,6 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make) -> None:
         assert not (config.shard_dir / "manifest.json").exists()
     shard(config)
     assert directory_bytes(config.shard_dir) == undisturbed
-
-
-def test_phrases_are_joined_in_every_split(make: Make, tmp_path: Path) -> None:
-    rng = random.Random(3)
-    train = [" ".join(rng.choices(["a", "b", "c", "New York", "new york times"], k=12)) for _ in range(300)]
-    for name, lines in (("a.txt", train), ("b.txt", ["the New York Times, new. York"])):
-        (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
-    corpus = {
-        "train": SplitFiles(file=str(tmp_path / "a.txt")),
-        "test": SplitFiles(file=str(tmp_path / "b.txt")),
-        "phrases": PhrasesConfig(passes=2, threshold=2.5, fall=0.9),
-    }
-    result = shard(make("shards", corpus, tokenizer=VOCABULARY))
-    tokenizer = load_pair(result.directory, result.manifest.tokenizer).source
-    assert isinstance(tokenizer, WordTokenizer)
-    assert {"new_york", "new_york_times"} <= set(tokenizer.written)
-    assert not any(word.startswith(("a_", "b_", "c_")) for word in tokenizer.written)
-    text = (result.directory / "test.en.txt").read_text(encoding="utf-8")
-    assert text == "the New_York_Times, new. York\n"
 
 
 def test_cut_splits_are_runs_of_neighbours_and_never_seen_in_training(make: Make, tmp_path: Path) -> None:
