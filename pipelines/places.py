@@ -54,7 +54,6 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("compare.maps", "tracking.experiment", "tracking.parent"), Kind.PLAIN),
     **dict.fromkeys(("registry.name", "registry.alias", "promote.version", "promote.split"), Kind.PLAIN),
     **dict.fromkeys(("promote.reason", "cluster.workers", "unpack.split", "train.freeze"), Kind.PLAIN),
-    "loader.modifiers.glossary.*": Kind.PLAIN,
     **dict.fromkeys((f"train.lora.{key}" for key in ("targets", "parts", "whole")), Kind.PLAIN),
     **dict.fromkeys(("cluster.address", "tracking.uri", "tracking.artifacts", "paths.mlflow"), Kind.SERVICE),
     **dict.fromkeys(("corpus.fetch.url", "corpus.fetch.file"), Kind.SERVICE),

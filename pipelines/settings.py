@@ -25,7 +25,6 @@ MetricXForm = Literal["metricx-24", "metricx-24-qe", "metricx-23", "metricx-23-q
 LEARNED: tuple[MetricName, ...] = ("comet", "metricx")  # metrics that are models
 CheckName = Literal["negation", "numbers", "names", "units", "short", "untranslated", "empty", "repeated"]
 Backend = Literal["auto", "ray", "local"]
-Shares = Literal["records", "tokens"]
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 
 
@@ -60,35 +59,11 @@ class ClusterConfig:
 
 
 @dataclass
-class MixStage:
-    """One stage of a mix: how its records are shared out, and when it ends."""
-
-    weights: dict[str, Positive] = field(default_factory=dict)  # by part, others have none; {}: as in `loader.mix`
-    until: dict[str, Positive] = field(default_factory=dict)  # a part: how often the stage reads it; {}: to the end
-
-
-@dataclass
 class MixConfig:
     """The shares of the corpora of a mix in the batches (docs/mixing.md)."""
 
     weights: dict[str, Positive] | None = None  # by part, others have none; null: by temperature
     temperature: Positive = 1.0  # without weights: records ** (1 / temperature); 1: by size, 5: nearly equal
-    stages: list[MixStage] = field(default_factory=list)  # one after the other
-
-
-@dataclass
-class ModifiersConfig:
-    """Changes of the text in training, each with the share (`shares`) that gets it, anew in every epoch."""
-
-    placeholders: Share = 0.0  # words that both sides have (numbers, names): one of them a placeholder on both sides
-    no_stop: Share = 0.0  # both sides without their last full stop, question or exclamation mark
-    typos: Share = 0.0  # one source letter in ten: left out, doubled, swapped with the next, or a neighbouring key's
-    noise: Share = 0.0  # the same random signs before or after both sides
-    emoji: Share = 0.0  # the same emoji at the beginning or the end of both sides
-    title_case: Share = 0.0  # both sides
-    upper_case: Share = 0.0  # both sides
-    terms: Share = 0.0  # a term of `glossary` that both sides have: its translation stands behind it in the source
-    glossary: dict[str, str] | None = None  # term -> its translation
 
 
 @dataclass
@@ -107,12 +82,9 @@ class LoaderConfig:
     denoise: Literal["none", "infilling", "spans"] = "none"  # encoder-decoders: rewrite noised texts of each side
     noise_share: Share = 0.3  # denoise: share of the tokens in spans; BART has 0.3, T5 0.15
     span_length: Positive = 3.0  # denoise: mean tokens of a span
-    permute_sentences: bool = False  # infilling: also put the sentences of a text in a random order
     reader: Literal["mmap", "stream"] = "mmap"  # through the local disk, or chunk by chunk from the shards' address
     side: Literal["source", "target"] | None = None  # language of parallel shards; null: the only one; denoise: both
-    shares: Shares = "records"  # what the shares of `mix` and `modifiers` count
     mix: MixConfig = field(default_factory=MixConfig)
-    modifiers: ModifiersConfig = field(default_factory=ModifiersConfig)
 
 
 @dataclass

@@ -31,8 +31,8 @@ from dragoman.model.word_vectors.learner import Text
 
 ROOT = Path(__file__).resolve().parents[1]
 BASELINE = {  # what is compared with ourselves alone
-    *("clean", "endpoint_limits", "first_start", "forecasts", "hour", "jobs", "lengths"),
-    *("lm_minutes", "memory", "modifiers", "multilingual", "networks", "nodes", "norms", "pages"),
+    *("endpoint_limits", "first_start", "forecasts", "hour", "jobs", "lengths"),
+    *("lm_minutes", "memory", "multilingual", "networks", "nodes", "norms", "pages"),
     *("patience", "quality", "scale", "scheduling", "senses", "storage", "swaps", "transfer"),
 }
 

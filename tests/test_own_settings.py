@@ -59,12 +59,12 @@ def test_any_text_and_any_list_arrive_as_they_are(text: str, texts: list[str]) -
 
 @pytest.mark.parametrize("reader", ["seed=3", "seed=${loader.lanes}"])  # composed as usual, and by Hydra
 def test_a_map_of_ones_own_keys_arrives_as_it_is(reader: str, folder: Path) -> None:
-    glossary = {"dog": "Hund", "hot dog": "Würstchen, heiß", "für: x": "a 'b' {c}"}
-    settings = {"loader": {"mix": {"weights": {"news": 2, "web": 1.5}}, "modifiers": {"glossary": glossary}}}
+    fields = {"source": "text.en", "hot dog": "Würstchen, heiß", "für: x": "a 'b' {c}"}
+    settings = {"loader": {"mix": {"weights": {"news": 2, "web": 1.5}}}, "corpus": {"languages": fields}}
     (folder / "mine.yaml").write_text(yaml.safe_dump({**settings, "evaluate.sets": {"n": ["a.tsv"]}}))
     values = composed("--config", "mine.yaml", reader)
     assert values["loader"]["mix"]["weights"] == {"news": 2, "web": 1.5}
-    assert values["loader"]["modifiers"]["glossary"] == glossary
+    assert values["corpus"]["languages"] == fields
     assert values["evaluate"]["sets"] == {"n": ["a.tsv"]}
 
 

@@ -12,24 +12,11 @@ from dragoman.model.text.subwords import SubwordTokenizer
 from dragoman.model.text.tokenizer import SPECIAL_PIECES, Tokenizer
 
 TAG = re.compile(r"<[\w.+-]{1,32}>")
-LEADING = re.compile(rf"(?:{TAG.pattern} )+")
 
 
 def tag_prefix(tags: Iterable[str]) -> str:
     """Returns the text that stands before a sentence with these tags: `<2de> <bt> `; empty without tags."""
     return "".join(f"{tag} " for tag in tags)
-
-
-def split_tags(text: str, known: frozenset[str]) -> tuple[str, str]:
-    """Returns the leading tags of a text, as `tag_prefix` writes them, and the rest. Only `known` tags count."""
-    match = LEADING.match(text)
-    tags: list[str] = []
-    for tag in match[0].split() if match else ():
-        if tag not in known:
-            break
-        tags.append(tag)
-    prefix = tag_prefix(tags)
-    return prefix, text[len(prefix) :]
 
 
 def check_tag(tag: str, key: str) -> None:

@@ -2,8 +2,7 @@
 
 Both sides of the pairs are texts by themselves, each once an epoch; `loader.side` takes one side alone. Their order is
 that of pairs (`pipelines/loaders/pairs.py`), and their noise depends only on (seed, epoch, record, side). On a mix the
-epoch is that of the record's corpus; the tags before its sources are for translation and are left out. Modifiers change
-a text before the noise: typos are in the source alone, so that the network learns to correct them.
+epoch is that of the record's corpus; the tags before its sources are for translation and are left out.
 """
 
 import zlib
@@ -26,7 +25,7 @@ from dragoman.pipelines.loaders.pairs import LaneLoader, epochs_of
 from dragoman.pipelines.loaders.window import Window, philox
 from dragoman.pipelines.settings import LoaderConfig
 
-OF_NOISE = ("denoise", "noise_share", "span_length", "permute_sentences", "side")
+OF_NOISE = ("denoise", "noise_share", "span_length", "side")
 HELD_OUT_NOISE = 0x6E6F6973, 0  # random key of held-out noise: the same for every run and model
 
 
@@ -52,19 +51,13 @@ class DenoisingLoader(LaneLoader):
         self.noise, self.tags = noise_for(reader, config), tag_ids(reader)
         super().__init__(reader, config, seed, rank, world)
 
-    def modified(self, window: Window, epochs: NDArray[np.int64]) -> Window:
-        """Returns the pairs as they are: `read` modifies each text by itself."""
-        return window
-
     def records_of(self, batch: TranslationBatch) -> NDArray[np.int64]:
         return batch.ids // 2
 
     def read(self, lane: int, epoch: int, number: int, slices: list[Slice]) -> Window:
-        """Returns the slices' texts, modified and with the noise of this epoch."""
+        """Returns the slices' texts with the noise of this epoch."""
         texts = texts_of(super().read(lane, epoch, number, slices), self.config.side, self.tags)
         epochs = np.tile(epochs_of(slices), 1 if self.config.side else 2)
-        if self.modify:
-            texts = self.modify(texts, epochs)
         return noised(texts, self.noise, self.seed, epochs)
 
     def batches(
@@ -82,15 +75,6 @@ def noise_for(reader: ShardReader, config: LoaderConfig) -> Noise:
         )
     if config.both_directions:
         raise UserError(f"loader.both_directions={config.both_directions}: not with loader.denoise; choose 0")
-    if config.modifiers.terms:
-        raise UserError(
-            f"loader.modifiers.terms={config.modifiers.terms:g}: translates, which denoising does not; choose 0"
-        )
-    if config.denoise == "spans" and config.modifiers.typos:
-        raise UserError(
-            f"loader.modifiers.typos={config.modifiers.typos:g}: not with loader.denoise=spans, which writes parts of "
-            f"what it reads. Choices: loader.denoise=infilling, or 0"
-        )
     return noise_of(config, pair.source)
 
 

@@ -5,8 +5,8 @@ infilling (Lewis et al. 2020, BART, section 2.2): spans whose lengths are drawn 
 spans (Raffel et al. 2020, T5, section 3.1.4 and figure 2): spans are replaced with sentinels, each with its own; the
     target has each sentinel before the tokens of its span, and one more sentinel at its end.
 
-Sentences may also be put in a random order (BART's sentence permutation). Rows end with EOS, which stays. All noise of
-a row comes from its own random bits, by numbers that are the same with every version of NumPy.
+Rows end with EOS, which stays. All noise of a row comes from its own random bits, by numbers that are the same with
+every version of NumPy.
 """
 
 import math
@@ -23,7 +23,6 @@ from dragoman.model.text.tokenizer import EOS, MASK, Tokenizer
 from dragoman.pipelines.settings import LoaderConfig
 
 Row: TypeAlias = NDArray[np.int64]  # (T,) ids, the last of them EOS
-FULL_STOPS = (".", "!", "?", "…", "。", "！", "？")
 UNIT = 2.0**-64
 
 
@@ -35,14 +34,11 @@ class Noise:
     share: float  # of the tokens, without EOS, that are in spans
     span_length: float  # mean tokens of a span
     sentinels: Sequence[int] = ()  # their ids, first to last
-    ends: NDArray[np.bool_] | None = None  # (V,) ids that end a sentence; None: sentences keep their order
 
     def __post_init__(self) -> None:
         """Refuses settings that leave no noise."""
-        if self.share == 0.0 and (self.kind == "spans" or self.ends is None):
+        if self.share == 0.0:
             raise UserError("loader.noise_share=0: leaves the text as it is; choose 0.3, or 0.15 for spans")
-        if self.kind == "spans" and self.ends is not None:
-            raise UserError("loader.permute_sentences=true: needs loader.denoise=infilling, whose target is the text")
         if self.kind == "spans" and len(self.sentinels) < 2:
             raise UserError(
                 f"loader.denoise=spans: the tokenizer has {len(self.sentinels)} sentinels and spans need two at least. "
@@ -51,10 +47,7 @@ class Noise:
 
     def apply(self, row: Row, bits: np.random.Philox) -> tuple[Row, Row]:
         """Returns (source, target) of a text; neither source nor text is changed in place."""
-        if self.kind == "spans":
-            return self._corrupt(row, bits)
-        source = row if self.ends is None else permute(row, self.ends, bits)
-        return self._infill(source, bits), row
+        return self._corrupt(row, bits) if self.kind == "spans" else (self._infill(row, bits), row)
 
     def _infill(self, row: Row, bits: np.random.Philox) -> Row:
         """Replaces spans of Poisson lengths with one mask each; neighbouring spans keep a token between them."""
@@ -97,17 +90,7 @@ class Noise:
 def noise_of(config: LoaderConfig, tokenizer: Tokenizer) -> Noise:
     """Returns the noise that the section `loader` asks for."""
     assert config.denoise != "none", "asked for only where there is noise"
-    pieces = tokenizer.pieces(range(tokenizer.vocabulary)) if config.permute_sentences else []
-    ends = np.array([piece.endswith(FULL_STOPS) for piece in pieces]) if pieces else None
-    return Noise(config.denoise, config.noise_share, config.span_length, tokenizer.sentinels, ends)
-
-
-def permute(row: Row, ends: NDArray[np.bool_], bits: np.random.Philox) -> Row:
-    """Returns the sentences of a text in a random order, its EOS last."""
-    after = np.flatnonzero(ends[row[:-1]]) + 1
-    sentences = [part for part in np.split(row[:-1], after) if len(part)]
-    order = shuffled(len(sentences), bits)
-    return np.concatenate([*(sentences[place] for place in order), row[-1:]])
+    return Noise(config.denoise, config.noise_share, config.span_length, tokenizer.sentinels)
 
 
 def rounded(value: float, bits: np.random.Philox) -> int:

@@ -25,7 +25,6 @@ from dragoman.model.text.subword_regularization import SubwordSampler
 from dragoman.model.text.subwords import SubwordTokenizer
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.loaders.mix import MixOrder, Slice, check_mix
-from dragoman.pipelines.loaders.modifiers import Modify, any_of
 from dragoman.pipelines.loaders.prefetch import ChunkLanes, OpenWindow, Position
 from dragoman.pipelines.loaders.window import Window, philox_order
 from dragoman.pipelines.settings import LoaderConfig
@@ -101,17 +100,15 @@ class LaneLoader(ChunkLanes[TranslationBatch]):
     """
 
     of: ClassVar[tuple[str, ...]] = (
-        *("lanes", "batch_tokens", "window_chunks", "max_length", "sampling", "both_directions", "shares", "mix"),
-        "modifiers",
+        *("lanes", "batch_tokens", "window_chunks", "max_length", "sampling", "both_directions", "mix"),
     )
 
     def __init__(self, reader: ShardReader, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
         _check(reader, config)
         super().__init__(reader, config, seed, rank, world)
-        self.mix = MixOrder(reader, config, seed, self.windows) if reader.manifest.parts else None
+        self.mix = MixOrder(reader, config.mix, seed, self.windows) if reader.manifest.parts else None
         self._sizes = reader.chunk_sizes()
         self._samplers = _samplers(reader, config.sampling, seed) if config.sampling > 0 else []
-        self.modify = Modify(reader, config.modifiers, seed, config.shares) if any_of(config.modifiers) else None
         self.left_out = 0  # records longer than max_length so far, each counted once
 
     def nothing_fits(self, lane: int) -> UserError:
@@ -132,16 +129,11 @@ class LaneLoader(ChunkLanes[TranslationBatch]):
         return OpenWindow(len(parts), self.batches(window, parts, order))
 
     def read(self, lane: int, epoch: int, number: int, slices: list[Slice]) -> Window:
-        """Returns the slices' pairs, modified, segmented anew and turned around if the settings ask for it."""
+        """Returns the slices' pairs, segmented anew and turned around if the settings ask for it."""
         window = Window.of([self.reader.chunk(part.chunk).part(part.begin, part.end) for part in slices])
-        window = self.modified(window, epochs_of(slices))
         if self._samplers:
             window = window.resample_sides(self._samplers, self.seed, epoch, 2**32 + number)
         return window.turned() if self._is_reversed(lane, epoch, number) else window
-
-    def modified(self, window: Window, epochs: NDArray[np.int64]) -> Window:
-        """Returns the pairs as the modifiers change them; `epochs` (n,): how often each was read before."""
-        return self.modify(window, epochs) if self.modify else window
 
     def records_of(self, batch: TranslationBatch) -> NDArray[np.int64]:
         """Returns (B,) the global record ids of a batch."""
@@ -154,7 +146,7 @@ class LaneLoader(ChunkLanes[TranslationBatch]):
         return PaddedBatches(window, parts, order).batch
 
     def _slices(self, epoch: int, number: int) -> list[Slice]:
-        """Returns the records of window `number` of an epoch: whole chunks, or of a mix what its stage gives."""
+        """Returns the records of window `number` of an epoch: whole chunks, or of a mix its parts' shares."""
         if self.mix is not None:
             return self.mix.window(epoch, number)
         return [Slice(chunk, 0, int(self._sizes[chunk]), epoch) for chunk in self.chunks_of(epoch, number)]

@@ -60,14 +60,6 @@ class Window:
         """Returns the target ids of a record."""
         return self.target[self.target_starts[row] : self.target_starts[row] + self.target_lengths[row]]
 
-    def with_rows(
-        self, rows: NDArray[np.int64], sources: Sequence[NDArray[Any]], targets: Sequence[NDArray[Any]]
-    ) -> "Window":
-        """Returns the same records in the same order, those of `rows` with other ids, packed one after the other."""
-        source = _replaced(self.source, self.source_starts, self.source_lengths, rows, sources)
-        target = _replaced(self.target, self.target_starts, self.target_lengths, rows, targets)
-        return Window(self.ids, *source, *target)
-
     def turned(self) -> "Window":
         """Returns the same records from target to source."""
         source = self.source, self.source_starts, self.source_lengths
@@ -135,22 +127,6 @@ def philox(*key: int) -> np.random.Philox:
     """Returns random bits that depend only on `key` (two to four numbers); different keys never overlap."""
     words = [number & 0xFFFFFFFFFFFFFFFF for number in key]
     return np.random.Philox(key=words[:2], counter=[0, 0, *words[2:], *[0] * (4 - len(words))])
-
-
-def _replaced(
-    packed: NDArray[Any],
-    starts: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    new: Sequence[NDArray[Any]],
-) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
-    """Returns packed ids, starts and lengths with `new` in the place of `rows`."""
-    packed = np.concatenate([packed, *new])
-    starts, lengths = starts.copy(), lengths.copy()
-    sizes = np.fromiter(map(len, new), np.int64, len(new))
-    starts[rows], lengths[rows] = len(packed) - sizes.sum() + np.cumsum(sizes) - sizes, sizes
-    before = np.cumsum(lengths) - lengths
-    return packed[np.repeat(starts - before, lengths) + np.arange(lengths.sum())], before, lengths
 
 
 def _starts(offsets: list[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

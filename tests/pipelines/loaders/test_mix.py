@@ -1,4 +1,4 @@
-"""The order of a mix: shares, stages, each part's own epochs, and the same batches anywhere."""
+"""The order of a mix: shares, each part's own epochs, and the same batches anywhere."""
 
 import dataclasses
 from collections import Counter
@@ -13,9 +13,9 @@ from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import Manifest, MixedPart, Split, read_manifest, write_manifest
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.shards.writer import write_shard
-from dragoman.pipelines.loaders.mix import MixOrder, stages_of
+from dragoman.pipelines.loaders.mix import MixOrder, shares_of
 from dragoman.pipelines.loaders.pairs import LaneLoader
-from dragoman.pipelines.settings import LoaderConfig, MixConfig, MixStage
+from dragoman.pipelines.settings import LoaderConfig, MixConfig
 from tests.pipelines.loaders.test_pairs import check_resume, config
 from tests.random_shards import MakeShards, random_records
 
@@ -64,17 +64,6 @@ def test_weights_are_the_shares_of_the_records(mixed: Path) -> None:
     assert abs(read["bt"] - 3 * read["clean"]) <= 4
 
 
-def test_weights_are_the_shares_of_the_tokens_on_request(mixed: Path) -> None:
-    manifest = read_manifest(mixed)
-    for entry in manifest.splits["train"].shards:  # as if back-translated records were five times as long
-        entry.source_tokens, entry.target_tokens = (5 if entry.part == "bt" else 1) * entry.records, 0
-    write_manifest(mixed, manifest)
-    (stage,) = stages_of(read_manifest(mixed), MixConfig(weights={"clean": 1, "bt": 3}), "tokens")
-    assert stage.shares["clean"] == pytest.approx(5 / 8) and stage.shares["bt"] == pytest.approx(3 / 8)
-    (stage,) = stages_of(read_manifest(mixed), MixConfig(), "tokens")
-    assert stage.shares["bt"] == pytest.approx(700 / sum(SIZES.values())), "by size each record is read as often"
-
-
 def test_without_weights_an_epoch_reads_all_records_nearly_once(mixed: Path) -> None:
     mix = order(mixed)
     read = by_part(ids_of(mix, mixed, 0, mix.windows))
@@ -83,8 +72,8 @@ def test_without_weights_an_epoch_reads_all_records_nearly_once(mixed: Path) -> 
 
 @pytest.mark.parametrize(("temperature", "shares"), [(1.0, [100, 700, 203]), (5.0, [2.512, 3.707, 2.894])])
 def test_temperature_flattens_the_sizes(mixed: Path, temperature: float, shares: list[float]) -> None:
-    (stage,) = stages_of(read_manifest(mixed), MixConfig(temperature=temperature))
-    assert list(stage.shares.values()) == pytest.approx([share / sum(shares) for share in shares], rel=1e-3)
+    own = shares_of(read_manifest(mixed), MixConfig(temperature=temperature))
+    assert list(own.values()) == pytest.approx([share / sum(shares) for share in shares], rel=1e-3)
 
 
 def test_a_part_is_read_again_in_another_order(mixed: Path) -> None:
@@ -97,26 +86,10 @@ def test_a_part_is_read_again_in_another_order(mixed: Path) -> None:
     assert epochs == sorted(epochs)
 
 
-def test_a_stage_ends_when_its_part_was_read_so_often(mixed: Path) -> None:
-    stages = [MixStage({"bt": 3, "clean": 1}, {"clean": 2}), MixStage({"clean": 1})]
-    mix = order(mixed, MixConfig(stages=stages))
-    second = mix.planned[1].first
-    before, after = by_part(ids_of(mix, mixed, 0, second)), by_part(ids_of(mix, mixed, second, second + 8))
-    assert second % 4 == 0  # all lanes change together
-    assert 200 <= before["clean"] <= 200 + 4 * mix.records
-    assert set(after) == {"clean"}
-    assert before == {name: number for name, number in mix.read_before(second).items() if number}
-
-
 def test_every_window_continues_the_last_one(mixed: Path) -> None:
-    """The closed formula of a window and reading from the beginning agree, across stages."""
-    stages = [
-        MixStage({"bt": 3, "clean": 1}, {"clean": 1.5}),
-        MixStage({"news": 1, "clean": 2}, {"news": 1}),
-        MixStage(),
-    ]
-    mix = order(mixed, MixConfig(stages=stages))
-    last = mix.planned[2].first + 12
+    """The closed formula of a window and reading from the beginning agree, over several epochs of a part."""
+    mix = order(mixed, MixConfig(weights={"bt": 3, "clean": 1, "news": 0.7}))
+    last = 3 * mix.windows + 5
     for name in SIZES:
         ends = [mix.read_before(place)[name] for place in range(last + 1)]
         assert ends == sorted(ends)
@@ -127,8 +100,7 @@ def test_every_window_continues_the_last_one(mixed: Path) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_batches_are_the_same_on_any_number_of_ranks_and_after_a_resume(mixed: Path, size: int) -> None:
-    stages = [MixStage({"bt": 3, "clean": 1}, {"clean": 1}), MixStage({"clean": 1})]
-    check_resume(mixed, (size, size), config(mix=MixConfig(stages=stages)))
+    check_resume(mixed, (size, size), config(mix=MixConfig(weights={"bt": 3, "clean": 1})))
 
 
 def test_a_checkpoint_refuses_other_weights(mixed: Path) -> None:
@@ -148,14 +120,6 @@ def test_a_checkpoint_refuses_other_weights(mixed: Path) -> None:
         (MixConfig(weights={"clean": 0}), r"loader.mix.weights=0: must be .*above 0"),
         (MixConfig(weights={"clean": 1, "bt": -2}), r"loader.mix.weights=-2: must be .*above 0"),
         (MixConfig(weights={"clean": 1}, temperature=5), "loader.mix.temperature=5: is for parts without weights"),
-        (MixConfig(stages=[MixStage(), MixStage()]), r"stages\[0\]: never ends, so the next never begins"),
-        (MixConfig(stages=[MixStage(until={"bt": 1})]), r"stages\[0\].until=.*lasts to the training's end"),
-        (
-            MixConfig(stages=[MixStage({"clean": 1}, {"bt": 1}), MixStage()]),
-            r"stages\[0\]: never ends: it does not read bt",
-        ),
-        (MixConfig(stages=[MixStage({}, {"bt": 1, "clean": 1}), MixStage()]), "one part ends a stage, not 2"),
-        (MixConfig(stages=[MixStage({}, {"web": 1}), MixStage()]), r"stages\[0\].until.*web"),
     ],
 )
 def test_a_mix_that_cannot_be_is_refused(mixed: Path, mix: MixConfig, message: str) -> None:

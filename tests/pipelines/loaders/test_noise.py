@@ -6,7 +6,7 @@ import pytest
 from dragoman.model.errors import UserError
 from dragoman.model.text.tokenizer import EOS, MASK, TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
-from dragoman.pipelines.loaders.noise import Noise, Row, composition, noise_of, permute, poisson
+from dragoman.pipelines.loaders.noise import Noise, Row, composition, noise_of, poisson
 from dragoman.pipelines.loaders.window import philox
 from dragoman.pipelines.settings import LoaderConfig
 
@@ -94,21 +94,6 @@ def test_more_spans_than_sentinels_are_not_made() -> None:
     assert sum(token in SENTINELS for token in source.tolist()) == 3
 
 
-def test_sentences_change_their_order_and_nothing_else() -> None:
-    ends = np.zeros(200, dtype=np.bool_)
-    ends[[102, 105, 108]] = True
-    row = np.array([100, 101, 102, 103, 104, 105, 106, 107, 108, 109, EOS])
-    orders = {tuple(permute(row, ends, philox(1, 1, number, 4)).tolist()) for number in range(200)}
-    whole = {(100, 101, 102), (103, 104, 105), (106, 107, 108), (109,)}
-    assert len(orders) == 24, "each order of four sentences"
-    for order in orders:
-        assert order[-1] == EOS and sorted(order) == sorted(row.tolist())
-        assert all(any(order[i : i + len(s)] == s for i in range(len(order))) for s in whole)
-    noise = Noise("infilling", 0.0, 3.0, ends=ends)
-    source, target = noise.apply(row, philox(1, 1, 3, 4))
-    assert sorted(source.tolist()) == sorted(row.tolist()) and target.tolist() == row.tolist()
-
-
 def test_noise_depends_on_its_bits_alone() -> None:
     noise = Noise("infilling", 0.3, 3.0)
     one, again, other = (noise.apply(text(40), philox(1, 2, number, 4))[0].tolist() for number in (7, 7, 8))
@@ -146,7 +131,6 @@ def test_a_tokenizer_has_sentinels_that_no_text_gives() -> None:
     [
         ({"denoise": "spans"}, "tokenizer has 0 sentinels and spans need two at least.*tokenizer.sentinels=32"),
         ({"denoise": "infilling", "noise_share": 0.0}, "loader.noise_share=0: leaves the text as it is"),
-        ({"denoise": "spans", "permute_sentences": True}, "permute_sentences=true: needs loader.denoise=infilling"),
     ],
 )
 def test_settings_without_effect_are_refused(settings: dict[str, object], told: str) -> None:

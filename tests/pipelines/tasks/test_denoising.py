@@ -131,7 +131,7 @@ def test_a_release_measures_what_was_learned_and_no_translation(home: Path, caps
     capsys.readouterr()
     facts = read_facts(run / "bundle")
     assert facts["noise"] == {
-        "denoise": "infilling", "noise_share": 0.3, "span_length": 3.0, "permute_sentences": False, "side": None
+        "denoise": "infilling", "noise_share": 0.3, "span_length": 3.0, "side": None
     }  # fmt: skip
     assert facts["scores"]["test"].keys() == {"nats", "perplexity", "accuracy", "tokens"}
     assert "length_penalty" not in facts and "int8" not in facts and not list(run.glob("hypotheses.*"))

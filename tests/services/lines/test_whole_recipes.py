@@ -127,7 +127,6 @@ def test_a_translator_from_few_pairs_begins_with_the_denoised_network(tmp_path: 
         "network": NETWORK,
         "denoise": LENGTH,
         "translate": [*LENGTH, "train.max_steps=60"],
-        "modifiers": ["loader.modifiers.typos=0.1", "loader.modifiers.no_stop=0.1"],
     }
     said = run(command("low_resource", tmp_path / "home", changes))
     assert "promote: done" in said
