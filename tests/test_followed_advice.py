@@ -71,10 +71,6 @@ CASES = {
         f"shard corpus=tsv corpus.train.file=latin.tsv paths.shards=latin {QUICK}",
         r"(?P<settings>corpus\.encoding='\[.*?\]')",
     ),
-    "UTF-16": Case(
-        f"shard corpus=tsv corpus.train.file=utf16.tsv paths.shards=utf16 {QUICK}",
-        r"(?P<settings>corpus\.encoding=\S+)",
-    ),
     "two languages of a text": Case(
         f"shard corpus=text corpus.train.file=text.txt paths.shards=alone {QUICK}", r"(?P<settings>pair=en)$"
     ),
@@ -229,7 +225,6 @@ def write_corpora(folder: Path) -> None:
     for name, content in files.items():
         (folder / name).write_text("".join(f"{line}\n" for line in content), encoding="utf-8")
     (folder / "latin.tsv").write_text("".join(f"{line}\n" for line in [*lines, "größe\tgröße"]), encoding="latin-1")
-    (folder / "utf16.tsv").write_bytes("".join(f"{line}\n" for line in lines).encode("utf-16-le"))
     with tarfile.open(folder / "pairs.tar", "w") as tar:
         for number, pair in enumerate(PAIRS):
             for language, text in zip(("en", "de"), pair, strict=True):

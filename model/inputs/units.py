@@ -1,7 +1,7 @@
-"""Translation units of TMX (1.4) and XLIFF (1.2, 2.x) files: language -> text, without the codes of their formats.
+"""Translation units of TMX files (1.4): language -> text, without the codes of their formats.
 
-An inline element that stands for formatting (`bpt`, `ph`, `x` ...) is dropped with its content, which is code; one
-that holds text (`hi`, `g`, `mrk`, `pc`) gives its text. The document's own entities are not resolved and nothing is
+An inline element that stands for formatting (`bpt`, `ph` ...) is dropped with its content, which is code; one that
+holds text (`hi`, `sub`) gives its text. The document's own entities are not resolved and nothing is
 fetched, so a file cannot read another file or grow without limit. A character that XML forbids damages its unit alone.
 """
 
@@ -17,11 +17,11 @@ from lxml import etree
 
 from dragoman.model.errors import UserError
 from dragoman.model.inputs.compression import plain_blocks
-from dragoman.model.inputs.kinds import marked_encoding
+from dragoman.model.inputs.kinds import is_utf_16
 from dragoman.model.inputs.streams import Blocks
 from dragoman.model.plural import plural
 
-CODES = {"bpt", "ept", "ph", "it", "ut", "x", "bx", "ex", "sc", "ec", "cp"}  # elements whose content is no text
+CODES = {"bpt", "ept", "ph", "it", "ut"}  # elements whose content is no text
 Texts = dict[str, str]  # by language
 FORBIDDEN, SURROGATE = "\ufdd0", "\ud800"  # a noncharacter, which XML allows and no text has
 LONGEST_REFERENCE = 12  # signs of a reference to a character
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
-def units_of(path: Path, kind: Literal["tmx", "xliff"], damaged: Literal["keep", "skip"] = "skip") -> Iterator[Texts]:
+def units_of(path: Path, damaged: Literal["keep", "skip"] = "skip") -> Iterator[Texts]:
     """Yields the texts of each unit by language; a unit with two texts of a language is two.
 
     `damaged`: a unit with a character that XML forbids is left out with a warning, or keeps a lone surrogate there,
@@ -39,29 +39,24 @@ def units_of(path: Path, kind: Literal["tmx", "xliff"], damaged: Literal["keep",
 
     Raises UserError: the file is not valid XML; the message names the line.
     """
-    ends = ("tu",) if kind == "tmx" else ("trans-unit", "segment")
-    languages: dict[str, str] = {}
     skipped: list[int] = []
     number = 0
     try:
         with Blocks.from_blocks(allowed_characters(plain_blocks(path))) as file:
             walk = etree.iterparse(
-                file, events=("start", "end"), resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
+                file, events=("end",), resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
             )
-            for event, element in walk:
-                name = _name(element)
-                if event == "start":
-                    languages |= _languages(element) if name in ("xliff", "file") else {}
-                elif name in ends:
+            for _, element in walk:
+                if _name(element) == "tu":
                     number += 1
-                    for unit in _tmx_units(element) if kind == "tmx" else [_xliff_unit(element, languages)]:
+                    for unit in _units(element):
                         if damaged == "skip" and any(FORBIDDEN in text for text in unit.values()):
                             skipped.append(number)
                         elif unit:
                             yield {code: text.replace(FORBIDDEN, SURROGATE) for code, text in unit.items()}
                     _forget(element)
     except etree.XMLSyntaxError as problem:
-        raise UserError(f"{path}: is no whole {kind.upper()} file ({problem.msg})") from None
+        raise UserError(f"{path}: is no whole TMX file ({problem.msg})") from None
     if skipped:
         logger.warning("%s: left out %s with characters that XML forbids, such as unit %s", path,
                        plural(len(skipped), "unit"), skipped[0])  # fmt: skip
@@ -74,7 +69,7 @@ def allowed_characters(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """
     first = next(blocks, b"")
     declared = re.match(rb"\s*<\?xml[^>]*encoding\s*=\s*[\"']([\w.-]+)", first.removeprefix(b"\xef\xbb\xbf"))
-    if marked_encoding(first) or (declared and declared[1].lower() not in (b"utf-8", b"utf8", b"us-ascii", b"ascii")):
+    if is_utf_16(first) or (declared and declared[1].lower() not in (b"utf-8", b"utf8", b"us-ascii", b"ascii")):
         yield first
         yield from blocks
         return
@@ -87,7 +82,7 @@ def allowed_characters(blocks: Iterator[bytes]) -> Iterator[bytes]:
         yield _FORBIDDEN.sub(FORBIDDEN, text).encode()
 
 
-def _tmx_units(unit: Any) -> list[Texts]:
+def _units(unit: Any) -> list[Texts]:
     by_language: dict[str, list[str]] = {}
     for variant in unit.iterchildren():
         if _name(variant) == "tuv":
@@ -97,21 +92,6 @@ def _tmx_units(unit: Any) -> list[Texts]:
                 by_language.setdefault(language, []).append(_text(segment))
     most = max(map(len, by_language.values()), default=0)
     return [{code: texts[min(row, len(texts) - 1)] for code, texts in by_language.items()} for row in range(most)]
-
-
-def _xliff_unit(unit: Any, languages: dict[str, str]) -> Texts:
-    texts = {}
-    for side in unit.iterchildren():
-        name = _name(side)
-        if name in ("source", "target") and name in languages:
-            texts[side.get(LANGUAGE) or languages[name]] = _text(side)
-    return texts
-
-
-def _languages(element: Any) -> dict[str, str]:
-    """Returns the languages that a document (2.x) or a file in it (1.2) declares."""
-    names = {"source": ("srcLang", "source-language"), "target": ("trgLang", "target-language")}
-    return {side: str(element.get(key)) for side, keys in names.items() for key in keys if element.get(key)}
 
 
 def _text(element: Any) -> str:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from dragoman.model.inputs.lines import is_wide
 from dragoman.model.ranges import Count, Part, Positive, Range, Whole
 from dragoman.model.text.labels import Task
 
@@ -123,8 +122,3 @@ class CorpusConfig:
     cut: CutConfig = field(default_factory=CutConfig)
     fetch: list[FetchFile] = field(default_factory=list)
     parts: list[CorpusPart] = field(default_factory=list)  # the corpora of a mix, see `read/parts.py`
-
-    @property
-    def encoding_is_wide(self) -> bool:
-        """Returns True for UTF-16 and UTF-32, which are converted to UTF-8 before reading."""
-        return isinstance(self.encoding, str) and is_wide(self.encoding)

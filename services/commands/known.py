@@ -15,7 +15,7 @@ def read_known(path: str, key: str, source: str, target: str, fuzzy: float | Non
     if not file.is_file() or kind_of(file) != "tmx":
         raise UserError(f"{key}={path}: is no TMX file")
     languages: dict[str, None] = {}
-    for unit in units_of(file, "tmx"):
+    for unit in units_of(file):
         texts = {code: text for code, text in unit.items() if text and is_language(code)}
         languages |= dict.fromkeys(texts)
         here, there = (nearest(code, tuple(texts)) for code in (source, target))

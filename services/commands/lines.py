@@ -10,7 +10,7 @@ from typing import BinaryIO, Literal, TypeVar
 
 from dragoman.model.errors import UserError
 from dragoman.model.inputs.compression import magic_of
-from dragoman.model.inputs.kinds import HEAD, ends_in_returns, kind_of_head
+from dragoman.model.inputs.kinds import HEAD, kind_of_head
 from dragoman.model.inputs.lines import Rows, View, is_in_place, line_blocks
 from dragoman.model.inputs.streams import Blocks
 from dragoman.services.commands.output import file_errors
@@ -69,7 +69,7 @@ def open_input(
         yield sys.stdin.buffer, "standard input"
         return
     with file_errors(f"{section}.{key}", path, "read"):
-        in_place = is_in_place(Path(path), View())
+        in_place = is_in_place(Path(path))
     with Path(path).open("rb") if in_place else Blocks.from_blocks(_blocks(Path(path), languages, rows)) as file:
         yield file, path
 
@@ -82,8 +82,6 @@ def _check_stream(stream: BinaryIO, key: str) -> None:
     magic: str = magic_of(head)
     if magic == "plain":
         magic = kind_of_head(head, "standard input")
-    if ends_in_returns(head) and magic == "text":
-        magic = "lines that end in carriage returns"
     if magic != "text":
         raise UserError(f"{key}: standard input holds {magic}, not lines of UTF-8; {key}=FILE reads such a file")
 

@@ -86,7 +86,7 @@ def _import(store: MemoryStore, path: Path, pair: tuple[str, str] | None) -> Non
 
 def _units(path: Path, pair: tuple[str, str] | None) -> Iterator[Unit]:
     """Yields the units of a TMX file in both directions, or in that of `pair` alone."""
-    for unit in units_of(path, "tmx"):
+    for unit in units_of(path):
         texts = {code: text for code, text in unit.items() if text and is_language(code)}
         if pair is None:
             yield from (Unit(first, other, texts[first], texts[other]) for first, other in permutations(texts, 2))

@@ -49,14 +49,12 @@ def read_records(block: Block, on_error: OnError, encodings: Sequence[str] = ("u
 
 
 def encodings_of(config: CorpusConfig) -> tuple[str, ...]:
-    """Returns the encodings of staged lines: those of `corpus.encoding`, with UTF-8 in place of UTF-16 and UTF-32.
+    """Returns the encodings of staged lines: those of `corpus.encoding`.
 
     An encoding of lines must contain ASCII unchanged, because only then does a byte 0x0A end a line.
 
     Raises UserError: an encoding that is not known, or not of that kind.
     """
-    if config.encoding_is_wide:
-        return ("utf-8",)
     names = [config.encoding] if isinstance(config.encoding, str) else config.encoding
     ascii_bytes = bytes(range(128))
     for name in names:
@@ -66,7 +64,8 @@ def encodings_of(config: CorpusConfig) -> tuple[str, ...]:
             fits = False
         if not fits:
             raise UserError(
-                f"corpus.encoding={name}: expected one that holds ASCII as it is, such as utf-8, or utf-16 alone"
+                f"corpus.encoding={name}: expected one that holds ASCII as it is, such as utf-8 (UTF-16 is read by its "
+                f"mark)"
             )
     if not names:
         raise UserError("corpus.encoding: expected at least one, such as utf-8")

@@ -15,7 +15,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_open
 from dragoman.model.inputs.json_rows import parse_row, text_at
 from dragoman.model.languages import is_single, split_pair
-from dragoman.model.shards.samples import read_samples
+from dragoman.model.shards.samples import member_names, read_samples
 from dragoman.pipelines.corpus.read.sources import SPLITS, as_corpus_writes, fill_pattern, local_file, names_of_one
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
@@ -38,14 +38,29 @@ def as_lines(config: CorpusConfig, pair: str, folder: Path) -> CorpusConfig:
         made = []
         for number, name in enumerate(names_of_one(config, split, "a sample has both sides")):
             path = local_file(config, pair, name, f"corpus.{split}.file")
-            output = folder / f"{split}-{number}-{path.name}.{'txt' if text else 'jsonl'}"
+            output, count = folder / f"{split}-{number}-{path.name}.{'txt' if text else 'jsonl'}", 0
             with atomic_open(output, durable=False) as file:
-                for line in _lines(config, pair, path):
+                for count, line in enumerate(_lines(config, pair, path), 1):  # noqa: B007  # the last is used
                     file.write(line.encode() + b"\n")
-            made.append(str(output))
+            if count:
+                made.append(str(output))
+            else:
+                _explain_none(path, pair)
         local[split] = SplitFiles(file=made)
     fields = {"source": "source", "target": "target"}
     return replace(config, format="text" if text else "jsonl", root=None, fields=fields, **local)
+
+
+def _explain_none(path: Path, pair: str) -> None:
+    """Warns of an empty tar; raises UserError for one whose members are no samples of this pair."""
+    if not (names := member_names(path, SHOWN)):
+        logger.warning(f"{path}: holds no members, and counts nothing")
+        return
+    sides = " and ".join(f".{language}" for language in pair.split("-"))
+    raise UserError(
+        f"{path}: no sample has {sides}; its members are called {', '.join(names)} (a side is the member of its "
+        f"language, KEY.en or KEY.en.txt, of its place, .src and .tgt, or a field of .json)"
+    )
 
 
 def _lines(config: CorpusConfig, pair: str, path: Path) -> Iterator[str]:

@@ -99,7 +99,7 @@ def _sources_of_split(config: CorpusConfig, pair: str, split: Split, files: Spli
         if len(left) != len(right):
             raise UserError(f"{key}: {len(left)} source files but {len(right)} target files; they go in pairs")
         columns = zip(split_pair(pair), _fields(config, pair), strict=True)
-        views = tuple(_view(config, (language,), (field,)) for language, field in columns)
+        views = tuple(View((language,), (field,)) for language, field in columns)
         keys = (f"{key}.source", f"{key}.target")
         return [
             Source(f"{split}-{number}", split, config.format, paths, keys, views=views)
@@ -113,20 +113,20 @@ def _sources_of_split(config: CorpusConfig, pair: str, split: Split, files: Spli
 def _rows(config: CorpusConfig, pair: str, name: str, split: Split, path: Path) -> Source:
     """Returns a file of both sides: TSV or JSON Lines, or a container, which is read as JSON Lines."""
     keys = (f"corpus.{split}.file",)
-    if not config.encoding_is_wide and is_container(kind_of(path)):
+    if is_container(kind_of(path)):
         view = View(split_pair(pair), _fields(config, pair))
         return Source(name, split, "jsonl", (path,), keys, SIDES, (view,))
     places = _columns(config, pair) if config.format == "tsv" else _fields(config, pair)
     if config.format == "tsv":
-        _refuse_names_of_columns(path, _view(config), pair, places, config.header)
-    return Source(name, split, config.format, (path,), keys, places, (_view(config),), header=config.header)
+        _refuse_names_of_columns(path, pair, places, config.header)
+    return Source(name, split, config.format, (path,), keys, places, header=config.header)
 
 
-def _refuse_names_of_columns(path: Path, view: View, pair: str, places: tuple[str, ...], header: bool) -> None:
+def _refuse_names_of_columns(path: Path, pair: str, places: tuple[str, ...], header: bool) -> None:
     """Refuses a TSV whose first line is the names of its columns, unless `header` says so."""
     if header:
         return
-    with open_lines(path, view) as file:
+    with open_lines(path, View()) as file:
         cells = file.readline().decode("utf-8-sig", "replace").split("\t")
     names = [cells[int(place)].strip() for place in places if int(place) < len(cells)]
     if len(names) == len(SIDES) and name_columns(names, split_pair(pair)):
@@ -145,10 +145,6 @@ def name_columns(cells: Sequence[str], languages: Sequence[str]) -> bool:
     return len(lower) == len(languages) and all(map(same_language, lower, languages))
 
 
-def _view(config: CorpusConfig, languages: tuple[str, ...] = (), fields: tuple[str, ...] = ()) -> View:
-    return View(languages, fields, encoding=str(config.encoding) if config.encoding_is_wide else "")
-
-
 def _texts(config: CorpusConfig, pair: str) -> list[Source]:
     """Returns the files that the patterns match, sorted by name; a held-out file is never a training file too."""
     form = TextForm(config.records == "paragraph", config.blank == "keep", tuple(config.between))
@@ -158,7 +154,7 @@ def _texts(config: CorpusConfig, pair: str) -> list[Source]:
     taken: set[Path] = set()
     for split in reversed(SPLITS):
         key = f"corpus.{split}.file"
-        view = _view(config, (pair,), _fields(config, pair)[:1])
+        view = View((pair,), _fields(config, pair)[:1])
         paths = _paths(config, pair, names_of_one(config, split, "format text has one side"), key)
         own = [path for path in dict.fromkeys(paths) if path not in taken]
         if paths and not own:

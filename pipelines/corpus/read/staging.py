@@ -85,7 +85,7 @@ def stage(task: StagingTask) -> None:
     file, view, form = task.source.files[task.side], task.source.view(task.side), task.source.form
     parts = [Part("", lambda: line_blocks(file, view))] if form is None else parts_of(file, view)
     index, form = LineIndex() if form is None else TextIndex(form.paragraphs), form or TextForm()
-    in_place = not form.between and is_in_place(file, view)
+    in_place = not form.between and is_in_place(file)
     plain = file if in_place else task.index.with_suffix(".txt")
     members: list[Member] = []
     with ExitStack() as stack:

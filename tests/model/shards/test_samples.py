@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.model.shards.samples import read_samples
+from dragoman.model.shards.samples import MOST_HEADER, MOST_MEMBER, read_samples
 
 TYPES = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE)
 
@@ -44,3 +44,46 @@ def test_a_sparse_member_is_refused_before_it_is_unpacked(tmp_path: Path) -> Non
         tar.addfile(member, io.BytesIO(bytes(512)))
     with pytest.raises(UserError, match="sparse"):
         read(tmp_path / "a.tar")
+
+
+def member(name: str, content: bytes = b"dog") -> tuple[tarfile.TarInfo, io.BytesIO]:
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    return info, io.BytesIO(content)
+
+
+def test_two_tars_one_after_the_other_are_one(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with tarfile.open(tmp_path / name, "w") as tar:
+            tar.addfile(*member(f"{name}.txt", name.encode()))
+    both = tmp_path / "both.tar"
+    both.write_bytes((tmp_path / "a").read_bytes() + (tmp_path / "b").read_bytes())
+    assert read(both) == [{"txt": b"a"}, {"txt": b"b"}]
+    both.write_bytes((tmp_path / "a").read_bytes() + b"x" * 1024)
+    with pytest.raises(UserError, match=r"both\.tar: not a whole tar: broken after a \(a block that is no header\)"):
+        read(both)
+
+
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT])
+def test_long_names_are_read_in_every_form(tmp_path: Path, form: int) -> None:
+    name = "/".join(["folder"] * 20) + f"/{'é' if form != tarfile.USTAR_FORMAT else 'e'}.x.txt"
+    with tarfile.open(tmp_path / "a.tar", "w", format=form) as tar:
+        tar.addfile(*member(name))
+    assert [key for key, _ in read_samples(tmp_path / "a.tar", {"txt"})] == [name.removesuffix(".txt")]
+
+
+@pytest.mark.parametrize("kind", ["member", "pax", "long name"])
+def test_a_member_or_header_larger_than_a_text_is_refused_before_it_is_read(tmp_path: Path, kind: str) -> None:
+    size = (MOST_MEMBER if kind == "member" else MOST_HEADER) + 1
+    info = tarfile.TarInfo("a.txt")
+    info.type = {"member": tarfile.REGTYPE, "pax": tarfile.XHDTYPE, "long name": tarfile.GNUTYPE_LONGNAME}[kind]
+    info.size = size
+    path = tmp_path / "a.tar"
+    path.write_bytes(info.tobuf(tarfile.USTAR_FORMAT))  # the rest need not be there
+    with pytest.raises(UserError, match=rf"{size:,} bytes, more than"):
+        read(path)
+    pictures = info
+    pictures.name = "a.jpg"
+    if kind == "member":
+        path.write_bytes(pictures.tobuf(tarfile.USTAR_FORMAT) + bytes(size + -size % 512 + 1024))
+        assert read(path) == [], "what is not read may have any size"

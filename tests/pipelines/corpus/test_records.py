@@ -65,8 +65,8 @@ def test_invalid_utf8_is_named_by_file_line_and_byte(tmp_path: Path) -> None:
 def test_utf16_is_read_by_its_mark_and_named_without_one(tmp_path: Path) -> None:
     assert _read(tmp_path, "moses", "eins\nмир\n".encode("utf-16"), b"1\n2\n").source == ["eins", "мир"]
     (tmp_path / "bare").mkdir()
-    with pytest.raises(UserError, match=r"file0: looks like UTF-16-LE without its mark; corpus.encoding=utf-16-le"):
-        _read(tmp_path / "bare", "moses", "ж\n".encode("utf-16-le") * 2, b"1\n2\n")
+    with pytest.raises(UserError, match=r"file0: is no text: a binary file, or UTF-16 without its mark"):
+        _read(tmp_path / "bare", "moses", "ab\n".encode("utf-16-le") * 2, b"1\n2\n")
 
 
 def test_invalid_utf8_is_skipped_on_both_sides_and_counted(tmp_path: Path) -> None:

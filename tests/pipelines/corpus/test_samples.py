@@ -2,8 +2,10 @@
 
 import bz2
 import gzip
+import io
 import json
 import lzma
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,6 +86,35 @@ def test_texts_are_found(tmp_path: Path) -> None:
         "one line",
         "two",
     ]
+
+
+@pytest.mark.parametrize(
+    "names", ["{key}.en {key}.de", "{key}.en.txt {key}.de.txt", "a.b.{key}.en a.b.{key}.de", "x/{key}.src x/{key}.TGT"]
+)
+def test_members_are_read_however_their_keys_are_written(tmp_path: Path, names: str) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as file:
+        for number, pair in enumerate(PAIRS[:20]):
+            for name, text in zip(names.format(key=f"{number:03d}").split(), pair, strict=True):
+                member = tarfile.TarInfo(name)
+                member.size = len(text.encode())
+                file.addfile(member, io.BytesIO(text.encode()))
+    corpus = CorpusConfig(train=SplitFiles(file=str(tmp_path / "a.tar")))
+    assert lines(corpus, "en-de", tmp_path / "lines") == PAIRS[:20]
+
+
+def test_an_empty_tar_counts_nothing_and_one_of_other_samples_says_what_it_holds(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [tar(tmp_path / "a.tar", [{"en": b"a", "de": b"b"}]), tar(tmp_path / "empty.tar", [])]
+    assert lines(CorpusConfig(train=SplitFiles(file=names)), "en-de", tmp_path / "lines") == [("a", "b")]
+    assert "empty.tar: holds no members" in caplog.text
+    other = tar(tmp_path / "other.tar", [{"en": b"a", "cs": b"b"}, {"jpg": b"c"}])
+    with pytest.raises(UserError, match=r"other\.tar: sample sample0000: no \.de"):
+        lines(CorpusConfig(train=SplitFiles(file=other)), "en-de", tmp_path / "other")
+    with pytest.raises(
+        UserError, match=r"other\.tar: no sample has \.nl and \.de; its members are called sample0000\.cs"
+    ):
+        lines(CorpusConfig(train=SplitFiles(file=other)), "nl-de", tmp_path / "nl")
 
 
 BROKEN = [{"en": b"a", "de": b"b"}, {"en": b"a"}, {"en": b"\xff", "de": b"b"}, {"json": b"{"}, {"en": b"c", "de": b"d"}]

@@ -64,11 +64,11 @@ def test_what_is_exported_can_be_imported(config: MemoryConfig, tmp_path: Path) 
     memory(config, ["export", str(out)])
     root = etree.parse(out).getroot()
     assert (root.tag, root.get("version"), len(root.find("body"))) == ("tmx", "1.4", 2)
-    found = [sorted(unit.items()) for unit in units_of(out, "tmx")]
+    found = [sorted(unit.items()) for unit in units_of(out)]
     assert sorted(found) == [[("de", "A < B & „C“"), ("en", "a < b & “c”")], [("de", "Hund"), ("en", "dog")]]
     config.pair = "de-en"
     memory(config, ["export", str(out)])
-    assert list(units_of(out, "tmx")) == [{"de": "Hund", "en": "dog"}]
+    assert list(units_of(out)) == [{"de": "Hund", "en": "dog"}]
 
 
 def test_units_are_deleted_by_pair_or_origin(config: MemoryConfig, file: Path) -> None:
