@@ -137,7 +137,6 @@ def test_known_translations_answer_and_similar_ones_are_reported(tmp_path: Path,
     [
         (gzip.compress(b"the dog\n", mtime=0), "gzip"),
         ("the dog\n".encode("utf-16"), "utf-16"),
-        (b"the dog\rja\r", "lines that end in carriage returns"),
     ],
 )
 def test_a_stream_of_another_kind_is_refused_and_its_advice_reads_it(
