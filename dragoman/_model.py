@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-    from dragoman.model.text.labelled_words import Label, TaggedWord
     from dragoman.pipelines.config import Config
     from dragoman.services.models.registry import ModelVersion
 
@@ -186,39 +185,22 @@ class Model:
             network, (text,) = bundle.language_network, _texts(prompt)
             return str(generate(network, bundle.tokenizer, [text], how, bundle.normalisation)[0][0].text)
 
-    def classify(self, texts: str | Sequence[str]) -> "list[Label] | list[list[Label]]":
-        """Returns a text's classes, the likeliest first, or those of each of several texts; a model of numbers gives
-        one label, "number".
+    def predict(self, texts: str | Sequence[str], best: int = 5) -> Any:
+        """Returns what the model says of a text, or of each of several, like `dragoman predict`.
+
+        A model that labels gives classes, the likeliest first, one label "number", or words with their tags. A masked
+        model gives the `best` tokens for each mask, a language model those that come next, with the resulting text.
 
         Raises:
-            DragomanError: the model gives none.
+            DragomanError: the model is of another kind, or a text has no mask.
         """
-        labels: list[Label] | list[list[Label]] = self._labels("classify", texts)
-        return labels
-
-    def tag(self, texts: str | Sequence[str]) -> "list[TaggedWord] | list[list[TaggedWord]]":
-        """Returns a text's words with their tags, or those of each of several texts.
-
-        Raises:
-            DragomanError: the model gives none.
-        """
-        words: list[TaggedWord] | list[list[TaggedWord]] = self._labels("tag", texts)
-        return words
-
-    def _labels(self, method: str, texts: str | Sequence[str]) -> Any:
         with one_exception():
-            self._must("labels", method)
-            from dragoman.model.inference.labeller import Labeller
-            from dragoman.model.text.labelled_words import Words
-            from dragoman.services.models.loaded_labeller import LoadedLabeller
-            from dragoman.services.models.origin import Origin
-            from dragoman.services.models.registry import UNREGISTERED
+            if self.kind in ("translation", "vectors"):
+                self._must("labels", "predict")
+            from dragoman.services.commands.predict import predictor
 
-            served = LoadedLabeller(Labeller(self._loaded, self._device), Origin.of(self._loaded, UNREGISTERED))
-            if served.tags != (method == "tag"):
-                raise UserError(f"{self.name} gives {self._loaded.task}: {method} is not for it")
-            labels = served.label([Words.split(text) for text in _texts(texts)])
-            return labels[0] if isinstance(texts, str) else labels
+            predictions = predictor(self._loaded, self._device, best)(_texts(texts))
+            return predictions[0] if isinstance(texts, str) else predictions
 
     def embed(self, texts: str | Sequence[str]) -> "NDArray[numpy.float32]":
         """Returns the texts as vectors, one row each, like `dragoman embed`; for one text a single row.
@@ -242,9 +224,9 @@ class Model:
 
             can = {
                 "translation": "translate, embed",
-                "language": "generate, embed",
-                "masked": "embed",
-                "labels": "classify or tag, embed",
+                "language": "generate, predict, embed",
+                "masked": "predict, embed",
+                "labels": "predict, embed",
             }
             can["vectors"] = "neighbours, analogy, embed"
             row = KINDS[self.kind]

@@ -19,8 +19,7 @@ from dragoman.services.lines.settings import LineConfig
 from dragoman.services.settings import (
     ContinueConfig,
     EmbedConfig,
-    GuessConfig,
-    LabelConfig,
+    PredictConfig,
     RerankConfig,
     ScoreConfig,
     ServeConfig,
@@ -41,8 +40,7 @@ class Config:
     serve: ServeConfig = field(default_factory=ServeConfig)
     translate: TranslateConfig = field(default_factory=TranslateConfig)
     generate: ContinueConfig = field(default_factory=ContinueConfig)
-    guess: GuessConfig = field(default_factory=GuessConfig)
-    label: LabelConfig = field(default_factory=LabelConfig)
+    predict: PredictConfig = field(default_factory=PredictConfig)
     embed: EmbedConfig = field(default_factory=EmbedConfig)
     score: ScoreConfig = field(default_factory=ScoreConfig)
     rerank: RerankConfig = field(default_factory=RerankConfig)

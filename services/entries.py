@@ -15,8 +15,7 @@ from dragoman.model.errors import UserError
 from dragoman.services.settings import (
     ContinueConfig,
     EmbedConfig,
-    GuessConfig,
-    LabelConfig,
+    PredictConfig,
     RerankConfig,
     ScoreConfig,
     ServeRoot,
@@ -31,10 +30,7 @@ COMMANDS: dict[str, Row] = {
     "serve": ("dragoman.services.endpoint.serve", "serve", "serve", ServeRoot),
     "rerank": ("dragoman.services.commands.rerank", "rerank", "rerank", RerankConfig),
     "generate": ("dragoman.services.commands.generate", "continue_texts", "generate", ContinueConfig),
-    "next": ("dragoman.services.commands.guess", "next_tokens", "guess", GuessConfig),
-    "fill": ("dragoman.services.commands.guess", "fill", "guess", GuessConfig),
-    "classify": ("dragoman.services.commands.label", "classify", "label", LabelConfig),
-    "tag": ("dragoman.services.commands.label", "tag", "label", LabelConfig),
+    "predict": ("dragoman.services.commands.predict", "predict", "predict", PredictConfig),
     "embed": ("dragoman.services.commands.embed", "embed", "embed", EmbedConfig),
     "score": ("dragoman.services.commands.score", "score", "score", ScoreConfig),
 }
@@ -46,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     module, function, section, config = COMMANDS[verb]
     text: list[str | None] = []
     if verb in TEXT_FIRST:
-        given, words = text_of(words, None if section == "guess" else f"{section}.input")
+        given, words = text_of(words, f"{section}.input")
         text = [given]
 
     def work(*settings: Any) -> int:
@@ -61,11 +57,11 @@ def main(argv: Sequence[str]) -> int:
     return compose.run_section(lambda settings: work(settings, *text), section, config, words, verb)
 
 
-def text_of(argv: Sequence[str], key: str | None) -> tuple[str | None, list[str]]:
+def text_of(argv: Sequence[str], key: str) -> tuple[str | None, list[str]]:
     """Splits off the words before the first option that are no settings, as a text (None: there are none)."""
     options = next((place for place, word in enumerate(argv) if word.startswith("-") and " " not in word), len(argv))
     words = [word for word in argv[:options] if not is_setting(word)]
-    if key is not None and len(words) == 1 and Path(words[0]).is_file():
+    if len(words) == 1 and Path(words[0]).is_file():
         raise UserError(f"{words[0]}: is a file; {key}={words[0]} reads it")
     rest = [word for word in argv[:options] if is_setting(word)] + list(argv[options:])
     return " ".join(words) if words else None, rest

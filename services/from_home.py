@@ -26,8 +26,8 @@ OF_SHARDS = ("train", "evaluate", "promote", "rollback", "compare", "unpack")
 OF_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "translate": ("translate", ("translation",)), "rerank": ("rerank", ("translation",)),
     "score": ("score", ("translation", "language")), "generate": ("generate", ("language",)),
-    "next": ("guess", ("language",)), "fill": ("guess", ("masked",)), "serve": ("serve", ()),
-    "classify": ("label", ("classes", "numbers")), "tag": ("label", ("tags",)), "embed": ("embed", ()),
+    "predict": ("predict", ("classes", "numbers", "tags", "language", "masked")), "serve": ("serve", ()),
+    "embed": ("embed", ()),
 }  # fmt: skip
 SERVED = {"classes": "labels", "tags": "labels", "numbers": "labels", "vectors": "vectors", "language": "guesser",
           "masked": "guesser"}  # kind -> key of serve  # fmt: skip
@@ -189,7 +189,7 @@ def _models(verb: str, home: Path) -> list[list[str]]:
     if everything and not fitting and not remote:  # of an empty home the verb itself says what to do
         raise UserError(
             f"no {' or '.join(kinds)} model in {home}; `dragoman import` takes another's, and of your own data: "
-            f"{SHARD_LABELS if section == 'label' else SHARD}, then dragoman train"
+            f"{SHARD_LABELS if section == 'predict' else SHARD}, then dragoman train"
         )
     return [_pointing(section, model.kind, "bundle", model.run) for model in fitting]
 

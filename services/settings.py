@@ -74,24 +74,15 @@ class ContinueConfig(BundleSource, GenerateConfig):
 
 
 @dataclass
-class GuessConfig(BundleSource):
-    """The text whose likely tokens are shown, and how."""
-
-    text: str | None = None
-    best: Count = 5  # tokens per place
-    steps: Count = 5  # next: tokens of the likeliest path
-    format: Literal["text", "json"] = "text"
-    picture: str | None = None  # .png .svg .pdf
-
-
-@dataclass
-class LabelConfig(BundleSource):
-    """The texts to label, the model, and the output."""
+class PredictConfig(BundleSource):
+    """The texts to predict for, the model, and the output."""
 
     input: str | None = None  # null: standard input
     output: str | None = None  # null: standard output
     format: Literal["text", "json"] = "text"
-    best: Count = 1  # classify: classes of a text
+    best: Count | None = None  # classes of a text, or tokens of a place; null: 1 class, 5 tokens
+    steps: Count = 5  # a language model: tokens of the likeliest path
+    picture: str | None = None  # a language or masked model: .png .svg .pdf
     lines: Count = 1024  # lines at a time
     on_error: Literal["raise", "skip"] = "raise"
 

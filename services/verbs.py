@@ -68,10 +68,12 @@ VERBS: dict[str, Verb] = {
         "translate a text, files or standard input, no server", "translate decode alignment", "[TEXT]", json=FORMAT
     ),
     "generate": _model("continue texts with a language model, no server", "generate registry", "[TEXT]", json=FORMAT),
-    "next": _model("show the likeliest next tokens of a text, step by step", "guess registry", "[TEXT]", json=FORMAT),
-    "fill": _model("show the likeliest tokens for each [MASK] of a text", "guess registry", "[TEXT]", json=FORMAT),
-    "classify": _model("give the classes or the number of texts, no server", "label registry", "[TEXT]", json=FORMAT),
-    "tag": _model("give each word of texts its tag, no server", "label registry", "[TEXT]", json=FORMAT),
+    "predict": _model(
+        "give the classes, the number or the tags of a text, or its next or masked tokens",
+        "predict registry",
+        "[TEXT]",
+        json=FORMAT,
+    ),
     "embed": _model("turn texts into vectors, no server", "embed registry", "[TEXT]", json=FORMAT),
     "score": _model("compute log-probabilities of pairs or texts, no server", "score", json=FORMAT),
     "rerank": _model("reorder another system's n-best lists with our model's score", "rerank"),
@@ -155,7 +157,7 @@ VERBS: dict[str, Verb] = {
     "doctor": _command("doctor", "report what this machine offers and what is missing", "cluster tracking", json=ROWS),
     "demo": _command("demo", "run everything on the built-in corpus, in minutes"),
 }
-TEXT_FIRST = {*["translate", "generate", "next", "fill", "classify", "tag", "embed"]}  # they take a text
+TEXT_FIRST = {"translate", "generate", "predict", "embed"}  # they take a text
 _MODULES = [verb.module for verb in VERBS.values()]
 
 

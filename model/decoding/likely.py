@@ -33,7 +33,7 @@ def likely_path(
     """
     most = network.max_positions
     if most is not None and steps >= most:
-        raise UserError(f"guess.steps={steps}: the network has {most} positions; choose fewer steps")
+        raise UserError(f"predict.steps={steps}: the network has {most} positions; choose fewer steps")
     read = read_prompt(tokenizer, prompt, form)
     ids = list(read.ids) if most is None else list(read.ids)[-(most - steps) :]
     path: list[Step] = []

@@ -124,13 +124,16 @@ KINDS: dict[str, Kind] = {
     ),
     "language": Kind(
         "a language model",
-        "continue texts with it (dragoman generate), or score them (dragoman score)",
+        "continue texts with it (dragoman generate, predict), or score them (dragoman score)",
         text_bundle,
         continuations,
         sampling,
     ),
     "masked": Kind(
-        "a masked language model", "turn texts into vectors with it (dragoman embed)", text_bundle, filled_texts
+        "a masked language model",
+        "fill texts with it (dragoman predict), or turn them into vectors (dragoman embed)",
+        text_bundle,
+        filled_texts,
     ),
     "vectors": Kind(
         "word vectors",
@@ -138,9 +141,7 @@ KINDS: dict[str, Kind] = {
         load_vectors,
         word_vectors,
     ),
-    "labels": Kind(
-        "a model that labels texts", "serve it with serve.labels=... (POST /classify, /tag)", label_bundle, labels
-    ),
+    "labels": Kind("a model that labels texts", "label texts with it (dragoman predict)", label_bundle, labels),
 }
 
 

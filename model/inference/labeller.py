@@ -4,6 +4,7 @@ Answers do not depend on what else is in a batch: texts of a batch are padded to
 """
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -19,6 +20,9 @@ from dragoman.model.text.labels import encode_words
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizer import EOS
 
+NUMBER = "number"  # the label of a model that gives numbers
+Labels: TypeAlias = list[Label] | list[TaggedWord]
+
 
 class Labeller:
     """The answers of one bundle."""
@@ -28,6 +32,13 @@ class Labeller:
         self.bundle, self.labels = bundle, bundle.labels.labels
         self.network = bundle.network.to(device)
         self.device, self.batch_tokens = device, batch_tokens
+
+    def label(self, texts: Sequence[Words]) -> list[Labels]:
+        """Returns each text's classes, the likeliest first, its number, or its words with their tags."""
+        lines = [text.text for text in texts]
+        if self.bundle.task == "numbers":
+            return [[Label(NUMBER, number)] for number in self.numbers(lines)]
+        return [*self.tag(texts)] if self.bundle.task == "tags" else [*self.classify(lines)]
 
     def classify(self, texts: Sequence[str]) -> list[list[Label]]:
         """Returns each text's labels, the likeliest first; a text longer than the positions is read up to them.

@@ -102,7 +102,7 @@ def save_model(config: ImportRoot, source: str, path: Path, origin: Mapping[str,
     save_imported(config.run_dir / BUNDLE, imported, folder, pair, origin)
     logger.info(f"{config.run_dir / BUNDLE}: {imported.network.parameter_count():,} parameters, {pair}")
     if imported.notes.get("head"):
-        logger.warning(f"{source}: holds no layer that predicts tokens; `dragoman fill` would guess at random")
+        logger.warning(f"{source}: holds no layer that predicts tokens; `dragoman predict` would guess at random")
     kind = imported.tokenizers.source.type
     logger.info(
         f"fine-tune it: dragoman shard tokenizer={kind} tokenizer.same_as={config.name} ..., then: dragoman train "

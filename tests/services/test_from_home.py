@@ -130,13 +130,9 @@ def test_the_only_run_of_a_kind_is_taken(home: Path) -> None:
     assert with_home("translate", ["A dog.", "translate.format=json"]) == [
         "A dog.", "translate.bundle=a", "translate.format=json"
     ]  # fmt: skip
-    assert with_home("classify", ["x"]) == ["x", "label.bundle=b"]
+    assert with_home("predict", ["x"]) == ["x", "predict.bundle=b"]
     with pytest.raises(UserError, match=r"2 models; say which:\n  dragoman serve serve.bundle=a\n.*serve.labels=b"):
         with_home("serve", [])
-    with pytest.raises(UserError, match="no masked model in"):
-        with_home("fill", ["The [MASK]."])
-    with pytest.raises(UserError, match=r"no tags model in .*dragoman shard corpus=labelled"):
-        with_home("tag", ["x"])
 
 
 def promote(home: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
@@ -146,16 +142,6 @@ def promote(home: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     (home / "mlflow").mkdir()
     (home / "mlflow" / "mlflow.db").touch()
     monkeypatch.setattr(Registry, "aliases", lambda _: {(name, "1"): ["champion"] for name in names})
-
-
-def test_a_verb_takes_the_models_whose_head_it_answers_with(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A champion of classes does not stand before the only run of tags."""
-    run_of(home, "a", "labels", "first")
-    run_of(home, "b", "labels", "second", head="tags")
-    promote(home, monkeypatch, "first")
-    assert with_home("classify", ["x"]) == ["x", "label.model=models:/first@champion"]
-    assert with_home("tag", ["x"]) == ["x", "label.bundle=b"]
-    assert with_home("serve", []) == ["serve.model=null", "serve.labels=models:/first@champion"]
 
 
 def test_the_only_run_of_the_only_shards_is_evaluated(home: Path) -> None:

@@ -35,7 +35,7 @@ OURS = {  # keys that the service sets, and sections that no verb of a job reads
     "line": "options of a line stand beside its steps' words",
     "serve": "the service has an endpoint already",
     **dict.fromkeys(
-        ("clean", "embed", "export", "generate", "guess", "inspect", "label", "query"), "no verb of a job reads it"
+        ("clean", "embed", "export", "generate", "inspect", "predict", "query"), "no verb of a job reads it"
     ),
     **dict.fromkeys(("rerank", "score", "translate", "verify"), "no verb of a job reads it"),
 }

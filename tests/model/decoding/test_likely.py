@@ -43,5 +43,5 @@ def test_probabilities_are_the_networks_and_the_path_is_greedy_generation() -> N
 def test_a_long_prompt_keeps_its_end_and_too_many_steps_are_named() -> None:
     ours, words = network(8), tokenizer()
     assert likely_path(ours, words, "the cat sat on " * 6, steps=3)
-    with pytest.raises(UserError, match=r"guess\.steps=8: the network has 8 positions"):
+    with pytest.raises(UserError, match=r"predict\.steps=8: the network has 8 positions"):
         likely_path(ours, words, "the cat", steps=8)

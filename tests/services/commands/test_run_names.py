@@ -21,8 +21,8 @@ VERBS = (
     ("embed", [], TEXT, "translation", "embed.bundle"),
     ("embed", [], TEXT, "masked", "embed.bundle"),
     ("generate", ["generate.max_tokens=4", "generate.seed=1"], TEXT, "language", "generate.bundle"),
-    ("next", ["the", "dog"], "", "language", "guess.bundle"),
-    ("fill", ["the [MASK]"], "", "masked", "guess.bundle"),
+    ("predict", ["the", "dog"], "", "language", "predict.bundle"),
+    ("predict", ["the [MASK]"], "", "masked", "predict.bundle"),
     ("neighbours", ["king"], "", "vectors", "query.vectors"),
 )
 NAMES = [f"{verb[0]}-{verb[3]}" for verb in VERBS]
