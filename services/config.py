@@ -15,7 +15,6 @@ from dragoman.services.commands.query_settings import QueryConfig
 from dragoman.services.commands.runs import RunsConfig
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.settings import ServiceConfig
-from dragoman.services.lines.settings import LineConfig
 from dragoman.services.settings import (
     ContinueConfig,
     EmbedConfig,
@@ -48,7 +47,6 @@ class Config:
     export: ExportConfig = field(default_factory=ExportConfig)
     inspect: InspectConfig = field(default_factory=InspectConfig)
     jobs: JobsConfig = field(default_factory=JobsConfig)
-    line: LineConfig = field(default_factory=LineConfig)
     sweep: SweepConfig = field(default_factory=SweepConfig)
     service: ServiceConfig = field(default_factory=ServiceConfig)
     runs: RunsConfig = field(default_factory=RunsConfig)

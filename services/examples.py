@@ -34,7 +34,6 @@ EXAMPLES = {
     "logs": "JOB -f",
     "priority": "JOB high",
     "sweep": "train 'train.optimizer.lr=interval(0.0001,0.01)' sweep.trials=20",
-    "line": "student line.plan=true",
     "bill": "anna",
     "retention": "succeeded=30 failed=90",
     "quota": "anna jobs=4",

@@ -126,12 +126,6 @@ VERBS: dict[str, Verb] = {
         "train 'KEY=choice(A,B)' 'KEY=interval(A,B)'",
         json=ROWS,
     ),
-    "line": _verb(
-        "dragoman.services.lines.entries",
-        "run commands whose outputs are others' inputs; what is up to date stays",
-        "line jobs",
-        "LINE.yaml [vars.NAME=VALUE]",
-    ),
     "bill": _job("show what faults have cost: tokens, time", "[OWNER]"),
     "retention": _job("show which ended jobs service.keep would delete", "[succeeded=DAYS failed=DAYS newest=N]"),
     "quota": _job("show or set the quota of an owner", "[OWNER cpus=N|none gpus=N|none jobs=N|none]"),

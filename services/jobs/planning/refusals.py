@@ -32,7 +32,6 @@ OURS = {  # keys that the service sets, and sections that no verb of a job reads
     "jobs": "options of the job stand beside its overrides",
     "service": "it is the service's own",
     "sweep": "options of a sweep stand beside its trials' overrides",
-    "line": "options of a line stand beside its steps' words",
     "serve": "the service has an endpoint already",
     **dict.fromkeys(
         ("clean", "embed", "export", "generate", "inspect", "predict", "query"), "no verb of a job reads it"

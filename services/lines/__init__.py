@@ -1,1 +1,0 @@
-"""A production line: commands whose outputs are the inputs of others, each made once for its recipe and inputs."""
