@@ -37,7 +37,6 @@ from dragoman.conf.options import INFO, PAGES, Options, check_info, each_run, re
 from dragoman.conf.own import json_map, search_path
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.ranges import Range, all_ranges
-from dragoman.model.renamed import current_words
 from dragoman.model.schema import convert
 from dragoman.model.storage.places import local_folder
 
@@ -106,7 +105,7 @@ def run(
                 code = _show_page(argv, verb)
                 _show_ranges(root, argv, further)
                 return code
-            options = read_options(current_words(argv), misspelt_option)
+            options = read_options(argv, misspelt_option)
             if options.cfg is not None:
                 note = f"# As written; where nobody chose, `dragoman {verb}` takes what fits the corpus, and says it.\n"
                 return _show(options, root, shown, note if facts else "")
@@ -177,11 +176,10 @@ def values(overrides: Sequence[str], facts: Facts = (), options: Options | None 
 
     Raises UserError: an override cannot be parsed, a key or choice is unknown, or an interpolation leads nowhere.
     """
-    words = current_words(overrides)
-    with _in_our_words(words):
-        tree, resolve = _compose(words, options)
+    with _in_our_words(overrides):
+        tree, resolve = _compose(overrides, options)
         for fact in facts:  # what is made of a corrected key is computed again
-            for key, value in fact(resolve(tree), words).items():
+            for key, value in fact(resolve(tree), overrides).items():
                 usual.put(tree, key, value)
         resolved = resolve(tree)
     resolved.pop("experiment", None)
@@ -305,12 +303,11 @@ def _show_page(argv: Sequence[str], verb: str) -> int:
     @hydra.main(config_path=str(FOLDER), config_name="config", version_base="1.3")
     def application(_: DictConfig) -> None: ...
 
-    words = current_words(argv)
-    check_info(words)
+    check_info(argv)
     before, raising = sys.argv, os.environ.get(RAISE)
-    sys.argv, os.environ[RAISE] = [f"dragoman {verb}", *search_path(), *words], "1"
+    sys.argv, os.environ[RAISE] = [f"dragoman {verb}", *search_path(), *argv], "1"
     try:
-        with _in_our_words(words):
+        with _in_our_words(argv):
             application()
     finally:
         sys.argv = before
@@ -323,6 +320,6 @@ def _show_ranges(root: type[Any], argv: Sequence[str], further: Further) -> None
     """Prints, after `--info` and `--info config`, the numbers that each setting may have."""
     if any(re.fullmatch(r"(--info|-i)(=(all|config))?", word) for word in argv) and not {*argv} & {*INFO} - PRINTED:
         print("\nRanges\n******")
-        words = current_words([word for word in argv if not word.startswith("-") and word not in INFO])
+        words = [word for word in argv if not word.startswith("-") and word not in INFO]
         for key, bounds in (*all_ranges(root), *further(_compose(words)[0])):
             print(f"{key}: {bounds}")

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.ranges import OutOfRangeError, check_range, range_in
-from dragoman.model.renamed import current_values
 
 T = TypeVar("T")
 
@@ -27,7 +26,6 @@ def build(schema: type[T], values: object, where: str) -> T:
     """
     if not isinstance(values, Mapping):
         raise UserError(f"{where}: expected a section of keys, got {values!r}")
-    values = current_values(values, where)
     hints = get_type_hints(schema, include_extras=True)
     fields = {field.name: field for field in dataclasses.fields(schema)}  # type: ignore[arg-type]  # T is a dataclass
     for key in values:

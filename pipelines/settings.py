@@ -148,7 +148,6 @@ class TrainConfig:
     average_share: Share = 0.2  # of the steps: only checkpoints from this last part, so short runs skip their start
     average_first: Share = 0.0  # share of the weights that the run began with (`init_from`) in the final ones
     final_weights: Literal["average", "last", "ema", "best", "best_average"] = "average"
-    unhashed_weights: bool = False  # average weights without a sha256 too; false: refuse them
 
     @property
     def beginning(self) -> dict[str, Any]:

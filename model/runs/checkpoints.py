@@ -22,7 +22,7 @@ from dragoman.model.files import file_sha256
 from dragoman.model.runs.paths import CHECKPOINTS, WEIGHTS
 from dragoman.model.untrusted import read_json
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST, STATE = "manifest.json", "state.json"
 NAME = re.compile(r"step-(\d{1,10})", re.ASCII)
 
@@ -85,14 +85,17 @@ def state(checkpoint: Path) -> dict[str, Any]:
     return values
 
 
-def recorded_hash(path: Path) -> str | None:
-    """Returns the sha256 (hex) stored beside weights, after checking it; None in a run from before hashes were stored.
+def recorded_hash(path: Path) -> str:
+    """Returns the sha256 (hex) stored beside weights, after checking it.
 
-    Raises UserError: the weights have another hash.
+    Raises UserError: the weights have another hash, or none is stored.
     """
     note = path.with_suffix(".sha256")
     if not note.is_file():
-        return None
+        raise UserError(
+            f"{path}: no sha256 was kept beside it, so nobody can tell whether it was changed. Delete it, and the "
+            f"average is of one checkpoint less"
+        )
     expected, actual = note.read_text(encoding="utf-8").partition(" ")[0], file_sha256(path)
     if actual != expected:
         raise UserError(
@@ -110,7 +113,10 @@ def manifest(checkpoint: Path) -> dict[str, Any]:
         raise UserError(f"{path}: missing. {_remedy(checkpoint)}")
     if content.get("format_version") != FORMAT_VERSION:
         version = content.get("format_version")
-        raise UserError(f"{path}: format_version {version!r} is not known. Choices: {FORMAT_VERSION}")
+        raise UserError(
+            f"{path}: format_version {version!r}, and this program reads {FORMAT_VERSION}. Choose another name= to begin a "
+            f"new run"
+        )
     return content
 
 

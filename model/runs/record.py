@@ -11,12 +11,10 @@ from typing import Any
 
 from dragoman.model.files import atomic_write
 from dragoman.model.runs.paths import RECORD, RELEASE, TRACKED, evaluation
-from dragoman.model.runs.spool import Spool
 from dragoman.model.untrusted import read_json
 
 REMEDY = "Put back the file that was written when the run began, or choose another name= to begin a new run"
 PLANS = "plans"  # in run.json: planned length and end of the schedule, an object per change
-STEPS = "train.max_steps"
 
 
 def read_record(run: Path) -> dict[str, Any] | None:
@@ -30,15 +28,8 @@ def write_record(run: Path, values: Mapping[str, Any]) -> None:
 
 
 def read_plans(run: Path) -> list[dict[str, int]]:
-    """Returns the run's plans, `{"from_step", "max_steps", "schedule_steps"}`, the newest last.
-
-    For a run from before every run stored one, that is what its last start told MLflow; none if it told nothing.
-    """
-    if plans := (read_record(run) or {}).get(PLANS):
-        return list(plans)
-    parameters = [record.fields["values"] for record in Spool(run).records() if record.kind == "params"]
-    steps = next((int(values[STEPS]) for values in reversed(parameters) if STEPS in values), 0)
-    return [{"from_step": 0, "max_steps": steps, "schedule_steps": steps}] if steps else []
+    """Returns the run's plans, `{"from_step", "max_steps", "schedule_steps"}`, the newest last."""
+    return list((read_record(run) or {}).get(PLANS, []))
 
 
 def read_release(run: Path) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
 from dragoman.model.ranges import check_ranges
-from dragoman.model.renamed import former
 from dragoman.model.shards.manifest import manifest_hash
 from dragoman.model.shards.reader import ShardReader
 from dragoman.pipelines.loaders.window import philox_order
@@ -158,7 +157,7 @@ class Lanes(ABC, Generic[B]):
 
     def _order(self) -> dict[str, Any]:
         values = asdict(self.config)
-        settings = {former(f"loader.{key}"): values[key] for key in self.of}
+        settings = {f"loader.{key}": values[key] for key in self.of}
         return {"seed": self.seed, "split": self.reader.split, **settings}
 
     def _start(self) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 from dragoman.model.bundles.ancestry import tokenizer_facts
 from dragoman.model.errors import UserError
 from dragoman.model.languages import same_pair
-from dragoman.model.networks.architectures import ARCHITECTURES, model_config
-from dragoman.model.renamed import current_values
+from dragoman.model.networks.architectures import model_config
 from dragoman.model.runs import journal, paths
 from dragoman.model.runs.record import PLANS, read_record, write_record
 from dragoman.model.schema import build, flat
@@ -54,7 +53,7 @@ def network_fingerprint(config: Config, of_loader: Sequence[str]) -> dict[str, A
 
 
 def recorded_config(config: Config, record: Mapping[str, Any]) -> Config:
-    """Returns the configuration with the settings that a run's identity has; newer settings have their defaults."""
+    """Returns the configuration with the settings that a run's identity has."""
     of_training = {key: record[key] for key in record.keys() & TrainConfig.__dataclass_fields__.keys()}
     return replace(
         config,
@@ -83,16 +82,11 @@ def check_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
     record = read_record(config.run_dir)
     if record is None:
         return
-    stored = current_values(record)
-    stored.pop(PLANS, None)
+    stored = {key: value for key, value in record.items() if key != PLANS}
     kept, precision = (of.get("train", {}).get("precision") for of in (stored, fingerprint))
     # A run keeps the precision that it began in, whether it was asked for or chosen by `auto`.
     if precision and precision in ("auto", read_precision(config.run_dir) if kept == "auto" else kept):
         fingerprint = {**fingerprint, "train": {**fingerprint["train"], "precision": kept}}
-    if stored.get("model", {}).get("architecture") in ARCHITECTURES:  # not word vectors
-        # A setting added since then is the same while it has its default.
-        stored["model"] = asdict(model_config(stored["model"]))
-        stored = _with_younger(stored, fingerprint, {"loader": asdict(LoaderConfig()), "train": asdict(TrainConfig())})
     old, new = dict(flat(stored)), dict(flat(json.loads(json.dumps(fingerprint))))
     differing = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     differences = [f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in differing]
@@ -101,17 +95,6 @@ def check_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
             f"name={config.name}: the run in {config.run_dir} was started with other settings: "
             f"{'; '.join(differences)}. Choose another name=, or put the settings back to go on with it"
         )
-
-
-def _with_younger(stored: Any, now: Any, defaults: Any) -> Any:
-    """Returns `stored` with the settings of `now` that it lacks, at their defaults, as it ran without them."""
-    if not (isinstance(stored, dict) and isinstance(now, dict) and isinstance(defaults, dict)):
-        return stored
-    merged = {
-        key: _with_younger(stored[key], now[key], defaults[key]) for key in stored.keys() & now.keys() & defaults.keys()
-    }
-    younger = {key: defaults[key] for key in (now.keys() & defaults.keys()) - stored.keys()}
-    return {**stored, **merged, **younger}
 
 
 def origin_facts(config: Config, tracked: TrackedRun) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from dragoman.model.errors import UserError, unknown
 from dragoman.model.files import file_sha256
 from dragoman.model.layers.low_rank import merged
 from dragoman.model.plural import plural
-from dragoman.model.renamed import current_values
 from dragoman.model.runs import checkpoints, journal, paths
 from dragoman.model.runs.bundles import is_released
 from dragoman.model.runs.paths import BUNDLE, RECORD, STEPS
@@ -84,7 +83,6 @@ def verify(config: VerifyRoot) -> list[Check]:
     if record is None:
         names = sorted(path.parent.name for path in run.parent.glob(f"*/{RECORD}"))
         raise unknown(f"no run in {run.parent}", config.name, names)
-    record = current_values(record)
     settings: Config = replace(
         recorded_config(config, record),
         paths=replace(config.paths, shards=str(find_shards(config, str(record["shards"])))),
@@ -213,8 +211,7 @@ def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False
     for step, digest in named:
         hashes = [set(checkpoints.check(by_step[step]).values())] if step in by_step else []
         if step in kept and source != "ema":
-            checkpoints.recorded_hash(kept[step])
-            hashes.append({file_sha256(kept[step])})  # with or without a stored hash
+            hashes.append({checkpoints.recorded_hash(kept[step])})
         if any(digest not in digests for digests in hashes):  # each separately: one may be edited
             raise DifferenceError(f"{run / BUNDLE}: made from weights of step {step:,} that are not those of the run")
         if not hashes and is_last(run, facts):
@@ -225,7 +222,7 @@ def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False
         expected = checkpoint.read(by_step[named[0][0]])[0]["average"]
     elif named and source not in (None, "ema") and all(step in kept for step, _ in named):
         # The loop above has compared each with the digest in the bundle, so none needs a stored hash.
-        expected = checkpoint.average([kept[step] for step, _ in named], unhashed=True)
+        expected = checkpoint.average([kept[step] for step, _ in named])
     if expected is not None:
         expected, stored = with_first(run, merged(expected), float(share)), load_file(run / BUNDLE / WEIGHTS)
         if not expected.keys() <= stored.keys() or (source != "ema" and expected.keys() != stored.keys()):

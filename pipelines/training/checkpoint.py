@@ -4,7 +4,6 @@
 """
 
 import json
-import logging
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -23,8 +22,6 @@ from dragoman.model.runs.attempts import check_attempt
 from dragoman.model.runs.checkpoints import FORMAT_VERSION, MANIFEST, STATE
 from dragoman.model.runs.journal import append
 from dragoman.model.runs.paths import SAVED
-
-logger = logging.getLogger(__name__)
 
 
 def write(
@@ -88,25 +85,17 @@ def prune(run: Path, keep_checkpoints: int, choose: Callable[[list[int]], Collec
         path.with_suffix(".sha256").unlink(missing_ok=True)
 
 
-def average(kept: Sequence[Path], unhashed: bool = False) -> dict[str, Tensor]:
+def average(kept: Sequence[Path]) -> dict[str, Tensor]:
     """Returns the mean of kept weights, summed in float64; of a single file its very numbers.
 
     Low-rank factors are merged first: the mean of their products is not the product of their means.
-
-    `unhashed`: accept weights without a stored sha256, with a warning.
 
     Raises UserError: a file is damaged, differs from what was written, or lacks its sha256.
     """
     total: dict[str, Tensor] = {}
     types: dict[str, torch.dtype] = {}
     for path in kept:
-        if checkpoints.recorded_hash(path) is None:
-            if not unhashed:
-                raise UserError(
-                    f"{path}: no sha256 was kept beside it, so nobody can tell whether it was changed. Delete it and "
-                    f"the average is of one checkpoint less, or take it in as it is: train.unhashed_weights=true"
-                )
-            logger.warning(f"{path}: no sha256 was kept beside it; it enters the average unchecked")
+        checkpoints.recorded_hash(path)
         for name, value in merged(_weights(path)).items():
             types[name] = value.dtype
             total[name] = total[name] + value.double() if name in total else value.double()

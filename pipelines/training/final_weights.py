@@ -39,7 +39,7 @@ def final_weights(run: Path, config: TrainConfig) -> tuple[dict[str, Tensor], li
         weights, steps = merged(tensors["average" if config.final_weights == "ema" else "network"]), [state["step"]]
     else:
         chosen = chosen_weights(run, config)
-        weights, steps = checkpoint.average(list(chosen.values()), config.unhashed_weights), list(chosen)
+        weights, steps = checkpoint.average(list(chosen.values())), list(chosen)
     return with_first(run, weights, config.average_first), steps
 
 

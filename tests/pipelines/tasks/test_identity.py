@@ -1,6 +1,5 @@
-"""Whose run a directory is: of the same settings only, and of an older version of the code too."""
+"""Whose run a directory is: of the same settings only."""
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -53,16 +52,6 @@ def test_a_run_keeps_the_lanes_that_it_began_with(config: Config) -> None:
         assert with_lanes(with_workers(config, workers), [config.run_dir]).loader.lanes == 8
     with pytest.raises(UserError, match=r"loader\.lanes=8: 3 ranks .* cluster\.workers=1\|2\|4\|8"):
         check_lanes(with_lanes(with_workers(config, 3), [config.run_dir]).loader.lanes, 3)
-
-
-def test_a_run_from_before_a_switch_was_added_goes_on_while_that_is_at_its_default(config: Config) -> None:
-    config.run_dir.mkdir(parents=True)
-    older = wanted()
-    del older["model"]["kv_heads"]
-    (config.run_dir / "run.json").write_text(json.dumps(older))
-    claim_run_dir(config, wanted())
-    with pytest.raises(UserError, match=r"model\.kv_heads was "):
-        claim_run_dir(config, wanted(kv_heads=1))
 
 
 @pytest.mark.parametrize("content", ["", '{"seed": 1', "[]"])

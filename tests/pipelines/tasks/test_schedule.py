@@ -1,7 +1,6 @@
 """A learning rate that falls to an end: a run that goes on keeps the course that it began with, unless asked."""
 
 import json
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -101,20 +100,6 @@ def test_a_rate_without_an_end_goes_on_as_ever(home: Path, caplog: pytest.LogCap
     assert rates(run) == rates(whole)
     assert [plan["max_steps"] for plan in plans(run)] == [8, 12] and "schedule" not in caplog.text
     assert not any("schedule" in record.fields["values"] for record in Spool(run).records() if record.kind == "tags")
-
-
-def test_a_run_from_before_plans_were_kept_has_that_of_its_last_start(
-    home: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    floor = "train.optimizer.min_lr=0.001"
-    run = start(home, "older", "linear", floor)
-    record = json.loads((run / "run.json").read_text())
-    del record["plans"]
-    (run / "run.json").write_text(json.dumps(record))
-    caplog.set_level(logging.WARNING)
-    start(home, "older", "linear", floor, "train.max_steps=10")
-    assert rates(run)[8:] == [0.001, 0.001]
-    assert [(plan["max_steps"], plan["schedule_steps"]) for plan in plans(run)] == [(8, 8), (10, 8)]
 
 
 def test_a_run_without_a_checkpoint_is_planned_anew(home: Path, tmp_path: Path) -> None:

@@ -346,18 +346,11 @@ def test_weights_that_were_changed_enter_no_average(shards: Path, tmp_path: Path
         final_weights(tmp_path / "run", CONFIG)
 
 
-def test_weights_without_their_hash_enter_the_average_only_when_asked(
-    shards: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_weights_without_their_hash_are_refused(shards: Path, tmp_path: Path) -> None:
     train(shards, tmp_path / "run")
-    whole, steps = final_weights(tmp_path / "run", CONFIG)
     (tmp_path / "run/weights/step-00000008.sha256").unlink()
-    with pytest.raises(UserError, match=r"step-00000008\.safetensors: no sha256.*train\.unhashed_weights=true"):
+    with pytest.raises(UserError, match=r"step-00000008\.safetensors: no sha256 was kept beside it.* Delete it"):
         final_weights(tmp_path / "run", CONFIG)
-    asked, used = final_weights(tmp_path / "run", replace(CONFIG, unhashed_weights=True))
-    assert used == steps and "it enters the average unchecked" in caplog.text
-    for name, value in asked.items():
-        assert torch.equal(value, whole[name])
 
 
 def test_reports_have_the_mean_loss_since_the_last_one(shards: Path, tmp_path: Path) -> None:
