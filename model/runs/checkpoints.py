@@ -114,8 +114,8 @@ def manifest(checkpoint: Path) -> dict[str, Any]:
     if content.get("format_version") != FORMAT_VERSION:
         version = content.get("format_version")
         raise UserError(
-            f"{path}: format_version {version!r}, and this program reads {FORMAT_VERSION}. Choose another name= to begin a "
-            f"new run"
+            f"{path}: format_version {version!r}, and this program reads {FORMAT_VERSION}. Choose another name= to "
+            f"begin a new run"
         )
     return content
 
