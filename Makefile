@@ -31,7 +31,7 @@ test-portable: $(INSTALLED) ## the tests of the networks as an older processor c
 	    --ignore=tests/model/word_vectors --ignore=tests/model/shards
 
 test-ray: $(INSTALLED) ## of the long tests the main job, a killed worker, and other programs' clients: real Ray, MLflow and HTTP
-	$(BIN)/pytest -q -m long tests/test_end_to_end.py tests/pipelines/test_train.py tests/pipelines/cluster/test_ray_train.py tests/services/jobs/test_ray_executor.py tests/clients -k "demo or killed_worker or ray_train or real_head or clients_get"
+	$(BIN)/pytest -q -m long tests/test_end_to_end.py tests/test_what_stays.py tests/pipelines/test_train.py tests/pipelines/cluster/test_ray_train.py tests/services/jobs/test_ray_executor.py tests/clients -k "demo or queue_over or killed_worker or ray_train or real_head or clients_get"
 
 test-long: $(INSTALLED) ## the tests that take over 3 CPU seconds each: real Ray, killed commands, nodes, containers, signals, the notebook, a team's day
 	$(BIN)/pytest -q -m long
