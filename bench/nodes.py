@@ -20,7 +20,7 @@ from bench.ray_nodes import Cluster, no_namespaces, ray_nodes
 from bench.result import Result
 from bench.s3_server import proxy_before, s3_server
 from dragoman.model.runs import journal, paths
-from dragoman.services.commands.contents import tensors
+from dragoman.services.commands.inspect import tensors
 
 HOME = "s3://bucket/home"
 BYTES = 4  # of a gradient in fp32

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.ranges import Seed
 from dragoman.model.settings import DecodeConfig
-from dragoman.services.commands.clean import CleanConfig
 from dragoman.services.commands.export import ExportConfig
 from dragoman.services.commands.inspect import InspectConfig
 from dragoman.services.commands.keys import KeysConfig
@@ -50,6 +49,5 @@ class Config:
     sweep: SweepConfig = field(default_factory=SweepConfig)
     service: ServiceConfig = field(default_factory=ServiceConfig)
     runs: RunsConfig = field(default_factory=RunsConfig)
-    clean: CleanConfig = field(default_factory=CleanConfig)
     keys: KeysConfig = field(default_factory=KeysConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)

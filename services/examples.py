@@ -24,7 +24,6 @@ EXAMPLES = {
     "inspect": "RUN",
     "runs": "runs.shards=true",
     "models": "--json",
-    "clean": "clean.days=30",
     "keys": "add anna keys.characters=1000000",
     "memory": "import terms.tmx",
     "submit": "train model=rnnenc jobs.priority=high",

@@ -1,8 +1,7 @@
 """A command that names no corpus, run or model takes the only one of the home.
 
 `dragoman shard corpus=tsv ...` is followed by `dragoman train`, `promote` and `serve`, which need the same words again.
-Where the home has one sharding, champion or run, these are its words; where it has several, they are listed; where it
-has none, the message says how to make one.
+Where the home has one sharding or model, these are its words; where it has several, they are listed.
 """
 
 import json
@@ -11,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dragoman.conf import compose
 from dragoman.conf.groups import sections
@@ -22,33 +21,29 @@ from dragoman.model.runs.bundles import bundles
 from dragoman.model.runs.paths import RELEASE
 
 OF_SHARDS = ("train", "evaluate", "promote", "rollback", "compare", "unpack")
-# verb -> its section, and the kinds of model that it takes; none: every kind
-OF_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "translate": ("translate", ("translation",)), "rerank": ("rerank", ("translation",)),
-    "score": ("score", ("translation", "language")), "generate": ("generate", ("language",)),
-    "predict": ("predict", ("classes", "numbers", "tags", "language", "masked")), "serve": ("serve", ()),
-    "embed": ("embed", ()),
-}  # fmt: skip
-SERVED = {"classes": "labels", "tags": "labels", "numbers": "labels", "vectors": "vectors", "language": "guesser",
-          "masked": "guesser"}  # kind -> key of serve  # fmt: skip
-SHARDING = ("corpus", "experiment", "pair", "paths", "tokenizer", "registry.")  # how keys that say which shards begin
+# verb, whose name is its section -> the kinds of model that it takes; none: every kind
+OF_MODELS: dict[str, tuple[str, ...]] = {
+    "translate": ("translation",),
+    "rerank": ("translation",),
+    "serve": ("translation",),
+    "score": ("translation", "language"),
+    "generate": ("language",),
+    "predict": ("labels", "language", "masked"),
+    "embed": (),
+}
+SHARDING = (
+    "corpus",
+    "experiment",
+    "pair",
+    "paths",
+    "tokenizer",
+    "registry.name",
+)  # how keys that say which shards begin
 NAMING = (*SHARDING[:2], "name", *SHARDING[3:], "model")  # or which model
-POINTING = (".bundle", ".model", ".models", ".ensemble", ".labels", ".vectors", ".encoder", ".guesser", "tracking_uri",
-            ".uri", ".wait")  # ends of keys  # fmt: skip
+POINTING = (".bundle", ".model", ".models", ".ensemble", ".vectors", "tracking_uri", ".uri", ".wait")  # ends of keys
 OPTIONS = ("-m", "--multirun", "--json")
-MOST = 8  # shardings, champions or runs to list
+MOST = 8  # shardings or models to list
 SHARD = "dragoman shard corpus=tsv pair=en-de corpus.train.file=PAIRS.tsv"
-SHARD_LABELS = "dragoman shard corpus=labelled pair=en corpus.train.file=TEXTS.tsv"
-BUILT_IN = "corpus=everyday takes the built-in sentences"
-
-
-class Model(NamedTuple):
-    """The model of a run of the home."""
-
-    run: str
-    kind: str  # of its bundle; of labels what its head gives
-    registered: str = ""  # its name in the registry
-    shards: str = ""
 
 
 def with_home(verb: str, words: Sequence[str]) -> list[str]:
@@ -57,7 +52,8 @@ def with_home(verb: str, words: Sequence[str]) -> list[str]:
     own = [] if compose.is_rehearsal() else own_words(verb, words, home)
     if own:
         print(f"dragoman {verb}: the only one in {home}: {shlex.join(own)}", file=sys.stderr)
-    return [*(texts := _texts(words)), *own, *words[len(texts) :]]
+    texts = _texts(words)
+    return [*texts, *own, *words[len(texts) :]]
 
 
 def own_words(
@@ -65,19 +61,24 @@ def own_words(
 ) -> list[str]:
     """Returns the words of the home's only shards or model, of those that are `visible`; empty if `words` name theirs.
 
-    Raises UserError: the home has several, whose words are listed, or none.
+    Raises UserError: the home has several, whose words are listed, or no shards.
     """
     if not is_open(verb, words):
         return []
     if verb == "shard":
-        raise UserError(f"name a corpus: {SHARD}; {BUILT_IN}")
-    home_words = _models(verb, home) if verb in OF_MODELS else _shardings(verb, words, home, visible)
-    if len(home_words) > 1:
-        first = len(texts := _texts(words))
-        lines = [f"  dragoman {verb} {shlex.join([*texts, *own, *words[first:]])}" for own in home_words[:MOST]]
-        what = "models" if verb in OF_MODELS else "shardings" if home_words[0][-1][:5] != "name=" else "runs"
-        raise UserError("\n".join([f"the home has {len(home_words)} {what}; say which:", *lines]))
-    return home_words[0] if home_words else []
+        raise UserError(f"name a corpus: {SHARD}; corpus=everyday takes the built-in sentences")
+    if verb in OF_MODELS:
+        candidates = models(verb, home)
+    else:
+        candidates = [_without(own, words) for own in shardings(home / "shards", visible)]
+        if not candidates:
+            raise UserError(f"no shards in {home / 'shards'}; make some: {SHARD}")
+    if len(candidates) > 1:
+        texts = _texts(words)
+        lines = [f"  dragoman {verb} {shlex.join([*texts, *own, *words[len(texts) :]])}" for own in candidates[:MOST]]
+        what = "models" if verb in OF_MODELS else "shardings"
+        raise UserError("\n".join([f"the home has {len(candidates)} {what}; say which:", *lines]))
+    return candidates[0] if candidates else []  # of a home without models the verb itself says what to do
 
 
 def is_open(verb: str, words: Sequence[str]) -> bool:
@@ -87,14 +88,18 @@ def is_open(verb: str, words: Sequence[str]) -> bool:
     settings = [word for word in words if verb not in OF_MODELS or _is_setting(word) or word.startswith("-")]
     if not all(map(_is_setting, settings)):  # its own mistake comes first
         return False
+    keys = [_key(word) for word in settings if word not in OPTIONS]
     if verb == "shard":
-        return not any(_key(word).partition(".")[0] in SHARDING[:2] for word in words)
-    return not any(_says_which(word, verb) for word in settings)
+        return not any(key.partition(".")[0] in SHARDING[:2] for key in keys)
+    return not any(
+        key.startswith(SHARDING) if verb in OF_SHARDS else key.startswith(NAMING) or key.endswith(POINTING)
+        for key in keys
+    )
 
 
 def _texts(words: Sequence[str]) -> list[str]:
     """Returns the words before the first setting."""
-    first = next((place for place, word in enumerate(words) if _is_setting(word)), len(words))
+    first = next((number for number, word in enumerate(words) if _is_setting(word)), len(words))
     return list(words[:first])
 
 
@@ -107,25 +112,7 @@ def _is_setting(word: str) -> bool:
     return word in OPTIONS or _key(word).partition(".")[0] in (*sections(), "experiment")
 
 
-def _says_which(word: str, verb: str) -> bool:
-    if "=" not in word:  # a run's folder, a file
-        return word not in OPTIONS
-    key = _key(word)
-    return key.startswith(SHARDING) if verb in OF_SHARDS else key.startswith(NAMING) or key.endswith(POINTING)
-
-
-def _shardings(verb: str, words: Sequence[str], home: Path, visible: Callable[[Path], bool]) -> list[list[str]]:
-    """Returns the words of each finished sharding of the home; for an evaluation those of each run on the only one."""
-    folders = [_beside(own, words) for own in shardings(home / "shards", visible)]
-    if not folders:
-        raise UserError(f"no shards in {home / 'shards'}; make some: {SHARD}; {BUILT_IN}")
-    if verb == "evaluate" and len(folders) == 1 and not {*map(_key, words)} & {"name", "evaluate.bundle"}:
-        runs = [model.run for model in models(home / "runs", visible) if model.shards]
-        return [[*folders[0], f"name={run}"] for run in runs] or folders
-    return folders
-
-
-def _beside(own: list[str], words: Sequence[str]) -> list[str]:
+def _without(own: list[str], words: Sequence[str]) -> list[str]:
     """Returns a sharding's words without the usual network and registry, where the user chose another."""
     keys = {*map(_key, words)}
     chosen = ("model=", "registry=language", "registry=vectors") if keys & {"model", "models"} else ()
@@ -157,45 +144,29 @@ def words_of(manifest: dict[str, Any], folder: Path) -> list[str]:
     return words
 
 
-def models(runs: Path, visible: Callable[[Path], bool] = lambda _: True) -> Iterator[Model]:
-    """Yields the model of each run that has one, by name."""
-    for bundle in filter(lambda bundle: visible(bundle.parent), sorted(bundles(runs))):
+def models(verb: str, home: Path) -> list[list[str]]:
+    """Returns the words of each champion among the home's models that the verb takes; without any those of each run."""
+    registered: dict[str, str] = {}  # run -> name in the registry
+    for bundle in sorted(bundles(home / "runs")):
         try:
             facts, release = read_facts(bundle), json.loads((bundle.parent / RELEASE).read_text(encoding="utf-8"))
-            registered, shards = str(release.get("model") or ""), str(release.get("shards") or "")
-            kind = facts["model"]["head"] if facts.get("kind") == "labels" else facts.get("kind", "translation")
-            yield Model(bundle.parent.name, str(kind), registered, shards)
-        except (OSError, ValueError, KeyError, TypeError, UserError):
+        except (OSError, ValueError, UserError):
             continue  # damaged or not released: who names it is told
+        if not OF_MODELS[verb] or facts.get("kind", "translation") in OF_MODELS[verb]:
+            registered[bundle.parent.name] = str(release.get("model") or "")
+    names = sorted({*registered.values()} & champions(home)) if registered else []
+    if names:
+        return [[f"{verb}.model=models:/{name}@champion"] for name in names]
+    return [[f"{verb}.bundle={run}"] for run in registered]
 
 
-def _models(verb: str, home: Path) -> list[list[str]]:
-    """Returns the words of each champion that the verb takes; without champions those of each run."""
-    section, kinds = OF_MODELS[verb]
-    everything = list(models(home / "runs"))
-    fitting = [model for model in everything if not kinds or model.kind in kinds]
-    other = {model.registered for model in everything} - {model.registered for model in fitting}
-    remote = os.environ.get("MLFLOW_TRACKING_URI")
-    champions: list[str] = []
-    if remote or (home / "mlflow" / "mlflow.db").is_file():
-        from dragoman.services.models.registry import Registry  # loads MLflow
+def champions(home: Path) -> set[str]:
+    """Returns the names of the registered models that have a champion."""
+    remote, own = os.environ.get("MLFLOW_TRACKING_URI"), home / "mlflow" / "mlflow.db"
+    if not remote and not own.is_file():
+        return set()
+    from dragoman.services.models.registry import Registry  # loads MLflow
 
-        registry = Registry(remote or f"sqlite:///{home / 'mlflow' / 'mlflow.db'}", home)
-        with registry.asking():
-            champions = sorted(name for (name, _), aliases in registry.aliases().items() if "champion" in aliases)
-    if names := [name for name in champions if name not in other]:
-        kind_by_name = {model.registered: model.kind for model in fitting}
-        return [_pointing(section, kind_by_name.get(name, ""), "model", f"models:/{name}@champion") for name in names]
-    if everything and not fitting and not remote:  # of an empty home the verb itself says what to do
-        raise UserError(
-            f"no {' or '.join(kinds)} model in {home}; `dragoman import` takes another's, and of your own data: "
-            f"{SHARD_LABELS if section == 'predict' else SHARD}, then dragoman train"
-        )
-    return [_pointing(section, model.kind, "bundle", model.run) for model in fitting]
-
-
-def _pointing(section: str, kind: str, key: str, name: str) -> list[str]:
-    """Returns the settings that name a model."""
-    if section == "serve" and kind in SERVED:
-        return ["serve.model=null", f"serve.{SERVED[kind]}={name}"]
-    return [f"{section}.{key}={name}"]
+    registry = Registry(remote or f"sqlite:///{own}", home)
+    with registry.asking():
+        return {name for (name, _), aliases in registry.aliases().items() if "champion" in aliases}

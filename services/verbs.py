@@ -88,7 +88,6 @@ VERBS: dict[str, Verb] = {
     ),
     "runs": _command("runs", "list the runs: state, score, age, size", "runs", json=ROWS),
     "models": _command("models", "list the registered versions: alias, score, age, size", "tracking", json=ROWS),
-    "clean": _command("clean", "delete old runs, caches and dead Ray sessions; asks first", "clean", json=ROWS),
     "keys": _command(
         "keys",
         "manage the API keys of `dragoman serve`: add, list, show, revoke",

@@ -76,10 +76,7 @@ def verify(config: VerifyRoot) -> list[Check]:
     run = config.run_dir
     record = read_record(run)
     if record is None and (run / BUNDLE / "config.json").is_file():
-        raise UserError(
-            f"{config.name}: an import, which has no steps and scores to verify; dragoman inspect {config.name} "
-            f"inspect.verify=true checks its files"
-        )
+        raise UserError(f"{config.name}: an import, which has no steps and scores to verify")
     if record is None:
         names = sorted(path.parent.name for path in run.parent.glob(f"*/{RECORD}"))
         raise unknown(f"no run in {run.parent}", config.name, names)

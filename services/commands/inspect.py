@@ -1,26 +1,35 @@
-"""`dragoman inspect PATH`: shows the content and origin of a shard, a bundle, a checkpoint or a run."""
+"""`dragoman inspect PATH`: the content and origin of shards, a bundle, a checkpoint, a run or a safetensors file.
 
+Reads JSON and headers, and the first records of shards; loads no weights and executes nothing.
+"""
+
+import itertools
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Literal
 
+from safetensors import SafetensorError, safe_open
+
 from dragoman.conf import compose
-from dragoman.model.bundles.directory import CONFIG
-from dragoman.model.bundles.download import bring_bundle
+from dragoman.model.bundles.directory import CONFIG, WEIGHTS, is_bundle
+from dragoman.model.bundles.download import bundle_folder
 from dragoman.model.errors import UserError
-from dragoman.model.files import atomic_path
+from dragoman.model.files import file_sha256
 from dragoman.model.ranges import Whole
-from dragoman.model.runs.paths import BUNDLE, RECORD, TRAINING
-from dragoman.model.shards.manifest import MANIFEST
-from dragoman.model.storage.mirror import bring, bring_checked, remote_of
-from dragoman.model.storage.places import local_folder
-from dragoman.model.storage.remote import download_unchecked
-from dragoman.model.text.excerpt import excerpt
-from dragoman.model.text.hashed_texts import seen, summary
-from dragoman.services.commands.contents import KINDS, check, contents, listed_files
-from dragoman.services.models.registry import Registry
+from dragoman.model.runs import checkpoints, paths
+from dragoman.model.runs.bundles import is_released
+from dragoman.model.runs.lines import JournalReader
+from dragoman.model.shards.manifest import MANIFEST, manifest_hash, read_manifest
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.untrusted import read_json, read_object
+from dragoman.services.models.registry import Registry, is_registered
+
+KINDS = "a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
+FREQUENT = 12  # word vectors' words to show
 
 
 @dataclass
@@ -29,9 +38,7 @@ class InspectConfig:
 
     path: str | None = None
     format: Literal["text", "json"] = "text"
-    verify: bool = False  # check the sha256 of every listed file
-    samples: Whole = 2  # records of a shard
-    knows: str | None = None  # a file of lines: which of these did the run or bundle learn from?
+    samples: Whole = 2  # records of shards
     parameters: bool = False  # of a network: every matrix with shape, formula and share; the cost of a step by part
     tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
     cache: str = "artifacts/cache/models"
@@ -41,7 +48,8 @@ class InspectConfig:
 def main(argv: Sequence[str]) -> int:
     """Returns the command's exit code. The first word may be the path itself."""
     words = list(argv)
-    path = words.pop(0) if words and not words[0].startswith("-") and _is_path(words[0]) else None
+    first = words[0] if words and not words[0].startswith("-") else "="
+    path = words.pop(0) if "=" not in first or "://" in first.partition("=")[0] or Path(first).exists() else None
     return compose.run_section(lambda config: inspect(config, path), "inspect", InspectConfig, words, "inspect")
 
 
@@ -55,79 +63,127 @@ def inspect(config: InspectConfig, path_given: str | None = None) -> int:
         raise UserError(
             f"inspect.path: say what to look at: dragoman inspect PATH ({KINDS}, a run's name, or models:/NAME@ALIAS)"
         )
-    facts: dict[str, Any] = {}
-    if name.startswith("models:/"):
-        registry = Registry(config.tracking_uri, Path(config.cache))
-        version = registry.resolve(name)
-        facts = {"registered": {"name": version.name, "version": version.version, "run_id": version.run_id}}
-        path = registry.fetch(version)
-    else:
-        run = Path(config.runs) / name
-        if run.is_dir() and name == run.name:  # ./NAME is a folder here
-            path = run if (run / RECORD).is_file() else run / BUNDLE  # of an import
-        else:
-            path = fetched(name, config.cache)
-    if config.knows is not None:
-        facts |= learned_lines(path, Path(config.knows))
-    elif config.parameters:
+    path, facts = find(config, name)
+    if config.parameters:
         from dragoman.services.commands.parameters import parameters  # loads torch
 
         facts |= parameters(path)
     else:
         facts |= contents(path, config.samples)
-    if config.verify:
-        facts["verified"] = f"{check(path)} files have the sha256 that they should have"
-    if config.format == "json":
-        print(json.dumps(facts, ensure_ascii=False))
-    else:
-        print(as_text(facts))
+    print(json.dumps(facts, ensure_ascii=False) if config.format == "json" else as_text(facts))
     return compose.OK
 
 
-def learned_lines(path: Path, file: Path) -> dict[str, Any]:
-    """Returns the lines of a file that a run, a bundle or shards learned from; of a table every column counts."""
-    if not file.is_file():
-        raise UserError(f"inspect.knows={file}: no such file; a file of a sentence a line, or of tab-separated sides")
-    place = next((folder for folder in (path, path / BUNDLE) if (folder / TRAINING).is_file()), None)
-    if place is None:
-        return {"path": str(path), "training data": "unknown; it was made without hashes of its texts, or imported"}
-    lines = file.read_text(encoding="utf-8-sig").splitlines()
-    cells = [line.split("\t") for line in lines]
-    sides = [[row[number] if number < len(row) else "" for row in cells] for number in range(max(map(len, cells)))]
-    is_known = seen(place / TRAINING, sides)
-    figures = summary(place / TRAINING)
+def find(config: InspectConfig, name: str) -> tuple[Path, dict[str, Any]]:
+    """Returns the local path that a name stands for, and of a registered version its names."""
+    if is_registered(name):
+        registry = Registry(config.tracking_uri, Path(config.cache))
+        version = registry.resolve(name)
+        return registry.fetch(version), {"registered": {"name": version.name, "version": version.version}}
+    run = Path(config.runs) / name
+    if run.is_dir() and name == run.name:  # ./NAME is a folder here
+        return (run if (run / paths.RECORD).is_file() else run / paths.BUNDLE), {}  # the latter of an import
+    return bundle_folder(name, config.cache), {}
+
+
+def contents(path: Path, samples: int = 2) -> dict[str, Any]:
+    """Returns the kind and content of `path`. Raises UserError: `path` is missing, damaged, or none of the kinds."""
+    if not path.exists():
+        raise UserError(f"{path}: no such file or directory")
+    if path.suffix == ".safetensors" and path.is_file():
+        return {"kind": "weights", "path": str(path), **tensors(path)}
+    manifest = read_json(path / MANIFEST) or {} if path.is_dir() else {}
+    if "splits" in manifest:
+        return read_shards(path, samples)
+    if "step" in manifest:
+        return read_checkpoint(path, manifest)
+    if is_bundle(path):
+        return read_bundle(path)
+    if (path / paths.CHECKPOINTS).is_dir() or (path / paths.STEPS).is_file():
+        return read_run(path)
+    raise UserError(f"{path}: not {KINDS}")
+
+
+def read_shards(path: Path, samples: int) -> dict[str, Any]:
+    """Returns the manifest of a shard directory, its splits in short, and the first records of the first split."""
+    manifest = read_manifest(path)
+    facts = {key: value for key, value in vars(manifest).items() if key not in ("splits", "config", "length_bounds")}
+    facts["sides"] = facts.pop("kind")
+    splits = {
+        name: {
+            "records": split.records,
+            "source_tokens": split.source_tokens,
+            "target_tokens": split.target_tokens,
+            "shards": len(split.shards),
+            "bytes": sum(entry.bytes for entry in split.shards),
+        }
+        for name, split in manifest.splits.items()
+    }
+    pair = load_pair(path, manifest.tokenizer)
+    rows = (row for chunk in ShardReader(path, next(iter(splits))) for row in chunk.rows())
+    records = [
+        {"source": pair.source.decode([source])[0], "target": pair.target.decode([target])[0]}
+        for source, target in itertools.islice(rows, samples)
+    ]
+    kind = {"kind": "shard directory", "path": str(path), "manifest_hash": manifest_hash(path)}
+    return {**kind, **facts, "splits": splits, "samples": records}
+
+
+def read_bundle(path: Path) -> dict[str, Any]:
+    """Returns the facts of a bundle, its tensors, and of word vectors the most frequent words."""
+    config = read_json(path / CONFIG) or {}
+    files = config.pop("files", {})
+    facts = {"kind": "bundle", "path": str(path), "sha256": file_sha256(path / CONFIG)}
+    facts["holds"] = config.pop("kind", "translation")
+    if facts["holds"] == "vectors":
+        stored = read_json(path / "words.json") or {}
+        frequent = list(zip(stored.get("words", []), stored.get("counts", []), strict=False))[:FREQUENT]
+        facts["most_frequent"] = [f"{word} {count:,}" for word, count in frequent]
+    return {**facts, **config, **tensors(path / WEIGHTS), "files": list(files)}
+
+
+def read_checkpoint(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a checkpoint's step and its tensors by file."""
+    facts = {key: value for key, value in manifest.items() if key != "files"}
+    held = sorted(name for name in manifest["files"] if name.endswith(".safetensors") and (path / name).is_file())
+    return {"kind": "checkpoint", "path": str(path), **facts, "files": {name: tensors(path / name) for name in held}}
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """Returns a run's checkpoints, the last line of its journal, its MLflow run and its bundle."""
+    names = [entry.name for entry in checkpoints.every(path).values()]
+    journal = JournalReader(path / paths.STEPS)
+    last = None
+    for line in journal.lines():
+        last = line
+    notes = journal.notes
     return {
-        "path": str(place),
-        "texts": figures["hashes"],
-        "chance of taking another line for one": f"{sum(figures['hashes'] for _ in sides) / 2 ** figures['bits']:.2g}",
-        "unknown": figures["unknown"],
-        "learned": f"{int(is_known.sum()):,} of {len(lines):,} lines",
-        "lines": [
-            {"line": number, "text": excerpt(line)} for number, line in enumerate(lines, 1) if is_known[number - 1]
-        ],
+        "kind": "run",
+        "path": str(path),
+        "checkpoints": names,
+        "last_line": last,
+        "mlflow": read_object(path / paths.TRACKED, notes) or None,
+        "bundle": str(path / paths.BUNDLE) if is_released(path) else None,
+        **({"damaged": notes} if notes else {}),
     }
 
 
-def fetched(name: str, cache: str) -> Path:
-    """Returns the local file for `contents`: the file or, for an address, a bundle or manifest with its files."""
-    path = local_folder(name, cache)
-    elsewhere = remote_of(path)
-    if elsewhere is None:
-        return path
-    if path.suffix in (".tar", ".safetensors"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_path(path, durable=False) as part:
-            download_unchecked(elsewhere.address, part, elsewhere.patience)
-        return path
-    bring_bundle(path)
-    if not (path / CONFIG).is_file():
-        bring(path / MANIFEST)
-        for file, sha256 in listed_files(path).items():
-            bring_checked(path / PurePosixPath(file).name, None, sha256)
-    return path
+def tensors(path: Path) -> dict[str, Any]:
+    """Returns names, types and shapes from a safetensors header, and the number of parameters."""
+    try:
+        with safe_open(path, framework="np") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # no mapping
+            return {
+                "parameters": sum(math.prod(slice_.get_shape()) for slice_ in slices.values()),
+                "tensors": {name: f"{slice_.get_dtype()} {slice_.get_shape()}" for name, slice_ in slices.items()},
+            }
+    except OSError as problem:
+        raise UserError(f"{path}: cannot be read ({problem})") from None
+    except SafetensorError as problem:
+        raise UserError(f"{path}: not a safetensors file ({problem})") from None
 
 
-def as_text(values: dict[str, Any], indent: str = "") -> str:
+def as_text(values: Mapping[str, Any], indent: str = "") -> str:
     """Returns nested values as aligned lines."""
     width = max((len(str(key)) for key in values), default=0)
     rows = []
@@ -138,22 +194,7 @@ def as_text(values: dict[str, Any], indent: str = "") -> str:
             rows.append(f"{indent}{key}")
             rows += [f"{indent}  - {', '.join(f'{name}: {entry[name]}' for name in entry)}" for entry in value]
         else:
-            rows.append(f"{indent}{key:<{width}}  {_word(value)}".rstrip())
+            listed = ", ".join(map(str, value)) if isinstance(value, list) else value
+            text = f"{listed:,}" if isinstance(listed, int) and not isinstance(listed, bool) else str(listed)
+            rows.append(f"{indent}{key:<{width}}  {'-' if listed in (None, '', {}) else text}".rstrip())
     return "\n".join(rows)
-
-
-def _word(value: Any) -> str:
-    if value is None or value in ({}, []):
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return str(value)
-
-
-def _is_path(word: str) -> bool:
-    """Returns True for a path: anything that exists, or is not KEY=VALUE with a dotted key."""
-    return "://" in word.partition("=")[0] or Path(word).exists() or "=" not in word

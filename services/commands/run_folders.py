@@ -32,11 +32,6 @@ class RunFolder:
         return lock.is_held(self.path) or spool.Spool(self.path).writer_alive()
 
     @property
-    def unsent(self) -> bool:
-        """Returns True if it has records that have not reached MLflow and exist nowhere else."""
-        return spool.pending(self.path) > 0
-
-    @property
     def is_sharding(self) -> bool:
         """Returns True if it is no run but MLflow's record of a sharding."""
         return self.path.name.startswith("shard-") and not (self.path / paths.RECORD).is_file()

@@ -135,8 +135,7 @@ def test_a_run_moves_to_another_machine(machine: Machine, other: Machine, undist
     words = [f"translate.input={source}", "decode.beam=1"]
     there = other.call("translate", f"translate.bundle={HOME}/runs/moved/bundle", *words).splitlines()[-1]
     assert there == other.call("translate", f"translate.bundle={undisturbed}/bundle", *words).splitlines()[-1]
-    for place in ("runs/moved/bundle", f"shards/{(undisturbed.parents[1] / 'shards').iterdir().__next__().name}"):
-        assert "sha256" in other.call("inspect", f"{HOME}/{place}", "inspect.verify=true")
+    assert "manifest_hash" in other.call("inspect", f"{HOME}/runs/moved/bundle")
     evaluated = machine.call("evaluate", *SETTINGS, "name=moved", f"evaluate.bundle={HOME}/runs/moved/bundle")
     assert "BLEU" in evaluated
 
@@ -172,10 +171,3 @@ def test_a_paused_training_that_wakes_up_publishes_nothing(
     commits = [name for name in sent if name.startswith("snapshots/")]
     assert len(set(commits)) <= 1, "one snapshot that is refused, perhaps asked twice"
     assert all(name.startswith(("objects/", "snapshots/")) or name == "head.json" for name in sent)
-
-
-def test_doctor_says_whether_the_bucket_will_do(machine: Machine, s3: Proxy) -> None:
-    out, _ = machine.start("doctor").communicate(timeout=240)  # its exit code is about this machine too
-    assert "created once" in out
-    s3.fault("status", status=403, code="InvalidAccessKeyId", times=1e9)
-    assert "refused" in machine.call("doctor", code=1)

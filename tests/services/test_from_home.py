@@ -61,6 +61,7 @@ def test_shards_in_a_folder_of_another_name_are_named_by_it(home: Path) -> None:
         ("train", ["corpus=tsv"]),
         ("train", ["experiment=demo"]),
         ("train", ["RUN"]),
+        ("promote", ["registry.name=x"]),
         ("train", ["tran.max_steps=3"]),
         ("serve", ["serve.model=models:/a@b"]),
         ("translate", ["translate.bundle=x"]),
@@ -76,6 +77,8 @@ def test_a_command_that_says_which_is_left_as_it_is(home: Path, verb: str, words
     ("verb", "words", "tokenizer", "kept"),
     [
         ("train", ["name=second"], "bpe", ["model=gpt_tiny", "registry=language"]),
+        ("train", ["registry.register=false"], "bpe", ["model=gpt_tiny", "registry=language"]),
+        ("train", ["~model.dropout"], "bpe", ["model=gpt_tiny", "registry=language"]),
         ("train", ["model=gpt_small"], "bpe", []),
         ("train", ["train.init_from=first"], "bpe", ["registry=language"]),
         ("train", ["train.init_from=first", "model=gpt_small", "registry=masked"], "bpe", []),
@@ -131,8 +134,9 @@ def test_the_only_run_of_a_kind_is_taken(home: Path) -> None:
         "A dog.", "translate.bundle=a", "translate.format=json"
     ]  # fmt: skip
     assert with_home("predict", ["x"]) == ["x", "predict.bundle=b"]
-    with pytest.raises(UserError, match=r"2 models; say which:\n  dragoman serve serve.bundle=a\n.*serve.labels=b"):
-        with_home("serve", [])
+    with pytest.raises(UserError, match=r"2 models; say which:\n  dragoman embed x embed.bundle=a\n.*embed.bundle=b"):
+        with_home("embed", ["x"])
+    assert with_home("generate", ["x"]) == ["x"]
 
 
 def promote(home: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
@@ -142,15 +146,6 @@ def promote(home: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     (home / "mlflow").mkdir()
     (home / "mlflow" / "mlflow.db").touch()
     monkeypatch.setattr(Registry, "aliases", lambda _: {(name, "1"): ["champion"] for name in names})
-
-
-def test_the_only_run_of_the_only_shards_is_evaluated(home: Path) -> None:
-    sharding(home, "mine-en-fr-bpe", "en-fr")
-    run_of(home, "a", "translation")
-    assert with_home("evaluate", [])[-1] == "name=a"
-    run_of(home, "b", "translation")
-    with pytest.raises(UserError, match=r"2 runs; say which:\n.*name=a\n.*name=b"):
-        with_home("evaluate", [])
 
 
 def test_the_only_champion_goes_before_the_runs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,8 +42,8 @@ class Head:
             if "No available agent" in reason:
                 raise ServiceError(
                     f"the cluster at {self.address} accepts no jobs: no agent of its nodes answers. A head that has "
-                    f"just started may need a moment. Where another Ray holds port {AGENT_PORT} on the head's machine "
-                    f"(dragoman doctor, run there, looks), start the head with --dashboard-agent-listen-port=0"
+                    f"just started may need a moment. Where another Ray holds port {AGENT_PORT} on the head's machine, "
+                    f"start the head with --dashboard-agent-listen-port=0"
                 ) from None
             raise ServiceError(
                 f"the head at {self.address} has gone or failed ({reason}). Jobs go on as long as the cluster lives"

@@ -33,9 +33,7 @@ OURS = {  # keys that the service sets, and sections that no verb of a job reads
     "service": "it is the service's own",
     "sweep": "options of a sweep stand beside its trials' overrides",
     "serve": "the service has an endpoint already",
-    **dict.fromkeys(
-        ("clean", "embed", "export", "generate", "inspect", "predict", "query"), "no verb of a job reads it"
-    ),
+    **dict.fromkeys(("embed", "export", "generate", "inspect", "predict", "query"), "no verb of a job reads it"),
     **dict.fromkeys(("rerank", "score", "translate", "verify"), "no verb of a job reads it"),
 }
 READ = ("corpora", "shards", "runs", "versions", "cache")  # folders below the home that jobs may read

@@ -22,7 +22,7 @@ from dragoman.pipelines.tasks import launch
 from dragoman.pipelines.tasks.language import judge
 from dragoman.pipelines.tracking.promotion import PromoteConfig
 from dragoman.pipelines.tracking.registry import Version
-from dragoman.services.commands.contents import contents
+from dragoman.services.commands.inspect import contents
 from tests.pipelines.training.test_loop import flip_last_bit
 
 PEOPLE, DEEDS = ("anna", "ben", "carl", "dora"), ("sees", "hears", "likes", "calls")
@@ -81,7 +81,7 @@ def test_a_run_becomes_a_measured_bundle(model: str, home: Path, capsys: pytest.
     record = json.loads((run / "evaluation.valid.json").read_text())
     assert record["scores"] == scores and len(record["samples"]) == 2
     shown = contents(run / "bundle")
-    assert shown["kind"] == ("masked language model" if model == "bert_tiny" else "language model")
+    assert shown["holds"] == ("masked" if model == "bert_tiny" else "language")
     assert shown["scores"]["valid"] == scores
     # the same command again trains and bundles nothing
     before = [(run / name).stat().st_mtime_ns for name in ("steps.jsonl", "bundle/model.safetensors")]
