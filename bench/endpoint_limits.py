@@ -36,7 +36,7 @@ IDLE = 50
 STRANGER = "127.0.0.66"  # the hostile client's address: clients take turns by address
 STOP = 8.0  # serve.stop_timeout
 MIB = 1 << 20
-ROOM = ["serve.limits.glossary=10485760", f"serve.stop_timeout={STOP:g}"]
+ROOM = [f"serve.stop_timeout={STOP:g}"]
 
 
 class Request(NamedTuple):
@@ -90,11 +90,6 @@ def xliff() -> bytes:
     return f'<xliff version="1.2" {spaces}><file><body>{unit}</body></file></xliff>'.encode()
 
 
-def entries(text: str) -> Request:
-    body = {"name": "x", "source_lang": "en", "target_lang": "de", "entries": text, "entries_format": "tsv"}
-    return Request("/v2/glossaries", json.dumps(body).encode())
-
-
 HOSTILE: dict[str, Callable[[], Request]] = {
     "reference": lambda: text(
         "The dog sleeps in the garden and the cat is on the roof of the house. " * 70
@@ -115,8 +110,6 @@ HOSTILE: dict[str, Callable[[], Request]] = {
     "document-false-size": lambda: document("a.docx", false_size()),
     "document-large": lambda: document("a.docx", packed()),
     "document-path": lambda: document("a.po", b"/etc/passwd"),
-    "glossary-lines": lambda: entries("\n" * 4_900_000 + "a\tb"),
-    "glossary-rows": lambda: entries("".join(f"dog {number}\ta\n" for number in range(100_000))),
 }
 
 

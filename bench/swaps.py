@@ -46,7 +46,7 @@ def run(quick: bool, args: list[str]) -> Result:
         follower.load_now()
         batcher: Batcher[LoadedModel, str, Translation] = Batcher(LoadedModel.translate, tokens=tokens_of)
         batcher.start()
-        queue = InferenceQueue("model", "Cannot translate", lambda: follower.current, batcher)
+        queue = InferenceQueue(batcher, lambda: follower.current)
         try:
             found = asyncio.run(swap(follower, queue, 15 if quick else 100))
         finally:
@@ -57,16 +57,15 @@ def run(quick: bool, args: list[str]) -> Result:
     return Result("swaps", found[max(found)], found[10], "MiB after the last swap against after the tenth", "baseline")
 
 
-async def swap(
-    follower: Follower[LoadedModel], queue: InferenceQueue[LoadedModel, str, Translation], swaps: int
-) -> dict[int, float]:
+async def swap(follower: Follower[LoadedModel], queue: InferenceQueue, swaps: int) -> dict[int, float]:
     """Swaps while clients ask; returns the memory after every tenth swap."""
     ended = asyncio.Event()
 
     async def ask() -> int:
         count = 0
         while not ended.is_set():
-            count += len(await queue.ask(queue.model(), [LINE]))
+            assert follower.current is not None
+            count += len(await queue.ask(follower.current, [LINE]))
         return count
 
     clients = [asyncio.ensure_future(ask()) for _ in range(CLIENTS)]

@@ -16,12 +16,6 @@ credentials=${MLFLOW_CREDENTIALS_FILE:?names the file that holds the login}
 MLFLOW_AUTH_ADMIN_USERNAME=$(credential username)
 MLFLOW_AUTH_ADMIN_PASSWORD=$(credential password)
 MLFLOW_FLASK_SERVER_SECRET_KEY=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n') # for forms, until the next start
-# Encrypts webhooks' secrets in the database, the same in each worker and after a restart: made from the database's
-# password, for whoever has that has the database.
-MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY=$(printf 'webhooks %s' "$password" | python3 -c '
-import base64, hashlib, sys
-print(base64.urlsafe_b64encode(hashlib.sha256(sys.stdin.buffer.read()).digest()).decode())')
-export MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY
 MLFLOW_AUTH_CONFIG_PATH=$(mktemp)
 export MLFLOW_AUTH_ADMIN_USERNAME MLFLOW_AUTH_ADMIN_PASSWORD MLFLOW_FLASK_SERVER_SECRET_KEY MLFLOW_AUTH_CONFIG_PATH
 # A password is hashed slowly on purpose, and a registration is more than a hundred requests: each worker remembers for a

@@ -65,9 +65,9 @@ class Model:
     ) -> None:
         """Private: `dragoman.load` makes one."""
         from dragoman.model.bundles.directory import bundle_kind
+        from dragoman.model.bundles.vectors import load_vectors
         from dragoman.model.inference.kinds import KINDS, kind_of
         from dragoman.services.models.loaded_model import load_model
-        from dragoman.services.models.loaded_vectors import load_vectors_model
 
         self.kind = bundle_kind(folder)
         self.name = version.name or (folder.parent.name if folder.name == BUNDLE else folder.name)
@@ -88,7 +88,7 @@ class Model:
                 alignment=config.alignment,
             )
         elif self.kind == "vectors":
-            self._loaded = load_vectors_model(folder, version)
+            self._loaded = load_vectors(folder)
         else:
             self._loaded = KINDS[self.kind].load(folder)
             self._loaded.network.to(device)
@@ -101,7 +101,7 @@ class Model:
         """Returns source and target of a translation model; else the one language, if known."""
         if self.kind == "translation":
             return (self._loaded.source, self._loaded.target)
-        pair = getattr(self._loaded, "pair", "") if self.kind != "vectors" else self._loaded.origin.pair
+        pair = getattr(self._loaded, "pair", "")
         return (str(pair),) if pair else ()
 
     @overload

@@ -9,7 +9,6 @@ from dragoman.model.settings import DecodeConfig
 from dragoman.services.commands.export import ExportConfig
 from dragoman.services.commands.inspect import InspectConfig
 from dragoman.services.commands.keys import KeysConfig
-from dragoman.services.commands.memory import MemoryConfig
 from dragoman.services.commands.query_settings import QueryConfig
 from dragoman.services.commands.runs import RunsConfig
 from dragoman.services.jobs.client.settings import JobsConfig
@@ -50,4 +49,3 @@ class Config:
     service: ServiceConfig = field(default_factory=ServiceConfig)
     runs: RunsConfig = field(default_factory=RunsConfig)
     keys: KeysConfig = field(default_factory=KeysConfig)
-    memory: MemoryConfig = field(default_factory=MemoryConfig)

@@ -25,7 +25,6 @@ EXAMPLES = {
     "runs": "runs.shards=true",
     "models": "--json",
     "keys": "add anna keys.characters=1000000",
-    "memory": "import terms.tmx",
     "submit": "train model=rnnenc jobs.priority=high",
     "schedules": "pause ID",
     "presets": "rm nightly",

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from dragoman.model.alignment.attention_map import AlignmentConfig
-from dragoman.model.ranges import Amount, Count, Interval, Port, Range, Share, Whole
+from dragoman.model.ranges import Amount, Count, Interval, Port, Range, Whole
 from dragoman.model.settings import DecodeConfig, EngineName, GenerateConfig
 
 
@@ -41,8 +41,6 @@ class TranslateConfig(ModelSource):
     nbest: Count = 1  # translations per line, for nbest, moses and json
     protect: bool = True  # keep what must not change; false: the model's own output
     glossary: str | None = None  # a file of terms: source TAB target, .csv or .tbx
-    memory: str | None = None  # a TMX file of known translations
-    fuzzy: Share | None = None  # with memory: the least similarity of a similar text that the report shows
     report: str | None = None  # a file for what was kept and how, one JSON object per line
     split: bool = False  # translate a line sentence by sentence
     longest: Count = 400  # characters of a sentence before it is cut further
@@ -148,11 +146,9 @@ class Limits:
     tokens: Count = 8192  # about, in all texts of a request together
     texts: Count = 128  # in a list
     alternatives: Whole = 4  # translations besides the best one
-    neighbours: Count = 1000  # words in an answer about word vectors
     body: Count = 262_144  # bytes
-    glossary: Count = 10_485_760  # bytes of a body that stores a glossary
     document: Count = 10_485_760  # bytes of a document
-    documents: Count = 100  # that are kept at a time
+    documents: Count = 100  # that wait for their download at a time
 
 
 @dataclass
@@ -160,16 +156,8 @@ class ServeConfig(ModelSource):
     """The endpoint and its models. Times are in seconds."""
 
     models: list[str] = field(default_factory=list)  # instead of `model`: several, models:/NAME@ALIAS or directories
-    weights: list[Amount] = field(default_factory=list)  # shares of requests of `models` of one pair; none: the first
-    memory: Count | None = None  # bytes of weights in memory; the least used model is unloaded; null: no limit
     pivot: bool = True  # translate over a language in the middle where no model has the pair
     check_language: bool = True  # report texts that are not in the language that the client names
-    hook: str | None = None  # a file with the secret of MLflow's webhooks, POST /hooks/mlflow; null: no such route
-    hook_url: str | None = None  # this route as MLflow reaches it, https://...: the webhook is made; null: it is not
-    vectors: str | None = None  # word vectors: models:/NAME@ALIAS, a bundle's directory, a run; null: none
-    encoder: str | None = None  # a model whose vectors of texts /v1/embeddings gives, named like vectors; null: none
-    guesser: str | None = None  # a language or masked model that /next or /fill asks, named like vectors; null: none
-    labels: str | None = None  # a model that /classify or /tag asks, named like vectors; null: none
     poll: Interval = 10.0  # time between two looks for a newer version
     wait: bool = False  # true: start (and answer 503) before the registry has the models
     host: str = "127.0.0.1"
@@ -178,20 +166,18 @@ class ServeConfig(ModelSource):
     batch: Count = 64  # most lines in a batch
     batch_tokens: Count = 4096  # about, most in a batch
     turn: Count = 512  # tokens, about: a longer request is decoded beside the others, in turns of as many
-    queue: Count = 1024  # short requests' lines, or questions, that may wait, and as many of long ones; more: 429
+    queue: Count = 1024  # short requests' lines that may wait, and as many of long ones; more: 429
     timeout: Interval = 30.0
-    cluster: str | None = None  # a Ray cluster that answers, with Ray Serve: auto, HOST:PORT; null: this process
-    replicas: Count = 2  # on the cluster
-    connections: Count = 512  # at once; when all are in use, the one that has waited longest is closed
-    receive_timeout: Interval = 15.0  # for a request's header to arrive, and again for its body
+    document_timeout: Interval = 600.0  # for a document
+    connections: Count = 4096  # at once; more are refused: 503
+    receive_timeout: Interval = 15.0  # for a request's body to arrive
     stop_timeout: Amount = 20.0  # for requests in progress when the server stops
     longest: Annotated[int, Range(16)] = 400  # characters of a sentence before it is cut further
     keys: str | None = None  # a file of API keys without limits, one per line, readable only by its owner
-    reopens: bool = False  # true: once all keys are revoked, requests need none; false: then nobody is answered
-    database: str | None = "sqlite:///artifacts/endpoint/endpoint.db"  # keys, known texts, glossaries; null: none
-    documents: str | None = "artifacts/endpoint/documents"  # a folder for documents in work; null: none are translated
-    fuzzy: Share | None = None  # least similarity of a known text that is shown with an answer; null: equal texts alone
-    suggestions: bool = False  # true: POST /suggest stores translations, for the key that gave them
+    database: str | None = "sqlite:///artifacts/endpoint/endpoint.db"  # of the API keys; null: none
+    documents: str | None = "artifacts/endpoint/documents"  # a folder for translated documents; null: none
+    glossary: str | None = None  # a file of terms for every request: source TAB target, .csv or .tbx; null: none
+    suggestions: str | None = None  # a file to which POST /suggest adds a line of JSON, a corpus; null: none
     page: bool = True  # a page to translate on, at /
     origins: list[str] = field(default_factory=lambda: ["*"])  # web pages' addresses that may ask; *: all; []: none
     access_log: bool = False  # log one line per request: address, method, route, status, time; nothing that a user sent

@@ -95,13 +95,6 @@ VERBS: dict[str, Verb] = {
         "[add NAME | list | show NAME | revoke NAME]",
         json=ROWS,
     ),
-    "memory": _command(
-        "memory",
-        "manage the translation memory of `dragoman serve`: list, import, export, clear",
-        "memory",
-        "[list | import FILE.tmx | export FILE.tmx | clear]",
-        json=ROWS,
-    ),
     "up": _verb("dragoman.services.jobs.up.entry", "run the whole service on this machine, until Ctrl-C", "service"),
     "submit": _job(
         "plan a verb and queue it as a job", "VERB [--array] [--every CRON] [--save NAME] [--from NAME|JOB]"

@@ -12,7 +12,6 @@ plain log probability, which favours short translations; 1 is the mean per token
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -104,46 +103,6 @@ def search(
     if config.beam == 1:
         return greedy_search(network, source, limits, config, guard)
     return beam_search(network, source, limits, config, every, guard)
-
-
-class Beginning:
-    """Forces the first tokens of each row, a tuple for each row of the batch or one for all; all are equally long."""
-
-    def __init__(self, ids: Sequence[Sequence[int]]) -> None:
-        self.steps = torch.tensor(ids, dtype=torch.long).T  # (P, B) or (P, 1)
-
-    def mask(self, histories: Sequence[Sequence[int]], logits: Tensor) -> None:
-        """Masks all tokens but the forced ones; changes `logits` (B, V) in place."""
-        place = len(histories[0])
-        if place < len(self.steps):
-            forced = self.steps[place].to(logits.device)[:, None].expand(len(logits), 1)
-            logits.fill_(-torch.inf).scatter_(1, forced, 0.0)
-
-
-def continuations(
-    network: TranslationNetwork, source: np.ndarray, begin: Sequence[int], config: DecodeConfig
-) -> list[Hypothesis]:
-    """Returns translations that begin with the tokens `begin`, with the `nbest` likeliest next ones; greedy from there.
-
-    A score is the next token's log probability and the score of the tokens behind it, as CTranslate2 counts.
-    """
-    (cut,) = fit([source], network.max_source_positions, config.too_long, side="source")
-    limit = max(config.longest(len(cut), network.max_target_positions), len(begin) + 1)
-    with evaluating(network) as device, torch.inference_mode():
-        row = pad([cut]).to(device)
-        (firsts,) = search(network, row, [len(begin) + 1], config, guard=Beginning([begin]))
-        begins = [[*first.ids, EOS][: len(begin) + 1] for first in firsts]
-        rows, greedy = row.expand(len(firsts), -1), replace(config, beam=1, nbest=1)
-        searched = search(network, rows, [limit] * len(firsts), greedy, guard=Beginning(begins))
-    each = [
-        hypothesis(
-            [*rest.ids, EOS][: rest.length],
-            first.log_probability + rest.log_probability / max(1, rest.length - len(begin) - 1) ** config.alpha,
-            0.0,
-        )
-        for first, (rest,) in zip(firsts, searched, strict=True)
-    ]
-    return sorted(each, key=lambda hypothesis: -hypothesis.score)
 
 
 def pad(sources: Sequence[np.ndarray]) -> Tensor:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from dragoman.model.networks.network import TranslationNetwork
 
 Sources: TypeAlias = Sequence[np.ndarray]
-Begin: TypeAlias = Sequence[int] | None
 Found: TypeAlias = list[list[Hypothesis]]
 NEXT_TO_NOTHING = 1e-9  # as a length penalty: any length to this power is 1 in float32
 
@@ -33,7 +32,7 @@ class Engine(Protocol):
     bytes: int  # of its weights in memory
     target_positions: int  # the most tokens of a translation
 
-    def search(self, sources: Sources, config: DecodeConfig, scored: bool = True, begin: Begin = None) -> Found:
+    def search(self, sources: Sources, config: DecodeConfig, scored: bool = True) -> Found:
         """Without `scored`, hypotheses may have the score 0, if that is faster.
 
         With `begin`, they begin with these tokens, each has another next token, and the rest is searched greedily.
@@ -57,13 +56,10 @@ class TorchEngine:
         self.target_positions = network.max_target_positions
         self.bytes = network.bytes
 
-    def search(self, sources: Sources, config: DecodeConfig, scored: bool = True, begin: Begin = None) -> Found:
-        from dragoman.model.decoding.search import continuations, decode
+    def search(self, sources: Sources, config: DecodeConfig, scored: bool = True) -> Found:
+        from dragoman.model.decoding.search import decode
 
-        if begin is None:
-            return decode(self.network, sources, config)
-        config.check()
-        return [continuations(self.network, source, begin, config) for source in sources]
+        return decode(self.network, sources, config)
 
 
 class CTranslate2Engine:
@@ -103,16 +99,14 @@ class CTranslate2Engine:
         # Batches wait in `search`, not in CTranslate2's own queue, which cannot be interrupted.
         self.pool = ThreadPoolExecutor(workers, thread_name_prefix="ctranslate2")
 
-    def search(self, sources: Sources, config: DecodeConfig, scored: bool = True, begin: Begin = None) -> Found:
-        """Returns hypotheses by the same rules as `decode` and `continuations`: limits, forbidden tokens, scores."""
+    def search(self, sources: Sources, config: DecodeConfig, scored: bool = True) -> Found:
+        """Returns hypotheses by the same rules as `decode`: limits, forbidden tokens, scores."""
         config.check()
         cut = fit(sources, self.source_positions, config.too_long, side="source")
         limits = [config.longest(len(ids), self.target_positions) for ids in cut]
         options = self.options(config) | {"return_scores": scored}
-        prefix = [*self.target_prefix, *(self.target_tokens[number] for number in begin or ())]
-        if begin is not None:
-            options |= {"return_scores": True, "return_alternatives": True, "beam_size": 1}
-        elif prefix:  # it counts as part of the length: all that ended are scored again and sorted here
+        prefix = self.target_prefix
+        if prefix:  # it counts as part of the length: all that ended are scored again and sorted here
             options |= {"return_scores": True, "num_hypotheses": config.candidates}
         answers: list[list[Hypothesis]] = [[] for _ in cut]
         batches: deque[tuple[list[int], int]] = deque()  # rows, and the most tokens of their translations
@@ -130,7 +124,7 @@ class CTranslate2Engine:
             while batches and len(running) < self.threads:
                 rows, limit = batches.popleft()
                 tokens = [self.source_prefix + [self.source_tokens[number] for number in cut[row]] for row in rows]
-                most = max(limit + len(self.target_prefix), len(prefix) + 1)
+                most = limit + len(prefix)
                 if prefix:
                     options["target_prefix"] = [prefix] * len(rows)
                 search = self.pool.submit(self.translator.translate_batch, tokens, max_decoding_length=most, **options)
@@ -138,12 +132,12 @@ class CTranslate2Engine:
             for search in wait(running, return_when=FIRST_COMPLETED).done:
                 for row, hypotheses in zip(running.pop(search), search.result(), strict=True):
                     each = [
-                        self.hypothesis(tokens, score, config.alpha if begin is None else 0.0)
+                        self.hypothesis(tokens, score, config.alpha)
                         for tokens, score in zip(
                             hypotheses.hypotheses, hypotheses.scores or itertools.repeat(0.0), strict=False
                         )
                     ]
-                    if prefix or begin is not None:
+                    if prefix:
                         each = sorted(each, key=lambda hypothesis: -hypothesis.score)[: config.nbest]
                     answers[row] = each
         return answers

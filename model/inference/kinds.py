@@ -137,11 +137,16 @@ KINDS: dict[str, Kind] = {
     ),
     "vectors": Kind(
         "word vectors",
-        "serve them with serve.vectors=..., query them with query.vectors=... (dragoman neighbours, analogy)",
+        "query them with query.vectors=... (dragoman neighbours, analogy), or serve them with mlflow models serve",
         load_vectors,
         word_vectors,
     ),
-    "labels": Kind("a model that labels texts", "label texts with it (dragoman predict)", label_bundle, labels),
+    "labels": Kind(
+        "a model that labels texts",
+        "label texts with it (dragoman predict), or serve it with mlflow models serve",
+        label_bundle,
+        labels,
+    ),
 }
 
 

@@ -94,23 +94,11 @@ class Translator:
         self.positions = positions
         self.form = form
         self.prefix = ""
-        self.begin: list[int] | None = None  # the tokens that every translation begins with
 
     def prefixed(self, prefix: str) -> "Translator":
         """Returns the same translator with tags before each source line, as text, such as `<2de> `."""
         other = copy.copy(self)
         other.prefix = prefix
-        return other
-
-    def continuing(self, text: str) -> "Translator":
-        """Returns the same translator, whose translations begin with `text` and differ in the next token.
-
-        Raises UserError: the text is longer than the model writes.
-        """
-        other = copy.copy(self)
-        other.begin = self.tokenizers.target.encode([normalise(text, self.form)])[0].tolist()
-        if len(other.begin) >= self.engine.target_positions:
-            raise UserError(f"{len(other.begin)} tokens; the model writes {self.engine.target_positions}")
         return other
 
     def translate(
@@ -178,8 +166,6 @@ class Translator:
         self, sources: Sequence[np.ndarray], decode: DecodeConfig, scored: bool = True
     ) -> list[list[Hypothesis] | str]:
         """Returns the n best of each source, by score or by consensus."""
-        if self.begin is not None:
-            return list(self.engine.search(sources, decode, begin=self.begin))
         if not decode.consensus:
             return list(self.replace_loops(sources, decode, self.engine.search(sources, decode, scored)))
         wide = replace(decode, nbest=decode.candidates)

@@ -122,7 +122,7 @@ def _prepared(
         texts = [
             prepare(
                 passage.text,
-                dataclasses.replace(passage.options, glossary=options.glossary, known=options.known),
+                dataclasses.replace(passage.options, glossary=options.glossary),
                 served.source,
                 config.longest,
                 served.target,

@@ -2,14 +2,13 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 from dragoman.conf import compose
 from dragoman.conf.options import positional
 from dragoman.conf.showing import show
 from dragoman.model.errors import UserError, unknown
-from dragoman.model.languages import check_language
 from dragoman.model.ranges import Count, check_ranges
 from dragoman.services.commands.run_folders import age
 from dragoman.services.endpoint.key_store import KeyStore, StoredKey
@@ -17,7 +16,6 @@ from dragoman.services.endpoint.keys import month_of
 from dragoman.services.jobs.client import table
 
 ACTIONS = ("add", "list", "show", "revoke")
-PRIORITIES = {"low": -1, "normal": 0, "high": 1}
 
 
 @dataclass
@@ -27,8 +25,6 @@ class KeysConfig:
     database: str = "sqlite:///artifacts/endpoint/endpoint.db"
     characters: Count | None = None  # a month; null: no limit
     requests: Count | None = None  # a minute
-    languages: list[str] = field(default_factory=list)  # texts are translated between these; []: all
-    priority: Literal["low", "normal", "high"] = "normal"  # of its requests in the queue
 
 
 def main(argv: Sequence[str]) -> int:
@@ -48,17 +44,13 @@ def keys(config: KeysConfig, words: Sequence[str]) -> int:
     store = KeyStore(config.database)
     try:
         if action == "add":
-            for language in config.languages:
-                check_language(language, "keys.languages")
-            languages = config.languages or None
-            priority = PRIORITIES[config.priority]
-            key = store.add(names[0], config.characters, config.requests, languages, priority)
+            key = store.add(names[0], config.characters, config.requests)
             show([{"name": names[0], "key": key}], lambda: key)
         elif action == "revoke":
             store.revoke(names[0])
             message = f"revoked {names[0]}; servers refuse it within seconds"
             if all(key.revoked is not None for key in store.all()):
-                message += ". No key is valid now, so they refuse every request, unless serve.reopens=true"
+                message += ". No key is valid now, so they refuse every request"
             show([{"name": names[0], "state": "revoked"}], lambda: message)
         elif not store.there():
             raise UserError(f"keys.database: {config.database} has no keys yet; `dragoman keys add NAME` makes one")
@@ -98,8 +90,6 @@ def _record(key: StoredKey) -> dict[str, Any]:
         "revoked": key.revoked,
         "characters": key.characters,
         "requests": key.requests,
-        "languages": key.languages,
-        "priority": key.priority,
     }
 
 
@@ -107,6 +97,4 @@ WHO: dict[str, table.Column] = {"NAME": "name", "STATE": "state", "AGE": lambda 
 LIMITS: dict[str, table.Column] = {
     "CHARACTERS": lambda key: "-" if key["characters"] is None else f"{key['characters']} a month",
     "REQUESTS": lambda key: "-" if key["requests"] is None else f"{key['requests']} a minute",
-    "LANGUAGES": lambda key: ",".join(key["languages"] or ["all"]),
-    "PRIORITY": lambda key: {number: name for name, number in PRIORITIES.items()}.get(key["priority"], key["priority"]),
 }

@@ -29,7 +29,6 @@ from dragoman.services.commands.documents import (
     translate_document,
     warn_of,
 )
-from dragoman.services.commands.known import read_known
 from dragoman.services.commands.lines import batches, flat, open_input, read_lines, to_column
 from dragoman.services.commands.output import check_picture, file_errors, open_output
 from dragoman.services.models.loaded_model import LoadedModel
@@ -115,8 +114,8 @@ def refuse_other_pair(pairs: Iterable[tuple[str, ...]]) -> None:
 
 def text_options(config: TranslateConfig) -> TextOptions:
     """Returns what the settings ask of a text."""
-    if raw(config) and (config.glossary or config.memory or config.report):
-        key = "glossary" if config.glossary else "memory" if config.memory else "report"
+    if raw(config) and (config.glossary or config.report):
+        key = "glossary" if config.glossary else "report"
         raise UserError(f"translate.{key} needs translate.protect=true and translate.format=text, json or a document's")
     form = config.format
     if form in ("html", "xml", "markdown") and (config.attention or config.nbest > 1):
@@ -128,11 +127,11 @@ def text_options(config: TranslateConfig) -> TextOptions:
 
 
 def with_files(options: TextOptions, config: TranslateConfig, served: LoadedModel) -> TextOptions:
-    """Returns the options with the glossary and the known translations of the model's languages."""
-    pair = served.source, served.target
-    glossary = read_glossary(config.glossary, "translate.glossary", *pair) if config.glossary else None
-    memory = read_known(config.memory, "translate.memory", *pair, config.fuzzy) if config.memory else None
-    return dataclasses.replace(options, glossary=glossary, known=memory)
+    """Returns the options with the glossary of the model's languages."""
+    if not config.glossary:
+        return options
+    glossary = read_glossary(config.glossary, "translate.glossary", served.source, served.target)
+    return dataclasses.replace(options, glossary=glossary)
 
 
 def raw(config: TranslateConfig) -> bool:

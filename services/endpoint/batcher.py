@@ -20,7 +20,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint.fair_queue import PRIORITIES, Batch, Lane, Request, is_long
+from dragoman.services.endpoint.fair_queue import Batch, Lane, Request, is_long
 
 Engine = TypeVar("Engine")
 Item = TypeVar("Item")
@@ -138,7 +138,6 @@ class Batcher(Generic[Engine, Item, Answer]):
         if sum(costs) > self.most_tokens:
             counts = f"request ({sum(costs)}) exceeds token limit ({self.most_tokens})"
             raise TooManyTokensError(400, f"Invalid request: {counts}")
-        priority = min(max(priority, PRIORITIES[0]), PRIORITIES[-1])
         future: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
         request = Request(engine, list(items), costs, nbest, priority, client, future=future)
         with self._lock:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-PRIORITIES = range(-8, 9)  # a step doubles the share
 LONGEST_WORD = 24  # letters; what is longer is no word
+PIECE, PIECE_LINES = 1024, 64  # tokens, about, and lines at most of what a document asks at a time
 LEAST = 16  # tokens that a line costs: the search may go as far for one word as for so many (`DecodeConfig.longest`)
 
 
@@ -30,7 +30,7 @@ class Request:
     items: Sequence[Any]
     costs: list[int]  # tokens of each item
     nbest: int = 1
-    priority: int = 0
+    priority: int = 0  # a step doubles the share
     client: str = ""  # whose turn it takes; empty: the one of all that have no name
     taken: int = 0  # items in a batch or answered
     gone: bool = False  # nobody waits for its answer
@@ -221,3 +221,18 @@ def tokens_of(line: str) -> int:
     any) one for each character.
     """
     return 1 + sum([length // 4 + 1 if length <= LONGEST_WORD else length for length in map(len, line.split())])
+
+
+def split_lines(lines: Sequence[str], most: int) -> Iterator[list[str]]:
+    """Yields the lines in groups of about PIECE tokens and at most PIECE_LINES or `most` lines."""
+    group: list[str] = []
+    tokens = 0
+    for line in lines:
+        more = tokens_of(line)
+        if group and (tokens + more > PIECE or len(group) == min(PIECE_LINES, most)):
+            yield group
+            group, tokens = [], 0
+        group.append(line)
+        tokens += more
+    if group:
+        yield group

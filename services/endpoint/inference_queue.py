@@ -1,95 +1,76 @@
-"""The queue of requests to one kind of model, with HTTP errors, and the model that answers now."""
+"""The queue of lines to the models, with HTTP errors, and whether a model answers now."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint.batcher import Batcher, EngineStoppedError
-from dragoman.services.endpoint.keys import NOBODY, Key
-from dragoman.services.models.origin import Origin
+from dragoman.model.inference.translator import Translation
+from dragoman.services.endpoint.batcher import Batcher, EngineStoppedError, QueueFullError
+from dragoman.services.endpoint.fair_queue import split_lines
+from dragoman.services.models.loaded_model import LoadedModel
 
-logger = logging.getLogger(__name__)
-
-
-class Answering(Protocol):
-    """The information that any loaded model gives."""
-
-    @property
-    def origin(self) -> Origin: ...
-
-    def facts(self) -> dict[str, Any]:
-        """Returns the facts for /status beside the origin."""
-
-
-Model = TypeVar("Model", bound=Answering)
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+REFUSAL = "Cannot translate text"  # begins messages about a failure
 
 
 @dataclass
-class InferenceQueue(Generic[Model, Item, Answer]):
-    """`current` returns the model that answers now, `trouble` the reason why a newer one does not."""
+class InferenceQueue:
+    """`current` returns a model that answers now, `trouble` the reason why a newer one does not."""
 
-    what: str  # the kind of model, in messages
-    refusal: str  # begins error messages: "Cannot translate text"
-    current: Callable[[], Model | None]
-    batcher: Batcher[Model, Item, Answer]
+    batcher: Batcher[LoadedModel, str, Translation]
+    current: Callable[[], LoadedModel | None]
     trouble: Callable[[], str | None] = lambda: None
     timeout: float = 30.0  # seconds that a request may take; what is not decoded by then is dropped
 
-    def model(self) -> Model:
-        """Returns the model that answers now.
-
-        Raises HTTPException: 503, none is loaded or the batcher's thread has ended.
-        """
-        model = self.current()
-        if model is None:
-            raise HTTPException(503, f"No {self.what} is loaded yet: try again later", {"Retry-After": "5"})
+    def check(self) -> None:
+        """Raises HTTPException: 503, no model is loaded or the batcher's thread has ended."""
+        if self.current() is None:
+            raise HTTPException(503, "No model is loaded yet: try again later", {"Retry-After": "5"})
         if not self.batcher.alive:
-            raise HTTPException(503, f"{self.refusal}: its thread has ended, the server must be started again")
-        return model
+            raise HTTPException(503, f"{REFUSAL}: its thread has ended, the server must be started again")
 
-    async def ask(self, model: Model, items: Sequence[Item], nbest: int = 1, key: Key = NOBODY) -> list[Answer]:
-        """Returns one answer per item, from `model`, in the turn of the client that has the key, by its priority.
+    async def ask(
+        self, model: LoadedModel, lines: Sequence[str], nbest: int = 1, client: str = ""
+    ) -> list[Translation]:
+        """Returns one translation per line, from `model`, in the turn of the client.
 
-        Raises HTTPException: 400 more items or tokens than allowed, 429 the queue is full, 503 the thread ended or a
-        timeout.
+        Raises HTTPException: 400 more lines or tokens than allowed, 429 the queue is full, 503 the thread has ended.
         """
+        most = self.batcher.capacity
+        if len(lines) > most:
+            raise HTTPException(400, f"Invalid request: {len(lines)} sentences exceed the limit ({most})")
         try:
-            async with asyncio.timeout(self.timeout):
-                return await self.ask_in_time(model, items, nbest, key)
-        except TimeoutError:
-            raise self.no_answer() from None
-
-    async def ask_in_time(self, model: Model, items: Sequence[Item], nbest: int = 1, key: Key = NOBODY) -> list[Answer]:
-        """Returns the same for a caller that has a deadline of its own. Raises as `ask`, without the timeout."""
-        if len(items) > self.batcher.capacity:
-            raise HTTPException(
-                400, f"Invalid request: {len(items)} sentences exceed the limit ({self.batcher.capacity})"
-            )
-        try:
-            return await self.batcher.ask(model, items, nbest, key.priority, key.client)
+            return await self.batcher.ask(model, lines, nbest, client=client)
         except EngineStoppedError as problem:
-            raise HTTPException(503, f"{self.refusal}: {problem}") from None
+            raise HTTPException(503, f"{REFUSAL}: {problem}") from None
+
+    async def ask_patiently(
+        self, model: LoadedModel, lines: Sequence[str], nbest: int, client: str, priority: int
+    ) -> list[Translation]:
+        """Returns the same for a document: in pieces, each of which waits until there is room. Raises as `ask`."""
+        answers: list[Translation] = []
+        for piece in split_lines(lines, self.batcher.capacity):
+            while True:
+                try:
+                    answers += await self.batcher.ask(model, piece, nbest, priority, client)
+                    break
+                except QueueFullError as problem:
+                    await asyncio.sleep(problem.retry_after)
+                except EngineStoppedError as problem:
+                    raise HTTPException(503, f"{REFUSAL}: {problem}") from None
+        return answers
 
     def no_answer(self) -> HTTPException:
         """Returns the error of a request that took too long."""
-        return HTTPException(503, f"{self.refusal}: no answer in {self.timeout:g} s", {"Retry-After": "5"})
-
-    @property
-    def status(self) -> str:
-        """Returns `ok` only while requests are answered."""
-        return "loading" if self.current() is None else "ok" if self.batcher.alive else "stopped"
+        return HTTPException(503, f"{REFUSAL}: no answer in {self.timeout:g} s", {"Retry-After": "5"})
 
     def facts(self) -> dict[str, Any]:
         """Returns the facts for /status about the model and its queue."""
         model = self.current()
         return {
-            "status": self.status,
+            "status": "loading" if model is None else "ok" if self.batcher.alive else "stopped",
             "model": None if model is None else {**model.origin.facts(), **model.facts()},
             "reload_error": self.trouble(),
             "queued": self.batcher.queued,

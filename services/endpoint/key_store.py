@@ -3,11 +3,11 @@
 import contextlib
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import JSON, BigInteger, Double, String, delete, make_url, select, update
+from sqlalchemy import BigInteger, Double, String, delete, make_url, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, IntegrityError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
@@ -25,7 +25,7 @@ class Tables(DeclarativeBase):
     """The base of the tables."""
 
 
-SCHEMA = Schema(Tables.metadata, "0001", "endpoint_version")
+SCHEMA = Schema(Tables.metadata, "0002", "endpoint_version")
 
 
 class StoredKey(Tables):
@@ -39,8 +39,6 @@ class StoredKey(Tables):
     revoked: Mapped[float | None] = mapped_column(Double)
     characters: Mapped[int | None] = mapped_column(BigInteger)  # a month
     requests: Mapped[int | None]  # a minute
-    languages: Mapped[list[str] | None] = mapped_column(JSON)
-    priority: Mapped[int] = mapped_column(default=0)
 
 
 class Used(Tables):
@@ -115,23 +113,7 @@ class KeyStore:
         with answering(SETTING), self.open().write() as session:
             yield session
 
-    def put(
-        self, session: Session, table: type[Tables], rows: Sequence[Mapping[str, Any]], keys: Sequence[str], adds: bool
-    ) -> None:
-        """Stores rows of all columns but a number; one with the same `keys` is replaced, or its values are added."""
-        insert = (sqlite.insert if self.open().is_sqlite else postgresql.insert)(table).values(list(rows))
-        new = {name: insert.excluded[name] for name in rows[0] if name not in keys}
-        values = {name: getattr(table, name) + value for name, value in new.items()} if adds else new
-        session.execute(insert.on_conflict_do_update(index_elements=keys, set_=values))
-
-    def add(
-        self,
-        name: str,
-        characters: int | None = None,
-        requests: int | None = None,
-        languages: Sequence[str] | None = None,
-        priority: int = 0,
-    ) -> str:
+    def add(self, name: str, characters: int | None = None, requests: int | None = None) -> str:
         """Stores a new key and returns its secret, which is not stored.
 
         Raises UserError: the name is invalid or in use.
@@ -139,13 +121,7 @@ class KeyStore:
         check_name("key", name)
         secret = f"dgk_{secrets.token_urlsafe(32)}"
         row = StoredKey(
-            digest=digest_of(secret),
-            name=name,
-            created=time.time(),
-            characters=characters,
-            requests=requests,
-            languages=None if languages is None else list(languages),
-            priority=priority,
+            digest=digest_of(secret), name=name, created=time.time(), characters=characters, requests=requests
         )
         try:
             with self.write() as session:
@@ -180,7 +156,11 @@ class KeyStore:
         if counted:
             with self.write() as session:
                 for period in counted:
-                    self.put(session, Used, [period._asdict()], ("digest", "period"), adds=True)
+                    insert = (sqlite.insert if self.open().is_sqlite else postgresql.insert)(Used).values(
+                        **period._asdict()
+                    )
+                    added = {name: getattr(Used, name) + insert.excluded[name] for name in ("characters", "requests")}
+                    session.execute(insert.on_conflict_do_update(index_elements=["digest", "period"], set_=added))
                 session.execute(delete(Used).where(Used.period.like("%T%"), Used.period < since))
         with self.read() as session:
             keys = list(session.scalars(select(StoredKey)))

@@ -1,4 +1,4 @@
-"""API keys: who may ask, how much, and in which languages; counted in the database, so that processes share limits.
+"""API keys: who may ask, and how much; counted in the database, so that processes share limits.
 
 A key is stored as its sha256. Requests read and count in memory only; a thread sends what was counted to the database
 and reads the keys again every few seconds, so a new key, a revoked one and other processes' counts are known by then.
@@ -19,12 +19,11 @@ from typing import Literal
 from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import UserError, reason
-from dragoman.model.languages import nearest
 from dragoman.services.endpoint.key_store import KeyStore, Period
 from dragoman.services.http.rates import Guesses, digest_of
 from dragoman.services.repeating import Repeating
 
-Reason = Literal["missing", "unknown", "languages", "characters", "requests"]
+Reason = Literal["missing", "unknown", "characters", "requests"]
 EVERY = 2.0  # seconds between two exchanges with the database
 logger = logging.getLogger(__name__)
 
@@ -37,8 +36,6 @@ class Key:
     digest: str = ""
     characters: int | None = None  # a month; None: no limit
     requests: int | None = None  # a minute
-    languages: tuple[str, ...] | None = None  # texts are translated between these; None: all
-    priority: int = 0  # above 0: its requests have more turns in the queue, below 0: fewer
     address: str = ""  # of a client without a key
 
     @property
@@ -64,17 +61,13 @@ class Keys:
     """All keys. While none was ever issued, no key is needed; once all are revoked, nobody is let in."""
 
     def __init__(
-        self,
-        listed: Sequence[str] = (),
-        store: KeyStore | None = None,
-        now: Callable[[], float] = time.time,
-        reopens: bool = False,
+        self, listed: Sequence[str] = (), store: KeyStore | None = None, now: Callable[[], float] = time.time
     ) -> None:
-        """`listed` are keys without limits; `store` has the others. `reopens`: once all are revoked, none is needed."""
+        """`listed` are keys without limits; `store` has the others."""
         self.listed = {digest_of(secret): Key("serve.keys", digest_of(secret)) for secret in listed}
         self.store = store
         self._guesses = Guesses()
-        self._now, self._reopens = now, reopens
+        self._now = now
         self._issued = False  # there is a stored key, even if it is revoked
         self._stored: dict[str, Key] = {}
         self._counted: dict[tuple[str, str], tuple[int, int]] = {}  # (digest, period) -> characters, requests
@@ -86,7 +79,7 @@ class Keys:
     @property
     def needed(self) -> bool:
         """Returns True if a request must have a key."""
-        return bool(self.listed or self._stored or (self._issued and not self._reopens))
+        return bool(self.listed or self._issued)
 
     def admit(self, secret: str, address: str = "") -> Key:
         """Returns the key whose secret this is. Raises as `find`.
@@ -117,14 +110,13 @@ class Keys:
             raise KeyRefusedError("missing", "Please contact the server operator to get an API key")
         return key
 
-    def charge(self, key: Key, characters: int = 0, pair: tuple[str, str] | None = None) -> None:
+    def charge(self, key: Key, characters: int = 0) -> None:
         """Counts a request of so many characters, unless the key's limits forbid it; then nothing is counted.
 
-        Raises KeyRefusedError: `languages` are not the key's, `requests` or `characters` reach the limit.
+        Raises KeyRefusedError: `requests` or `characters` reach the limit.
         """
         if not key.digest:
             return
-        self.allow(key, pair or ())
         now = self._now()
         with self._lock:
             if key.requests is not None and self._counts(key, minute_of(now))[1] >= key.requests:
@@ -134,12 +126,6 @@ class Keys:
                 message = f"Quota exceeded: this API key may translate {key.characters} characters a month"
                 raise KeyRefusedError("characters", message)
             self._add(key, now, characters, 1)
-
-    def allow(self, key: Key, languages: Sequence[str]) -> None:
-        """Raises KeyRefusedError if one of the languages is not the key's."""
-        for language in languages if key.languages is not None else ():
-            if not nearest(language, key.languages or ()):
-                raise KeyRefusedError("languages", f"This API key is not for {language}")
 
     def give_back(self, key: Key, characters: int) -> None:
         """Uncounts the characters of a request that was not answered."""
@@ -185,14 +171,7 @@ class Keys:
         with self._lock:
             self._issued = bool(keys)
             self._stored = {
-                key.digest: Key(
-                    key.name,
-                    key.digest,
-                    key.characters,
-                    key.requests,
-                    None if key.languages is None else tuple(key.languages),
-                    key.priority,
-                )
+                key.digest: Key(key.name, key.digest, key.characters, key.requests)
                 for key in keys
                 if key.revoked is None
             }

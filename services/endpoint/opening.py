@@ -1,28 +1,38 @@
-"""The endpoint with all that runs beside it, from its settings: for a process, or for a replica of Ray Serve."""
+"""The endpoint with all that runs beside it, from its settings."""
 
 import contextlib
+import dataclasses
 import logging
 import stat
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.errors import UserError
 from dragoman.model.files import read_secret
+from dragoman.model.inference.translator import Translation
 from dragoman.model.settings import DecodeConfig
+from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.glossaries import Glossaries
-from dragoman.services.endpoint.hooks import Registration
+from dragoman.services.endpoint.fair_queue import tokens_of
+from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.key_store import KeyStore
 from dragoman.services.endpoint.keys import Keys
-from dragoman.services.endpoint.memory import Memory
-from dragoman.services.endpoint.memory_store import MemoryStore
 from dragoman.services.endpoint.metrics import Metrics
-from dragoman.services.endpoint.queues import encoder, guesser, labels, translation_models, translations, vectors
-from dragoman.services.models.registry import Registry
+from dragoman.services.endpoint.terms_file import TermsFile
+from dragoman.services.models.aligning import aligning_pool
+from dragoman.services.models.catalogue import Catalogue
+from dragoman.services.models.follower import Follower
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.models.registry import is_registered
+from dragoman.services.models.served import Served
+from dragoman.services.models.source import Loader
 from dragoman.services.settings import ServeConfig
 from dragoman.services.telemetry.telemetry import Telemetry
+
+LOADING = 5.0  # seconds to wait at the end for a load in progress, which then ends with the process
 
 
 @contextlib.contextmanager
@@ -37,39 +47,92 @@ def open_endpoint(
     with contextlib.ExitStack() as stack:
         telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-endpoint", config.traces)))
         metrics = Metrics(telemetry)
-        models = stack.enter_context(translation_models(config, decode, overrides, alignment, metrics))
+        models = stack.enter_context(follow_models(config, decode, overrides, alignment, metrics))
+        terms = TermsFile(config.glossary) if config.glossary else None
+        if terms is not None:
+            terms.check(list(models.view.pairs))
         store = KeyStore(config.database) if config.database else None
         if store is not None:
             stack.callback(store.close)
-        keys = Keys(listed, store, reopens=config.reopens)
+        keys = Keys(listed, store)
         stack.callback(keys.stop)
         keys.start()
+        batcher = stack.enter_context(run_batcher(config, metrics))
         endpoint = Endpoint(
-            translations=stack.enter_context(translations(config, models, metrics)),
-            vectors=stack.enter_context(vectors(config, metrics)),
-            encoder=stack.enter_context(encoder(config, metrics)),
-            guesser=stack.enter_context(guesser(config, metrics)),
-            labels=stack.enter_context(labels(config, metrics)),
+            models,
+            InferenceQueue(batcher, models.current, models.trouble, config.timeout),
             limits=config.limits,
             keys=keys,
             config=config,
             metrics=metrics,
-            models=models,
-            memory=Memory(MemoryStore(store), config.fuzzy) if store else None,
-            hook=None if config.hook is None else read_keys(config.hook, "serve.hook")[0].encode(),
-            glossaries=Glossaries(store),
+            terms=terms,
+            suggestions=Path(config.suggestions) if config.suggestions else None,
         )
-        if config.hook_url is not None and endpoint.hook is not None and models is not None:
-            registry = Registry(config.tracking_uri, Path(config.cache))
-            registration = Registration(registry, config.hook_url, endpoint.hook.decode(), models.wake)
-            stack.callback(registration.stop)
-            registration.start()
-        metrics.show(endpoint.queues(), Path(config.cache), models)
+        metrics.show(endpoint.queue, models, Path(config.cache))
         documents = Documents(endpoint, None if config.documents is None else Path(config.documents))
-        stack.callback(documents.stop)
-        documents.start()
+        stack.callback(documents.close)
         logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote the form
         yield endpoint, documents
+
+
+@contextlib.contextmanager
+def follow_models(
+    config: ServeConfig,
+    decode: DecodeConfig,
+    overrides: Sequence[str] = (),
+    alignment: AlignmentConfig | None = None,
+    metrics: Metrics | None = None,
+) -> Iterator[Catalogue]:
+    """Yields the translation models, each following its reference during the block."""
+    models = Catalogue(pivot=config.pivot)
+    with contextlib.ExitStack() as stack:
+        aligner = stack.enter_context(contextlib.closing(aligning_pool()))
+        for source in model_sources(config):
+            loader = Loader(source, decode, overrides, alignment, aligner)
+            reference = None if source.bundle is not None or source.ensemble else source.model
+            follower = Follower(loader.registry, reference or "", loader.load_version, config.poll)
+            if metrics is not None:
+                follower.swapped = metrics.swapped
+            if reference is None:
+                follower.current = loader.load()
+            else:
+                if not config.wait:
+                    follower.load_now()
+                follower.repeating.start()
+                stack.callback(follower.repeating.stop, LOADING)
+            models.add(Served(reference or source.bundle or "+".join(source.ensemble), follower))
+        yield models
+
+
+def model_sources(config: ServeConfig) -> list[ServeConfig]:
+    """Returns the source of each translation model that the settings name."""
+    if config.bundle is not None or config.ensemble:
+        return [config]
+    references = config.models or ([config.model] if config.model is not None else [])
+    return [
+        dataclasses.replace(config, model=reference, bundle=None if is_registered(reference) else reference)
+        for reference in references
+    ]
+
+
+@contextlib.contextmanager
+def run_batcher(config: ServeConfig, metrics: Metrics) -> Iterator[Batcher[LoadedModel, str, Translation]]:
+    """Runs the batcher's threads during the block; finishes the queue at its end."""
+    batcher = Batcher(
+        partial(LoadedModel.translate, scored=False),  # no client sees scores
+        limit=config.batch,
+        capacity=config.queue,
+        tokens=tokens_of,
+        batch_tokens=config.batch_tokens,
+        turn=config.turn,
+        most_tokens=config.limits.tokens,
+        watch=metrics,
+    )
+    batcher.start()
+    try:
+        yield batcher
+    finally:
+        batcher.stop(config.stop_timeout)
 
 
 def read_keys(path: str | None, key: str = "serve.keys") -> list[str]:
@@ -84,8 +147,3 @@ def read_keys(path: str | None, key: str = "serve.keys") -> list[str]:
     if mode & (stat.S_IROTH | stat.S_IWOTH):
         raise UserError(f"{key}: {path} is open to everybody on this machine ({stat.filemode(mode)}); chmod 600 {path}")
     return [line.strip() for line in lines if line.strip()]
-
-
-def print_address(host: str, port: int) -> None:
-    host_shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    print(f"http://{host_shown}:{port}", flush=True)

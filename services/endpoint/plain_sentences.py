@@ -30,7 +30,6 @@ def is_plain(text: str, options: TextOptions, longest: int) -> bool:
         len(text) <= longest
         and options.format == "text"
         and options.glossary is None
-        and options.known is None
         and PLAIN.fullmatch(text) is not None
     )
 
@@ -66,4 +65,4 @@ def answer_of(text: str, translation: Translation, route: Route) -> Answer:
     )
     target = read_translation(line, translation, translation.text, route.target)
     report = {"complete": True, "sentences": 1}
-    return Answer(target.text, route.source, 0.0, [], {}, [], report, origin=route.origin)
+    return Answer(target.text, route.source, 0.0, [], {}, [], report)

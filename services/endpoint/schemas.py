@@ -1,4 +1,4 @@
-"""The answers of LibreTranslate's routes and of our own, from which FastAPI makes the OpenAPI document."""
+"""The answers of all routes, from which the OpenAPI document is made."""
 
 from typing import Annotated, Any, NotRequired
 
@@ -7,107 +7,133 @@ from typing_extensions import TypedDict
 
 Count = Annotated[int, Field(ge=0)]
 Record = dict[str, Any]
-Strings = list[str]
 
 
-def shape(name: str, /, **fields: Any) -> Any:
-    """Returns the type of a JSON object with these fields, which has the name in the document."""
-    make: Any = TypedDict  # a checker takes literal names only
-    return make(name, fields)
+class Error(TypedDict):
+    error: str
 
 
-def many(kind: Any) -> Any:
-    """Returns the type of a list."""
-    return list[kind]
+class Detected(TypedDict):
+    confidence: float
+    language: str
 
 
-def one_or_many(kind: Any) -> Any:
-    """Returns the type of what is a list if the request's texts are one."""
-    return kind | list[kind]
+class Sentence(TypedDict):
+    """What the words of a sentence looked at."""
+
+    source_tokens: list[str]
+    target_tokens: list[str]
+    alignment: list[tuple[Count, Count]]
+    weights: list[list[float]]
+    head: str
+    reading: str
 
 
-def maybe(kind: Any) -> Any:
-    """Returns the type of a field that may be missing."""
-    return NotRequired[kind]
+class Translation(TypedDict):
+    """Each field is a list if `q` is one."""
+
+    translatedText: str | list[str]
+    detectedLanguage: NotRequired[Detected | list[Detected]]
+    alternatives: NotRequired[list[str] | list[list[str]]]
+    losses: NotRequired[Record | list[Record]]
+    via: NotRequired[str | list[str]]
+    alignment: NotRequired[list[Sentence] | list[list[Sentence]]]
+    report: NotRequired[Record | list[Record]]
 
 
-LOST = dict.fromkeys(("truncated", "unknown", "loops", "loops_broken", "copied", "wrong_language"), maybe(Count))
-STATE = {"status": str, "model": Record | None, "reload_error": str | None, "queued": Count}
-WORD = {"word": str, "rank": Count, "count": Count, "width": Count}
+class Success(TypedDict):
+    success: bool
 
-Detected = shape("Detected", confidence=float, language=str)
-Alignment = shape(
-    "Alignment",
-    source_tokens=Strings,
-    target_tokens=Strings,
-    alignment=list[tuple[Count, Count]],
-    weights=list[list[float]],
-    head=str,
-    reading=str,
-)
-Losses = shape("Losses", **LOST, missing=maybe(Strings), language=maybe(str), warnings=maybe(Strings))
-Match = shape("Match", text=str, translation=str, score=float, origin=str)
-Kept = shape("Kept", text=str, source=maybe(str), kind=maybe(str), how=str, start=Count, end=Count)
-Report = shape(
-    "Report",
-    complete=bool,
-    sentences=Count,
-    **dict.fromkeys(("placeholders", "tags", "terms", "words"), maybe(many(Kept))),
-    **dict.fromkeys(("lost", "long", "cut", "loops", "untranslated"), maybe(Strings)),
-)
-Translation = shape(  # each field is a list if `q` is one
-    "Translation",
-    translatedText=one_or_many(str),
-    detectedLanguage=maybe(one_or_many(Detected)),
-    alternatives=maybe(one_or_many(Strings)),
-    losses=maybe(one_or_many(Losses)),
-    via=maybe(one_or_many(str)),
-    memory=maybe(Match | many(Match | None) | None),
-    alignment=maybe(one_or_many(many(Alignment))),
-    report=maybe(one_or_many(Report)),
-)
-Suggested = shape("Suggested", success=bool)
-Language = shape("Language", code=str, name=str, targets=Strings)
-NamedLanguage = shape("NamedLanguage", code=str, name=str)
-Pair = shape("Pair", source=NamedLanguage, target=NamedLanguage)
-Settings = shape(
-    "Settings",
-    apiKeys=bool,
-    charLimit=Count,
-    filesTranslation=bool,
-    frontendTimeout=Count,
-    keyRequired=bool,
-    language=Pair,
-    suggestions=bool,
-    supportedFilesFormat=Strings,
-)
-TranslatedFile = shape("TranslatedFile", translatedFileUrl=str, notes=maybe(Strings))
-Health = shape("Health", status=str)
-State = shape("State", **STATE)
-Model = shape(
-    "Model",
-    reference=str,
-    **dict.fromkeys(("source", "target", "name", "version", "run_id", "manifest_hash", "error"), str | None),
-    **dict.fromkeys(("bytes", "requests"), Count),
-    weight=float,
-    loaded=bool,
-)
-Status = shape(
-    "Status",
-    **STATE,
-    models=many(Model),
-    translation=str,
-    **dict.fromkeys(("vectors", "encoder", "labels", "guesser"), State | None),
-    dragoman=str,
-)
-Class = shape("Class", label=str, score=float)
-Tag = shape("Tag", entity=str, score=float, index=Count, word=str, start=Count, end=Count)
-Prediction = shape("Prediction", piece=str, probability=float)
-Step = shape("Step", text=str, tokens=many(Prediction))
-Guesses = shape("Guesses", text=str, steps=many(Step))
-DenseVector = shape("DenseVector", **WORD, vector=list[float])
-SparseVector = shape("SparseVector", **WORD, indices=list[Count], values=list[float])
-Neighbour = shape("Neighbour", word=str, similarity=float)
-Neighbours = shape("Neighbours", word=maybe(str), neighbours=many(Neighbour))
-Scored = shape("Scored", word=str, score=float)
-Analogy = shape("Analogy", a=str, b=str, c=str, method=str, answers=many(Scored))
+
+class Language(TypedDict):
+    code: str
+    name: str
+    targets: list[str]
+
+
+class Settings(TypedDict):
+    apiKeys: bool
+    charLimit: Count
+    filesTranslation: bool
+    frontendTimeout: Count
+    keyRequired: bool
+    language: Record
+    suggestions: bool
+    supportedFilesFormat: list[str]
+
+
+class TranslatedFile(TypedDict):
+    translatedFileUrl: str
+    notes: NotRequired[list[str]]
+
+
+class Health(TypedDict):
+    status: str
+
+
+class Model(TypedDict):
+    reference: str
+    source: str | None
+    target: str | None
+    name: str | None
+    version: str | None
+    run_id: str | None
+    manifest_hash: str | None
+    bytes: Count
+    requests: Count
+    error: str | None
+
+
+class Status(TypedDict):
+    status: str
+    model: Record | None
+    reload_error: str | None
+    queued: Count
+    models: list[Model]
+    dragoman: str
+
+
+class DeepLTranslation(TypedDict):
+    detected_source_language: str
+    text: str
+    billed_characters: NotRequired[Count]
+    model_type_used: NotRequired[str]
+
+
+class DeepLTranslations(TypedDict):
+    translations: list[DeepLTranslation]
+
+
+class DeepLUsage(TypedDict):
+    character_count: Count
+    character_limit: Count
+
+
+class DeepLLanguage(TypedDict):
+    language: str
+    name: str
+    supports_formality: NotRequired[bool]
+
+
+class DeepLError(TypedDict):
+    message: str
+
+
+class Predictions(TypedDict):
+    predictions: list[str]
+
+
+class MlflowError(TypedDict):
+    error_code: str
+    message: str
+
+
+ANSWERS: dict[str, Any] = {
+    **{answer.__name__: answer for answer in (Translation, Success, Settings, TranslatedFile, Health, Status)},
+    **{answer.__name__: answer for answer in (DeepLTranslations, DeepLUsage, Predictions)},
+    **{error.__name__: error for error in (Error, DeepLError, MlflowError)},
+    "Detections": list[Detected],
+    "Languages": list[Language],
+    "Models": list[Model],
+    "DeepLLanguages": list[DeepLLanguage],
+}

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.model.languages import language_name, nearest
-from dragoman.services.endpoint.detection import LONGEST, UNKNOWN, Detector, Guess
-from dragoman.services.endpoint.documents.reading import Reading
+from dragoman.services.endpoint.detection import UNKNOWN, Detector, Guess
 from dragoman.services.endpoint.translation import Question
 from dragoman.services.models.catalogue import Catalogue
 from dragoman.services.texts.prepare import spoken_text
@@ -39,9 +38,7 @@ class Spoken:
         return {kind: 1, "language": self.found.language, "warnings": [self.why]}
 
 
-async def languages_of(
-    question: Question, models: Catalogue, detector: Detector, check: bool, reading: Reading
-) -> list[Spoken]:
+async def languages_of(question: Question, models: Catalogue, detector: Detector, check: bool) -> list[Spoken]:
     """Returns the language of every text. `check`: also look at texts whose language the client names."""
     if question.source is not None and not check:
         return [_asked(question, question.source, UNKNOWN, models) for _ in question.texts]
@@ -56,16 +53,13 @@ async def languages_of(
     def guess(words: str) -> Guess:
         return UNKNOWN if named is not None and detector.agrees(words, named) else detector.detect(words, offered())
 
-    texts, options = question.texts, question.options
-    if options.format != "text":
-        if cost(texts, options) <= HERE:
-            texts = [spoken_text(text, options) for text in texts]
-        else:
-            texts = await reading.spoken(texts, options, LONGEST, question.key.client)
-    if sum(map(len, texts)) <= HERE:
-        guesses = [guess(text) for text in texts]
-    else:
-        guesses = await asyncio.to_thread(lambda: [guess(text) for text in texts])
+    def guess_all() -> list[Guess]:
+        return [guess(spoken_text(text, question.options)) for text in question.texts]
+
+    size = (
+        sum(map(len, question.texts)) if question.options.format == "text" else cost(question.texts, question.options)
+    )
+    guesses = guess_all() if size <= HERE else await asyncio.to_thread(guess_all)
     if named is not None:
         return [_asked(question, named, guess, models) for guess in guesses]
     return [_identified(question.target, guess, sources) for guess in guesses]

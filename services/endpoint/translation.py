@@ -1,4 +1,4 @@
-"""A question to the translation model and its answer, in no client's dialect."""
+"""A question to the translation models and its answer, in no client's dialect."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,6 @@ from typing import Any
 
 from dragoman.model.languages import standard_code
 from dragoman.services.endpoint.keys import NOBODY, Key
-from dragoman.services.models.origin import Origin
 from dragoman.services.texts.options import TextOptions
 
 
@@ -20,9 +19,7 @@ class Question:
     alternatives: int = 0  # other translations of each text
     aligned: bool = False  # with attention
     options: TextOptions = field(default_factory=TextOptions)
-    version: str | None = None  # of the model: its version, name, alias or reference; None: any
     key: Key = NOBODY  # of who asks, which pays
-    prefix: str | None = None  # the translation begins with it; alternatives differ in the next word
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", self.source and standard_code(self.source))
@@ -41,5 +38,3 @@ class Answer:
     alignment: Sequence[dict[str, Any]] = ()  # one record a sentence; empty unless asked for
     report: dict[str, Any] = field(default_factory=dict)  # the certificate: what was kept and how, `texts.report`
     via: str = ""  # the language in the middle, if two models translated
-    origin: Origin | None = None  # of the models; None: no model was asked
-    memory: dict[str, Any] | None = None  # the known translation of this text or a similar one, `memory.Match`

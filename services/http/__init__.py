@@ -1,1 +1,1 @@
-"""The shared parts of the HTTP servers: their connections, and the socket at which they listen."""
+"""The shared parts of the HTTP servers: the middleware around all routes, and the socket at which they listen."""

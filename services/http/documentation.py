@@ -6,8 +6,9 @@ elsewhere.
 
 from importlib.resources import files
 
-from fastapi import FastAPI
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 # Swagger UI sets styles on its elements, and has its icons in its style sheet.
@@ -31,16 +32,18 @@ PAGE = """<!doctype html>
 START = 'SwaggerUIBundle({url: "openapi.json", dom_id: "#page", deepLinking: true, validatorUrl: null})\n'
 
 
-def add_documentation(app: FastAPI) -> None:
-    """Adds the page, its script and Swagger UI's files."""
-    static = str(files("fastapi_offline") / "static")
+async def page(_: Request) -> Response:
+    return HTMLResponse(PAGE, headers={"Content-Security-Policy": POLICY})
 
-    async def page() -> Response:
-        return HTMLResponse(PAGE, headers={"Content-Security-Policy": POLICY})
 
-    async def start() -> Response:
-        return Response(START, media_type="text/javascript")
+async def start(_: Request) -> Response:
+    return Response(START, media_type="text/javascript")
 
-    app.get("/docs", include_in_schema=False)(page)
-    app.get("/docs/start.js", include_in_schema=False)(start)
-    app.mount("/docs/files", StaticFiles(directory=static))
+
+def documentation_routes() -> list[BaseRoute]:
+    """Returns the page, its script and Swagger UI's files."""
+    return [
+        Route("/docs", page, include_in_schema=False),
+        Route("/docs/start.js", start, include_in_schema=False),
+        Mount("/docs/files", StaticFiles(directory=str(files("fastapi_offline") / "static"))),
+    ]

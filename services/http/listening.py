@@ -1,33 +1,23 @@
-"""The listening socket of an HTTP server, and the server on it, for the endpoint and the job service."""
+"""The listening socket of an HTTP server, and uvicorn's server on it, for the endpoint and the job service."""
 
-import asyncio
 import errno
-import faulthandler
+import ipaddress
 import logging
 import resource
 import socket
-import time
-from collections.abc import Callable
-from types import FrameType
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from dragoman.model.errors import UserError
-from dragoman.services.http.connections import connection_class
-from dragoman.services.http.proxies import Networks, Proxies
 
-ACCEPTED_AT_ONCE = 32  # connections that asyncio accepts in one go, before it handles any of them
-SPARE = 256  # descriptors besides connections: files, libraries, accepted connections not handled yet
 QUEUED_BY_THE_KERNEL = 2048  # connections that may wait to be accepted
-LAST, LEAST = 3.0, 0.5  # seconds of the grace for what runs beside requests; of a grace of 0
-QUIET = 60.0  # seconds between two warnings about connections that cannot be accepted
-logger = logging.getLogger(__name__)
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server on a socket that is bound already, with limited connections."""
+    """uvicorn's server on a socket that is bound already."""
 
     def __init__(
         self,
@@ -35,82 +25,53 @@ class Server(uvicorn.Server):
         listening: socket.socket,
         *,
         connections: int,
-        patience: float,
         grace: float,
-        refused: Callable[[int], None] = lambda _: None,
         ready: Callable[[], None] = lambda: None,
         loop: Literal["asyncio", "uvloop"] = "asyncio",
-        proxies: Networks = (),
+        proxies: Sequence[str] = (),
     ) -> None:
-        """`connections` at once; seconds: `patience` for a request's header, `grace` for the end after a signal.
-
-        `proxies`: whose X-Forwarded-For counts; `refused` gets the status of every refused connection; `ready` is
-        called once requests are answered.
-        """
+        """`connections` at once; `grace`: seconds for requests to end after a signal; `proxies`: the addresses and
+        networks whose X-Forwarded-For counts; `ready` is called once requests are answered."""
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         super().__init__(
             uvicorn.Config(
-                Proxies(app, proxies) if proxies else app,
-                proxy_headers=False,  # uvicorn's own believes whoever comes from this machine
-                http=connection_class(connections, patience, refused),
+                app,
+                http="httptools",
                 loop=loop,
                 ws="none",
-                backlog=ACCEPTED_AT_ONCE,
+                lifespan="off",
                 log_config=None,
                 access_log=False,  # uvicorn's own would log the query string
-                timeout_graceful_shutdown=round(max(grace - LAST, grace / 2)),
+                proxy_headers=bool(proxies),
+                forwarded_allow_ips=list(proxies),
+                limit_concurrency=connections,
+                timeout_graceful_shutdown=round(grace),
+                backlog=QUEUED_BY_THE_KERNEL,
             )
         )
-        self.listening, self.ready, self.grace = listening, ready, grace
+        self.listening, self.ready = listening, ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts as uvicorn does, with a longer accept queue."""
-        asyncio.get_running_loop().set_exception_handler(QuietAccept())
+        """Starts as uvicorn does, then calls `ready`."""
         await super().startup(sockets)
         if self.started:
-            self.listening.listen(QUEUED_BY_THE_KERNEL)  # uvicorn asked for only as many as it accepts in one go
             self.ready()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stops as uvicorn does; the process ends after `grace` seconds in any case, whatever its threads are at."""
-        # a watchdog of its own thread, which needs nothing that a computing thread may hold
-        faulthandler.dump_traceback_later(max(self.grace, LEAST), exit=True)
-        super().handle_exit(sig, frame)
 
     def serve_requests(self) -> None:
         """Answers until a signal, or until `should_exit` is set."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # a connection takes a descriptor; 1,024 are usual
+        if hard != resource.RLIM_INFINITY and soft < hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self.run(sockets=[self.listening])
 
 
-def reserve_descriptors(connections: int, section: str = "serve") -> None:
-    """Lets this process open enough descriptors for so many connections (the key `section`.connections).
-
-    Raises UserError: the system forbids it.
-    """
-    needed = connections + SPARE
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= needed:
-        return
-    if hard != resource.RLIM_INFINITY and hard < needed:
-        raise UserError(
-            f"{section}.connections: {connections} need {needed} file descriptors, and this process may open {hard} "
-            f"(ulimit -Hn): at most {hard - SPARE} here"
-        )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-
-
-class QuietAccept:
-    """asyncio's exception handler, which reports missing descriptors only once per minute."""
-
-    def __init__(self) -> None:
-        self._said = -QUIET
-
-    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if "socket.accept()" not in context.get("message", ""):
-            loop.default_exception_handler(context)
-        elif time.monotonic() - self._said >= QUIET:
-            self._said = time.monotonic()
-            logger.warning("connections cannot be accepted: %s", context.get("exception"))
+def check_proxies(key: str, proxies: Sequence[str]) -> None:
+    """Raises UserError, which names the setting `key`, if one is neither an address nor a network."""
+    try:
+        for proxy in proxies:
+            ipaddress.ip_network(proxy)
+    except ValueError as problem:
+        raise UserError(f"{key}: {problem}; write addresses and networks, such as [10.0.0.7,192.168.1.0/24]") from None
 
 
 def bind(host: str, port: int, section: str = "serve") -> socket.socket:

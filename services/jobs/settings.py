@@ -5,7 +5,7 @@ from typing import Annotated, Literal, get_args
 
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.ranges import Amount, Count, Interval, Port, Positive, Range, Share, Whole, check_ranges
-from dragoman.services.http.proxies import networks
+from dragoman.services.http.listening import check_proxies
 from dragoman.services.telemetry.traceparent import check_address
 
 
@@ -142,13 +142,13 @@ class ServiceConfig:
     burst: Count = 200
     waiting: Count = 20_000  # most unfinished jobs of one owner
     body: Annotated[int, Range(1024)] = 262_144  # bytes of a request
-    connections: Count = 1024  # at once; when all are in use, the one that has waited longest is closed
-    receive_timeout: Interval = 15.0  # for a request's header to arrive
+    connections: Count = 4096  # at once; more are refused: 503
+    receive_timeout: Interval = 15.0  # for a request's body to arrive
     traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
 
     def check(self) -> None:
         """Refuses invalid numbers. Raises UserError: names the key and the value."""
-        networks("service.proxies", self.proxies)
+        check_proxies("service.proxies", self.proxies)
         self.proxy.check()
         if self.traces is not None:
             check_address(self.traces)

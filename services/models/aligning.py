@@ -6,15 +6,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from dragoman.model.alignment.attention_map import AlignmentConfig, AttentionMap
 from dragoman.model.errors import UserError
-from dragoman.services.subprocesses.pool import Pool
+from dragoman.services.subprocesses.pool import GoneError, Pool
 
 MODULE = "dragoman.services.models.aligning_worker"
 COMPUTING = 300.0  # CPU seconds of a batch
-ATTEMPTS = 2  # at a batch: a process may be killed for another one's sake
 _LIVING: "list[weakref.ref[AlignerApart]]" = []
 
 
@@ -35,29 +32,26 @@ class AlignerApart:
     config: AlignmentConfig = field(default_factory=AlignmentConfig)
     device: str = "cpu"
     prefix: str = ""  # tags before each source line, as text
-    bytes: int = 0  # of the network's weights
 
     def __post_init__(self) -> None:
-        self.bytes = self._ask()["bytes"]
+        self._ask()
         _LIVING.append(weakref.ref(self, _LIVING.remove))
 
     def maps(self, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> list[AttentionMap]:
-        maps = self._ask(lines=lines, targets=targets)["maps"] if lines else []
+        plain = [[int(token) for token in target] for target in targets]
+        maps = self._ask(lines=list(lines), targets=plain)["maps"] if lines else []
         return [AttentionMap.of_values(values) for values in maps]
 
     def _ask(self, **values: Any) -> dict[str, Any]:
-        kept = [str(aligner.directory) for aligner in (self, *(living() for living in tuple(_LIVING))) if aligner]
-        network = {"directory": str(self.directory), "device": self.device, "prefix": self.prefix, "kept": kept}
-        question = orjson.dumps({**network, "config": asdict(self.config), **values}).decode()
-        for _ in range(ATTEMPTS):
-            self.pool.turn("").result()
-            with self.pool.lent("") as process:
-                line = process.ask(question, self.pool.computing)
-            if line:
-                answer: dict[str, Any] = orjson.loads(line)
-                if "refused" in answer:
-                    raise UserError(answer["refused"])
-                if "failed" in answer:
-                    raise RuntimeError(answer["failed"])
-                return answer
-        raise RuntimeError("the process that shows attention has ended")
+        living = [str(aligner.directory) for aligner in (self, *(ref() for ref in tuple(_LIVING))) if aligner]
+        network = {"directory": str(self.directory), "device": self.device, "prefix": self.prefix, "kept": living}
+        question = {**network, "config": asdict(self.config), **values}
+        try:
+            answer: dict[str, Any] = self.pool.ask(question)
+        except GoneError:  # it may have been killed for another one's sake
+            answer = self.pool.ask(question)
+        if "refused" in answer:
+            raise UserError(answer["refused"])
+        if "failed" in answer:
+            raise RuntimeError(answer["failed"])
+        return answer

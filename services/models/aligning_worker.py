@@ -10,6 +10,7 @@ import orjson
 from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.inference.aligner import Aligner, open_aligner
+from dragoman.services.models.aligning import COMPUTING
 from dragoman.services.subprocesses.worker import serve
 
 MEMORY = 1 << 40  # bytes: the texts have limits already
@@ -17,7 +18,7 @@ _ALIGNERS: dict[tuple[str, bytes, str, str], Aligner] = {}  # by bundle, configu
 
 
 def answer(question: dict[str, Any], _: object) -> dict[str, Any]:
-    """Returns the maps of lines and the tokens of their translations; without any, the bytes of the network.
+    """Returns the maps of lines and the tokens of their translations; without any, it loads the network.
 
     Raises UserError: the network has no attention, or not the configured head.
     """
@@ -31,9 +32,9 @@ def answer(question: dict[str, Any], _: object) -> dict[str, Any]:
     aligner = _ALIGNERS.get(tagged) or dataclasses.replace(_ALIGNERS[*key, ""], prefix=question["prefix"])
     _ALIGNERS[tagged] = aligner
     if "lines" not in question:
-        return {"bytes": aligner.bytes}
+        return {}
     return {"maps": [sentence_map.values() for sentence_map in aligner.maps(question["lines"], question["targets"])]}
 
 
 if __name__ == "__main__":
-    sys.exit(serve(answer, "showing attention", MEMORY))
+    sys.exit(serve(answer, "showing attention", COMPUTING, MEMORY))

@@ -1,12 +1,10 @@
-"""All served translation models: which of them translates from one language into another, and which are in memory.
+"""All served translation models: which of them translates from one language into another.
 
 `find` is the only place that chooses. It compares codes as languages (`EN-us`, `deu` and `pt_BR` are what they mean),
-takes the nearest relative where the language itself is not served, shares requests among the models of one pair by
-weight, and goes over a middle language where no model has the pair.
+takes the nearest relative where the language itself is not served, and goes over a middle language where no model has
+the pair. Of several models of one pair the first answers.
 """
 
-import logging
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,11 +17,10 @@ from dragoman.services.models.origin import Origin
 from dragoman.services.models.served import Card, Offer, Served
 
 KEPT = 1024  # lookups of codes; clients write a language in many ways
-logger = logging.getLogger(__name__)
 
 
 class NotServedError(UserError):
-    """No model translates this; the message says which languages or versions there are."""
+    """No model translates this; the message says which languages there are."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,6 @@ class View:
     """Lists and look-ups that hold until a model is swapped; each is made once."""
 
     def __init__(self, models: Sequence[Served], pivot: bool) -> None:
-        self.models = models
         self.offers = [offer for served in models for offer in served.offers]
         pairs = ((standard_code(offer.card.source), standard_code(offer.card.target)) for offer in self.offers)
         self.pairs = tuple(dict.fromkeys(pairs))  # in standard spelling, in the models' order
@@ -77,27 +73,13 @@ class View:
         self.direct = lru_cache(KEPT)(self._direct)
         self.is_one = lru_cache(KEPT)(self._is_one)
 
-    def named(self, version: str | None) -> list[Offer]:
-        """Returns the models that were loaded once, or those of them that have the name `version`.
-
-        Raises NotServedError: none has the name.
-        """
-        if version is None:
-            return self.offers
-        named = [offer for served in self.models if version in served.names() for offer in served.offers]
-        if not named:
-            cards = [served.card for served in self.models if served.card]
-            versions = ", ".join(f"{card.origin.name}/{card.origin.version}" for card in cards)
-            raise NotServedError(f"no served model has that version; there are {versions}")
-        return named
-
-    def _direct(self, source: str, target: str, version: str | None = None) -> list[Offer]:
-        """Returns the models of the pair nearest to the languages that are asked for. Raises as `named`."""
-        by_target = [offer for offer in self.named(version) if nearest(target, (offer.card.target,))]
+    def _direct(self, source: str, target: str) -> Offer | None:
+        """Returns the first model of the pair nearest to the languages that are asked for."""
+        by_target = [offer for offer in self.offers if nearest(target, (offer.card.target,))]
         spoken = nearest(source, tuple(offer.card.source for offer in by_target))
         by_source = [offer for offer in by_target if offer.card.source == spoken]
         target_code = nearest(target, tuple(offer.card.target for offer in by_source))
-        return [offer for offer in by_source if offer.card.target == target_code]
+        return next((offer for offer in by_source if offer.card.target == target_code), None)
 
     def _sources(self, target: str) -> tuple[str, ...]:
         """Returns the languages from which a text can be translated into `target`."""
@@ -112,12 +94,10 @@ class View:
 class Catalogue:
     """The served models; their order breaks ties."""
 
-    def __init__(self, models: Sequence[Served] = (), *, memory: int | None = None, pivot: bool = True) -> None:
-        """`memory`: bytes of weights that may be loaded at a time; None: all. `pivot`: go over a middle language."""
+    def __init__(self, models: Sequence[Served] = (), pivot: bool = True) -> None:
+        """`pivot`: go over a middle language."""
         self.models = list(models)
-        self.memory = memory
         self.pivot = pivot
-        self._lock = threading.Lock()
         self._cards: list[Card | None] = []
         self._view = View((), pivot)
 
@@ -130,106 +110,40 @@ class Catalogue:
         return self._view
 
     def add(self, served: Served) -> None:
-        """Adds a model, and unloads others if they do not fit into the memory together."""
         self.models.append(served)
-        self.fit(keep=served)
 
-    def find(self, source: str, target: str, version: str | None = None) -> Route:
-        """Returns the models that translate from `source` into `target`, loaded; `version` asks for one by a name.
+    def find(self, source: str, target: str) -> Route:
+        """Returns the models that translate from `source` into `target`.
 
-        Loads a model that was unloaded, so it may take seconds.
-
-        Raises:
-            NotServedError: an unknown language, pair or version.
-            UserError, ServiceError: a model cannot be loaded again.
+        Raises NotServedError: an unknown language or pair.
         """
-        chosen = self.choose(source, target, version)
-        return Route(tuple(map(self.load, chosen)))
+        offers = self.choose(source, target)
+        return Route(tuple(offer.model() for offer in offers))
 
-    def choose(self, source: str, target: str, version: str | None = None) -> tuple[Offer, ...]:
-        """Returns the models of a route, not necessarily loaded, and counts the request. Raises as `find`."""
+    def choose(self, source: str, target: str) -> tuple[Offer, ...]:
+        """Returns what `find` would take: one model, or two that meet in a language. Raises as `find`."""
         view = self.view
-        chosen = view.direct(source, target, version)
-        steps = [self._share(chosen, version)] if chosen else self._over_a_middle(view, source, target, version)
-        if not steps:
-            raise NotServedError(self._refusal(source, target))
-        for step in steps:
-            step.served.take()
-        return tuple(steps)
-
-    def load(self, offer: Offer) -> LoadedModel:
-        """Returns the model; loads it first if it was unloaded, and unloads others where memory is bounded."""
-        served = offer.served
-        model = served.place.current
-        if model is None:
-            logger.info("%s was unloaded and is loaded again", served.reference)
-            model = served.place.load_again()
-            self.fit(keep=served)
-        return model.into(offer.card.source, offer.card.target)
-
-    def fit(self, keep: Served | None = None) -> None:
-        """Unloads the least used models until the others fit into the memory; `keep` and the last one stay."""
-        if self.memory is None:
-            return
-        with self._lock:
-            loaded = sorted((model for model in self.models if model.loaded), key=lambda model: model.used)
-            size = sum(offer.card.bytes for offer in loaded if offer.card)
-            for offer in loaded:
-                if size <= self.memory or offer is loaded[-1]:
-                    break
-                if offer is not keep and offer.card:
-                    size -= offer.card.bytes
-                    offer.unload()
-                    logger.info("%s is unloaded: serve.memory=%d bytes are in use", offer.reference, self.memory)
+        if direct := view.direct(source, target):
+            return (direct,)
+        middles = [offer.card.target for offer in view.offers] if self.pivot else []
+        for middle in dict.fromkeys(middles):
+            first, second = view.direct(source, middle), view.direct(middle, target)
+            if first and second:
+                return first, second
+        raise NotServedError(self._refusal(source, target))
 
     def current(self) -> LoadedModel | None:
-        """Returns the first model that is in memory."""
-        return next((model.place.current for model in self.models if model.place.current is not None), None)
+        """Returns the first model that is loaded."""
+        return next((model.follower.current for model in self.models if model.follower.current is not None), None)
 
     def trouble(self) -> str | None:
         """Returns why the newest version of a model does not answer."""
-        return next((model.place.error for model in self.models if model.place.error), None)
+        return next((model.follower.error for model in self.models if model.follower.error), None)
 
     @property
     def missing(self) -> list[Served]:
         """Returns the models that were never loaded."""
         return [model for model in self.models if model.card is None]
-
-    def wake(self) -> None:
-        """Makes every followed model look for a newer version now."""
-        for model in self.models:
-            model.place.wake()
-
-    def _over_a_middle(self, view: View, source: str, target: str, version: str | None) -> list[Offer]:
-        """Returns two models that meet in a language, the first such in the order of the models; empty: none meet.
-
-        A version that is asked for must be one of the two.
-        """
-        named = view.named(version)
-        middles = [offer.card.target for offer in view.offers] if self.pivot else []
-        for middle in dict.fromkeys(middles):
-            first, second = view.direct(source, middle), view.direct(middle, target)
-            if first and second and (version is None or any(offer in named for offer in (*first, *second))):
-                by_name = [[offer for offer in step if version and offer in named] for step in (first, second)]
-                return [
-                    self._share(some or step, version if some else None)
-                    for some, step in zip(by_name, (first, second), strict=True)
-                ]
-        return []
-
-    def _share(self, offers: Sequence[Offer], version: str | None) -> Offer:
-        """Returns the model whose turn it is by weight; without weights, or one that is asked for, the first."""
-        if version is not None or len(offers) == 1:
-            return offers[0]
-        total = sum(offer.served.weight for offer in offers)
-        if not total:
-            return offers[0]
-        with self._lock:
-            for offer in offers:
-                offer.served.credit += offer.served.weight
-            chosen = max(offers, key=lambda offer: offer.served.credit)
-            chosen.served.credit -= total
-        return chosen
 
     def _refusal(self, source: str, target: str) -> str:
         targets = self.view.targets

@@ -2,15 +2,12 @@
 
 A new version is downloaded, loaded and tested while the old one answers, and then replaces it. If it fails, `error`
 names it and the last good model stays. An invalid bundle is not tried again until the reference moves; an error that
-may pass (a server is away, a disk is full) is retried after growing pauses. A model can be unloaded to free its memory;
-`load_again` brings back the same version.
+may pass (a server is away, a disk is full) is retried after growing pauses.
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from dragoman.model.errors import ServiceError, UserError
@@ -47,11 +44,9 @@ class Follower(Generic[Model]):
         self._load = load
         self._seconds = seconds
         self._version: ModelVersion | None = None  # loaded now
-        self._reload: Callable[[], Model] | None = None  # loads the current model again
         self._failed: ModelVersion | None = None
         self._pause = 0.0  # seconds
         self._again = 0.0  # time for another try of `_failed`, monotonic clock
-        self._loading = threading.Lock()  # one load at a time
         self.repeating = Repeating("follower", seconds, self.look, first=0.0)
 
     def load_now(self) -> None:
@@ -73,28 +68,6 @@ class Follower(Generic[Model]):
                 logger.warning("%s: %s", self._reference, message)
             self.error = message
 
-    def hold(self, load: Callable[[], Model]) -> None:
-        """Loads the model that `load` returns, in this thread, for a model that follows no reference."""
-        self.current, self._reload = load(), load
-
-    def unload(self) -> None:
-        """Forgets the current model, which goes once no request uses it; takes some 30 ms."""
-        self.current = None
-        return_freed()
-
-    def load_again(self) -> Model:
-        """Returns the current model; loads its version again if it was unloaded. Errors propagate."""
-        with self._loading:
-            if self.current is None:
-                if self._reload is None:
-                    raise UserError(f"{self._reference}: {self.error or 'is not loaded yet'}")
-                self.current = self._reload()
-            return self.current
-
-    def wake(self) -> None:
-        """Makes the thread look now."""
-        self.repeating.wake()
-
     def _try(self, version: ModelVersion) -> None:
         """Calls `_take`, and sets when a failed version may be tried again."""
         try:
@@ -108,10 +81,7 @@ class Follower(Generic[Model]):
             raise
 
     def _take(self, version: ModelVersion) -> None:
-        with self._loading:
-            model = self._load(version)
-            self.current, self._version, self._failed, self.error = model, version, None, None
-            self._reload = partial(self._load, version)
+        self.current, self._version, self._failed, self.error = self._load(version), version, None, None
         return_freed()  # the engines' threads come and go, and each leaves a heap with the pages of its last batches
         self.swapped(True)
         logger.info("%s answers now (run %s)", version, version.run_id or "unknown")

@@ -31,7 +31,6 @@ SMOKE_LINES = {
     "de": ["Der Hund sieht den Mann.", "Wo ist das Haus, das mein Freund gekauft hat?"],
 }
 ODD_LINES = ["1", "(?!) \U0001f600 \ufffd", "x " * 400]
-CONTINUATIONS = 24  # next tokens at most of translations that begin alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +44,7 @@ class LoadedModel:
     target: str
     open_aligner: "Callable[[], Aligner | AlignerApart] | None" = None  # for the same bundle; loads it in PyTorch
     aligner: "Aligner | AlignerApart | None" = None  # if set, every translation carries its attention
-    bytes: int = 0  # of its engine's weights in memory; `held_bytes` has all
+    bytes: int = 0  # of its engine's weights in memory
     # of a multilingual model: (source, target) -> the tags before a source line, as text
     prefixes: Mapping[tuple[str, str], str] = field(default_factory=dict)
     _kept: "dict[str, LoadedModel]" = field(default_factory=dict, repr=False)  # `aligning`, once requested
@@ -98,20 +97,6 @@ class LoadedModel:
                     _lock=threading.Lock(),
                 )
             return self._kept[key]
-
-    def continuing(self, prefix: str) -> "LoadedModel":
-        """Returns the same model, whose translations begin with `prefix` and differ in the next token.
-
-        Raises UserError: the prefix is longer than the model writes.
-        """
-        decode = dataclasses.replace(self.decode, beam=CONTINUATIONS, patience=1.0)
-        return dataclasses.replace(self, translator=self.translator.continuing(prefix), decode=decode)
-
-    @property
-    def held_bytes(self) -> int:
-        """Returns the bytes of all its weights in memory: the engine's, and the network's that shows the attention."""
-        aligning = [model._kept.get("aligning") for model in (self, *tuple(self._kept.values()))]  # pairs share one
-        return self.bytes + max((model.aligner.bytes for model in aligning if model and model.aligner), default=0)
 
     @cached_property
     def marks_capitals(self) -> bool:

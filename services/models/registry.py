@@ -110,30 +110,6 @@ class Registry:
         except MlflowException as problem:
             raise self._unreachable(problem) from None
 
-    def tell(self, url: str, event: str, secret: str) -> None:
-        """Makes MLflow's webhook that posts an event to `url`, or sets its secret, which MLflow tells nobody.
-
-        Raises UserError: the server does not answer, takes no such address, or refuses whoever is no admin of it.
-        """
-        from mlflow.exceptions import MlflowException
-
-        with self.asking() as client:
-            try:
-                page = client.list_webhooks()
-                webhooks = list(page)
-                while page.token:
-                    page = client.list_webhooks(page_token=page.token)
-                    webhooks += page
-                same = next((webhook for webhook in webhooks if webhook.url == url), None)
-                if same is None:
-                    client.create_webhook("dragoman", url, [event], secret=secret)
-                else:
-                    client.update_webhook(same.webhook_id, events=[event], secret=secret, status="ACTIVE")
-            except MlflowException as problem:
-                if problem.error_code not in ("INVALID_PARAMETER_VALUE", "PERMISSION_DENIED"):
-                    raise
-                raise UserError(f"MLflow at {self} takes no webhook to {url} ({reason(problem)})") from None
-
     def fetch(self, version: ModelVersion) -> Path:
         """Returns the bundle directory of `version`; downloads it once into the cache, completely or not at all.
 

@@ -18,19 +18,14 @@ from dragoman.model import landlock
 from dragoman.model.errors import UserError, is_infrastructure
 
 MEMORY = 2 << 30  # bytes for a question, beyond what is loaded
-GRACE = 5  # seconds: the parent, which can say what happened, comes first
 NICE = 10  # on a full machine requests come first, and jobs, to which Ray gives 15, last
-
-
-class StoppedError(Exception):
-    """The parent wants no answer any more."""
 
 
 class Parent:
     """The process that asks, and may be asked back in the middle of a question."""
 
     def __init__(self, computing: float) -> None:
-        """`computing`: CPU seconds from a line to the next, after which the system ends this process; 0: no limit."""
+        """`computing`: CPU seconds from a line to the next, after which the system ends this process."""
         self._computing = computing
         self._out = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)  # a library's output is no answer
@@ -41,9 +36,8 @@ class Parent:
         line = sys.stdin.readline()
         if not line:
             raise EOFError
-        if self._computing:
-            most = math.ceil(time.process_time() + self._computing) + GRACE
-            resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+        most = math.ceil(time.process_time() + self._computing)
+        resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
         question: dict[str, Any] = json.loads(line)
         return question
 
@@ -52,27 +46,21 @@ class Parent:
         self._out.flush()
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Returns the parent's answer.
-
-        Raises StoppedError: nobody waits for the answer to the parent's own question any more.
-        """
+        """Returns the parent's answer."""
         self.write({"asks": question})
-        answer = self.read()
-        if "stop" in answer:
-            raise StoppedError
-        return answer
+        return self.read()
 
 
 def serve(
     answer: Callable[[dict[str, Any], Parent], dict[str, Any]],
     what: str,
+    computing: float,
     memory: int = MEMORY,
-    computing: float = 0.0,
     files: bool = True,
 ) -> int:
     """Answers until the input ends, or a question has used all its memory. `what` needs the memory, in messages.
 
-    `computing`: CPU seconds of a question, after which the system ends this process, even if its parent is gone.
+    `computing`: CPU seconds of a question, after which the system ends this process.
     Without `files` it reads no files but the programs' own, where the kernel can forbid it.
     """
     os.nice(NICE)
@@ -104,8 +92,6 @@ def answer_or_refuse(
         return {"refused": str(problem)}
     except MemoryError:
         return too_large
-    except StoppedError:
-        return {"stopped": True}
     except EOFError:  # the parent has gone
         raise
     except Exception as problem:  # the next question must be answered in any case

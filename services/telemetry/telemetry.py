@@ -22,7 +22,7 @@ from dragoman.services.telemetry.traceparent import TraceParent, check_address, 
 from dragoman.services.version import version
 
 FORMAT = "text/plain; version=0.0.4; charset=utf-8"  # of Prometheus' text format
-# FastAPI measures nothing itself: the wrapper of all routes does (services/http/wrapper.py).
+# FastAPI measures nothing itself: the middleware around all routes does (services/http/middleware.py).
 UNMEASURED: dict[str, Any] = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 
 

@@ -1,7 +1,7 @@
 """Checks every answer: read again, it has what its source has, each once and in a valid nesting."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from markdown_it.token import Token
@@ -10,7 +10,7 @@ from dragoman.model.errors import UserError
 from dragoman.services.texts.markdown import SPECIAL, read_inline
 from dragoman.services.texts.markup import ATTRIBUTES
 from dragoman.services.texts.protected import find_masks
-from dragoman.services.texts.runs import Node, Run
+from dragoman.services.texts.runs import Run
 from dragoman.services.texts.trees import Element, Text, read_html_tree, read_xml_tree, walk
 
 TRANSLATED = frozenset((*ATTRIBUTES, "content", "value"))
@@ -47,24 +47,6 @@ def find_problem(run: Run, text: str, flat: str) -> str:
     if after.empty - before.empty:
         return "an element would be empty"
     return "" if Counter(after.text) == Counter(plain.text) else "text would stand twice or be lost"
-
-
-def find_missing(source: Sequence[Node], target: Sequence[Node]) -> list[str]:
-    """Returns the units of a text that a translation by people has not as often: of a number its digits are compared,
-    which may be fewer times there than before, of a message its name and kind."""
-    before, after = (
-        Counter(key for node in nodes if isinstance(node, Run) for key in _keys(node)) for nodes in (source, target)
-    )
-    more = {key: times for key, times in (after - before).items() if not key.isdigit()}
-    return list(((before - after) + Counter(more)).elements())
-
-
-def _keys(run: Run) -> Iterable[str]:
-    for unit in run.units:
-        if unit.kind in ("number", "message"):
-            yield "".join(filter(str.isdigit, unit.raw)) if unit.kind == "number" else ",".join(unit.raw.split(",")[:2])
-        elif unit.kind not in ("soft", "border"):
-            yield unit.raw
 
 
 def _read_shape(run: Run, raw: str, source: bool = False) -> Shape:

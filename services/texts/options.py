@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from dragoman.services.texts.glossary import Glossary
-from dragoman.services.texts.known import KnownTranslations
 
 Format = Literal["text", "html", "xml", "markdown"]
 SplitSentences = Literal["on", "off", "newlines", "nonewlines"]  # on: a line feed ends one that does not go on
@@ -22,4 +21,3 @@ class TextOptions:
     outline_detection: bool = True  # find splitting tags by the document's structure (XML)
     split_sentences: SplitSentences = "on"
     glossary: Glossary | None = None
-    known: KnownTranslations | None = None  # translations that answer without the model

@@ -9,7 +9,6 @@ A line comes again in another form where the model lost what must not change. `r
 lines works too: a paragraph that lost something then stays as it was, and the report says so.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,10 +16,8 @@ from typing import Any
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import Translation
 from dragoman.services.texts.assembly import assemble, place_tags
-from dragoman.services.texts.binding import bind
 from dragoman.services.texts.glossary import Glossary
-from dragoman.services.texts.invariants import find_missing, find_problem
-from dragoman.services.texts.known import Match
+from dragoman.services.texts.invariants import find_problem
 from dragoman.services.texts.markdown import read_markdown
 from dragoman.services.texts.markup import read_html, read_plain, read_xml
 from dragoman.services.texts.options import Format, TextOptions
@@ -31,8 +28,6 @@ from dragoman.services.texts.short import NBEST, is_short
 from dragoman.services.texts.stand_ins import StandIns
 from dragoman.services.texts.targets import Target, read_translation
 
-EXACT = 100.0  # score of a known translation of this very text
-
 
 @dataclass(frozen=True)
 class Rebuilt:
@@ -40,7 +35,6 @@ class Rebuilt:
 
     text: str
     report: dict[str, Any]
-    lost: Counter[str]  # placeholders, tags, terms, words
 
 
 @dataclass(frozen=True)
@@ -73,8 +67,6 @@ class Prepared:
     nodes: Sequence[Node]
     states: list[RunState]  # of every run, those inside of masks too
     stand_ins: StandIns = field(default_factory=StandIns)
-    known: Match | None = None  # a translation that people made, of this text or of one like it
-    missing: Sequence[str] = ()  # units that translations by people lack
 
     def __post_init__(self) -> None:
         self.by_run = {state.run: state for state in self.states}
@@ -123,10 +115,7 @@ class Prepared:
         chosen = self._alternatives(rank) if rank else {}
         written: list[tuple[Run, Place]] = []
         text = self._write(self.nodes, written, chosen)
-        report = make_report(self.states, written, text, self.missing)
-        if self.known is not None:
-            report["memory"] = self.known.record()
-        return Rebuilt(text, report, +Counter(placeholders=len(self.missing)))
+        return Rebuilt(text, make_report(self.states, written, text))
 
     def _check(self, state: RunState, last: bool = False) -> bool:
         """Checks what a run becomes; returns False if it is to be translated once more, in a simpler way."""
@@ -233,13 +222,7 @@ def prepare(
 
     Raises UserError: markup that cannot be read, or that is refused.
     """
-    match = _known(text, options)
-    read = READERS[options.format]
-    if match is not None and match.score == EXACT:
-        answer = match.fitted(text)
-        return Prepared([answer], [], known=match, missing=find_missing(read(text, options), read(answer, options)))
-    missing: list[str] = []
-    nodes = [_recall(node, options, missing) for node in read(text, options)]
+    nodes = READERS[options.format](text, options)
     states: list[RunState] = []
     runs = [node for node in nodes if isinstance(node, Run)]
     while runs:
@@ -247,34 +230,7 @@ def prepare(
         _mask_terms(run, options.glossary, source_language, target_language)
         states.append(RunState(run, options, source_language, target_language, longest, marks_capitals))
         runs += [node for unit in run.units for node in unit.inner if isinstance(node, Run)]
-    return Prepared(nodes, states, known=match, missing=missing)
-
-
-def _known(text: str, options: TextOptions) -> Match | None:
-    """Returns a known translation, if there is one; one with tags or entities fits into plain text alone."""
-    if options.known is None:
-        return None
-    match = options.known.exact(text) or options.known.similar(text)
-    if match is not None and options.format != "text" and any(sign in match.text + match.translation for sign in "<>&"):
-        return None
-    return match
-
-
-def _recall(node: Node, options: TextOptions, missing: list[str]) -> Node:
-    """Returns the known translation of a block of markup, if there is one; a block with tags or escapes is left.
-
-    `missing` gets the units that the translation lacks.
-    """
-    if options.known is None or options.format == "text" or isinstance(node, str) or node.tags:
-        return node
-    if any(mask.inner or mask.raw != node.text[mask.start : mask.end] for mask in node.masks):
-        return node
-    match = options.known.exact(node.text)
-    if match is None:
-        return node
-    answer = match.fitted(node.text)
-    missing += find_missing([node], [bind(Run(answer, form=node.form))])
-    return node.form.write(answer)
+    return Prepared(nodes, states)
 
 
 def spoken_text(text: str, options: TextOptions) -> str:

@@ -39,16 +39,13 @@ def lost_units(run: Run, written: Sequence[Place]) -> list[Unit]:
     return [unit for unit in run.units if times[unit] != 1]
 
 
-def make_report(
-    states: Sequence[RunState], written: Sequence[tuple[Run, Place]], text: str = "", missing: Sequence[str] = ()
-) -> dict[str, Any]:
+def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Place]], text: str = "") -> dict[str, Any]:
     """Returns what was kept and how, by placeholder, tag and term, and what else happened to the text.
 
     `how`: copied (as the model left it, or outside of what it was given), stand-in (a word stood for it), cut (the
     sentence was cut there and its parts translated), aligned (put beside its words by attention), guessed (without),
     inflected (a term that the model gave another ending). A term with `"form": "base"` stands as in the glossary where
     the source has another form; `article` is what stands before it in `text`: the model's, which may not fit.
-    `missing`: units that translations by people lack.
     """
     report: dict[str, list[dict[str, Any]]] = {"placeholders": [], "tags": [], "terms": [], "words": []}
     for run, written_run in written:
@@ -75,7 +72,6 @@ def make_report(
 
     lists = {
         **report,
-        "lost": list(missing),
         "returned": [
             {"text": state.run.raw or state.run.text, "why": state.problem} for state in states if state.problem
         ],
@@ -84,5 +80,5 @@ def make_report(
         "untranslated": lines(part for part in parts if part.untranslated),
         "loops": lines(part for part in parts if part.looped),
     }
-    whole = not (missing or lists["returned"] or any(part.truncated or part.untranslated for part in parts))
+    whole = not (lists["returned"] or any(part.truncated or part.untranslated for part in parts))
     return {"complete": whole, "sentences": len(parts), **{name: entries for name, entries in lists.items() if entries}}

@@ -7,7 +7,6 @@ while True:
 """
 
 import dataclasses
-from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -58,7 +57,6 @@ class Result:
 
     text: str
     report: dict[str, Any] = field(default_factory=dict)
-    lost: Counter[str] = field(default_factory=Counter)  # placeholders, tags, terms, words
     losses: list[Losses] = field(default_factory=list)  # one a model
     others: list[str] = field(default_factory=list)  # alternatives
     maps: list[dict[str, Any]] = field(default_factory=list)  # of attention
@@ -160,6 +158,6 @@ def rebuild(text: Prepared, most: int, aligned: bool = False, before: Result | N
     others.pop(best.text, None)
     maps = text.attention() if aligned else []
     if before is None:
-        return Result(best.text, best.report, best.lost, [losses], list(others), maps)
+        return Result(best.text, best.report, [losses], list(others), maps)
     report = merge_reports(before.report, best.report, best.text)
-    return Result(best.text, report, best.lost + before.lost, [*before.losses, losses], list(others), maps)
+    return Result(best.text, report, [*before.losses, losses], list(others), maps)

@@ -125,17 +125,9 @@ def find_server(config: Question, text: str = TEXTS[0]) -> Server:
             raise UserError(f"{url} translates {', '.join(map('-'.join, pairs)) or 'nothing'}")
         source, target = fitting[0]
         asked = {"q": text, "source": source, "target": target, "api_key": key}
-        pair = [one for one in get(http, "GET", "/models") if (one["source"], one["target"]) == (source, target)]
-        versions = [one["reference"] for one in pair] or [None]  # None: over a language in the middle
-        every = [get(http, "POST", "/translate", asked | {"version": one})["translatedText"] for one in versions]
-        expected = list(dict.fromkeys(every))
-        models = [one["id"] for one in get(http, "GET", "/v1/models")["data"]]
-        status = http.get("/status").json()
-        named = next(
-            (kind["model"]["name"] for kind in map(status.get, ("encoder", "vectors")) if kind and kind["model"]), ""
-        )
+        expected = get(http, "POST", "/translate", asked)["translatedText"]
         documents = bool(get(http, "GET", "/frontend/settings")["filesTranslation"])
-    return Server(url, key, source, target, text, expected, models, named, documents)
+    return Server(url, key, source, target, text, expected, documents)
 
 
 def fits(asked: str | None, code: str) -> bool:

@@ -1,7 +1,7 @@
 """One question to a client, and its answer."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 State = Literal["ok", "failed", "not installed"]
@@ -16,9 +16,7 @@ class Server:
     source: str  # languages
     target: str
     text: str
-    expected: Sequence[str]  # its translations, as the server itself gives them: one of each version that may answer
-    models: Sequence[str]  # the names that /v1/models lists
-    vectors: str = ""  # the name of a model that makes vectors of texts; empty: there is none
+    expected: str  # its translation, as the server itself gives it
     documents: bool = False  # it translates documents
 
     def record(self) -> dict[str, Any]:
@@ -43,22 +41,19 @@ Ask = Callable[[Server], object]
 class Client:
     """A client of one registry, and its questions by what they ask for.
 
-    A question of `translations` must be answered with the server's own translation; one of `documents`, too, where the
-    server translates documents; of `others` with anything true.
+    A question of `translations` must be answered with the server's own translation, of `others` with anything true.
     """
 
     name: str
     translations: Mapping[str, Ask]
     others: Mapping[str, Ask]
-    documents: Mapping[str, Ask] = field(default_factory=dict)
 
 
-def judge(client: str, version: str, asked: str, answer: object, expected: Sequence[str] | None) -> Outcome:
-    """Returns the line for an answer; `expected` has the translations that it may be, if it must be one."""
+def judge(client: str, version: str, asked: str, answer: object, expected: str | None) -> Outcome:
+    """Returns the line for an answer; `expected` is the translation, if it must be one."""
     shown = str(answer)
-    if expected is not None and shown not in expected:
-        own = " or ".join(map(repr, expected))
-        return Outcome(client, version, asked, "failed", f"{shown!r}, but the server itself answers {own}")
+    if expected is not None and shown != expected:
+        return Outcome(client, version, asked, "failed", f"{shown!r}, but the server itself answers {expected!r}")
     if not answer:
         return Outcome(client, version, asked, "failed", f"an empty answer: {answer!r}")
     return Outcome(client, version, asked, "ok", shown)

@@ -9,20 +9,14 @@ from pathlib import Path
 
 from tests.clients.checks import Outcome, Server, judge
 
-SCRIPTS = {  # npm's name -> the file of its script
-    "@ai-sdk/openai-compatible": "ai-sdk-openai-compatible",
-    "@google-cloud/translate": "google-cloud-translate",
-    "@googleapis/translate": "googleapis-translate",
-    "@langchain/openai": "langchain-openai",
-    **{name: name for name in ("deepl-node", "libretranslate", "libretranslate-ts", "openai", "translate")},
-}
+SCRIPTS = ("deepl-node", "libretranslate", "libretranslate-ts", "translate")  # npm's names, and those of their scripts
 PATIENCE = 60.0  # seconds for all questions of a client
 
 
 def ask_node_clients(server: Server, folder: Path, wanted: Sequence[str] = ()) -> Iterator[Outcome]:
     """Yields what each client of the table, or of `wanted`, got from the server; `folder` has `node_modules`."""
     node = shutil.which("node")
-    for name, script in SCRIPTS.items():
+    for name in SCRIPTS:
         if wanted and name not in wanted:
             continue
         about = folder / "node_modules" / name / "package.json"
@@ -31,12 +25,12 @@ def ask_node_clients(server: Server, folder: Path, wanted: Sequence[str] = ()) -
             yield Outcome(name, "", "", "not installed", how)
             continue
         version = str(json.loads(about.read_text(encoding="utf-8"))["version"])
-        yield from _ask(node, name, script, version, server, folder)
+        yield from _ask(node, name, version, server, folder)
 
 
-def _ask(node: str, name: str, script: str, version: str, server: Server, folder: Path) -> Iterator[Outcome]:
+def _ask(node: str, name: str, version: str, server: Server, folder: Path) -> Iterator[Outcome]:
     place = Path(__file__).parent / "node"
-    code = "\n".join((place / f"{part}.mjs").read_text(encoding="utf-8") for part in ("start", script))
+    code = "\n".join((place / f"{part}.mjs").read_text(encoding="utf-8") for part in ("start", name))
     command = [node, "--no-warnings", "--input-type=module", "--eval", code, "--", json.dumps(server.record())]
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)

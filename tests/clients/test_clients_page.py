@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -44,20 +43,16 @@ def test_every_curl_command_is_answered(url: str, line: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("body", EXAMPLES, ids=[body.split()[1].split(".")[0] for body in EXAMPLES])
-def test_every_python_example_runs(url: str, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_python_example_runs(url: str, body: str) -> None:
     names = [node.names[0].name for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Import)]
     with quiet():
         missing = [name for name in names if not is_installed(name)]
     if missing:
         pytest.skip(f"{missing[0]} is not installed: pip install --group clients")
-    sleep = time.sleep
-    monkeypatch.setattr(time, "sleep", lambda seconds: sleep(min(seconds, 0.1)))  # clients poll every five seconds
     port = url.rpartition(":")[2]
     with quiet():
         exec(compile(body.replace("5050", port), "docs/clients.md", "exec"), {})
         gc.collect()
-    if "deepl" in names:
-        assert "**MAN**" in Path("README.de.md").read_text()
 
 
 def is_installed(name: str) -> bool:
@@ -68,6 +63,6 @@ def is_installed(name: str) -> bool:
 
 
 def test_the_page_has_examples_of_every_dialect() -> None:
-    assert len(EXAMPLES) >= 5 and len(CURL) >= 12
-    for path in ("/translate ", "/v2/translate", "/v2/document", "/language/translate/v2", "/v1/", "/invocations"):
+    assert len(EXAMPLES) >= 3 and len(CURL) >= 6
+    for path in ("/translate ", "/translate_file", "/v2/translate", "/invocations"):
         assert any(path in line for line in CURL), path

@@ -25,8 +25,6 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 DEPLOY = REPOSITORY / "deploy"
 BIN = Path(sys.executable).parent
 PATIENCE = 120.0  # seconds; a busy machine takes its time to start a process
-# MLflow sends webhooks to public https addresses alone, unless its server is told otherwise.
-LOCAL_WEBHOOKS = {"MLFLOW_WEBHOOK_ALLOW_PRIVATE_IPS": "true", "MLFLOW_WEBHOOK_ALLOWED_SCHEMES": "http,https"}
 COMPOSITION: dict[str, Any] = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text(encoding="utf-8"))
 HOSTS = {"postgres": 5432, "s3": 8333, "mlflow": 5000, "ray-head": 8265, "jobs": 8300, "endpoint": 5050}
 
@@ -137,15 +135,8 @@ def stack() -> Iterator[Stack]:
             POSTGRES_PORT=str(one.ports["postgres"]),
             MLFLOW_PORT=str(one.ports["mlflow"]),
             MLFLOW_WORKERS="1",
-            **LOCAL_WEBHOOKS,
         )
-        hook = one.folder / "endpoint" / "hook"
-        hook.parent.mkdir()
-        hook.write_text("the webhook's secret\n")
-        hook.chmod(0o600)
-        told = (f"serve.hook={hook}", f"serve.hook_url={one.url('endpoint')}/hooks/mlflow")
-        # It looks at the registry once an hour: a new version is there because MLflow told it.
-        one.start("endpoint", f"serve.port={one.ports['endpoint']}", "serve.poll=3600", "serve.threads=1", *told)
+        one.start("endpoint", f"serve.port={one.ports['endpoint']}", "serve.poll=1", "serve.threads=1")
         yield one
 
 

@@ -22,10 +22,11 @@ from fastapi import FastAPI
 
 from dragoman.model.ports import free_ports
 from dragoman.model.settings import DecodeConfig
-from dragoman.services.endpoint import queues
 from dragoman.services.endpoint.app import create_app as create_endpoint
 from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.metrics import Metrics
+from dragoman.services.endpoint.opening import follow_models, run_batcher
 from dragoman.services.http.listening import bind
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.http.parts import ServiceParts
@@ -82,16 +83,13 @@ def jobs(tmp_path: Path) -> Iterator[Jobs]:
 
 
 @pytest.fixture
-def endpoint(bundle: Path, vectors: Path) -> Iterator[int]:
+def endpoint(bundle: Path) -> Iterator[int]:
     metrics = Metrics()
-    config = ServeConfig(bundle=str(bundle), vectors=str(vectors), runs=str(vectors.parents[1]))
-    with (
-        queues.translation_models(config, DecodeConfig(), (), None, metrics) as models,
-        queues.translations(config, models, metrics) as translations,
-        queues.vectors(config, metrics) as words,
-    ):
-        metrics.show({"translation": translations, "vectors": words}, bundle)
-        with serving(create_endpoint(Endpoint(translations, words, Limits(), metrics=metrics, models=models))) as port:
+    config = ServeConfig(bundle=str(bundle))
+    with follow_models(config, DecodeConfig(), (), None, metrics) as models, run_batcher(config, metrics) as batcher:
+        queue = InferenceQueue(batcher, models.current, models.trouble)
+        metrics.show(queue, models, bundle)
+        with serving(create_endpoint(Endpoint(models, queue, Limits(), metrics=metrics))) as port:
             yield port
     metrics.telemetry.close()
 

@@ -1,1 +1,1 @@
-"""Documents that are translated as jobs, kept in a folder: they survive a restart, and processes share them."""
+"""Documents, each translated within one request: a child process reads and writes it."""

@@ -12,7 +12,6 @@ from fastapi.concurrency import run_in_threadpool
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dragoman.services.http.proxies import PEER
 from dragoman.services.http.rates import Rate
 from dragoman.services.jobs.ledger.asked import ASKED, RequestFacts
 from dragoman.services.jobs.ledger.audit import Audit
@@ -72,8 +71,6 @@ class Auditing:
             if self._unlisted:
                 detail = f"{detail}; {self._unlisted} refusals before it are not listed".removeprefix("; ")
                 self._unlisted = 0
-        if PEER in scope:
-            detail = f"through {scope[PEER]}; {detail}".removesuffix("; ")
         row = {"person": request_facts.person, "token": request_facts.token, "address": address, "detail": detail}
         try:
             await run_in_threadpool(self.audit.add, status, method=scope["method"], resource=scope["path"], **row)

@@ -6,17 +6,15 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
 from starlette.types import ASGIApp
 
 from dragoman.model.errors import ServiceError
 from dragoman.services.http.listening import Server
-from dragoman.services.http.proxies import Networks
 
 PATIENCE = 60.0  # seconds until it accepts requests
-CONNECTIONS = 1024  # at once
-HEADER = 15.0  # seconds for a request's header to arrive
+CONNECTIONS = 4096  # at once
 GRACE = 2  # seconds for requests to end
 # Seconds until a computing thread lets another run. A request waits for its turn after each of its queries to the
 # ledger; beside the scheduler's passes, each turn would cost the interpreter's usual 5 ms.
@@ -29,16 +27,12 @@ def serving(
     app: ASGIApp,
     listening: socket.socket,
     connections: int = CONNECTIONS,
-    patience: float = HEADER,
-    refused: Callable[[int], None] = lambda _: None,
-    proxies: Networks = (),
+    proxies: Sequence[str] = (),
 ) -> Iterator[None]:
-    """Serves within the block: so many `connections` at once, with `patience` seconds for a header each."""
+    """Serves within the block: so many `connections` at once."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(TURN)
-    server = Server(
-        app, listening, connections=connections, patience=patience, grace=GRACE, refused=refused, proxies=proxies
-    )
+    server = Server(app, listening, connections=connections, grace=GRACE, proxies=proxies)
     thread = threading.Thread(target=server.serve_requests, name="http", daemon=True)
     thread.start()
     try:

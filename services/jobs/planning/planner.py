@@ -1,10 +1,11 @@
 """Asks the planners' processes, and remembers what they said.
 
 A plan takes as long as composing a configuration, so it is cached for the same words while the files behind it are
-unchanged. Each plan has a limit of time and memory in a process of a pool; one that exceeds it is refused, and others
-are made meanwhile.
+unchanged. Each plan has a limit of time and memory in a child process; one that exceeds it is refused, and others are
+made meanwhile.
 """
 
+import copy
 import json
 import threading
 from collections import OrderedDict
@@ -29,7 +30,7 @@ def stamp_of(path: str) -> Stamp:
 
 MODULE = "dragoman.services.jobs.planning.worker"
 COMPUTING = 15.0  # CPU seconds per plan
-PROCESSES = 3  # at most; one owner never holds the last one
+PROCESSES = 3  # at most; the intake plans two of an owner at a time
 KEPT = 500  # cached plans
 
 
@@ -54,29 +55,28 @@ class Planner:
         self.pool = Pool(MODULE, PROCESSES, COMPUTING)
         self._lock = threading.Lock()  # guards the caches
         self._fields: dict[tuple[Any, ...], dict[str, Any]] = {}  # depends only on the code
-        self._plans: OrderedDict[str, tuple[str, dict[str, Stamp]]] = OrderedDict()  # question -> answer, files read
+        self._plans: OrderedDict[str, dict[str, Any]] = OrderedDict()  # question -> answer, with the files it read
 
     def plan(
-        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, owner: str = "", *visible: str
+        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, *visible: str
     ) -> dict[str, Any]:
-        """Returns the plan of a submission by `owner`; with `visible` folders, on the only shards in them.
+        """Returns the plan of a submission; with `visible` folders, on the only shards in them.
 
         Raises:
             UserError: it is refused, or planning it takes too much computing or memory.
-            ServiceError: the planner is busy or has gone, or a server or disk has failed: another try may succeed.
+            ServiceError: the planner has gone, or a server or disk has failed: another try may succeed.
             PlanFaultError: the planner failed.
         """
         where = {"roots": self.roots, "secrets": self.secrets}
         question = {"verb": verb, "words": list(words), **where, "gpus": gpus, "early": early, "visible": visible}
         request_line = json.dumps(question)
         with self._lock:
-            line = self._recall(request_line)
-        line = line or self._ask(question, owner)
-        answer = _read(line, "plan")
+            answer = self._recall(request_line)
+        answer = answer or _read(self._ask(question), "plan")
         if answer["reads"]:
             with self._lock:
-                self._keep(request_line, line, answer["reads"])
-        plan: dict[str, Any] = answer["plan"]
+                self._keep(request_line, answer)
+        plan: dict[str, Any] = copy.deepcopy(answer["plan"])  # the kept one stays as it is
         return plan
 
     def fields(self, verb: str, chosen: Mapping[str, str]) -> dict[str, Any]:
@@ -88,24 +88,23 @@ class Planner:
         """
         key = (verb, *sorted(chosen.items()))
         if key not in self._fields:
-            line = self._ask({"fields": verb, "chosen": dict(chosen)})
-            self._fields[key] = _read(line, "fields")["fields"]
+            self._fields[key] = _read(self._ask({"fields": verb, "chosen": dict(chosen)}), "fields")["fields"]
         return self._fields[key]
 
     def prepare(self) -> None:
         """Starts a process, so that the first question need not wait for loading."""
         self.pool.prepare()
 
-    def _recall(self, question: str) -> str:
-        """Returns the cached answer; empty if there is none, or a file has changed."""
-        line, stamps = self._plans.get(question, ("", {}))
-        if any(stamp_of(path) != stamp for path, stamp in stamps.items()):
+    def _recall(self, question: str) -> dict[str, Any] | None:
+        """Returns the cached answer; None if there is none, or a file has changed."""
+        answer = self._plans.get(question)
+        if answer and any(stamp_of(path) != stamp for path, stamp in answer["reads"].items()):
             del self._plans[question]
-            return ""
-        return line
+            return None
+        return answer
 
-    def _keep(self, question: str, line: str, stamps: dict[str, Stamp]) -> None:
-        self._plans[question] = line, stamps
+    def _keep(self, question: str, answer: dict[str, Any]) -> None:
+        self._plans[question] = answer
         self._plans.move_to_end(question)
         while len(self._plans) > KEPT:
             self._plans.popitem(last=False)
@@ -114,21 +113,21 @@ class Planner:
         """Ends the processes and their plans."""
         self.pool.close()
 
-    def _ask(self, question: dict[str, Any], owner: str = "") -> str:
+    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
         try:
-            return self.pool.ask(question, owner)
+            answer: dict[str, Any] = self.pool.ask(question)
         except TooLongError as limit:
-            return json.dumps({"refused": f"planning it takes more than {limit}: its settings are too large"})
+            return {"refused": f"planning it takes more than {limit}: its settings are too large"}
+        return answer
 
 
-def _read(line: str, name: str) -> dict[str, Any]:
-    """Returns the answer in a line.
+def _read(answer: dict[str, Any], name: str) -> dict[str, Any]:
+    """Returns the answer.
 
     Raises:
         UserError: the submission is refused.
         ServiceError, PlanFaultError: as `Planner.plan`.
     """
-    answer: dict[str, Any] = json.loads(line) if line else {"failed": "its process has gone", "again": True}
     if "refused" in answer:
         raise RefusedPlanError(answer["refused"], answer.get("places", []))
     if name not in answer:

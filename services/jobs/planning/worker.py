@@ -12,7 +12,7 @@ from dragoman.model.errors import UserError
 from dragoman.services.from_home import own_words
 from dragoman.services.jobs.planning.fields import fields
 from dragoman.services.jobs.planning.plan import make_plan
-from dragoman.services.jobs.planning.planner import Stamp
+from dragoman.services.jobs.planning.planner import COMPUTING, Stamp
 from dragoman.services.subprocesses.worker import serve
 
 WHAT = "planning it, with settings that are too large,"
@@ -37,4 +37,4 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(lambda question, _: answer(question), WHAT))
+    sys.exit(serve(lambda question, _: answer(question), WHAT, COMPUTING))

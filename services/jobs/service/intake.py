@@ -33,7 +33,6 @@ from dragoman.services.jobs.scheduling.room import FreeResources, Needs
 from dragoman.services.jobs.service.ownership import Ownership
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.states import State
-from dragoman.services.subprocesses.pool import PoolClosedError
 
 RANGED = ("train", "shard")  # commands that run with any number of workers
 NAMED = re.compile(r"\+*registry[.=]")  # the model has a name of its own
@@ -88,7 +87,7 @@ class Intake:
             self._plan(job, capacity)
         except ConflictError:  # stopped or removed in the meantime
             logger.info("job %s changed while it was planned", job.id)
-        except (SQLAlchemyError, PoolClosedError):  # it stays submitted
+        except SQLAlchemyError:  # it stays submitted
             raise
         except Exception as problem:
             late = is_infrastructure(problem)
@@ -233,7 +232,7 @@ class Intake:
             visible = self._visible(owner, verb, early) if verb != "shard" and is_open(verb, words) else ()
             plan: dict[str, Any] = {}
             try:
-                plan = self.planner.plan(verb, words, gpus, early, owner, *visible)
+                plan = self.planner.plan(verb, words, gpus, early, *visible)
                 places, refusal = plan.get("places", []), ""
             except RefusedPlanError as problem:
                 places, refusal = problem.places, as_jobs(str(problem))

@@ -55,13 +55,10 @@ class Metrics:
         help_ = "Time taken in parts of the forecast"
         self.ratios = histogram("dragoman_forecast_error_ratio", help_, buckets=RATIOS)
         self.forecasts = counter("dragoman_forecasts_total", "Forecasts, by whether they held", ["inside"])
-        self.refused = counter("dragoman_connections_refused_total", "Connections that were refused", ["status"])
         self.deleted_jobs = counter("dragoman_deleted_jobs_total", "Ended jobs that service.keep deleted")
         self.deleted_bytes = counter("dragoman_deleted_bytes_total", "Of the files that service.keep deleted")
         for inside in ("yes", "no"):
             self.forecasts.labels(inside)
-        for status in (400, 408, 503):
-            self.refused.labels(status)
         for cause in CAUSES:
             self.attempts.labels(cause)
             self.lost.labels(cause)
@@ -71,10 +68,6 @@ class Metrics:
         """Counts a forecast whose job has ended: the time taken / the expected time."""
         self.ratios.observe(ratio)
         self.forecasts.labels("yes" if inside else "no").inc()
-
-    def refuse(self, status: int) -> None:
-        """Counts a refused connection."""
-        self.refused.labels(status).inc()
 
 
 @dataclass(eq=False)

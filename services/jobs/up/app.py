@@ -2,19 +2,18 @@
 
 from fastapi import FastAPI
 
-from dragoman.services.http.documentation import add_documentation
-from dragoman.services.http.wrapper import Rules, Wrapper
+from dragoman.services.http.answers import refusal
+from dragoman.services.http.documentation import documentation_routes
+from dragoman.services.http.middleware import INTERNAL, Guard
 from dragoman.services.jobs.http import jobs, people, status
 from dragoman.services.jobs.http.audit import Auditing
 from dragoman.services.jobs.http.parts import ServiceParts
-from dragoman.services.jobs.http.problems import add_handlers, refuse
+from dragoman.services.jobs.http.problems import add_handlers
 from dragoman.services.jobs.pages.routes import add_pages
 from dragoman.services.jobs.pages.site import PageContext
 from dragoman.services.jobs.service.metrics import LedgerMetrics
 from dragoman.services.telemetry.telemetry import UNMEASURED
 from dragoman.services.version import version
-
-PATIENCE = 15.0  # seconds for a request's body to arrive
 
 
 def create_app(parts: ServiceParts) -> Auditing:
@@ -28,7 +27,7 @@ def create_app(parts: ServiceParts) -> Auditing:
     )
     app.state.parts = parts
     add_handlers(app)
-    add_documentation(app)
+    app.routes.extend(documentation_routes())
     parts.loop.scheduler.took = parts.metrics.passes.observe
     parts.loop.accounts.judged = parts.metrics.judge
     parts.observer.look()  # counts what happens from now on
@@ -38,5 +37,11 @@ def create_app(parts: ServiceParts) -> Auditing:
         app.include_router(resource.router)
     app.state.pages = PageContext(parts)
     add_pages(app)
-    rules = Rules(limit=parts.config.body, patience=PATIENCE, refuse=refuse)
-    return Auditing(Wrapper(app, rules, parts.metrics.telemetry), parts.operations.audit)
+    app.add_middleware(
+        Guard,
+        telemetry=parts.metrics.telemetry,
+        limit=parts.config.body,
+        seconds=parts.config.receive_timeout,
+        fail=lambda _: refusal(500, INTERNAL),
+    )
+    return Auditing(app, parts.operations.audit)

@@ -52,7 +52,7 @@ def secrets_of(root: UpRoot) -> list[Path]:
         service.notify.secret,
         service.notify.mail.password,
         root.jobs.key_file,
-        *(root.serve[name] for name in ("keys", "hook", "documents")),
+        *(root.serve[name] for name in ("keys", "documents")),
         *(os.environ.get(name) for name in ("RAY_AUTH_TOKEN_PATH", "DRAGOMAN_KEY_FILE", "PGPASSFILE")),
         *_database_files(service.ledger),
         *_database_files(root.serve["database"]),

@@ -19,8 +19,7 @@ from dragoman.model import landlock
 from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.files import atomic_write, exclusive, read_secret
-from dragoman.services.http.listening import bind, reserve_descriptors
-from dragoman.services.http.proxies import networks
+from dragoman.services.http.listening import bind
 from dragoman.services.jobs.executors.base import Executor
 from dragoman.services.jobs.executors.ray import Head, RayExecutor
 from dragoman.services.jobs.http.guard import is_loopback
@@ -75,7 +74,6 @@ def _serve(
     root: UpRoot, home: Path, words: Sequence[str], signalled: threading.Event, stack: contextlib.ExitStack
 ) -> None:
     config = root.service
-    reserve_descriptors(config.connections, "service")
     listening = stack.enter_context(contextlib.closing(bind(config.host, config.port, "service")))
     left = end_left_behind(home / "service" / "children.json")
     if left:
@@ -134,16 +132,7 @@ def _run(parts: ServiceParts, listening: socket.socket, where: dict[str, str], s
     """Answers requests, and starts jobs, until a signal comes; then lets the jobs make room."""
     config, loop, record = parts.config, parts.loop, parts.home / "service" / "address.json"
     with contextlib.ExitStack() as stack:
-        stack.enter_context(
-            serving(
-                create_app(parts),
-                listening,
-                config.connections,
-                config.receive_timeout,
-                parts.metrics.refuse,
-                networks("service.proxies", config.proxies),
-            )
-        )
+        stack.enter_context(serving(create_app(parts), listening, config.connections, config.proxies))
         if parts.tracking:
             outbox = Outbox(parts.ledger, parts.tracking)
             outbox.repeating.start()

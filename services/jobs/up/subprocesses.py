@@ -1,6 +1,5 @@
 """The subprocesses of `dragoman up`: a Ray head behind a token, MLflow, the endpoint."""
 
-import base64
 import os
 import secrets
 import shutil
@@ -133,9 +132,6 @@ def tracking(
     ]
     # MLflow's background jobs (six processes that judge prompts) are for language model applications
     quiet = {**variables, **(login or {}), "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    # encrypts webhooks' secrets in its database; without it they are lost at each start
-    new = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
-    quiet.setdefault("MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY", secret_file(places.service / "mlflow_webhook_key", new))
     return Child("MLflow", command, quiet, Path.cwd(), places.service / "mlflow.log")
 
 

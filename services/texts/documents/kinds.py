@@ -34,11 +34,6 @@ def ending_of(name: str) -> str:
     return ending
 
 
-def same_kind(ending: str, other: str) -> bool:
-    """Returns True if two endings stand for one kind, as .htm and .html do."""
-    return KINDS.get(ending.lower(), ending) == KINDS.get(other.lower(), other)
-
-
 def read_document(name: str, content: bytes) -> Document:
     """Returns a document by its name's ending and its content.
 

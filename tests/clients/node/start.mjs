@@ -1,7 +1,6 @@
 // Put before each client's script: the server that is asked, and how an answer is said. A line of JSON for each.
 const server = JSON.parse(process.argv[1]);
 const key = server.key || "none";
-const pair = `${server.source}-${server.target}`;
 const deeplTarget = { en: "en-US", pt: "pt-PT" }[server.target] ?? server.target;
 
 async function ask(asked, translates, question) {

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from dragoman.model.decoding.beam import best_candidates
 from dragoman.model.decoding.hypothesis import Hypothesis
 from dragoman.model.decoding.lengths import length_batches
-from dragoman.model.decoding.search import continuations, decode, pad
+from dragoman.model.decoding.search import decode, pad
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.model.networks.network import Memory, State, TranslationNetwork
@@ -220,22 +220,6 @@ def test_a_higher_penalty_never_shortens(network: TranslationNetwork) -> None:
     ]
     assert all(a <= b <= c for a, b, c in zip(*lengths, strict=True))
     assert lengths[0] != lengths[2]
-
-
-def test_continuations_are_the_likeliest_next_tokens_behind_what_is_forced(network: TranslationNetwork) -> None:
-    config, source = DecodeConfig(beam=5, nbest=5), sources()[2]
-    for begin in ([], [7, 30, 9]):
-        found = continuations(network, source, begin, config)
-        scores = log_probabilities(network, source, [*begin, 6], config)[len(begin)]
-        following = [(*one.ids, EOS)[len(begin)] for one in found]
-        assert sorted(following) == sorted(scores.topk(5).indices.tolist())
-        assert all(list(one.ids[: len(begin)]) == begin for one in found)
-        for one, token in zip(found, following, strict=True):
-            rest = [*one.ids, EOS][len(begin) + 1 :] if token != EOS else []
-            every = log_probabilities(network, source, one.ids, config)[len(begin) + 1 :]
-            steps = [float(row[token]) for row, token in zip(every, rest, strict=False)][: one.length - len(begin) - 1]
-            assert [int(row.argmax()) for row in every[: len(steps)]] == rest[: len(steps)]  # greedy
-            assert one.score == pytest.approx(float(scores[token]) + sum(steps) / max(1, len(steps)), abs=1e-3)
 
 
 def test_special_tokens_are_never_generated(network: TranslationNetwork) -> None:

@@ -60,20 +60,6 @@ def test_both_engines_give_the_same_texts_and_scores(bundle: TranslationBundle) 
     assert any(a.text for a in answers[0])
 
 
-def test_both_engines_continue_a_prefix_with_the_same_words(bundle: TranslationBundle) -> None:
-    decode = DecodeConfig(beam=6, nbest=6, max_ratio=1.0, max_extra=4)
-    for prefix in ("", "he is", "a big dog, and"):
-        answers = [
-            open_translator(bundle, engine).continuing(prefix).translate(["a small line", "two"], decode)
-            for engine in ("torch", "ctranslate2")  # type: ignore[arg-type]  # literals
-        ]
-        texts = [[one.text for line in lines for one in line.nbest] for lines in answers]
-        assert texts[0] == texts[1]
-        assert len(set(texts[0][:6])) == 6 and all(text.startswith(prefix) for text in texts[0])
-    with pytest.raises(UserError, match="tokens; the model writes 64"):
-        open_translator(bundle, "torch").continuing("x " * 64)
-
-
 def test_empty_lines_stay_empty_and_in_place(translator: Translator) -> None:
     answers = translator.translate(["", "one two", "   ", "\t\u00a0", "three", "\x00\u200b"])
     assert [bool(a.nbest) for a in answers] == [False, True, False, False, True, False]

@@ -107,9 +107,9 @@ def test_it_is_promoted_and_served(settings: list[str]) -> None:
     model = Loader(source).load()
     batcher: Batcher[LoadedModel, str, Translation] = Batcher(LoadedModel.translate)
     batcher.start()
-    queue = InferenceQueue("model", "Cannot translate text", lambda: model, batcher)
+    queue = InferenceQueue(batcher, lambda: model)
     question = {"q": "cats call cows often .", "source": "en", "target": "de"}
-    answer = Client(create_app(Endpoint(queue, models=only_model(queue)))).post("/translate", json=question)
+    answer = Client(create_app(Endpoint(only_model(queue), queue))).post("/translate", json=question)
     batcher.stop(10)
     assert answer.json()["translatedText"] == "Katzen rufen Kühe oft."
     assert answer.headers["X-Model-Version"] == "1"

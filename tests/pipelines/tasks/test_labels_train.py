@@ -21,7 +21,6 @@ from dragoman.pipelines.config import Config, VerifyRoot
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks.verification import verify as check_run
 from dragoman.pipelines.tracking.registry import Registry
-from dragoman.services.models.loaded_labeller import LabellerLoader
 from dragoman.services.models.registry import Registry as Served
 
 PEOPLE, BEASTS = ("anna", "ben", "carl", "dora", "emil"), ("cat", "dog", "bird", "fish", "horse", "cow")
@@ -140,10 +139,10 @@ def test_the_better_one_is_promoted_and_served_by_its_alias(home: Path, capsys: 
     assert "accuracy" in capsys.readouterr().out
     champion = Registry(made.tracking, made.registry).champion()
     assert champion is not None and champion.number == "1" and champion.tags["head"] == "classes"
-    served = LabellerLoader(Served(made.tracking.uri, home / "cache"), made.run_dir.parent, "cpu")
-    version = served.registry.resolve(f"models:/{made.registry.name}@champion")
-    (found,) = served.load_version(version).label([Words.split("ben fears anna")])
-    assert found[0].label == "bad"  # type: ignore[union-attr]  # of classes
+    registry = Served(made.tracking.uri, home / "cache")
+    directory = registry.fetch(registry.resolve(f"models:/{made.registry.name}@champion"))
+    (found,) = Labeller(load_label_bundle(directory)).classify(["ben fears anna"])
+    assert found[0].label == "bad"
     against = config(home, "classes", "evaluate.against=worse", "evaluate.split=valid")
     assert evaluate.task(against) == 0
     assert "McNemar" in capsys.readouterr().out

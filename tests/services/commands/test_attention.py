@@ -147,8 +147,8 @@ class Client:
         self.served = served
         self.batcher: Batcher[Any, str, Any] = Batcher(LoadedModel.translate, limit=64, capacity=16)
         self.batcher.start()
-        queue = InferenceQueue("model", "Cannot translate text", lambda: served, self.batcher)
-        self.app = create_app(Endpoint(queue, limits=Limits(alternatives=2), models=only_model(queue)))
+        queue = InferenceQueue(self.batcher, lambda: served)
+        self.app = create_app(Endpoint(only_model(queue), queue, limits=Limits(alternatives=2)))
 
     def ask(self, **values: Any) -> httpx.Response:
         async def post() -> httpx.Response:

@@ -104,34 +104,6 @@ def test_a_document_keeps_its_markup_and_a_glossary_its_terms(tmp_path: Path, bu
         run(tmp_path, bundle, b"x\n", glossary=str(tmp_path / "terms.tsv"))
 
 
-def test_known_translations_answer_and_similar_ones_are_reported(tmp_path: Path, bundle: Path) -> None:
-    memory = tmp_path / "known.tmx"
-    units = "".join(
-        f'<tu><tuv xml:lang="en-US"><seg>{source}</seg></tuv><tuv xml:lang="de"><seg>{target}</seg></tuv></tu>'
-        for source, target in (
-            ("The dog sleeps.", "Es schläft der Hund."),
-            ("The man reads a book.", "Der Mann liest."),
-        )
-    )
-    memory.write_text(f'<tmx version="1.4"><header/><body>{units}</body></tmx>', encoding="utf-8")
-    settings = {"memory": str(memory), "fuzzy": 0.8, "format": "json"}
-    out = run(tmp_path, bundle, b"The  dog sleeps.\nThe man reads a book!\ndog\n", **settings)
-    exact, similar, none = (json.loads(line) for line in out.splitlines())
-    assert exact["text"] == "Es schläft der Hund."
-    assert exact["report"]["memory"] == {
-        **{"text": "The dog sleeps.", "translation": "Es schläft der Hund."},
-        **{"score": 100.0, "origin": "known.tmx"},
-    }
-    assert similar["text"] != "Der Mann liest."
-    assert 80 < similar["report"]["memory"]["score"] < 100
-    assert "memory" not in none["report"]
-    with pytest.raises(UserError, match=r"translate\.memory=.*in\.txt: is no TMX file"):
-        run(tmp_path, bundle, b"x\n", memory=str(tmp_path / "in.txt"))
-    memory.write_text(memory.read_text().replace("de", "ru"), encoding="utf-8")
-    with pytest.raises(UserError, match=r"has no unit from en to de; its languages: en-US, ru"):
-        run(tmp_path, bundle, b"x\n", memory=str(memory))
-
-
 @pytest.mark.parametrize(
     ("content", "what"),
     [

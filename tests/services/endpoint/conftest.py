@@ -1,7 +1,6 @@
 """The application over a translator that upper-cases, asked without a socket."""
 
 import asyncio
-import dataclasses
 import functools
 import threading
 from collections.abc import Iterator, Sequence
@@ -35,13 +34,9 @@ DETECTOR = Detector()  # one for all tests: its model takes a second to load, an
 
 @dataclass
 class Shouting:
-    """A translator: TEXT for text; `!bad` fails, `!long` is cut, 犬 is unknown; alternatives carry their rank.
-
-    Behind a prefix it says words that begin anew, that end the prefix's last one, and one word twice.
-    """
+    """A translator: TEXT for text; `!bad` fails, `!long` is cut, 犬 is unknown; alternatives carry their rank."""
 
     mark: str = ""
-    prefix: str | None = None
     open: threading.Event = field(default_factory=threading.Event)
     lines: list[str] = field(default_factory=list)
 
@@ -50,16 +45,9 @@ class Shouting:
         self.lines += lines
         return [self.one(line, decode.nbest) for line in lines]
 
-    def continuing(self, prefix: str) -> "Shouting":
-        return dataclasses.replace(self, prefix=prefix)
-
     def one(self, line: str, nbest: int) -> Translation:
         if "!bad" in line:
             return Translation("", 0.0, error="cannot")
-        if self.prefix is not None:
-            behind = [" A DOG.", "S DOG.", " THE DOG.", " A CAT.", ", DOG.", "", " NO DOG."][:nbest]
-            texts = [f"{self.prefix}{end}".strip() for end in behind]
-            return Translation(texts[0], 0.0, [Alternative(text, 0.0) for text in texts])
         texts = [line.upper() + self.mark] + [f"{line.upper()}{self.mark}#{rank}" for rank in range(1, nbest)]
         missing = ("犬",) if "犬" in line else ()
         nbest = [Alternative(text, 0.0) for text in texts]
@@ -74,7 +62,7 @@ def served(translator: Any, version: str = "3") -> LoadedModel:
 class QueuesModel:
     """The model that a queue has, as the only one of a catalogue."""
 
-    queue: InferenceQueue[LoadedModel, str, Translation]
+    queue: InferenceQueue
 
     @property
     def current(self) -> LoadedModel | None:
@@ -84,16 +72,10 @@ class QueuesModel:
     def error(self) -> str | None:
         return self.queue.trouble()
 
-    def unload(self) -> None: ...
 
-    def load_again(self) -> LoadedModel:
-        return self.queue.model()
-
-    def wake(self) -> None: ...
-
-
-def only_model(queue: InferenceQueue[LoadedModel, str, Translation]) -> Catalogue:
-    return Catalogue([Served("", QueuesModel(queue))])
+def only_model(queue: InferenceQueue) -> Catalogue:
+    model: Any = QueuesModel(queue)
+    return Catalogue([Served("", model)])
 
 
 @functools.cache
@@ -149,7 +131,7 @@ class Stage:
     client: Client
     translator: Shouting
     endpoint: Endpoint
-    queue: InferenceQueue[LoadedModel, str, Translation]
+    queue: InferenceQueue
     batcher: Batcher[LoadedModel, str, Translation]
     current: list[LoadedModel | None]
     trouble: list[str | None]
@@ -177,11 +159,9 @@ def stage() -> Iterator[Stage]:
     trouble: list[str | None] = [None]
     batcher = Batcher(LoadedModel.translate, limit=64, capacity=8)
     batcher.start()
-    queue = InferenceQueue(
-        "model", "Cannot translate text", lambda: current[0], batcher, lambda: trouble[0], timeout=60
-    )
+    queue = InferenceQueue(batcher, lambda: current[0], lambda: trouble[0], timeout=60)
     limits = Limits(characters=200, texts=4, alternatives=2, body=1000)
-    endpoint = Endpoint(queue, limits=limits, detector=DETECTOR, models=only_model(queue))
+    endpoint = Endpoint(only_model(queue), queue, limits=limits, detector=DETECTOR)
     yield Stage(Client(create_app(endpoint)), translator, endpoint, queue, batcher, current, trouble)
     translator.open.set()
     batcher.stop(10)

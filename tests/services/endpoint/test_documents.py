@@ -1,50 +1,45 @@
-"""Documents as jobs: asked over HTTP, kept over a restart, bounded, deleted."""
+"""Documents over HTTP: each is one request, translated in a child process, kept until it is downloaded."""
 
+import asyncio
+import os
+import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.exceptions import HTTPException
 
 from dragoman.services.endpoint.app import create_app
-from dragoman.services.endpoint.documents.documents import Documents
-from dragoman.services.endpoint.documents.jobs import KEPT, Handle
-from dragoman.services.endpoint.documents.patient_queue import pieces
-from dragoman.services.endpoint.documents.reading import Reading
-from dragoman.services.endpoint.documents.reading_worker import GROUP, groups
+from dragoman.services.endpoint.documents import documents as module
+from dragoman.services.endpoint.documents import worker
+from dragoman.services.endpoint.documents.documents import KEPT, Documents
+from dragoman.services.endpoint.documents.worker import GROUP, groups
+from dragoman.services.endpoint.fair_queue import split_lines
 from dragoman.services.endpoint.key_store import KeyStore
-from dragoman.services.endpoint.keys import Key
-from dragoman.services.endpoint.memory import Memory
-from dragoman.services.endpoint.memory_store import MemoryStore, Unit
-from dragoman.services.endpoint.translation import Question
+from dragoman.services.endpoint.terms_file import TermsFile
+from dragoman.services.subprocesses.worker import answer_or_refuse
 from dragoman.services.texts.documents.document import Passage
 
 TEXT = b"The dog sees.\n\nThe man reads.\n"
-QUESTION = Question((), "en", "de")
-
-
-@dataclass
-class Clock:
-    time: float = 1000.0
-
-    def __call__(self) -> float:
-        return self.time
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+STUB = """
+import json, sys
+print("{}", flush=True)
+for line in sys.stdin:
+    print(json.dumps({"asks": {"characters": 7, "sample": ""}}), flush=True)
+    sys.stdin.readline()
+    while WAIT:
+        pass
+    sys.exit(1)
+"""
 
 
 @pytest.fixture
-def documents(stage: Any, tmp_path: Path, clock: Clock) -> Iterator[Documents]:
+def documents(stage: Any, tmp_path: Path) -> Iterator[Documents]:
     stage.endpoint.config.check_language = False
-    made = Documents(stage.endpoint, tmp_path / "documents", clock)
+    made = Documents(stage.endpoint, tmp_path / "documents")
     yield made
-    made.stop()
+    made.close()
 
 
 @pytest.fixture
@@ -58,21 +53,31 @@ def upload(client: Any, name: str, content: bytes, **values: str) -> Any:
     return client.post("/translate_file", data=data, files={"file": (name, content)})
 
 
-def refused(documents: Documents, name: str, content: bytes, question: Question = QUESTION) -> int:
-    with pytest.raises(HTTPException) as problem:
-        documents.submit(name, content, question)
-    return problem.value.status_code
-
-
-def test_a_file_is_translated_and_downloaded(client: Any, documents: Documents) -> None:
-    documents.start()
-    answer = upload(client, "my file.txt", TEXT)
+def download(client: Any, answer: Any) -> Any:
     assert answer.status_code == 200, answer.text
+    return client.get(answer.json()["translatedFileUrl"].removeprefix("http://endpoint"))
+
+
+def stored(documents: Documents) -> list[Path]:
+    assert documents.folder is not None
+    return list(documents.folder.iterdir()) if documents.folder.exists() else []
+
+
+def test_a_file_is_translated_and_downloaded(client: Any) -> None:
+    answer = upload(client, "my file.txt", TEXT)
     address = answer.json()["translatedFileUrl"]
     assert address.startswith("http://endpoint/download_file/") and address.endswith(".my%20file_de.txt")
-    found = client.get(address.removeprefix("http://endpoint"))
+    found = download(client, answer)
     assert found.content == TEXT.upper() and found.headers["content-type"].startswith("text/plain")
     assert "my%20file_de.txt" in found.headers["content-disposition"]
+    page = upload(client, "a.html", b"<p>The <b>dog</b> sleeps.</p>", source="auto")
+    assert download(client, page).content == b"<p>THE <b>DOG</b> SLEEPS.</p>"
+
+
+def test_a_document_gets_the_servers_terms(client: Any, stage: Any, tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("dog\tHund\n")
+    stage.endpoint.terms = TermsFile(str(tmp_path / "terms.tsv"))
+    assert download(client, upload(client, "a.txt", b"The dog sees a man.")).content == b"THE Hund SEES A MAN."
 
 
 def test_the_settings_name_the_formats(client: Any, stage: Any) -> None:
@@ -85,147 +90,139 @@ def test_the_settings_name_the_formats(client: Any, stage: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "values"),
+    ("name", "content", "values", "message"),
     [
-        ("a.exe", b"MZ", {}),
-        ("a.docx", b"PK no", {}),
-        ("a.txt", "Käse".encode("latin-1"), {}),
-        ("a.txt", TEXT, {"target": "fr"}),
-        ("a.txt", TEXT, {"target": "!"}),
-        ("../../a", TEXT, {}),
+        ("a.exe", b"MZ", {}, ".exe is not supported"),
+        ("a.docx", b"PK no", {}, "Cannot translate document: "),
+        ("a.txt", "Käse".encode("latin-1"), {}, "Cannot translate document: "),
+        ("a.txt", TEXT, {"target": "fr"}, "fr is not supported"),
+        ("a.txt", TEXT, {"target": "!"}, "target must be a language code"),
+        ("a.txt", TEXT, {"source": "ger", "target": "deu"}, "Source and target language are equal."),
+        ("../../a", TEXT, {}, "a name without an ending is not supported"),
+        ("a.html", b"<b>" * 100_000 + b"dog", {}, "HTML: elements are nested deeper than 100"),
     ],
 )
-def test_wrong_files_are_400(client: Any, name: str, content: bytes, values: dict[str, str]) -> None:
-    answer = upload(client, name, content, **values)
-    assert answer.status_code == 400 and answer.json()["error"]
-    assert client.post("/translate_file", data={"source": "en", "target": "de"}).status_code == 400
-
-
-@pytest.mark.parametrize("closed", [True, False])
-def test_a_page_of_100_000_nested_elements_is_a_400_before_it_is_a_job(
-    client: Any, documents: Documents, closed: bool
+def test_wrong_files_are_400(
+    client: Any, documents: Documents, name: str, content: bytes, values: dict[str, str], message: str
 ) -> None:
-    page = "<p>The dog.</p>" + "<b>" * 100_000 + "dog" + "</b>" * 100_000 * closed
-    answer = upload(client, "a.html", page.encode())  # no thread translates: a job would wait for ever
-    assert (answer.status_code, answer.json()) == (
-        400,
-        {"error": "Invalid file: HTML: elements are nested deeper than 100"},
-    )
-    assert not list(documents.jobs)
+    answer = upload(client, name, content, **values)
+    assert answer.status_code == 400 and message in answer.json()["error"]
+    assert client.post("/translate_file", data={"source": "en", "target": "de"}).status_code == 400
+    assert not stored(documents)
 
 
-def test_a_job_goes_from_queued_to_done_and_is_deleted_with_its_download(documents: Documents) -> None:
-    handle = documents.submit("../a.txt", TEXT, QUESTION)
-    assert documents.state(*handle)[:4] == ("queued", None, 30, "")
-    assert documents.work() and not documents.work()
-    assert documents.state(*handle).status == "done" and documents.state(*handle).name == "a_de.txt"
-    assert documents.result(*handle, keep=True).content == TEXT.upper()
-    assert documents.result(*handle).content == TEXT.upper()
-    with pytest.raises(HTTPException):
-        documents.state(*handle)
+def test_an_address_that_was_never_given_is_a_404(client: Any, documents: Documents) -> None:
+    answer = upload(client, "a.txt", TEXT)
+    (path,) = stored(documents)
+    assert len(path.stem) == 64 and path.suffix == ".txt" and str(path.stem) in answer.text
+    for name in ("x.a.txt", f"{path.stem}.a.html", f"{path.stem}", f"..%2f{path.stem}.txt", f"{'é' * 64}.a.txt"):
+        assert client.get(f"/download_file/{name}").status_code == 404, name
 
 
-def test_a_job_is_its_owners(documents: Documents) -> None:
-    handle = documents.submit("a.txt", TEXT, QUESTION)
-    for wrong in (Handle(handle.id, "x"), Handle("../" + handle.id, handle.key), Handle("", ""), Handle("é" * 32, "é")):
-        with pytest.raises(HTTPException) as problem:
-            documents.state(*wrong)
-        assert problem.value.status_code == 404
+def test_a_key_pays_for_a_document_that_is_translated_and_for_no_other(
+    client: Any, stage: Any, store: KeyStore
+) -> None:
+    secret = store.add("anna", characters=50)
+    stage.read_keys(store)
+    key = stage.endpoint.keys.find(secret)
+    assert upload(client, "a.txt", b"Something !bad here.", api_key=secret).status_code == 500
+    assert stage.endpoint.keys.usage(key) == (0, 50)
+    assert upload(client, "a.txt", TEXT, api_key=secret).status_code == 200
+    assert stage.endpoint.keys.usage(key)[0] == 30
+    refused = upload(client, "a.txt", TEXT, api_key=secret)
+    assert (refused.status_code, refused.json()["error"][:14]) == (429, "Quota exceeded")
+    assert upload(client, "a.txt", TEXT).status_code == 403
 
 
-def test_a_job_that_was_running_begins_again_after_a_restart(stage: Any, documents: Documents) -> None:
-    handle = documents.submit("a.txt", TEXT, QUESTION)
-    stage.translator.open.clear()  # the model takes its time
-    documents.start()
-    wait_for_its_turn(documents, handle)
-    documents.stop()
-    assert documents.state(*handle).status == "translating"
-    stage.translator.open.set()
-    stage.endpoint.reading = Reading()
-    again = Documents(stage.endpoint, documents.folder, documents.now)
-    assert again.work()
-    assert again.result(*handle).content == TEXT.upper()
-    again.stop()
-
-
-def test_a_job_in_work_is_not_begun_twice(documents: Documents, stage: Any) -> None:
-    handle = documents.submit("a.txt", TEXT, QUESTION)
-    stage.translator.open.clear()
-    documents.start()
-    wait_for_its_turn(documents, handle)
-    assert not Documents(stage.endpoint, documents.folder, documents.now).work()
-    stage.translator.open.set()
-
-
-def test_what_fails_says_why_and_is_not_paid(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
-    back: list[int] = []
-    monkeypatch.setattr(documents.endpoint.keys, "give_back", lambda _key, characters: back.append(characters))
-    handle = documents.submit("a.txt", b"Something !bad here.", QUESTION)
-    assert documents.work()
-    state = documents.state(*handle)
-    assert state.status == "error" and "cannot" in state.error and back == [20]
-    with pytest.raises(HTTPException, match="cannot"):
-        documents.result(*handle)
-
-
-def test_a_clock_that_jumps_deletes_no_document(stage: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage.endpoint.config.check_language = False
-    documents = Documents(stage.endpoint, tmp_path / "documents")
-    handle = documents.submit("a.txt", TEXT, QUESTION)
-    now = time.time()
-    for jump in (30 * 86400, -30 * 86400):
-        monkeypatch.setattr(time, "time", lambda jump=jump: now + jump)
-        documents.jobs.clean()
-        assert documents.state(*handle).status == "queued"
-    documents.stop()
-
-
-def test_jobs_are_deleted_after_an_hour_and_bounded(documents: Documents, stage: Any, clock: Clock) -> None:
-    stage.endpoint.limits.documents = 2
-    handle = documents.submit("a.txt", TEXT, QUESTION)
-    documents.work()
-    documents.submit("b.txt", TEXT, QUESTION)
-    assert refused(documents, "c.txt", TEXT) == 429
-    clock.time += KEPT + 1
-    documents.jobs.clean()
-    with pytest.raises(HTTPException):
-        documents.result(*handle)
-    documents.submit("c.txt", TEXT, QUESTION)
+def test_translations_wait_an_hour_for_their_download_and_are_bounded(
+    client: Any, documents: Documents, stage: Any
+) -> None:
+    stage.endpoint.limits.documents = 1
+    first = upload(client, "a.txt", TEXT)
+    assert upload(client, "b.txt", TEXT).status_code == 429
+    (path,) = stored(documents)
+    os.utime(path, (time.time() - KEPT - 1,) * 2)
+    assert upload(client, "b.txt", TEXT).status_code == 200
+    assert client.get(first.json()["translatedFileUrl"].removeprefix("http://endpoint")).status_code == 404
     stage.endpoint.limits.document = 10
-    assert refused(documents, "d.txt", TEXT) == 413
+    assert upload(client, "d.txt", TEXT).status_code == 413
 
 
-def test_a_long_document_waits_in_pieces(documents: Documents, stage: Any) -> None:
+def test_a_long_document_waits_in_pieces(client: Any, stage: Any) -> None:
     """The queue holds 8 lines; the document has more than a hundred."""
     content = b"The dog sees the man in the old garden.\n\n" * 150
-    handle = documents.submit("a.txt", content, QUESTION)
-    stage.batcher.capacity = 64
-    assert documents.work()
-    assert documents.result(*handle).content == content.upper()
+    assert download(client, upload(client, "a.txt", content)).content == content.upper()
 
 
-def test_a_job_waits_for_a_model_that_is_still_loading(documents: Documents, stage: Any) -> None:
-    handle = documents.submit("a.txt", TEXT, QUESTION)
-    model, stage.current[0] = stage.current[0], None
-    documents.start()
-    assert wait(documents, handle, 0.3) == "queued"
-    stage.current[0] = model
-    documents.worker.wake()
-    assert wait(documents, handle, 10.0) == "done"
+@pytest.mark.parametrize(("waits", "status", "message"), [(0, 503, "the process has ended"), (1, 503, "no answer in")])
+def test_a_child_that_dies_or_takes_too_long_costs_its_sender_an_answer(
+    client: Any, documents: Documents, stage: Any, waits: int, status: int, message: str
+) -> None:
+    real, stage.endpoint.config.document_timeout = documents.pool.command, 60.0 if not waits else 2.0
+    documents.pool.command = [sys.executable, "-c", STUB.replace("WAIT", str(waits))]
+    answer = upload(client, "a.txt", TEXT)
+    assert (answer.status_code, message in answer.json()["error"]) == (status, True), answer.text
+    assert answer.headers.get("Retry-After", "60") == "60" and not documents.pool._free
+    documents.pool.command, stage.endpoint.config.document_timeout = real, 60.0
+    assert upload(client, "a.txt", TEXT).status_code == 200
 
 
-def test_a_detected_language_must_be_the_keys(documents: Documents) -> None:
-    key = Key("anna", "digest", languages=("de", "fr"))
-    text = b"The dog sees the man in the garden."
-    handle = documents.submit("a.txt", text, Question((), None, "de", key=key))
-    assert documents.work()
-    assert documents.state(*handle)[0::3] == ("error", "This API key is not for en")
+def test_a_document_beyond_its_time_of_a_processor_is_refused(client: Any, documents: Documents) -> None:
+    code = "import resource, signal; from dragoman.services.subprocesses import worker as w\n"
+    code += "def work(question, _):\n    while True: pass\n"
+    documents.pool.command = [sys.executable, "-c", f"{code}w.serve(work, 'it', 0.2)"]
+    answer = upload(client, "a.txt", TEXT)
+    assert (answer.status_code, "s of a processor" in answer.json()["error"]) == (400, True), answer.text
 
 
-@pytest.mark.parametrize(("source", "target"), [("DE", "de_DE"), ("ger", "deu"), ("de-AT", "de-CH")])
-def test_a_document_in_its_target_language_is_refused(documents: Documents, source: str, target: str) -> None:
-    with pytest.raises(HTTPException, match="Source and target language are equal"):
-        documents.submit("a.txt", TEXT, Question((), source, target))
+def test_a_client_that_leaves_ends_its_documents_child(documents: Documents, stage: Any) -> None:
+    stage.translator.open.clear()
+
+    async def leave() -> None:
+        key = stage.endpoint.keys.admit("")
+        task = asyncio.ensure_future(documents.translate("a.txt", TEXT, "en", "de", key))
+        while not stage.batcher.queued and not stage.translator.lines and not documents.pool._all:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(leave())
+    stage.translator.open.set()
+    deadline = time.monotonic() + 20
+    while documents.pool._all:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_document_that_cannot_be_stored_is_a_503(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "atomic_write", full)
+    answer = upload(client, "a.txt", TEXT)
+    assert (answer.status_code, "cannot be stored" in answer.json()["error"]) == (503, True)
+
+
+def test_a_document_that_needs_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(worker, "read_document", fail)
+    found = answer_or_refuse(
+        lambda question: worker.answer(question, None),  # type: ignore[arg-type]  # it asks nothing
+        {"name": "a", "content": ""},
+        "reading it",
+        1 << 30,
+    )
+    assert found == {"refused": "reading it needs more than 1 GiB of memory", "spent": True}
+
+
+def test_a_child_reads_no_file_of_the_server(client: Any, tmp_path: Path) -> None:
+    secret = tmp_path / "server.po"
+    secret.write_text('msgid "A sentence of the server."\nmsgstr ""\n')
+    answer = upload(client, "mine.po", str(secret).encode())
+    assert answer.status_code == 400 and "Syntax error in po file" in answer.json()["error"]
 
 
 def test_passages_are_grouped_and_lines_cut_in_pieces() -> None:
@@ -233,44 +230,6 @@ def test_passages_are_grouped_and_lines_cut_in_pieces() -> None:
     assert [len(group) for group in groups(passages)] == [2, 1, 1, 1]
     assert list(groups([])) == []
     lines = ["a b c"] * 130
-    assert [len(piece) for piece in pieces(lines, 64)] == [64, 64, 2]
-    assert [len(piece) for piece in pieces(["word " * 900] * 3, 64)] == [1, 1, 1]
-    assert list(pieces([], 64)) == []
-
-
-def wait_for_its_turn(documents: Documents, handle: Handle) -> None:
-    """Waits until the job is translated."""
-    while documents.state(*handle).status != "translating":
-        time.sleep(0.02)
-
-
-def wait(documents: Documents, handle: Handle, seconds: float) -> str:
-    """Returns the job's status at its end, or after so many seconds."""
-    end = time.monotonic() + seconds
-    while (found := documents.state(*handle).status) in ("queued", "translating") and time.monotonic() < end:
-        time.sleep(0.02)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "wanted"),
-    [
-        ("a.txt", "Good morning!\n\nThe man.\n", "Guten & Morgen!\n\nTHE MAN.\n"),
-        (
-            "a.html",
-            "<p>Good morning!</p><p><b>Good</b> morning!</p>",
-            "<p>Guten &amp; Morgen!</p><p><b>GOOD</b> MORNING!</p>",
-        ),
-        ("a.md", "# Good morning!\n\n- Good  morning!\n", "# Guten & Morgen!\n\n- Guten & Morgen!\n"),
-    ],
-)
-def test_known_translations_answer_for_the_model(
-    documents: Documents, stage: Any, store: KeyStore, name: str, content: str, wanted: str
-) -> None:
-    units = MemoryStore(store)
-    units.put([Unit("en", "de", "Good morning!", "Guten & Morgen!")], "a.tmx")
-    units.put([Unit("en", "de", "The man.", "somebody's")], "b.tmx", owner="somebody")
-    stage.endpoint.memory = Memory(units)
-    handle = documents.submit(name, content.encode(), QUESTION)
-    assert documents.work()
-    assert documents.result(*handle).content.decode() == wanted
+    assert [len(piece) for piece in split_lines(lines, 64)] == [64, 64, 2]
+    assert [len(piece) for piece in split_lines(["word " * 900] * 3, 64)] == [1, 1, 1]
+    assert list(split_lines([], 64)) == []

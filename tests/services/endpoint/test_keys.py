@@ -1,7 +1,6 @@
 """API keys: hashed, limited, counted in the database."""
 
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -34,16 +33,16 @@ def keys(store: KeyStore, clock: Clock) -> Keys:
     return found
 
 
-def check(keys: Keys, secret: str, characters: int = 0, pair: tuple[str, str] | None = None) -> Key:
+def check(keys: Keys, secret: str, characters: int = 0) -> Key:
     """Returns the key of a request, which is counted."""
     key = keys.admit(secret)
-    keys.charge(key, characters, pair)
+    keys.charge(key, characters)
     return key
 
 
-def refused(keys: Keys, secret: str, characters: int = 0, pair: tuple[str, str] | None = None) -> KeyRefusedError:
+def refused(keys: Keys, secret: str, characters: int = 0) -> KeyRefusedError:
     with pytest.raises(KeyRefusedError) as problem:
-        check(keys, secret, characters, pair)
+        check(keys, secret, characters)
     return problem.value
 
 
@@ -85,9 +84,6 @@ def test_once_the_only_key_is_revoked_nobody_is_let_in(store: KeyStore, clock: C
     again = Keys(store=store, now=clock)  # after a restart
     again.exchange()
     assert again.needed
-    reopened = Keys(store=store, now=clock, reopens=True)
-    reopened.exchange()
-    assert not check(reopened, "").name
 
 
 def test_guesses_from_one_address_are_slowed_and_lock_out_nobody_there(
@@ -137,15 +133,6 @@ def test_requests_are_limited_by_the_minute(store: KeyStore, clock: Clock) -> No
     check(found, secret)
 
 
-def test_languages_are_compared_as_languages(store: KeyStore, clock: Clock) -> None:
-    secret = store.add("anna", languages=["en", "de", "pt-BR"])
-    found = keys(store, clock)
-    check(found, secret, 1, ("EN-us", "deu"))
-    check(found, secret, 1, ("pt_br", "de-AT"))
-    problem = refused(found, secret, 1, ("en", "fr"))
-    assert (problem.reason, problem.detail) == ("languages", "This API key is not for fr")
-
-
 def test_processes_share_the_counts_through_the_database(store: KeyStore, clock: Clock) -> None:
     secret = store.add("anna", characters=100)
     one, other = keys(store, clock), keys(store, clock)
@@ -187,27 +174,17 @@ def test_the_thread_sends_what_was_counted_when_it_is_stopped(store: KeyStore, c
 
 def test_a_request_without_a_known_key_has_the_status_of_its_dialect(stage: Stage) -> None:
     stage.endpoint.keys = Keys(["secret"])
-    chat = {"model": "en-de", "messages": [{"role": "user", "content": "a dog"}]}
     for headers in ({}, {"Authorization": "Bearer wrong"}):
-        answer = stage.client.post("/v1/chat/completions", json=chat, headers=headers)
-        error = answer.json()["error"]
-        assert (answer.status_code, error["type"], error["code"]) == (401, "invalid_request_error", "invalid_api_key")
-        assert stage.client.get("/v1/models").status_code == 401
-        for path in (
-            "/v2/translate",
-            "/translate",
-            "/language/translate/v2",
-            "/invocations",
-            "/v3/projects/p:translateText",
-        ):
-            assert stage.client.post(path, json={}, headers=headers).status_code == 403, path
+        for path, field in (("/v2/translate", "message"), ("/translate", "error"), ("/invocations", "error_code")):
+            answer = stage.client.post(path, json={}, headers=headers)
+            assert (answer.status_code, field in answer.json()) == (403, True), path
 
 
 def test_listed_keys_have_no_limits_and_are_not_stored(store: KeyStore, clock: Clock) -> None:
     store.add("anna", characters=1)
     found = Keys(["listed"], store, clock)
     found.exchange()
-    assert check(found, "listed", 10**9, ("en", "fr")).name == "serve.keys"
+    assert check(found, "listed", 10**9).name == "serve.keys"
     found.exchange()
     assert store.months(digest_of("listed")) == []
     assert isinstance(store.all()[0], StoredKey)
@@ -219,29 +196,10 @@ def test_an_address_that_is_no_database_is_named(url: str) -> None:
         Keys(store=KeyStore(url)).start()
 
 
-def test_a_keys_priority_is_that_of_its_questions(
-    stage: Stage, store: KeyStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    secret = store.add("anna", priority=1)
-    stage.endpoint.keys = keys(store, clock)
-    asked: list[int] = []
-    ask = stage.batcher.ask
-
-    async def noting(model: Any, items: Any, nbest: int, priority: int, client: str) -> Any:
-        asked.append(priority)
-        assert client == digest_of(secret)
-        return await ask(model, items, nbest, priority, client)
-
-    monkeypatch.setattr(stage.batcher, "ask", noting)
-    body = {"q": "x", "source": "en", "target": "de", "api_key": secret}
-    assert Client(create_app(stage.endpoint)).post("/translate", json=body).status_code == 200
-    assert asked == [1]
-
-
 def test_the_endpoint_counts_what_a_key_translates_and_not_what_fails(
     stage: Stage, store: KeyStore, clock: Clock
 ) -> None:
-    secret = store.add("anna", characters=100, requests=5, languages=["en", "de"])
+    secret = store.add("anna", characters=100, requests=5)
     stage.endpoint.keys = keys(store, clock)
     client = Client(create_app(stage.endpoint))
 

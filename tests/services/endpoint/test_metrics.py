@@ -9,12 +9,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from dragoman.model.errors import UserError
 from dragoman.model.settings import DecodeConfig
-from dragoman.services.endpoint import queues
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.keys import Keys
 from dragoman.services.endpoint.metrics import Metrics
-from dragoman.services.http.connections import Connection, connection_class
+from dragoman.services.endpoint.opening import follow_models, run_batcher
 from dragoman.services.models.follower import Follower
 from dragoman.services.models.registry import ModelVersion
 from dragoman.services.settings import Limits, ServeConfig
@@ -27,23 +27,22 @@ PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 @pytest.fixture(scope="module")
-def asked(bundle: Path, vectors: Path) -> Iterator[Asked]:
-    """An endpoint over real models that was asked this and that."""
-    from fastapi.testclient import TestClient
+def asked(bundle: Path) -> Iterator[Asked]:
+    """An endpoint over a real model that was asked this and that."""
+    from starlette.testclient import TestClient
 
     spans = InMemorySpanExporter()
     telemetry = Telemetry("dragoman-endpoint", exporter=spans)
     metrics = Metrics(telemetry)
-    config = ServeConfig(bundle=str(bundle), vectors=str(vectors), runs=str(vectors.parents[1]))
+    config = ServeConfig(bundle=str(bundle))
     with (
-        queues.translation_models(config, DecodeConfig(), (), None, metrics) as models,
-        queues.translations(config, models, metrics) as translations,
-        queues.vectors(config, metrics) as words,
+        follow_models(config, DecodeConfig(), (), None, metrics) as models,
+        run_batcher(config, metrics) as batcher,
     ):
-        endpoint = Endpoint(
-            translations, words, Limits(characters=50, body=1000), keys=Keys(["k"]), metrics=metrics, models=models
-        )
-        metrics.show({"translation": translations, "vectors": words}, bundle)
+        queue = InferenceQueue(batcher, models.current, models.trouble)
+        limits = Limits(characters=50, body=1000)
+        endpoint = Endpoint(models, queue, limits, keys=Keys(["k"]), metrics=metrics)
+        metrics.show(queue, models, bundle)
         with TestClient(create_app(endpoint)) as client:
             ask = {"source": "en", "target": "de", "api_key": "k"}
             for q in ("the dog", ["a house", "the man"]):
@@ -52,8 +51,7 @@ def asked(bundle: Path, vectors: Path) -> Iterator[Asked]:
             assert client.post("/translate", json={"q": "x" * 51, **ask}).status_code == 400
             assert client.post("/translate", json={"q": "x", **ask, "api_key": "no"}).status_code == 403
             assert client.post("/translate", content=b"x" * 1001).status_code == 413
-            assert client.get("/neighbours", params={"word": "dog", "api_key": "k"}).status_code == 200
-            assert client.get("/neighbours", params={"word": "zebra", "api_key": "k"}).status_code == 404
+            assert client.get("/zebra").status_code == 404
             yield client, telemetry, spans
     telemetry.close()
 
@@ -61,11 +59,10 @@ def asked(bundle: Path, vectors: Path) -> Iterator[Asked]:
 def test_every_metric_says_what_was_asked(asked: Asked, bundle: Path) -> None:
     client, telemetry, _ = asked
     value = telemetry.registry.get_sample_value
-    translation, words = {"kind": "translation"}, {"kind": "vectors"}
-    assert value("dragoman_queue_lines", translation) == value("dragoman_queue_lines", words) == 0
-    assert value("dragoman_queue_wait_seconds_count", translation) == 2
-    assert value("dragoman_batch_lines_sum", translation) == 3
-    assert value("dragoman_decode_seconds_count", words) == 2
+    assert value("dragoman_queue_lines") == 0
+    assert value("dragoman_queue_wait_seconds_count") == 2
+    assert value("dragoman_batch_lines_sum") == 3
+    assert value("dragoman_decode_seconds_count") == 2
     assert value("dragoman_characters_total", {"direction": "in"}) == len("the doga housethe man")
     out = value("dragoman_characters_total", {"direction": "out"})
     assert out is not None and out > 0
@@ -74,7 +71,7 @@ def test_every_metric_says_what_was_asked(asked: Asked, bundle: Path) -> None:
     assert value("dragoman_refused_total", {"reason": "too_large"}) == 1
     assert value("dragoman_refused_total", {"reason": "queue_full"}) == 0
     facts = client.get("/status").json()["model"]
-    labels = {"kind": "translation", "name": "small", "version": facts["version"]}
+    labels = {"name": "small", "version": facts["version"]}
     assert value("dragoman_model_info", labels) == 1
     assert value("dragoman_disk_free_bytes", {"folder": "cache"})
     text = client.get("/metrics").text
@@ -98,7 +95,6 @@ def test_a_request_of_a_trace_is_followed_into_the_model(asked: Asked) -> None:
 
 def test_versions_that_come_to_answer_and_that_cannot_are_counted() -> None:
     metrics = Metrics()
-    watch = metrics.watch("translation")
 
     class Shelf:
         number = 1
@@ -113,25 +109,14 @@ def test_versions_that_come_to_answer_and_that_cannot_are_counted() -> None:
 
     shelf = Shelf()
     follower: Follower[str] = Follower(shelf, "m", load)
-    follower.swapped = watch.swapped
+    follower.swapped = metrics.swapped
     for number in (1, 1, 2, 2, 3):
         shelf.number = number
         follower.look()
     value = metrics.telemetry.registry.get_sample_value
-    assert value("dragoman_model_swaps_total", {"kind": "translation", "result": "ok"}) == 2
-    assert value("dragoman_model_swaps_total", {"kind": "translation", "result": "failed"}) == 1
-
-
-def test_a_connection_that_is_refused_is_counted() -> None:
-    metrics = Metrics()
-    http = connection_class(1, 0.1, metrics.refuse)
-    assert issubclass(http, Connection)
-    http.refused(503)
-    http.refused(408)
-    value = metrics.telemetry.registry.get_sample_value
-    assert value("dragoman_refused_total", {"reason": "unavailable"}) == 1
-    assert value("dragoman_refused_total", {"reason": "slow"}) == 1
+    assert value("dragoman_model_swaps_total", {"result": "ok"}) == 2
+    assert value("dragoman_model_swaps_total", {"result": "failed"}) == 1
 
 
 def test_without_a_setting_there_is_no_collector() -> None:
-    assert Endpoint(None).metrics.telemetry.tracer is None
+    assert Metrics().telemetry.tracer is None

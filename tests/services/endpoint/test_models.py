@@ -1,12 +1,6 @@
 """Many models in one endpoint, over translators that leave a mark: who answers, and what is said about it."""
 
-import base64
-import contextlib
-import hashlib
-import hmac
-import threading
 import time
-import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,17 +8,13 @@ from typing import Any
 
 import httpx
 import pytest
-from mlflow.exceptions import INVALID_PARAMETER_VALUE, MlflowException
 
-from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import Alternative, Translation
 from dragoman.model.settings import DecodeConfig
-from dragoman.services.endpoint import hooks
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.inference_queue import InferenceQueue
-from dragoman.services.models import registry
 from dragoman.services.models.catalogue import Catalogue
 from dragoman.services.models.follower import Follower
 from dragoman.services.models.loaded_model import LoadedModel
@@ -55,9 +45,6 @@ class Marking:
     def translate(self, lines: Sequence[str], decode: DecodeConfig, on_error: str = "raise", **_: object) -> list[Any]:
         return [self.one(line, decode.nbest) for line in lines]
 
-    def continuing(self, prefix: str) -> "Marking":
-        return Marking(f"{prefix} {self.mark}")
-
     def one(self, line: str, nbest: int) -> Translation:
         best = f"{self.mark} {line}"
         return Translation(
@@ -65,28 +52,23 @@ class Marking:
         )
 
 
-def served(pair: str, version: str = "1", weight: float = 0.0) -> Served:
+def served(pair: str, version: str = "1") -> Served:
     """A model that marks what it translates."""
     source, target = pair.split(">")
     translator: Any = Marking(f"{target}{version}")
-
-    def load() -> LoadedModel:
-        origin = Origin(f"{source}-{target}", version, "run", "abc")
-        return LoadedModel(translator, DecodeConfig(beam=4), origin, source, target, bytes=100)
-
-    follower: Follower[LoadedModel] = Follower(Registry(), pair, lambda _: load())
-    follower.hold(load)
-    return Served(pair, follower, weight)
+    origin = Origin(f"{source}-{target}", version, "run", "abc")
+    model = LoadedModel(translator, DecodeConfig(beam=4), origin, source, target, bytes=100)
+    follower: Follower[LoadedModel] = Follower(Registry(), pair, lambda _: model)
+    follower.current = model
+    return Served(pair, follower)
 
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    models = Catalogue([served("en>de"), served("de>en"), served("fr>en"), served("en>de", "2")], memory=300)
-    models.fit()
+    models = Catalogue([served("en>de"), served("de>en"), served("fr>en"), served("en>de", "2")])
     batcher = Batcher(LoadedModel.translate)
     batcher.start()
-    queue = InferenceQueue("model", "Cannot translate text", models.current, batcher, models.trouble, timeout=60)
-    yield Endpoint(queue, models=models, hook=b"secret")
+    yield Endpoint(models, InferenceQueue(batcher, models.current, models.trouble, timeout=60))
     batcher.stop(10)
 
 
@@ -112,8 +94,6 @@ def test_a_pair_without_a_model_goes_over_another_language_and_says_so(client: C
     assert answer.headers["X-Dragoman-Via"] == "en"
     assert answer.headers["X-Model-Name"] == "fr-en+en-de"
     assert ask(client, q="un", source="fr", alternatives=1).json()["alternatives"] == ["also de1 en1 un"]
-    continued = ask(client, q=FRENCH, source="fr", prefix="Ein", alternatives=1).json()
-    assert continued == {"translatedText": f"Ein de1 En1 {FRENCH}", "alternatives": [], "via": "en"}
     refused = ask(client, q=FRENCH, source="fr", alignment=True)
     assert (refused.status_code, "in the middle (en)" in refused.json()["error"]) == (400, True)
 
@@ -133,8 +113,7 @@ def test_the_report_of_two_models_covers_both(client: Client) -> None:
 def test_the_seconds_of_a_request_are_counted_over_all_its_models(
     client: Client, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert endpoint.translations is not None
-    endpoint.translations.timeout = 0.5
+    endpoint.queue.timeout = 0.5
     marked = Marking.translate
 
     def slow(self: Marking, *words: Any, **more: Any) -> Any:
@@ -144,14 +123,6 @@ def test_the_seconds_of_a_request_are_counted_over_all_its_models(
     monkeypatch.setattr(Marking, "translate", slow)
     answer = ask(client, q=FRENCH, source="fr")  # two models, each of which would have the time
     assert (answer.status_code, answer.json()) == (503, {"error": "Cannot translate text: no answer in 0.5 s"})
-
-
-@pytest.mark.parametrize("where", ["header", "parameter"])
-def test_a_request_may_name_a_version(client: Client, where: str) -> None:
-    headers = {"X-Dragoman-Version": "2"} if where == "header" else {}
-    more = {"version": "en-de/2"} if where == "parameter" else {}
-    assert ask(client, headers, q="a", **more).json() == {"translatedText": "de2 a"}
-    assert ask(client, {"X-Dragoman-Version": "9"}, q="a").status_code == 400
 
 
 def test_auto_takes_each_text_of_a_list_for_what_it_is(client: Client) -> None:
@@ -206,113 +177,18 @@ def test_languages_settings_status_and_models_tell_of_all(client: Client) -> Non
     assert languages == {"en": ["de"], "de": ["en"], "fr": ["en", "de"]}
     assert client.get("/frontend/settings").json()["language"]["source"] == {"code": "en", "name": "English"}
     models = client.get("/models").json()
-    shown = [(one["name"], one["version"], one["loaded"], one["requests"]) for one in models]
-    assert [one[:2] + one[3:] for one in shown] == [
-        ("en-de", "1", 1),
-        ("de-en", "1", 0),
-        ("fr-en", "1", 0),
-        ("en-de", "2", 0),
-    ]
-    assert sum(one["loaded"] for one in models) == 3
+    shown = [(one["name"], one["version"], one["requests"]) for one in models]
+    assert shown == [("en-de", "1", 1), ("de-en", "1", 0), ("fr-en", "1", 0), ("en-de", "2", 0)]
     assert sum(one["bytes"] for one in models) == 400
     assert client.get("/status").json()["models"] == models
-    assert client.get("/health").status_code == 200  # an unloaded model answers when it is asked
+    assert client.get("/health").status_code == 200
 
 
 def test_metrics_tell_of_every_model(client: Client, endpoint: Endpoint, tmp_path: Path) -> None:
-    endpoint.metrics.show({"translation": endpoint.translations}, tmp_path, endpoint.models)
+    endpoint.metrics.show(endpoint.queue, endpoint.models, tmp_path)
     ask(client, q="a dog")
     value = endpoint.metrics.telemetry.registry.get_sample_value
     labels = [{"name": name, "version": version} for name, version in (("en-de", "1"), ("en-de", "2"), ("fr-en", "1"))]
     assert [value("dragoman_model_requests_total", label) for label in labels] == [1, 0, 0]
     assert [value("dragoman_model_bytes", label) for label in labels] == [100, 100, 100]
-    assert all(value("dragoman_model_info", {"kind": "translation", **label}) == 1 for label in labels)
-
-
-def signed(secret: str, body: bytes, at: float | str) -> dict[str, str]:
-    """The headers of MLflow's delivery."""
-    at = at if isinstance(at, str) else str(int(at))
-    digest = hmac.new(secret.encode(), f"id.{at}.".encode() + body, hashlib.sha256).digest()
-    signature = "v1," + base64.b64encode(digest).decode()
-    return {"X-MLflow-Delivery-Id": "id", "X-MLflow-Timestamp": at, "X-MLflow-Signature": signature}
-
-
-def test_a_webhook_that_mlflow_signed_wakes_the_followers(client: Client, endpoint: Endpoint) -> None:
-    woken: list[int] = []
-    assert endpoint.models is not None
-    endpoint.models.wake = lambda: woken.append(1)  # type: ignore[method-assign]
-    body, now = b'{"entity": "model_version_alias"}', time.time()
-    assert client.post("/hooks/mlflow", content=body, headers=signed("secret", body, now)).status_code == 204
-    assert woken == [1]
-    times = [signed("secret", body, at) for at in (now - 900, "9" * 5000, "-1", "1e9", "")]
-    for headers in (signed("other", body, now), signed("secret", b"{}", now), *times, {}):
-        assert client.post("/hooks/mlflow", content=body, headers=headers).status_code == 403
-    assert woken == [1]
-    endpoint.hook = None
-    assert Client(create_app(endpoint)).post("/hooks/mlflow", content=body).status_code == 404
-
-
-class FakeMlflow(registry.Registry):
-    """The webhooks of a server that does not answer at first, a page at a time."""
-
-    def __init__(self, failures: int, *urls: str) -> None:
-        super().__init__("http://mlflow", Path())
-        self.failures = failures
-        self.webhooks = [types.SimpleNamespace(webhook_id=str(n), url=url) for n, url in enumerate(urls)]
-        self.made: list[tuple[Any, ...]] = []
-
-    @contextlib.contextmanager
-    def asking(self) -> Iterator["FakeMlflow"]:
-        if self.failures:
-            self.failures -= 1
-            raise UserError("the registry does not answer")
-        yield self
-
-    def list_webhooks(self, page_token: str = "0") -> "Page":
-        place = int(page_token)
-        return Page(self.webhooks[place : place + 1], str(place + 1) if place + 1 < len(self.webhooks) else None)
-
-    def create_webhook(self, name: str, url: str, events: list[str], secret: str) -> None:
-        self.made.append(("new", url, events, secret))
-
-    def update_webhook(self, identity: str, events: list[str], secret: str, status: str) -> None:
-        self.made.append((identity, events, secret, status))
-
-
-class Page(list[Any]):
-    """MLflow's page of a list."""
-
-    def __init__(self, found: Any, token: str | None) -> None:
-        super().__init__(found)
-        self.token = token
-
-
-def test_the_endpoint_makes_its_webhook_once_mlflow_answers_and_then_looks(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hooks, "PAUSES", (0.01, 0.01))
-    mlflow, done = FakeMlflow(2, "https://other/hooks/mlflow"), threading.Event()
-    registration = hooks.Registration(mlflow, "https://e/hooks/mlflow", "s", done.set)
-    registration.start()
-    assert done.wait(10)
-    registration.stop()
-    assert mlflow.made == [("new", "https://e/hooks/mlflow", ["model_version_alias.created"], "s")]
-    told = "serve.hook_url: no webhook yet: the registry does not answer; new versions are found by polling"
-    assert [one.message for one in caplog.records if one.levelname == "WARNING"] == [told]
-
-
-def test_a_webhook_of_an_earlier_start_gets_the_secret_anew() -> None:
-    mlflow = FakeMlflow(0, "https://other/hooks/mlflow", "https://e/hooks/mlflow")
-    mlflow.tell("https://e/hooks/mlflow", hooks.EVENT, "s")
-    assert mlflow.made == [("1", ["model_version_alias.created"], "s", "ACTIVE")]
-
-
-def test_an_address_that_mlflow_does_not_take_is_named() -> None:
-    class Refusing(FakeMlflow):
-        def create_webhook(self, *_: object, **__: object) -> None:
-            raise MlflowException("Invalid webhook URL scheme: 'http'", error_code=INVALID_PARAMETER_VALUE)
-
-    with pytest.raises(
-        UserError, match=r"MLflow at http://mlflow takes no webhook to http://e \(Invalid webhook URL scheme"
-    ):
-        Refusing(0).tell("http://e", hooks.EVENT, "s")
+    assert all(value("dragoman_model_info", label) == 1 for label in labels)

@@ -1,10 +1,12 @@
 """The page at `/` in the system's chromium: three widths, dark and light, words pointed at, one request a pause."""
 
+import json
 import os
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,6 @@ import uvicorn
 from dragoman.model.alignment.attention_map import AttentionMap
 from dragoman.model.settings import DecodeConfig
 from dragoman.services.endpoint.app import create_app
-from dragoman.services.endpoint.glossaries import Dictionary, Glossaries
-from dragoman.services.endpoint.key_store import KeyStore
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.origin import Origin
 from tests.services.endpoint.conftest import Stage
@@ -124,71 +124,15 @@ def test_the_page_translates_after_a_pause_and_shows_what_words_looked_at(
         context.close()
 
 
-def test_a_word_offers_what_else_it_could_be_by_mouse_and_by_keyboard(address: str, browser: Any, stage: Stage) -> None:
-    from playwright.sync_api import Route
-
-    held: list[Route] = []
-    for width in (1440, 390):
-        page = browser.new_page(viewport={"width": width, "height": 900})
-        said = heard(page)
-        page.goto(address)
-        page.select_option("#source", "en")
-        page.fill("#text", "I see my dog.")
-        page.wait_for_selector("#translation")
-        page.click("#translation .word >> nth=2")
-        page.wait_for_selector("#menu button:focus")
-        offered = page.locator("#menu button").all_inner_texts()
-        assert offered == ["A DOG.", "THE DOG.", ", DOG."]
-        if folder := os.environ.get("SCREENSHOTS"):
-            page.screenshot(path=f"{folder}/words-{width}.png")
-        box = page.locator("#menu").bounding_box()
-        assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= width
-        page.keyboard.press("Escape")
-        assert not page.is_visible("#menu")
-        assert page.inner_text("#translation") == "I SEE MY DOG."
-        page.click("#translation .word >> nth=2")
-        page.wait_for_selector("#menu button:focus")
-        page.keyboard.press("ArrowDown")
-        page.keyboard.press("Enter")
-        assert page.inner_text("#translation") == "I SEE THE DOG."
-        page.keyboard.press("ArrowRight")  # the first word
-        with page.expect_request("**/translate") as sent:
-            page.keyboard.press("Enter")
-        asked = sent.value.post_data_json
-        assert {name: asked[name] for name in ("q", "prefix", "source", "alternatives")} == {
-            "q": "I see my dog.",
-            "prefix": "",
-            "source": "en",
-            "alternatives": 2,
-        }
-        page.wait_for_selector("#menu button:focus")
-        page.fill("#text", "I see a man. I see my dog.")
-        page.locator("#translation", has_text="I SEE A MAN. I SEE MY DOG.").wait_for()
-        held.clear()
-        page.route("**/translate", lambda route: held.append(route))
-        with page.expect_request("**/translate"):
-            page.click("#translation .word >> nth=7")
-        page.hover("#translation .word >> nth=1")  # pointing at another word does not take the click back
-        held.pop().continue_()
-        page.unroute("**/translate")
-        page.wait_for_selector("#menu button:focus")
-        page.click("#menu button >> nth=0")
-        assert page.inner_text("#translation") == "I SEE A MAN. I SEE A DOG."
-        page.click("#translation .word >> nth=2")  # the other sentence, whose place is still known
-        page.wait_for_selector("#menu button:focus")
-        page.click("#menu button >> nth=1")
-        assert page.inner_text("#translation") == "I SEE, DOG. I SEE A DOG."
-        assert said == []
-        page.close()
-
-
-def test_a_better_translation_is_sent_to_the_memory(address: str, browser: Any, stage: Stage) -> None:
+def test_a_better_translation_is_kept_for_the_next_training(
+    address: str, browser: Any, stage: Stage, tmp_path: Path
+) -> None:
     page = browser.new_page()
     page.goto(address)
     page.fill("#text", "see")
     page.wait_for_selector("#translation")
     assert not page.is_visible("#better"), "the server keeps no suggestions"
-    stage.endpoint.config.suggestions = True
+    stage.endpoint.suggestions = tmp_path / "suggestions.jsonl"
     page.goto(address)
     page.select_option("#source", "en")
     page.fill("#text", "see")
@@ -199,6 +143,8 @@ def test_a_better_translation_is_sent_to_the_memory(address: str, browser: Any, 
     with page.expect_request("**/suggest") as sent:
         page.click("#better")
     assert sent.value.post_data_json == {"q": "see", "s": "LOOK", "source": "en", "target": "de"}
+    page.locator("#looked", has_text="Thank you").wait_for()
+    assert json.loads(stage.endpoint.suggestions.read_text()) == {"en": "see", "de": "LOOK", "key": ""}
 
 
 def test_a_newer_text_aborts_the_older_request(address: str, browser: Any, stage: Stage) -> None:
@@ -234,25 +180,21 @@ def until(page: Any, true: Callable[[], bool]) -> None:
         page.wait_for_timeout(50)
 
 
-def test_glossaries_alternatives_files_and_swap(address: str, browser: Any, stage: Stage, store: KeyStore) -> None:
-    stage.endpoint.glossaries = Glossaries(store)
-    stage.endpoint.glossaries.create("", "pets", [Dictionary("en", "de", {"cat": "Katze"})])
+def test_terms_alternatives_files_and_swap(address: str, browser: Any) -> None:
     page = browser.new_page()
     said = heard(page)
     page.goto(address)
     page.select_option("#source", "en")
     page.click("#glossary summary")
-    page.select_option("select[name=glossary]", label="pets (en–de)")
     page.fill("#terms", "dog = Köter")
-    assert page.inner_text("#used").strip() == "· pets (en–de) · 1 term"
+    assert page.inner_text("#used").strip() == "· 1 term"
     page.fill("#text", "see my dog and the cat")
     page.wait_for_selector("#translation")
-    assert page.inner_text("#translation") == "SEE MY Köter AND THE Katze"
+    assert page.inner_text("#translation") == "SEE MY Köter AND THE CAT"
     assert "Köter for dog" in page.inner_text(".facts")
     assert '"terms":"dog = Köter"' in page.text_content("#code")
 
     page.fill("#terms", "")
-    page.select_option("select[name=glossary]", "")
     until(page, lambda: shown(page) == "SEE MY DOG AND THE CAT")
     first = page.inner_text("#others button >> nth=0")
     page.click("#others button >> nth=0")

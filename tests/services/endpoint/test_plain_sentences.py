@@ -127,7 +127,7 @@ def test_a_plain_request_takes_few_calls(stage: Stage) -> None:
         async def send(message: Any) -> None:
             status.append(message.get("status"))
 
-        await app({**scope, "headers": headers, "extensions": {"dragoman.leaving": {}}}, receive, send)
+        await app({**scope, "headers": headers}, receive, send)
         assert status[0] == 200
 
     async def measure() -> None:
@@ -139,4 +139,4 @@ def test_a_plain_request_takes_few_calls(stage: Stage) -> None:
             sys.setprofile(None)
 
     asyncio.run(measure())
-    assert calls < 300  # asyncio's own loop is in Python: some 50 of them
+    assert calls < 400  # asyncio's own loop is in Python: some 50 of them

@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from dragoman.services.endpoint.keys import Keys
 from dragoman.services.endpoint.requests import TranslationRequest, validate
-from dragoman.services.settings import Limits
 from tests.services.endpoint.conftest import Stage
 
 
@@ -63,16 +62,16 @@ def test_mistakes_are_answered_in_librettranslates_words(stage: Stage, values: A
 
 def test_a_list_of_many_mistakes_stops_at_the_first() -> None:
     with pytest.raises(ValidationError) as refused:
-        TranslationRequest.within(Limits()).model_validate({"q": [1] * 1000, "source": "en", "target": "de"})
+        TranslationRequest.model_validate({"q": [1] * 1000, "source": "en", "target": "de"})
     assert refused.value.error_count() == 2  # q is no string, and its first entry is none
 
 
 @pytest.mark.parametrize("name", ["true", "True", "1", True])
 def test_switches_and_numbers_are_read_as_forms_write_them(name: Any) -> None:
     values = {"q": "x", "source": "EN", "target": "de", "alignment": name, "alternatives": "2"}
-    request = validate(TranslationRequest.within(Limits(alternatives=3)), values)
+    request = validate(TranslationRequest, values)
     assert (request.alignment, request.alternatives, request.source) == (True, 2, "en")
-    empty = validate(TranslationRequest.within(Limits()), {**values, "alignment": "", "alternatives": ""})
+    empty = validate(TranslationRequest, {**values, "alignment": "", "alternatives": ""})
     assert (empty.alignment, empty.alternatives) == (False, 0)
 
 

@@ -16,8 +16,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.settings import DecodeConfig
 from dragoman.pipelines.tracking.registry import Registry, RegistryConfig
 from dragoman.pipelines.tracking.server import TrackingConfig, connect
-from dragoman.services.endpoint.opening import read_keys
-from dragoman.services.endpoint.queues import translation_models, translations
+from dragoman.services.endpoint.opening import follow_models, read_keys
 from dragoman.services.endpoint.serve import check
 from dragoman.services.http.listening import bind
 from dragoman.services.models.loaded_model import load_model
@@ -68,27 +67,20 @@ def test_a_bundle_is_served_to_the_libretranslate_client_and_sigterm_ends_it_wel
 
 def test_an_ensemble_is_served_in_the_place_of_the_registrys_model(bundle: Path) -> None:
     config = ServeConfig(ensemble=[str(bundle), str(bundle)], tracking_uri="sqlite:///nowhere.db", batch=4)
-    with translation_models(config, DecodeConfig()) as models, translations(config, models) as queue:
-        assert queue is not None
-        served = queue.model()
-        assert served.origin.name == "small"
+    with follow_models(config, DecodeConfig()) as models:
+        served = models.current()
+        assert served is not None and served.origin.name == "small"
         assert served.translate(["the dog"], 1)[0].text == load_model(bundle).translate(["the dog"], 1)[0].text
 
 
-def test_two_bundles_answer_in_both_directions_within_the_memory_of_one(
-    make_bundle: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_two_bundles_answer_in_both_directions(make_bundle: Callable[..., Path], tmp_path: Path) -> None:
     there, back = make_bundle(tmp_path / "there"), make_bundle(tmp_path / "back", 2, pair="deu-en_GB")
-    size = load_model(there).bytes
-    config = ServeConfig(models=[str(there), str(back)], memory=size, tracking_uri="sqlite:///nowhere.db")
-    with translation_models(config, DecodeConfig()) as models:
-        assert models is not None
+    config = ServeConfig(models=[str(there), str(back)], tracking_uri="sqlite:///nowhere.db")
+    with follow_models(config, DecodeConfig()) as models:
         assert models.view.pairs == (("en", "de"), ("de", "en-GB"))
-        assert [one.loaded for one in models.models] == [False, True]
         for source, target, bundle in (("EN-us", "de-DE", there), ("de", "en", back), ("en", "deu", there)):
             model = models.find(source, target).models[0]
             assert model.translate(["the dog"], 1)[0].text == load_model(bundle).translate(["the dog"], 1)[0].text
-            assert sum(one.card.bytes for one in models.models if one.loaded and one.card) == size
 
 
 @pytest.mark.long
@@ -149,12 +141,12 @@ def test_a_port_in_use_is_named_with_a_way_out() -> None:
 
 
 def test_settings_that_do_not_fit_together_are_named() -> None:
-    with pytest.raises(UserError, match=r"serve\.suggestions: needs serve\.database"):
-        check(ServeConfig(suggestions=True, database=None))
+    with pytest.raises(UserError, match=r"serve: nothing to serve"):
+        check(ServeConfig(model=None))
     with pytest.raises(UserError, match=r"serve\.models: cannot be set with serve\.bundle"):
         check(ServeConfig(models=["a"], bundle="b"))
-    with pytest.raises(UserError, match=r"serve\.weights: 1 numbers for 2 of serve\.models"):
-        check(ServeConfig(models=["a", "b"], weights=[1]))
+    with pytest.raises(UserError, match=r"serve\.proxies: .*write addresses and networks"):
+        check(ServeConfig(proxies=["proxy.example"]))
 
 
 @pytest.mark.parametrize("host", ["192.0.2.77", "no.such.host.invalid"])

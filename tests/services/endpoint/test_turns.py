@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -33,7 +33,7 @@ class Line:
 
     endpoint: Endpoint
     translator: Shouting
-    batcher: "Batcher[LoadedModel, str, object]"
+    batcher: "Batcher[LoadedModel, str, Any]"
 
     def ask(self, *asked: Asked) -> list[httpx.Response]:
         """Sends the requests in this order, and returns the answers in the same."""
@@ -64,16 +64,17 @@ class Line:
 @pytest.fixture
 def line() -> Iterator[Line]:
     translator = Shouting()
-    batcher: Batcher[LoadedModel, str, object] = Batcher(LoadedModel.translate, limit=1, capacity=8)
+    batcher: Batcher[LoadedModel, str, Any] = Batcher(LoadedModel.translate, limit=1, capacity=8)
     batcher.start()
     model = served(translator)
-    queue = InferenceQueue("model", "Cannot translate text", lambda: model, batcher, timeout=30)
-    found = Line(Endpoint(queue, limits=Limits(characters=200, texts=9), models=only_model(queue)), translator, batcher)  # type: ignore[arg-type]  # a stand-in
+    queue = InferenceQueue(batcher, lambda: model, timeout=30)
+    limits = Limits(characters=200, texts=9)
+    found = Line(Endpoint(only_model(queue), queue, limits=limits), translator, batcher)  # type: ignore[arg-type]  # a stand-in
     asking = batcher.ask
 
-    async def counted(engine: LoadedModel, items: Sequence[str], *more: object) -> object:
+    async def counted(engine: LoadedModel, items: Sequence[str], *more: Any, **named: Any) -> Any:
         found.count += 1
-        return await asking(engine, items, *more)  # type: ignore[arg-type]
+        return await asking(engine, items, *more, **named)
 
     batcher.ask = counted  # type: ignore[method-assign, assignment]
     yield found
@@ -94,13 +95,13 @@ def test_addresses_of_one_ipv6_network_are_one_client(line: Line) -> None:
     assert line.order == ["one", "dog", "two", "three", "four"]
 
 
-def test_keys_take_turns_from_whatever_address_and_by_their_priority(line: Line, store: KeyStore) -> None:
-    anna, ben = store.add("anna"), store.add("ben", priority=1)
+def test_keys_take_turns_from_whatever_address(line: Line, store: KeyStore) -> None:
+    anna, ben = store.add("anna"), store.add("ben")
     line.endpoint.keys = Keys(store=store)
     line.endpoint.keys.exchange()
     annas = [Asked(word, anna, f"10.0.0.{number}") for number, word in enumerate(WORDS[:4])]
     line.ask(*annas, *[Asked(word, ben) for word in ("dog", "cat", "cow", "hen")])
-    assert line.order == ["one", "dog", "cat", "two", "cow", "hen", "three", "four"]
+    assert line.order == ["one", "dog", "two", "cat", "three", "cow", "four", "hen"]
 
 
 def test_who_fills_the_queue_makes_room_for_others(line: Line) -> None:

@@ -5,7 +5,6 @@ import sys
 
 import httpx
 
-from dragoman.services.http.listening import reserve_descriptors
 from dragoman.services.jobs.service.loop import Loop
 from tests.services.jobs.at_work import at_work
 from tests.services.jobs.processes import REPOSITORY
@@ -24,7 +23,6 @@ sys.stdin.read()
 
 
 def test_half_open_connections_do_not_stop_the_job_service(loop: Loop) -> None:
-    reserve_descriptors(1024, "service")
     with at_work(loop) as port:
         command = [sys.executable, "-c", HALF_OPEN, str(port)]
         with subprocess.Popen(

@@ -2,8 +2,6 @@
 
 import dataclasses
 import errno
-import json
-import signal
 import subprocess
 import sys
 import threading
@@ -33,13 +31,14 @@ from tests.pipelines.tasks import unigram_kind
 from tests.services.jobs.processes import REPOSITORY, words
 
 STUB = """
-import json, sys
-print(json.dumps({"ready": True}), flush=True)
-for line in sys.stdin:
-    asked = json.loads(line)
+from dragoman.services.subprocesses.worker import serve
+
+def answer(asked, _):
     while asked["words"][0] == "slow":
         pass
-    print(json.dumps({"plan": {"words": asked["words"]}, "reads": {}}), flush=True)
+    return {"plan": {"words": asked["words"]}, "reads": {}}
+
+serve(answer, "it", COMPUTING)
 """
 SHIPPED = {groups.merge_choice("model", name)["architecture"]: name for name in groups.choices("model")}
 
@@ -49,11 +48,11 @@ def test_the_same_words_are_planned_once_as_long_as_the_files_behind_them_are_th
 ) -> None:
     manifest, asked = tmp_path / "manifest.json", list[str]()
 
-    def ask(_: Planner, question: dict[str, Any], _owner: str = "") -> str:
+    def ask(_: Planner, question: dict[str, Any]) -> dict[str, Any]:
         words = question["words"]
         asked.append(words[0])
         reads = {} if words == ["doctor"] else {str(manifest): stamp_of(str(manifest))}
-        return json.dumps({"plan": {"words": words, "number": len(asked)}, "reads": reads})
+        return {"plan": {"words": words, "number": len(asked)}, "reads": reads}
 
     monkeypatch.setattr(Planner, "_ask", ask)
     planner = Planner([tmp_path])
@@ -67,60 +66,45 @@ def test_the_same_words_are_planned_once_as_long_as_the_files_behind_them_are_th
     assert [planner.plan("doctor", ["doctor"])["number"] for _ in range(2)] == [4, 5]  # what it reads nobody knows
 
 
-def test_a_plan_beyond_its_limit_is_refused_and_others_are_made_meanwhile(
-    tmp_path: Path,
-) -> None:
+def test_a_plan_beyond_its_limit_is_refused_and_others_are_made_meanwhile(tmp_path: Path) -> None:
     planner = Planner([tmp_path])
-    planner.pool.command = [sys.executable, "-c", STUB]
+    planner.pool.command = [sys.executable, "-c", STUB.replace("COMPUTING", "1e6")]
     planner.prepare()
-    planner.pool.computing = float("inf")
-    refused: list[str] = []
+    ended: list[str] = []
 
     def slow() -> None:
         try:
-            planner.plan("train", ["slow"], owner="anna")
-        except UserError as problem:
-            refused.append(str(problem))
-        except ServiceError:  # its process was killed
-            refused.append("killed")
+            planner.plan("train", ["slow"])
+        except (UserError, ServiceError) as problem:
+            ended.append(str(problem))
 
-    threads = [threading.Thread(target=slow) for _ in range(3)]  # the third waits: one process is kept for others
+    threads = [threading.Thread(target=slow) for _ in range(2)]
     for thread in threads:
         thread.start()
     for number in range(5):
-        assert planner.plan("train", [f"quick{number}"], owner="bert")["words"] == [f"quick{number}"]
+        assert planner.plan("train", [f"quick{number}"])["words"] == [f"quick{number}"]
     assert all(thread.is_alive() for thread in threads)
-    for process in list(planner.pool._all):
-        process.kill()
-        process._process.wait()
+    planner.close()  # ends what they are at
     for thread in threads:
         thread.join(60)
-    planner.pool.computing = 0.2
-    for _ in range(2):
-        slow()
-    assert len([one for one in refused if "more than 0.2 s of a processor: its settings are too large" in one]) >= 2
-    assert planner.plan("train", ["after"], owner="anna")["words"] == ["after"]
-    planner.close()
+    assert ended == ["the process has ended: it was killed, or has crashed"] * 2
+    again = Planner([tmp_path])
+    again.pool.command = [sys.executable, "-c", STUB.replace("COMPUTING", "0.2")]
+    with pytest.raises(UserError, match="s of a processor: its settings are too large"):
+        again.plan("train", ["slow"])
+    assert again.plan("train", ["after"])["words"] == ["after"]
+    again.close()
 
 
-def test_a_busy_planner_keeps_its_process_and_its_job_waits_for_its_plan(loop: Loop, tmp_path: Path) -> None:
-    """A stopped process is slow by the clock and computes nothing, as at a machine at a load of 46."""
+def test_a_job_whose_planner_has_gone_waits_for_its_plan(loop: Loop, tmp_path: Path) -> None:
     planner = loop.intake.planner = Planner([tmp_path])
-    planner.pool.command = [sys.executable, "-c", STUB]
-    assert planner.plan("train", ["first"], owner="anna") == {"words": ["first"]}
-    (process,) = planner.pool._all
-    process._process.send_signal(signal.SIGSTOP)
-    planner.pool.patience = 0.1
+    planner.pool.command = [sys.executable, "-c", "pass"]
     job = loop.ledger.submit("anna", "train", ["second"])
     operations = Operations(loop.ledger, loop, loop.config, Forecaster(loop))
     loop.intake.take(None)
-    anna = Person("anna", "submitter")
     assert loop.ledger.job(job.id).state == State.SUBMITTED
-    assert operations.why(anna, job.id).text == "it waits for its plan: no answer in 0.1 s: the machine is busy"
-    process._process.send_signal(signal.SIGCONT)
-    planner.pool.patience = 60.0
-    assert planner.plan("train", ["second"], owner="anna") == {"words": ["second"]}
-    assert planner.pool._all == {process}
+    said = operations.why(Person("anna", "submitter"), job.id).text
+    assert said == "it waits for its plan: the process has ended: it was killed, or has crashed"
     planner.close()
 
 
@@ -142,10 +126,8 @@ def test_only_what_a_machine_may_get_over_is_tried_again(
 
     monkeypatch.setattr(worker, "make_plan", fail)
     loop.intake.planner = Planner([tmp_path])
-    question = json.dumps
-    monkeypatch.setattr(
-        loop.intake.planner.pool, "ask", lambda asked, _: question(answer_or_refuse(worker.answer, asked, worker.WHAT))
-    )
+    pool = loop.intake.planner.pool
+    monkeypatch.setattr(pool, "ask", lambda asked: answer_or_refuse(worker.answer, asked, worker.WHAT))
     job = loop.ledger.submit("anna", "train", ["corpus=phrasebook", "name=a"])
     loop.intake.take(None)
     assert loop.ledger.job(job.id).state == (State.SUBMITTED if again else State.FAILED)

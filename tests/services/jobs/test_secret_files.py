@@ -54,7 +54,7 @@ def test_what_cannot_be_is_refused_by_name(ledger: Ledger, tmp_path: Path) -> No
 
 def test_the_endpoints_files_are_secrets_wherever_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPASSFILE", f"{tmp_path}/pgpass")
-    words = [f"serve.database=sqlite:///{tmp_path}/e.db", f"serve.hook={tmp_path}/h", f"serve.keys={tmp_path}/k"]
+    words = [f"serve.database=sqlite:///{tmp_path}/e.db", f"serve.documents={tmp_path}/h", f"serve.keys={tmp_path}/k"]
     found = secrets_of(compose.typed(UpRoot, compose.values(words)))
     named = ("e.db", "e.db-wal", "e.db-shm", "h", "k", "pgpass")
     assert {tmp_path / name for name in named} <= set(found)

@@ -1,9 +1,7 @@
-"""The served models: who answers which pair, what stays in memory."""
+"""The served models: who answers which pair."""
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -20,37 +18,24 @@ class Shelf:
     """A follower that has loaded its model."""
 
     model: LoadedModel
-    current: LoadedModel | None = None
     error: str | None = None
-    loads: int = 0
-    woken: int = 0
 
     def __post_init__(self) -> None:
-        self.current = self.model
-
-    def unload(self) -> None:
-        self.current = None
-
-    def load_again(self) -> LoadedModel:
-        self.loads += 1
-        self.current = self.model
-        return self.model
-
-    def wake(self) -> None:
-        self.woken += 1
+        self.current: LoadedModel | None = self.model
 
 
-def served(pair: str, version: str = "1", weight: float = 0.0, bytes: int = 100, reference: str = "") -> Served:
+def served(pair: str, version: str = "1") -> Served:
     source, target = pair.split(">")
     translator: Any = None
     name = f"{source}-{target}"
-    model = LoadedModel(translator, DecodeConfig(), Origin(name, version, "run", "abc"), source, target, bytes=bytes)
-    return Served(reference or f"models:/{name}/{version}", Shelf(model), weight)
+    model = LoadedModel(translator, DecodeConfig(), Origin(name, version, "run", "abc"), source, target, bytes=100)
+    shelf: Any = Shelf(model)
+    return Served(f"models:/{name}/{version}", shelf)
 
 
-def route(models: Sequence[Served], source: str, target: str, version: str | None = None, **settings: Any) -> str:
+def route(models: Sequence[Served], source: str, target: str, **settings: Any) -> str:
     """The names and versions of the models that answer."""
-    found = Catalogue(models, **settings).find(source, target, version)
+    found = Catalogue(models, **settings).find(source, target)
     return " ".join(f"{one.origin.name}/{one.origin.version}" for one in found.models)
 
 
@@ -128,79 +113,23 @@ def test_every_language_names_what_it_is_translated_into_directly_first() -> Non
     assert Catalogue(models).view.sources("deu") == ("fr", "en")
 
 
-def test_versions_share_the_requests_by_weight_and_without_weights_the_first_answers() -> None:
-    models = [served("en>de", "1", 3), served("en>de", "2", 1), served("de>en", "1", 0)]
+def test_of_several_models_of_a_pair_the_first_answers() -> None:
+    models = [served("en>de", "1"), served("en>de", "2"), served("de>en")]
     catalogue = Catalogue(models)
-    order = [catalogue.find("en", "de").origin.version for _ in range(8)]
-    assert Counter(order) == {"1": 6, "2": 2}
-    assert Counter(order[:4]) == {"1": 3, "2": 1}
-    assert [one.requests for one in models] == [6, 2, 0]
-    assert {route([served("en>de", "1"), served("en>de", "2")], "en", "de") for _ in range(8)} == {"en-de/1"}
-
-
-@pytest.mark.parametrize(
-    "version", ["2", "en-de/2", "models:/en-de/2", "canary", "en-de@canary", "models:/en-de@canary"]
-)
-def test_a_request_can_name_the_version_that_it_wants(version: str) -> None:
-    models = [served("en>de", "1"), served("en>de", "2", reference="models:/en-de@canary")]
-    assert route(models, "en", "de", version) == "en-de/2"
-
-
-def test_a_version_of_one_half_of_a_way_over_the_middle_is_taken() -> None:
-    models = [served("fr>en", "1"), served("en>de", "7"), served("en>de", "8")]
-    assert route(models, "fr", "de", "8") == "fr-en/1 en-de/8"
-    with pytest.raises(NotServedError, match="there are fr-en/1, en-de/7, en-de/8"):
-        route(models, "fr", "de", "9")
-
-
-def test_the_least_used_model_is_unloaded_and_comes_back_when_asked() -> None:
-    models = [served("en>de"), served("de>en"), served("fr>en")]
-    catalogue = Catalogue(memory=250)
-    for one in models:
-        catalogue.add(one)
-    assert [one.loaded for one in models] == [False, True, True]
-    assert sorted(catalogue.view.pairs) == [("de", "en"), ("en", "de"), ("fr", "en")]  # known, though unloaded
-    catalogue.find("de", "en")
-    assert catalogue.find("en", "de").origin.name == "en-de"
-    assert [one.loaded for one in models] == [True, True, False]
-    shelf = models[0].place
-    assert isinstance(shelf, Shelf) and shelf.loads == 1
+    assert {catalogue.find("en", "de").origin.version for _ in range(3)} == {"1"}
+    assert [one.requests for one in models] == [3, 0, 0]
     assert models[2].facts() == {
-        "reference": "models:/fr-en/1",
-        **{"source": "fr", "target": "en", "name": "fr-en", "version": "1", "run_id": "run", "manifest_hash": "abc"},
-        **{"weight": 0.0, "loaded": False, "bytes": 100, "requests": 0, "error": None},
+        "reference": "models:/de-en/1",
+        **{"source": "de", "target": "en", "name": "de-en", "version": "1", "run_id": "run", "manifest_hash": "abc"},
+        **{"bytes": 100, "requests": 0, "error": None},
     }
-
-
-def test_the_last_model_stays_however_little_memory_there_is() -> None:
-    models = [served("en>de"), served("de>en")]
-    catalogue = Catalogue(models, memory=1)
-    catalogue.fit()
-    assert [one.loaded for one in models] == [False, True]
-    catalogue.find("en", "de")
-    assert [one.loaded for one in models] == [True, False]
 
 
 def test_a_model_that_was_never_loaded_is_missing_and_the_others_answer() -> None:
     late = served("de>en")
-    late.place.unload()
+    late.follower.current = None
     catalogue = Catalogue([served("en>de"), late])
     assert catalogue.missing == [late]
     assert catalogue.find("en", "de").via == ""
     with pytest.raises(NotServedError, match="de is not supported"):
         catalogue.find("de", "en")
-    catalogue.wake()
-    assert isinstance(late.place, Shelf) and late.place.woken == 1
-
-
-def test_the_network_that_shows_attention_counts_too() -> None:
-    models = [served("en>de"), served("de>en")]
-    catalogue = Catalogue(models, memory=250)
-    aligner: Any = SimpleNamespace(bytes=100)
-    shown = replace(models[1].place.current or pytest.fail(), open_aligner=lambda: aligner)
-    models[1].place.current = shown  # type: ignore[misc]  # a Shelf's can be set
-    catalogue.fit()
-    assert [one.loaded for one in models] == [True, True]
-    assert shown.aligning.aligner is aligner
-    catalogue.fit()
-    assert [(one.loaded, one.facts()["bytes"]) for one in models] == [(False, 100), (True, 200)]

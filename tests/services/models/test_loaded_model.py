@@ -165,12 +165,12 @@ def test_a_swapped_model_is_freed_with_its_engine_while_requests_come(bundle: Pa
     parts: list[list[weakref.ref[Any]]] = []
     follower: Follower[LoadedModel] = Follower(Moving(), "m", load)
     batcher: Batcher[LoadedModel, str, Translation] = Batcher(LoadedModel.translate)
-    queue = InferenceQueue("model", "Cannot translate", lambda: follower.current, batcher)
+    queue = InferenceQueue(batcher, lambda: follower.current)
     batcher.start()
     try:
         for _ in range(3):
             follower.look()
-            assert asyncio.run(queue.ask(queue.model(), ["the dog"]))[0].text
+            assert follower.current is not None and asyncio.run(queue.ask(follower.current, ["the dog"]))[0].text
     finally:
         batcher.stop()
     gc.collect()  # an exception's traceback or the like may hold one in a circle

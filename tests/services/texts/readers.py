@@ -7,7 +7,6 @@ import contextlib
 import io
 import zipfile
 from collections.abc import Callable
-from typing import get_args
 from xml.sax.saxutils import escape
 
 from dragoman.model.alignment.spans import token_spans, word_spans
@@ -17,13 +16,10 @@ from dragoman.model.text.letters import fold_case
 from dragoman.model.text.loops import collapse, goes_round
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.sentences import split
-from dragoman.services.endpoint.dialects.deepl_glossaries import DictionaryRequest
-from dragoman.services.endpoint.dialects.glossary_entries import read_entries
 from dragoman.services.endpoint.plain_sentences import is_plain
 from dragoman.services.texts import casing, icu
 from dragoman.services.texts.documents.kinds import KINDS, PACKED, read_document
-from dragoman.services.texts.glossary import Glossary
-from dragoman.services.texts.known import Match, comparable, most_similar
+from dragoman.services.texts.glossary import Glossary, read_tbx
 from dragoman.services.texts.markup import check_markup
 from dragoman.services.texts.options import FORMATS, Format, TextOptions
 from dragoman.services.texts.prepare import prepare, spoken_text
@@ -131,11 +127,9 @@ def through(missing: bool) -> Callable[[str], object]:
     return work
 
 
-def entries(form: str) -> Callable[[str], object]:
-    def work(text: str) -> object:
-        return read_entries(TBX.format(escape(text)) if form == "tbx" else text, form, "en", "de")
-
-    return work
+def entries(text: str) -> object:
+    """Reads a text as a terminology's term."""
+    return read_tbx(TBX.format(escape(text)).encode(), "en", "de", "terms")
 
 
 def terms(text: str) -> object:
@@ -153,7 +147,6 @@ def spans(text: str) -> object:
     return token_spans(pieces, text), word_spans(text)
 
 
-FORMS = get_args(DictionaryRequest.model_fields["entries_format"].annotation)
 assert set(PACKED) == set(MEMBERS), "a kind of archive has no members here"
 READERS: dict[str, Callable[[str], object]] = {
     "masks": lambda text: list(find_masks(text)),
@@ -164,12 +157,11 @@ READERS: dict[str, Callable[[str], object]] = {
     "normalise": lambda text: normalise(text, "NFC"),
     "casing": lambda text: (casing.is_shouted(text), casing.calm(text, "en"), fold_case(text, "de")),
     "repeats": lambda text: (goes_round(text, "a"), collapse(text)),
-    "known": lambda text: most_similar({comparable(text[:500]): Match(text, text, 1.0, "")}, comparable(text), 0.5),
     "terms": terms,
     "spans": spans,
     "translated": through(missing=True),
     "copied": through(missing=False),
-    **{f"entries {form}": entries(form) for form in FORMS},
+    "entries": entries,
     **{f"prepare {form}": prepared(form) for form in FORMATS},
     **{f"spoken {form}": lambda text, form=form: spoken_text(text, TextOptions(format=form)) for form in FORMATS},
     **{f"check {form}": lambda text, form=form: check_markup(text, TextOptions(format=form)) for form in FORMATS},
@@ -180,5 +172,5 @@ READERS: dict[str, Callable[[str], object]] = {
 
 def read(name: str, text: str) -> None:
     """Reads a text by a row of READERS; what is refused is read too."""
-    with contextlib.suppress(UserError, ValueError if name.startswith("entries") else UserError):
+    with contextlib.suppress(UserError):
         READERS[name](text)

@@ -18,7 +18,6 @@ from dragoman.model.inference.translator import Alternative, Translation
 from dragoman.services.texts.documents.document import DocumentError
 from dragoman.services.texts.documents.kinds import read_document
 from dragoman.services.texts.documents.xliff import OPTIONS as XLIFF
-from dragoman.services.texts.known import KnownTranslations, Match, comparable
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.prepare import prepare
 from tests.services.texts.passages import (
@@ -185,25 +184,6 @@ def test_a_document_is_whole_or_said_not_to_be(kind: str) -> None:
 @pytest.mark.parametrize("kind", [*TEXTS, *DOCUMENTS])
 def test_every_passage_is_whole_or_said_not_to_be(kind: str) -> None:
     check_documents(COUNT, kind) if kind in DOCUMENTS else check_texts(COUNT, kind)
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "translation", "lost"),
-    [
-        ("text", "Hello {name}, 3 dogs", "Hallo {name}, 3 Hunde", []),
-        ("text", "Hello {name}, 1,000 dogs", "Hallo, 1.000 Hunde", ["{name}"]),
-        ("text", "The <b>dog</b>", "Der Hund", ["<b>"]),
-        ("text", "Hello %s", "%s Hallo %s", ["%s"]),
-        ("markdown", "# The dog\n\nThe {name} man\n", "Der Mann", ["{name}"]),
-    ],
-)
-def test_a_known_translation_is_checked_too(kind: str, text: str, translation: str, lost: list[str]) -> None:
-    known = text.split("\n\n")[-1].strip()
-    units = {comparable(known): Match(known, translation, 100.0, "a.tmx")}
-    rebuilt = translate(text, TextOptions(format=kind, known=KnownTranslations(units)))  # type: ignore[arg-type]
-    assert translation in rebuilt.text
-    assert (rebuilt.report["complete"], rebuilt.report.get("lost", [])) == (not lost, lost)
-    assert sum(rebuilt.lost.values()) == len(lost)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@
   document.documentElement.classList.add("with-script");
   const text = $("#text"), mirror = $("#mirror"), source = $("#source"), target = $("#target"), answer = $("#answer");
   const looked = $("#looked"), said = $("#said"), key = $("#key"), most = Number(form.dataset.most);
-  const OTHER = "Words of an alternative show nothing that they looked at.", menu = $("#menu");
+  const OTHER = "Words of an alternative show nothing that they looked at.";
   const PAUSE = 700, HINT = looked.textContent, WORD = /[\p{L}\p{M}\p{N}]+|[^\s\p{L}\p{M}\p{N}]/gu;
 
   // ---------------------------------------------------------------- the API key stays in this tab
@@ -103,7 +103,7 @@
   });
 
   // ---------------------------------------------------------------- what a word looked at, both ways
-  let maps, asking, tried = "", pieces, sides; // sides: {source: [span of each token], target: [...]}, both over all sentences
+  let maps, asking, tried = "", sides; // sides: {source: [span of each token], target: [...]}, both over all sentences
   const spans = (place, written, tokens) => { // a span for each token that stands in the text, in its order
     const found = tokens.map(() => null);
     let at = 0, done = 0;
@@ -137,8 +137,7 @@
     shown.dataset.text = written;
   };
   const forget = () => {
-    maps = sides = pieces = clicked = undefined;
-    menu.hidden = true;
+    maps = sides = undefined;
     if (asking) asking.abort();
     asking = undefined;
     tried = "";
@@ -166,13 +165,11 @@
       sides = { source: spans(mirror, text.value, flat("source_tokens")), target: spans(shown, shown.dataset.text, flat("target_tokens")) };
       looked.textContent = maps.length ? HINT : "No word of this text was given to the model.";
       if (again) again();
-      if (clicked !== undefined) others(clicked);
     } catch (trouble) {
       if (trouble.name !== "AbortError") looked.textContent = "The server does not answer.";
     } finally { if (mine === asking) asking = undefined; }
   };
   let again; // lights what was pointed at before the answer came
-  let clicked; // the place of the word whose others are asked for then; pointing elsewhere does not take it back
   const light = (side, at) => { // at: the token's place over all sentences
     if (!maps) { load(); return; }
     const other = side === "source" ? "target" : "source";
@@ -221,13 +218,12 @@
       seen = end;
     }
   });
-  form.addEventListener("keydown", (event) => { // arrows over the words of the translation, Enter for others
-    const step = { ArrowRight: 1, ArrowLeft: -1, Enter: 0 }[event.key], shown = $("#translation");
+  form.addEventListener("keydown", (event) => { // arrows over the words of the translation
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key], shown = $("#translation");
     if (step === undefined || event.target !== shown || shown.isContentEditable || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     const all = [...shown.querySelectorAll(".word")];
     const at = all.findIndex((one) => one.classList.contains("at"));
-    if (!step) { if (at >= 0) others(place(shown, all[at])); return; }
     const next = all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, at + step))];
     again = () => light("target", 0);
     if (!next) return;
@@ -238,87 +234,7 @@
     light("target", Number(next.dataset.index));
   });
 
-  // ---------------------------------------------------------------- what else the translation could say at a word
-  const place = (within, node) => {
-    const range = document.createRange();
-    range.setStart(within, 0);
-    range.setEndBefore(node);
-    return range.toString().length;
-  };
-  const sentences = () => { // [{source, start, end}], places in the translation; by the maps where there are several
-    const shown = $("#translation"), written = shown.dataset.text, first = { source: 0, target: 0 };
-    if (shown.dataset.sentences === "1") return [{ source: text.value.trim(), start: written.length - written.trimStart().length, end: written.trimEnd().length }];
-    return maps && maps.map((one) => {
-      const [source, target] = [["source", mirror], ["target", shown]].map(([side, within]) => {
-        const own = sides[side].slice(first[side], first[side] += one[`${side}_tokens`].length).filter(Boolean);
-        return own.length ? [place(within, own[0]), place(within, own.at(-1)) + own.at(-1).textContent.length] : [0, 0];
-      });
-      return { source: text.value.slice(...source), start: target[0], end: target[1] };
-    });
-  };
-  const others = async (at) => { // at: the place of a word in the translation
-    const shown = $("#translation"), written = shown.dataset.text;
-    clicked = undefined;
-    pieces = pieces || sentences();
-    if (!pieces && tried === asked && !asking) { looked.textContent = "Other words are offered only where the sentences of the text are known."; return; }
-    if (!pieces) { clicked = at; load(); return; }
-    const piece = pieces.find((one) => one.start <= at && at < one.end);
-    if (!piece) return;
-    const prefix = written.slice(piece.start, at).trimEnd(), first = (words) => (words.match(WORD) || [""])[0];
-    const body = Object.fromEntries([...values()].filter(([, value]) => value));
-    Object.assign(body, { q: piece.source, source: shown.dataset.source, prefix, alternatives: Number(form.dataset.others) });
-    let found;
-    try {
-      const reply = await fetch("translate", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-      found = await reply.json();
-      if (!reply.ok) { looked.textContent = found.error; return; }
-    } catch { looked.textContent = "The server does not answer."; return; }
-    const word = [...shown.querySelectorAll(".word")].find((one) => place(shown, one) === at);
-    if (!shown.isConnected || shown.dataset.text !== written || !word) return; // another translation stands there
-    const texts = [found.translatedText, ...found.alternatives].map((full) => ({ full, next: full.slice(prefix.length).trimStart() }));
-    const choices = texts.filter(({ next }) => next && first(next) !== first(written.slice(at)));
-    if (!choices.length) { looked.textContent = "The model has no other word here."; return; }
-    menu.replaceChildren(...choices.map(({ full, next }) => {
-      const button = document.createElement("button"), rest = document.createElement("span");
-      button.type = "button";
-      button.setAttribute("role", "menuitem");
-      rest.className = "muted";
-      rest.textContent = next.slice(first(next).length);
-      button.append(first(next), rest);
-      button.addEventListener("click", () => take(piece, full));
-      return button;
-    }));
-    menu.hidden = false;
-    const box = word.getBoundingClientRect(), outer = menu.offsetParent.getBoundingClientRect();
-    menu.style.left = `${Math.max(0, Math.min(box.left - outer.left, outer.width - menu.offsetWidth))}px`;
-    menu.style.top = `${box.bottom - outer.top + 4}px`;
-    menu.firstChild.focus();
-  };
-  const take = (piece, full) => {
-    const shown = $("#translation"), written = shown.dataset.text, change = full.length - (piece.end - piece.start);
-    shown.textContent = written.slice(0, piece.start) + full + written.slice(piece.end);
-    for (const one of pieces) if (one.start > piece.start) { one.start += change; one.end += change; }
-    piece.end += change;
-    draw();
-    looked.textContent = OTHER;
-    tried = asked; // nothing to ask for
-    said.textContent = "Taken.";
-    shown.focus();
-  };
-  form.addEventListener("click", (event) => {
-    const word = event.target.closest("#translation .word"), shown = $("#translation");
-    if (word && !shown.isContentEditable && getSelection().isCollapsed) others(place(shown, word));
-  });
-  menu.addEventListener("keydown", (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key], all = [...menu.children];
-    if (step) all.at((all.indexOf(document.activeElement) + step) % all.length).focus();
-    else if (event.key === "Escape") $("#translation").focus();
-    else return;
-    event.preventDefault();
-  });
-  menu.addEventListener("focusout", (event) => { if (!menu.contains(event.relatedTarget)) menu.hidden = true; });
-
-  // ---------------------------------------------------------------- a file: texts into the pane, documents as a job
+  // ---------------------------------------------------------------- a file: texts into the pane, documents as they are
   const FORMATS = { html: "html", htm: "html", xml: "xml", md: "markdown", txt: "text" };
   const read = async (file) => {
     const ending = file.name.split(".").pop().toLowerCase();
@@ -369,24 +285,13 @@
     event.target.value = "";
   });
 
-  // ---------------------------------------------------------------- glossaries, alternatives
-  const stored = $("#stored"), terms = $("#terms");
+  // ---------------------------------------------------------------- terms, alternatives
+  const terms = $("#terms");
   const used = () => {
-    const lines = terms.value.split("\n").filter((line) => line.trim()).length, name = $("select", stored).value && $("select", stored).selectedOptions[0].text;
-    $("#used").textContent = [name, lines ? `${lines} ${lines === 1 ? "term" : "terms"}` : ""].filter(Boolean).map((one) => ` · ${one}`).join("");
+    const lines = terms.value.split("\n").filter((line) => line.trim()).length;
+    $("#used").textContent = lines ? ` · ${lines} ${lines === 1 ? "term" : "terms"}` : "";
   };
   form.addEventListener("input", used);
-  const list = async () => { // those of the key
-    if (!key || !key.value) return;
-    try {
-      const reply = await fetch("v3/glossaries", { headers: { Authorization: `DeepL-Auth-Key ${key.value}` } });
-      if (!reply.ok) return;
-      const names = (await reply.json()).glossaries.map((one) => new Option(`${one.name} (${one.dictionaries.map((pair) => `${pair.source_lang}–${pair.target_lang}`).join(", ")})`, one.glossary_id));
-      $("select", stored).replaceChildren(new Option("none", ""), ...names);
-      stored.hidden = !names.length;
-    } catch { /* none are shown */ }
-  };
-  if (key) key.addEventListener("change", list);
   const choices = () => { // an alternative becomes the translation, and that an alternative
     for (const one of document.querySelectorAll("#others li")) {
       const button = document.createElement("button");
@@ -402,13 +307,12 @@
     shown.textContent = button.textContent;
     button.textContent = before;
     draw();
-    pieces = undefined;
     looked.textContent = OTHER;
     tried = asked; // nothing to ask for
     said.textContent = "Taken.";
   };
 
-  // ---------------------------------------------------------------- a better translation, for the memory
+  // ---------------------------------------------------------------- a better translation, for the next training
   const offer = () => {
     const button = $("#better");
     if (button) button.hidden = !("suggestions" in form.dataset);
@@ -433,7 +337,7 @@
       shown.setAttribute("aria-readonly", "true");
       draw();
       button.textContent = "Suggest a better one";
-      looked.textContent = said.textContent = "Kept in the memory.";
+      looked.textContent = said.textContent = "Thank you: it is kept for the next training.";
     } catch { looked.textContent = "The server does not answer."; }
   };
 
@@ -472,7 +376,7 @@
   });
 
   // a browser may have restored the form, or the server answered it without script
-  limit(); count(); program(); draw(); choices(); offer(); used(); list();
+  limit(); count(); program(); draw(); choices(); offer(); used();
   if ($("#translation")) asked = values().toString();
   else if (text.value.trim() && !$(".notice", answer)) translate();
 })();

@@ -59,11 +59,8 @@ def test_sentences_are_split_as_deepl_documents_it(stage: Stage, given: dict[str
         ({"split_sentences": "2"}, "Value for 'split_sentences' not supported."),
         ({"tag_handling": "sgml"}, "Value for 'tag_handling' not supported."),
         ({"style_id": "x"}, "Value for 'style_id' not supported: this server has no style rules."),
-        ({"glossary_id": "x"}, "Use of a glossary requires the source_lang parameter to be specified"),
-        ({"glossary_ids": ["x"]}, "Use of a glossary requires the source_lang parameter to be specified"),
-        ({"glossary_ids": list("abcdef")}, "Value for 'glossary_ids' not supported: 5 at most."),
-        ({"glossary_id": "x", "glossary_ids": "y"}, "Only one of 'glossary_id' and 'glossary_ids' can be specified"),
-        ({"text": ["a"] * 5}, "5 texts exceed the limit of 4 in a request"),
+        ({"glossary_id": "x"}, "Value for 'glossary_id' not supported: this server has no stored glossaries."),
+        ({"text": ["a"] * 5}, "Invalid request: request (5) exceeds batch limit (4)"),
     ],
 )
 def test_what_cannot_be_done_is_refused(stage: Stage, values: dict[str, Any], message: str) -> None:
@@ -127,14 +124,21 @@ def test_usage_counts_characters(stage: Stage) -> None:
     assert stage.client.get("/v2/usage").json() == {"character_count": before + 5, "character_limit": 10**12}
 
 
-@pytest.mark.parametrize("path", ["/v2/write/rephrase", "/v3/style_rules", "/v3/style_rules/x", "/v3/voice/realtime"])
-def test_other_products_are_refused_in_words(stage: Stage, path: str) -> None:
-    for method in ("GET", "POST"):
-        answer = stage.client.request(method, path)
-        assert answer.status_code == 404 and answer.json()["message"].startswith("This server has no ")
-
-
 @pytest.mark.parametrize("switch", [True, "1"])
 def test_switches_without_an_effect_are_named(stage: Stage, switch: Any) -> None:
     answer = translate(stage, enable_beta_languages=switch)
     assert answer.headers["X-Ignored-Parameters"] == "enable_beta_languages"
+
+
+def test_languages_have_the_names_that_its_clients_know(stage: Stage) -> None:
+    get = stage.client.get
+    assert get("/v2/languages").json() == [{"language": "EN", "name": "English"}]
+    assert get("/v2/languages?type=target").json() == [
+        {"language": "DE", "name": "German", "supports_formality": False}
+    ]
+    assert get("/v2/languages?type=both").status_code == 400
+    object.__setattr__(stage.current[0], "target", "pt")
+    assert [one["language"] for one in get("/v2/languages?type=target").json()] == ["PT", "PT-BR", "PT-PT"]
+    for target in ("PT-PT", "PT-BR", "por", "pt_BR"):
+        answer = stage.client.post("/v2/translate", json={"text": ["a"], "target_lang": target})
+        assert answer.status_code == 200, (target, answer.text)

@@ -1,1 +1,0 @@
-"""The dialects of other translation services, a file each: their routes, parameters, answers and errors."""

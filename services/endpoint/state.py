@@ -1,0 +1,62 @@
+"""The routes that tell the endpoint's state: health, the served models, metrics, and the OpenAPI document."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dragoman.services.endpoint.call import endpoint_of
+from dragoman.services.endpoint.openapi import describe
+from dragoman.services.http.answers import as_json
+from dragoman.services.telemetry.telemetry import FORMAT
+from dragoman.services.version import version
+
+
+async def health(request: Request) -> Response:
+    """Tells if every served model answers.
+    ---
+    summary: "Health check: 200 if every served model answers"
+    responses: {200: {$ref: "#/components/responses/Health"}, 503: {$ref: "#/components/responses/Health"}}
+    """
+    code, body = endpoint_of(request).status()
+    return as_json({"status": body["status"]}, code)
+
+
+async def status(request: Request) -> Response:
+    """Tells the served models and their origin.
+    ---
+    summary: The served models and their origin
+    responses: {200: {$ref: "#/components/responses/Status"}, 503: {$ref: "#/components/responses/Status"}}
+    """
+    code, body = endpoint_of(request).status()
+    return as_json({**body, "dragoman": version()}, code)
+
+
+async def models(request: Request) -> Response:
+    """Lists the models.
+    ---
+    summary: The translation models
+    responses: {200: {$ref: "#/components/responses/Models"}}
+    """
+    return as_json([model.facts() for model in endpoint_of(request).models.models])
+
+
+async def metrics(request: Request) -> Response:
+    return Response(endpoint_of(request).metrics.telemetry.text(), headers={"Content-Type": FORMAT})
+
+
+async def openapi(request: Request) -> Response:
+    return as_json(describe(request.app.routes, "Dragoman"))
+
+
+async def spec(request: Request) -> Response:
+    return as_json(describe(request.app.routes, "LibreTranslate"))  # its clients know an instance by this title
+
+
+ROUTES = [
+    Route("/health", health),
+    Route("/status", status),
+    Route("/models", models),
+    Route("/metrics", metrics, include_in_schema=False),
+    Route("/openapi.json", openapi, include_in_schema=False),
+    Route("/spec", spec, include_in_schema=False),
+]

@@ -1,0 +1,129 @@
+"""The middleware around all routes: bounds bodies, stops the work for clients that leave, measures and logs."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dragoman.services.http.access_log import log_failure, log_request
+from dragoman.services.telemetry.telemetry import Telemetry
+
+METRICS = "/metrics"  # is not measured itself
+INTERNAL = "Internal error"
+CLOSING = {"Connection": "close"}  # the rest of a refused body is not read
+LEFT = 0  # the status of a request whose client has left
+
+
+class Guard:
+    """ASGI middleware of one service.
+
+    `limit`: bytes of a body, `larger`: other limits by path, `seconds` for a body to arrive; `fail` makes the answer to
+    an unexpected error, which is logged without its message; `log`: one line per request.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        telemetry: Telemetry,
+        limit: int,
+        seconds: float,
+        fail: Callable[[Request], Response],
+        larger: Mapping[str, int] | None = None,
+        log: bool = False,
+    ) -> None:
+        self.app, self.telemetry, self.fail, self.log = app, telemetry, fail, log
+        self.limit, self.larger, self.seconds = limit, larger or {}, seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        method, status = scope["method"], LEFT
+        scheme, version = scope.get("scheme", "http"), scope.get("http_version", "1.1")
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        measured = scope["path"] != METRICS
+        began = time.perf_counter()
+        if measured:
+            self.telemetry.http.begin(scheme, method)
+        try:
+            with self.telemetry.request_span(method, scheme, Headers(scope=scope).get("traceparent", "")) as span:
+                await self._answer(scope, receive, sent)
+                self.telemetry.describe(span, method, route_of(scope), status)
+        except Exception as problem:  # the server would log its message, which may quote the request
+            log_failure(scope, route_of(scope), problem)
+            if status == LEFT:
+                await self.fail(Request(scope))(scope, receive, sent)
+        finally:
+            seconds = time.perf_counter() - began
+            if measured:
+                self.telemetry.http.end(scheme, method, version, route_of(scope), status, seconds)
+            if self.log:
+                log_request(scope, route_of(scope), status, seconds)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers; stops once the client has closed the connection."""
+        body = Body(receive, self.larger.get(scope["path"], self.limit), self.seconds)
+        try:
+            await self.app(scope, body.receive, send)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not body.left or task is None or task.uncancel():
+                raise
+        finally:
+            body.close()
+
+
+class Body:
+    """A request's body within a limit and a deadline; once it is whole, the task ends when the client leaves."""
+
+    def __init__(self, receive: Receive, limit: int, seconds: float) -> None:
+        self._receive, self.limit, self.seconds = receive, limit, seconds
+        self._end = asyncio.get_running_loop().time() + seconds
+        self._task = asyncio.current_task()
+        self._size = 0
+        self._watch: asyncio.Future[Message] | None = None
+        self.left = False
+
+    async def receive(self) -> Message:
+        """Returns the next message. Raises HTTPException: 408 it comes too late, 413 the body is too large."""
+        if self._watch is not None:
+            return await asyncio.shield(self._watch)
+        try:
+            async with asyncio.timeout_at(self._end):
+                message = await self._receive()
+        except TimeoutError:
+            why = f"Invalid request: the body did not come in {self.seconds:g} s"
+            raise HTTPException(408, why, CLOSING) from None
+        self._size += len(message.get("body", b""))
+        if self._size > self.limit:
+            raise HTTPException(413, f"Invalid request: the body exceeds {self.limit} bytes", CLOSING)
+        if message["type"] == "http.request" and not message.get("more_body", False):
+            self._watch = asyncio.ensure_future(self._receive())  # only the disconnection comes now
+            self._watch.add_done_callback(self._leave)
+        return message
+
+    def close(self) -> None:
+        """Ends the watch for the disconnection."""
+        if self._watch is not None:
+            self._watch.cancel()
+
+    def _leave(self, watch: "asyncio.Future[Message]") -> None:
+        if not watch.cancelled() and self._task is not None:
+            self.left = True
+            self._task.cancel()
+
+
+def route_of(scope: Scope) -> str:
+    """Returns the path of the request's route, with names for its parameters; empty if there is no such route."""
+    return str(getattr(scope.get("route"), "path", ""))
