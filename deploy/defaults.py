@@ -1,5 +1,4 @@
-"""Write what the dataclasses say of settings (`make defaults`): defaults into the commented files of conf/, ranges into
-docs/ranges.md. With --check, only look.
+"""Write the defaults of the dataclasses into the commented files of conf/ (`make defaults`). With --check, only look.
 
 A default's one source is the dataclass. A file of a group that is no variant of another shows its section whole: there
 the values are put into their places, and comments, order and references to other keys (`${...}`) stay as they are.
@@ -8,30 +7,14 @@ the values are put into their places, and comments, order and references to othe
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, is_dataclass
-from pathlib import Path
 from typing import Any, get_type_hints
 
 import dragoman.pipelines.config
 import dragoman.services.config
 from dragoman.conf import groups
 from dragoman.model.networks.architectures import ARCHITECTURES
-from dragoman.model.ranges import all_ranges, ranges_of
 from dragoman.pipelines.unpack import UnpackRoot
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "ranges.md"
-RANGES = """# Ranges
-
-What each numeric setting may be. Any other number is refused with exit code 2 before anything starts.
-The form of the job service has them beside each field.
-
-```sh
-dragoman train --info config model=transformer_small    # the ranges of a verb, and of its model
-```
-
-Where architectures differ, every range is given. (`make defaults` writes this page from the types of the settings.)
-
-| setting | must be |
-|---|---|"""
 ROOTS = (
     dragoman.pipelines.config.VerifyRoot,
     dragoman.pipelines.config.SynthesizeRoot,
@@ -76,27 +59,16 @@ def _but_references(defaults: Mapping[str, Any], shown: Mapping[str, Any]) -> di
     }
 
 
-def ranges() -> str:
-    """The page of all ranges."""
-    found: dict[str, set[str]] = {}
-    for group, _, schema in schemas():
-        for key, one in all_ranges(schema, f"{group}."):
-            found.setdefault(key, set()).add(str(one))
-    found |= {key: {str(one)} for key, one in ranges_of(dragoman.pipelines.config.Config)}
-    lines = [f"| `{key}` | {' or '.join(sorted(words))} |" for key, words in sorted(found.items())]
-    return "\n".join([RANGES, *lines, ""])
-
-
 def main(argv: list[str]) -> int:
     """0 where nothing was, or has been, to be written; 1 where --check found something."""
     found = {groups.FOLDER / f"{name}.yaml": text for name, text in stale().items()}
-    if PAGE.read_text(encoding="utf-8") != ranges():
-        found[PAGE] = ranges()
     for path, text in found.items():
         if "--check" not in argv:
             path.write_text(text, encoding="utf-8")
-        name = f"docs/{path.name}" if path == PAGE else f"conf/{path.parent.name}/{path.name}"
-        print(f"{name}: " + ("is not what the dataclass says" if "--check" in argv else "written"))
+        print(
+            f"conf/{path.parent.name}/{path.name}: "
+            + ("is not what the dataclass says" if "--check" in argv else "written")
+        )
     return 1 if found and "--check" in argv else 0
 
 

@@ -1,6 +1,6 @@
 """The allowed range of a numeric setting, as part of its type: `lr: Positive`.
 
-`model/schema.py` refuses any other value by name; `--info`, the job service's form and docs/ranges.md show the range.
+`model/schema.py` refuses any other value by name; `--info` and the job service's form show the range.
 """
 
 import dataclasses

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.s3_server import Proxy, s3_server
 from dragoman.model.errors import remember_interrupt
 from dragoman.pipelines.tracking import server, version
+from tests.s3_server import Proxy, s3_server
 
 logging.raiseExceptions = False  # a handler that a test left behind writes to its closed stream
 

@@ -2,13 +2,11 @@
 
 import ast
 import gzip
-import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,23 +16,14 @@ import torch
 from bench import read_peers, result
 from bench.__main__ import benchmarks, main
 from bench.english_text import english_text
-from bench.norms import by_company
-from bench.quality import execute, told
-from bench.quality_figures import EXPERIMENTS, Figure, markdown
 from bench.result import Result, step_by_step
-from bench.two_cores import at_once, corpus_overrides, two_cores
 from bench.word2vec import SEGMENT, cut
-from dragoman.model.networks.gpt import DecoderOnly, DecoderOnlyConfig
 from dragoman.model.text.batch import collate
 from dragoman.model.text.tokenizer import EOS
 from dragoman.model.word_vectors.learner import Text
 
 ROOT = Path(__file__).resolve().parents[1]
-BASELINE = {  # what is compared with ourselves alone
-    *("endpoint_limits", "first_start", "forecasts", "hour", "jobs", "lengths"),
-    *("lm_minutes", "memory", "multilingual", "networks", "nodes", "norms", "pages"),
-    *("patience", "quality", "scale", "scheduling", "senses", "storage", "swaps", "transfer"),
-}
+BASELINE = {"jobs", "lengths", "memory"}  # what is compared with ourselves alone
 
 
 def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,33 +43,6 @@ def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -
 def test_the_last_line_holds_both_figures_and_their_ratio() -> None:
     assert Result("read", 110.0, 0.5, "Mtok/s").line() == "read ours=110 peer=0.5 ratio=220"
     assert Result("memory", 380.0, 353.0, "MiB", "baseline").line() == "memory ours=380 baseline=353 ratio=1.08"
-
-
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
-def test_two_works_at_once_have_a_core_each_and_so_has_what_they_start() -> None:
-    asked = [sys.executable, "-c", "import os; print(sorted(os.sched_getaffinity(0)))"]
-    before, cores = os.sched_getaffinity(0), two_cores("hour")
-    one, other = at_once(cores, *[lambda: subprocess.check_output(asked, text=True)] * 2)
-    assert (one, other) == (f"[{cores[0]}]\n", f"[{cores[1]}]\n")
-    assert os.sched_getaffinity(0) == before
-
-
-@pytest.mark.parametrize("kind", ["layer", "batch"])
-def test_the_company_of_a_text_changes_its_loss_with_batch_norm_alone(kind: Any) -> None:
-    torch.manual_seed(1)
-    network = DecoderOnly(DecoderOnlyConfig(width=8, heads=2, feed_forward=16, layers=1, norm_kind=kind), 40).eval()
-    rows = [(torch.randint(6, 40, (length,)), torch.randint(6, 40, (length,))) for length in range(4, 44)]
-    before = {name: value.clone() for name, value in network.state_dict().items()}
-    losses = by_company(network, rows)
-    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
-    change = losses.pop("earlier half, by another later half: change")
-    spread = max(losses.values()) - min(losses.values())
-    assert (spread < 1e-5 and change < 1e-5) if kind == "layer" else (spread > 0.01 and change > 1e-3)
-
-
-def test_a_corpus_that_is_not_there_is_named() -> None:
-    with pytest.raises(SystemExit, match=r"bench hour: --corpus=nix: there is no .*nix"):
-        corpus_overrides("hour", "nix")
 
 
 def test_two_works_go_on_step_by_step_and_only_their_own_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +72,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
     }
     ours = {name for name, found in kinds.items() if True in found}
     assert ours == BASELINE | {"busy", "gpu_training", "loss_curve", "word2vec"}
-    assert {name for name, found in kinds.items() if False in found} >= set(benchmarks()) - BASELINE - {"drill"}
+    assert {name for name, found in kinds.items() if False in found} >= set(benchmarks()) - BASELINE
 
 
 def results(path: Path) -> list[ast.Call]:
@@ -164,46 +126,6 @@ def test_segments_of_a_text_are_whole_records_and_cover_it() -> None:
     assert [len(part) for part in parts] == [SEGMENT, SEGMENT, 3000]
     assert (np.concatenate([part.rows for part in parts]) == text.rows).all()
     assert all(part.offsets[0] == 0 and part.offsets[-1] == len(part) for part in parts)
-
-
-def test_every_small_figure_stands_on_its_page_and_its_command_in_the_list() -> None:
-    listed = (ROOT / "docs" / "notes" / "small-figures.md").read_text(encoding="utf-8")
-    assert markdown() in listed, "python -m bench quality --list gives the part of docs/notes/small-figures.md"
-    for experiment in EXPERIMENTS.values():
-        assert experiment.figures
-        for figure in experiment.figures:
-            assert figure.text in (ROOT / "docs" / figure.page).read_text(encoding="utf-8"), figure
-
-
-def test_the_noise_of_a_figure_is_that_of_one_more_run() -> None:
-    exact = Figure("f", "page.md", "9.3M", (9.3,))
-    assert exact.interval == pytest.approx((9.25, 9.35))
-    assert Figure("f", "page.md", "584", (584,)).interval == pytest.approx((583.5, 584.5))
-    seen = (21.0, 22.0, 23.0)  # mean 22, s 1, n 3: t(2) at 97.5 % is 4.303, so 4.303 x sqrt(4/3)
-    assert Figure("f", "page.md", "22.0", seen).interval == pytest.approx((22 - 4.969, 22 + 4.969), abs=1e-3)
-
-
-def test_the_sizes_of_the_networks_are_those_of_the_pages(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["quality", "--quick", "parameters"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "quality ours=13 baseline=13 ratio=1"
-    assert sum(line.startswith("  within") for line in lines) == 13 and "tatoeba" in lines[-3]
-
-
-def test_a_figure_that_came_out_otherwise_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert not told(Figure("size", "page.md", "9.3M", (9.3,)), 9.36)
-    assert "OUTSIDE size: 9.36, page.md has 9.3M (9.25 to 9.35)" in capsys.readouterr().out
-
-
-def test_a_command_of_an_experiment_that_fails_ends_the_bench(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match=r"python -c .*: why it failed"):
-        execute(["python", "-c", "raise SystemExit('why it failed')"], tmp_path)
-
-
-def test_an_experiment_that_is_not_known_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["quality", "parameter"])
-    assert "'parameter' is not known. Choices: parameters, multi30k, tatoeba, vectors" in capsys.readouterr().err
 
 
 STAYING = """

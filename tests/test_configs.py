@@ -160,10 +160,6 @@ def test_every_number_has_a_range() -> None:
     assert {key for key, ranged in found.items() if not ranged} == NO_RANGE.keys()
 
 
-def test_the_page_of_ranges_is_what_the_types_say() -> None:
-    assert defaults.PAGE.read_text(encoding="utf-8") == defaults.ranges()
-
-
 @pytest.mark.parametrize(
     ("override", "message"),
     [

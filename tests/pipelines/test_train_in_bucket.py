@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from bench.s3_server import Proxy
 from dragoman.model.files import file_sha256
 from dragoman.model.runs import journal, paths
 from dragoman.model.storage import remote
 from dragoman.model.storage.mirror import remote_of
 from dragoman.pipelines.training import snapshots
 from tests.pipelines.processes import reached, wait_for
+from tests.s3_server import Proxy
 from tests.warm import Command
 
 SETTINGS = [

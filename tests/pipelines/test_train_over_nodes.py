@@ -15,12 +15,12 @@ from typing import Any
 import psutil
 import pytest
 
-from bench.ray_nodes import Cluster, no_namespaces, ray_nodes
-from bench.s3_server import Proxy, proxy_before
 from dragoman.model.runs import journal, paths
 from dragoman.model.storage import remote
 from tests.pipelines.processes import wait_for
+from tests.pipelines.ray_nodes import Cluster, no_namespaces, ray_nodes
 from tests.pipelines.test_train_in_bucket import HOME, SETTINGS
+from tests.s3_server import Proxy, proxy_before
 
 pytestmark = pytest.mark.long
 STEPS = 300  # of the run to which nothing happens

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.s3_server import Proxy
 from dragoman.model.bundles.directory import CONFIG, WEIGHTS, describe, new_bundle
 from dragoman.model.bundles.download import bring_bundle, bundle_folder
 from dragoman.model.errors import UserError
 from dragoman.model.storage import remote
 from dragoman.model.storage.mirror import publish_files
 from dragoman.model.storage.places import local_folder
+from tests.s3_server import Proxy
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.s3_server import Proxy
 from dragoman.model.bundles.directory import WEIGHTS, new_bundle
 from dragoman.model.runs.bundles import bundles, find_bundle
 from dragoman.model.storage.mirror import publish_files
 from dragoman.model.storage.places import local_folder
+from tests.s3_server import Proxy
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.s3_server import Proxy
 from dragoman.model.errors import UserError
 from dragoman.model.shards import remote as module
 from dragoman.model.shards.manifest import read_manifest
@@ -22,6 +21,7 @@ from dragoman.pipelines.corpus.settings import CorpusConfig
 from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.settings import ClusterConfig, LoaderConfig
 from dragoman.pipelines.shard import shard
+from tests.s3_server import Proxy
 
 MakeConfig = Callable[..., Config]
 

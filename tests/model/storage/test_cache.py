@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from bench.s3_server import Proxy
 from dragoman.model.errors import UserError
 from dragoman.model.storage import cache as module
 from dragoman.model.storage import remote
 from dragoman.model.storage.cache import Cache
 from dragoman.model.storage.retry import Patience
+from tests.s3_server import Proxy
 
 PATIENCE = Patience(20)
 SIZE = 1000

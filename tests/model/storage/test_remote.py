@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from bench.s3_server import Kind, Proxy
 from dragoman.model.errors import UserError
 from dragoman.model.storage import remote
 from dragoman.model.storage.hosts import PUBLIC_ONLY
 from dragoman.model.storage.retry import AwayError, ExistsError, NotThereError, Patience, RefusedError
+from tests.s3_server import Kind, Proxy
 
 PLACE = "s3://bucket/transfers"
 CONTENT = bytes(range(256)) * 40

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.s3_server import Proxy
 from dragoman.model.errors import UserError
 from dragoman.model.storage import remote
 from dragoman.model.storage.retry import NotThereError, Patience
 from dragoman.pipelines.corpus.read.remote_files import with_local_files
 from dragoman.pipelines.corpus.read.sources import SPLITS
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
+from tests.s3_server import Proxy
 
 PLACE = "s3://bucket/corpora"
 PATIENCE = Patience(5)

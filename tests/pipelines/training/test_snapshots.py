@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.s3_server import Proxy
 from dragoman.model.errors import ServiceError
 from dragoman.model.runs import attempts, checkpoints
 from dragoman.model.storage import remote
@@ -16,6 +15,7 @@ from dragoman.model.storage.mirror import Remote, keep_limits, remote_of
 from dragoman.model.storage.places import local_folder
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.training import checkpoint, publishing, snapshots
+from tests.s3_server import Proxy
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
 

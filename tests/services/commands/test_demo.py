@@ -12,12 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench.s3_server import Proxy
 from dragoman.model.shards.manifest import Manifest, write_manifest
 from dragoman.model.storage import remote
 from dragoman.model.storage.places import local_folder
 from dragoman.services.commands import demo as verb
 from dragoman.services.commands.demo import DemoRoot, Sample, demo, held_out, main, table
+from tests.s3_server import Proxy
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SERVER = """

@@ -15,10 +15,16 @@ import httpx
 import psutil
 import pytest
 
-from bench.drill.drill import CORPUS, TRAINING
 from tests.services.jobs.team import COMMAND, PATIENCE, REPOSITORY, environment, wait
 
 pytestmark = pytest.mark.long
+CORPUS = ["corpus=everyday", "corpus.pairs=4000", "pair=en-de", "tokenizer.vocabulary=1000"]
+TRAINING = [
+    *CORPUS,
+    *("model=rnnsearch_additive", "model.width=64", "model.embedding=64", "model.encoder_width=64"),
+    *("loader.batch_tokens=1024", "loader.lanes=2", "train.max_steps=1000000", "train.checkpoint_every=40"),
+    *("train.evaluate_every=1000000", "tracking.offline=true", "cluster.device=cpu"),
+]
 # A method of each service of Ray's, which answers without a token where none is asked for.
 METHODS = (
     "ray.rpc.NodeInfoGcsService/GetAllNodeInfo",

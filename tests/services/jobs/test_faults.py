@@ -13,7 +13,6 @@ from typing import Any
 import httpx
 import pytest
 
-from bench.s3_server import proxy_before
 from dragoman.model.errors import ServiceError
 from dragoman.model.ports import free_ports
 from dragoman.services.jobs.client.client import JobClient
@@ -24,6 +23,7 @@ from dragoman.services.jobs.service.outbox import Outbox, pending
 from dragoman.services.jobs.states import ENDED, State
 from dragoman.services.jobs.up import subprocesses
 from dragoman.services.jobs.up.children import Children
+from tests.s3_server import proxy_before
 from tests.services.jobs.at_work import at_work
 from tests.services.jobs.conftest import Postgres, new_database
 from tests.services.jobs.processes import ProcessExecutor, make_loop, words
