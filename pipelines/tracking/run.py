@@ -1,21 +1,17 @@
 """The record of one run, for the other pipelines. Every call returns at once, whatever the server does."""
 
-import contextlib
 import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, Literal, Self
 
-import psutil
-
 from dragoman.model.addresses import mask_address, mask_secrets
 from dragoman.model.errors import interrupt_in, reason
 from dragoman.model.files import atomic_path
-from dragoman.model.repeated import repeated
 from dragoman.model.runs.record import read_tracked
 from dragoman.model.runs.spool import Spool
 from dragoman.pipelines.tracking import names
@@ -24,66 +20,20 @@ from dragoman.pipelines.tracking.plots import Figure
 from dragoman.pipelines.tracking.sender import Sender
 from dragoman.pipelines.tracking.server import TrackingConfig, check, resolve_paths
 
-
-def sampler(record: Callable[[Mapping[str, float]], None], seconds: float) -> contextlib.AbstractContextManager[None]:
-    """Calls `record` with a sample every `seconds` within the block, the first one after `seconds`.
-
-    MLflow's own monitor sends directly to the server and gives up when it is away; ours writes to the spool. The thread
-    has the same name.
-    """
-    process, ended = psutil.Process(), threading.Event()
-    psutil.cpu_percent()  # the first call starts the measurement
-    process.cpu_percent()
-
-    def take(last: bool) -> None:
-        if last or ended.is_set():
-            return
-        try:
-            record(sample(process))
-        except (OSError, psutil.Error) as problem:  # a machine that hides its counters, or a failing disk
-            logger.warning("system metrics end: %s", problem)
-            ended.set()
-
-    return repeated(take, seconds, "system-metrics", 5.0)
-
-
-def sample(process: psutil.Process) -> dict[str, float]:
-    """Takes one sample: percentages 0 to 100 (the process's: 100 per core), sizes in megabytes of 10^6 bytes."""
-    memory = psutil.virtual_memory()
-    values = {
-        "system/cpu_utilization_percentage": psutil.cpu_percent(),
-        "system/system_memory_usage_megabytes": memory.used / 1e6,
-        "system/system_memory_usage_percentage": 100.0 * memory.used / memory.total,
-        "system/process_cpu_percentage": process.cpu_percent(),
-        "system/process_memory_megabytes": process.memory_info().rss / 1e6,
-    }
-    return values | gpu_sample()
-
-
-def gpu_sample() -> dict[str, float]:
-    """Returns the memory of each GPU that this process already uses; initialises none."""
-    import sys
-
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
-        return {}
-    values = {}
-    for index in range(torch.cuda.device_count()):
-        free, total = torch.cuda.mem_get_info(index)
-        values[f"system/gpu_{index}_memory_usage_megabytes"] = (total - free) / 1e6
-        values[f"system/gpu_{index}_memory_usage_percentage"] = 100.0 * (total - free) / total
-    return values
-
-
 LONGEST_PAUSE = 60.0  # seconds between two tries while the server is away
 
 
 class BackgroundSender(threading.Thread):
-    """Sends every `flush_seconds`, and less often while the server is away. Daemon: it keeps no process alive."""
+    """Sends every `flush_seconds`, and less often while the server is away. Daemon: it keeps no process alive.
 
-    def __init__(self, sender: Sender) -> None:
+    `samples`: MLflow's own monitor samples this machine, from the first answer of the server on.
+    """
+
+    def __init__(self, sender: Sender, samples: bool) -> None:
         super().__init__(name="tracking", daemon=True)
         self.sender = sender
+        self._samples = samples
+        self._monitor: Any = None
         self.away: str | None = None  # why the last try failed
         self._wake = threading.Event()
         self._passed = threading.Condition()
@@ -97,6 +47,8 @@ class BackgroundSender(threading.Thread):
         while True:
             self._wake.wait(pause)
             if self._ending:
+                if self._monitor is not None:
+                    self._monitor.finish()
                 return
             self._wake.clear()
             with self._passed:
@@ -133,6 +85,8 @@ class BackgroundSender(threading.Thread):
         try:
             spool.sync()
             sent = self.sender.send()
+            if sent and self._samples and (self._monitor is None or self.away is not None):
+                self._monitor = self._start_monitor()  # it ends by itself when the server is away
         except Exception as problem:  # whatever is wrong with tracking, the training continues
             said = mask_secrets(f"{type(problem).__name__}: {reason(problem)}", config.uri)
             if self.away is None:
@@ -148,6 +102,19 @@ class BackgroundSender(threading.Thread):
             logger.info("MLflow at %s takes records again", mask_address(config.uri))
         self.away = None
         return sent
+
+    def _start_monitor(self) -> Any:
+        from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
+        logging.getLogger("mlflow.system_metrics").setLevel(logging.CRITICAL)  # this thread says that MLflow is away
+        monitor = SystemMetricsMonitor(
+            self.sender.spool.mark().run_id,
+            sampling_interval=self.sender.config.system_seconds,
+            resume_logging=True,
+            tracking_uri=self.sender.config.uri,
+        )
+        monitor.start()
+        return monitor
 
 
 logger = logging.getLogger(__name__)
@@ -187,12 +154,10 @@ class TrackedRun:
         self._ended = False
         if begin:
             self.spool.append("status", status="RUNNING")
-        self._background = BackgroundSender(Sender(self.spool, self.config, name))
+        sender = Sender(self.spool, self.config, name)
+        self._background = BackgroundSender(sender, samples=system and self.config.system_metrics)
         if not self.config.offline:
             self._background.start()
-        self._sampling = contextlib.ExitStack()
-        if self.config.system_metrics and system:
-            self._sampling.enter_context(sampler(self._system, self.config.system_seconds))
 
     @property
     def run_id(self) -> str | None:
@@ -312,7 +277,6 @@ class TrackedRun:
         if self._ended:
             return self.spool.pending() == 0
         self._ended = True
-        self._sampling.close()
         self.spool.append("status", status=status)
         self.spool.sync()
         arrived = self.flush(timeout)
@@ -335,7 +299,6 @@ class TrackedRun:
         if self._ended:
             return
         self._ended = True
-        self._sampling.close()
         self.spool.sync()
         self._stop_sending()
         self.spool.close()
@@ -368,7 +331,3 @@ class TrackedRun:
         """Returns a path relative to the run directory if it is inside, so that the directory can be moved."""
         absolute = path.absolute()
         return str(absolute.relative_to(self.run_dir) if absolute.is_relative_to(self.run_dir) else absolute)
-
-    def _system(self, values: Mapping[str, float]) -> None:
-        """Logs a sample of the machine; its step is the sample's number, which continues after a resume."""
-        self.metrics(1 + max((self._steps.get(key, -1) for key in values), default=-1), values)

@@ -28,7 +28,7 @@ class TrackingConfig:
     flush_timeout: Amount = 30.0  # longest wait for unsent records at a run's end
     register_timeout: Amount = 120.0  # longest wait for its version in the registry
     system_metrics: bool = True
-    system_seconds: Positive = 10.0  # between two samples of CPU and memory
+    system_seconds: Positive = 10.0  # between two samples of the machine
 
 
 class Verdict(Enum):
