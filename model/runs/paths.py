@@ -10,7 +10,6 @@ TRACKED = "mlflow.json"  # its MLflow run
 PRECISION = "precision.json"  # its number format, and the reason
 FIRST_WEIGHTS, EMBEDDINGS = "init.safetensors", "embeddings.safetensors"
 BEGINNING = (PRECISION, FIRST_WEIGHTS, EMBEDDINGS, TRAINING)  # inputs of the first step beside RECORD
-PACE = "pace.json"  # the time that it needs to stop
 STEPS = "steps.jsonl"  # the journal
 STARTS = "starts.jsonl"
 SAVED = "saved.jsonl"  # the checkpoints
@@ -26,7 +25,7 @@ STOP, PAUSE = "stop", "pause"  # requests to the training command
 BEHIND = "behind"  # newer files of the run are elsewhere and will be fetched
 SNAPSHOT, SNAPSHOT_LOCK = "snapshot.json", "snapshot.lock"  # the snapshot that the folder continues from
 RAY = "ray"  # Ray Train's own files
-OF_THIS_MACHINE = {LOCK, STOP, PAUSE, PACE, SNAPSHOT, SNAPSHOT_LOCK}  # files that stay on this machine
+OF_THIS_MACHINE = {LOCK, STOP, PAUSE, SNAPSHOT, SNAPSHOT_LOCK}  # files that stay on this machine
 
 
 def evaluation(folder: Path, split: str) -> Path:

@@ -27,14 +27,13 @@ END_TIMEOUT = 30.0  # seconds for Ray's processes to end
 MOST_PATIENCE = 5.0  # times cluster.start_timeout, on a machine with that many processes at work per core, or more
 TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 # Ray reads both on import. Without the second it takes 127.0.0.1 for this machine's address in its network.
-logger = logging.getLogger(__name__)
 AT_IMPORT = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 # Ray's ports of metrics require no token. -1 is no port: Ray logs that and continues.
 NO_METRICS = {"RAY_enable_metrics_collection": "0", "AUTOSCALER_METRIC_PORT": "-1", "DASHBOARD_METRIC_PORT": "-1"}
 
 
 class StartError(ServiceError):
-    """A Ray of our own has not started; the message says how far it came and what to set."""
+    """A Ray of our own has not started; the message says what to set."""
 
 
 class _Head:
@@ -63,8 +62,8 @@ class _Head:
         assert self.process.stdout is not None and self.process.stderr is not None
         if not self.process.stdout.readline():
             raise StartError(
-                f"Ray did not start, with {os.getloadavg()[0]:.0f} processes at work on {os.cpu_count()} cores: "
-                f"{self.process.stderr.read().strip()}. cluster.start_timeout=SECONDS gives it longer than "
+                f"Ray did not start, with {os.getloadavg()[0]:.0f} processes at work on {os.cpu_count()} cores "
+                f"({self.process.stderr.read().strip()}). cluster.start_timeout=SECONDS gives it longer than "
                 f"{self.patience:.0f} s, cluster.backend=local trains without Ray"
             )
 
@@ -134,20 +133,13 @@ def is_begun() -> bool:
 def start_ray(config: ClusterConfig) -> Iterator[None]:
     """Provides Ray with a slot per core within the block; takes the one that `begin_ray` began, if any.
 
-    If it does not start, it is tried once more.
-
     The environment has its token, so that all its processes know it; afterwards the user's own is restored.
     """
     with _own_environment(), contextlib.ExitStack() as stack:
         head = _begun.pop() if _begun else stack.enter_context(_kept_head(config))
         import ray
 
-        try:
-            head.wait()
-        except StartError as problem:
-            logger.warning("%s. Trying once more", problem)
-            head = stack.enter_context(_kept_head(config))
-            head.wait()
+        head.wait()
         stack.callback(undisturbed, ray.shutdown, "Ray has ended")
         connect = partial(ray.init, head.address, logging_level=logging.ERROR, log_to_driver=False)
         undisturbed(connect, "Ray has started")

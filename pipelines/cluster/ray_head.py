@@ -2,11 +2,10 @@
 
 It runs `ray start` while the command that asked for it imports torch. It prints one line when the head is up, and ends
 the head when its standard input ends: when the command asks for that or is gone. A head that is not up after SECONDS
-has failed.
+has failed; standard error has the last line that Ray printed.
 """
 
 import contextlib
-import re
 import select
 import shutil
 import subprocess
@@ -22,17 +21,7 @@ from dragoman.model.ports import free_ports
 
 OBJECT_STORE = 256 * 2**20  # bytes of shared memory: our data does not use it
 END_TIMEOUT = 2.0  # seconds for Ray's processes to end; an actor of Ray Train's own never does by itself
-EVERY = 1.0  # seconds between two looks at the processes: it reads all of /proc
 READY = "Ray runtime started"  # printed by `ray start`
-PROCESSES = {  # name for the user -> part of its command line or title; the first that fits
-    "gcs_server": "gcs_server/gcs_server",
-    "raylet": "raylet/raylet",
-    "dashboard agent": "dashboard/agent|DashboardAgent",
-    "runtime environment agent": "runtime_env/agent|RuntimeEnvAgent",
-    "dashboard": "dashboard/dashboard",
-    "client server": "ray.util.client.server",
-    "ray start": "ray.scripts.scripts",
-}
 
 
 def main(words: Sequence[str]) -> int:
@@ -42,12 +31,11 @@ def main(words: Sequence[str]) -> int:
     try:
         log = folder / "start.log"
         with log.open("wb") as output, _head(address, cpus, folder, output.fileno()) as head:
-            stages = Stages()
+            until = time.monotonic() + float(seconds)
             while READY not in (text := log.read_text(encoding="utf-8", errors="replace")):
-                stages.look()
-                if head.poll() is not None or time.monotonic() - stages.began > float(seconds):
+                if head.poll() is not None or time.monotonic() > until:
                     last = text.strip().rpartition("\n")[2] or "it printed nothing"
-                    sys.stderr.write(f"{stages} ({last.removeprefix('Exception: ')[:300]})")
+                    sys.stderr.write(last.removeprefix("Exception: ")[:300])
                     return 1
                 if _ended(0.05):
                     return 0
@@ -56,35 +44,6 @@ def main(words: Sequence[str]) -> int:
         return 0
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-class Stages:
-    """The processes of a head that starts, in the order in which they came, and the times that they took."""
-
-    def __init__(self) -> None:
-        self.began = self._looked = time.monotonic()
-        self._took: dict[psutil.Process, tuple[str, float, float]] = {}
-
-    def look(self) -> None:
-        """Notes the seconds since each process began, and its processor time; at most once in EVERY seconds."""
-        if time.monotonic() < self._looked + EVERY:
-            return
-        self._looked = time.monotonic()
-        for process in psutil.Process().children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                times = process.cpu_times()
-                seconds = time.time() - process.create_time()
-                self._took[process] = name_of(process.cmdline()), seconds, times.user + times.system
-
-    def __str__(self) -> str:
-        stages = [f"{name} {seconds:.0f} s ({cpu:.1f} s of CPU)" for name, seconds, cpu in self._took.values() if name]
-        return f"its processes took {', '.join(stages) or 'no time'}"
-
-
-def name_of(words: Sequence[str]) -> str:
-    """Returns what a process of Ray is called, by its command line; empty for others."""
-    line = " ".join(words)
-    return next((name for name, pattern in PROCESSES.items() if re.search(pattern, line)), "")
 
 
 def _ended(seconds: float | None) -> bool:

@@ -4,13 +4,13 @@ import secrets
 from functools import partial
 from pathlib import Path
 
-from dragoman.model.runs.paths import ATTEMPT, BEHIND, PACE, PAUSE, PRECISION, RAY, STARTS, STEPS
+from dragoman.model.runs.paths import ATTEMPT, BEHIND, PAUSE, PRECISION, RAY, STARTS, STEPS
 from dragoman.model.storage.mirror import remote_of
 from dragoman.pipelines.cluster.bridge import BridgeEnds, Have, Piece, new_pieces
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.training import stopping
 
-FILES = (STEPS, STARTS, ATTEMPT, PRECISION, PACE)  # files of the first rank that the command follows
+FILES = (STEPS, STARTS, ATTEMPT, PRECISION)  # files of the first rank that the command follows
 
 
 def ends_of(config: Config) -> BridgeEnds:

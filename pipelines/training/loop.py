@@ -166,8 +166,6 @@ class Trainer:
                 line = {key: round(value, 9) for key, value in metrics.items()}
                 journal.write({"step": step, **line, "tokens": int(items), "batch": step_digest(digests)})
             speed.count(items)
-            if publish.pace:
-                publish.pace.step()
             if nonfinite >= MAX_NONFINITE:
                 raise self._diverged(f"step {step - nonfinite + 1}: the first of {nonfinite} without a finite loss")
             if step % config.log_every == 0:

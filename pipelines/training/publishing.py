@@ -7,7 +7,6 @@ import contextlib
 import copy
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -22,7 +21,6 @@ from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.files import exclusive
 from dragoman.model.runs import attempts, paths
 from dragoman.model.runs.journal import Journal
-from dragoman.model.runs.pace import Pace
 from dragoman.model.storage.mirror import Remote, publish_files, remote_of
 from dragoman.model.storage.retry import Patience
 from dragoman.pipelines.cluster.ranks import Ranks
@@ -42,7 +40,6 @@ class Publisher:
     attempt: int
     thread: "SendingThread | None" = None
     journal: Journal | None = None  # of the first rank, from `begin` on
-    pace: Pace | None = None  # measures what a step and a checkpoint take
 
     @property
     def beside(self) -> bool:
@@ -58,7 +55,7 @@ class Publisher:
         with contextlib.closing(Journal(self.run, step)) as journal:
             here = machine(self.ranks.device), torch.get_num_threads()
             attempts.note_start(self.run, self.attempt, step, self.ranks.world, *here)
-            self.journal, self.pace = journal, Pace(self.run)
+            self.journal = journal
             yield journal
 
     def checkpoint(
@@ -83,17 +80,10 @@ class Publisher:
 
     def save(self, write: Callable[[], object]) -> None:
         """Writes a checkpoint, here or beside the loop once the previous one is written. Raises earlier errors."""
-        began = time.monotonic()
-
-        def written() -> None:
-            if self.pace is not None:
-                self.pace.checkpoint(time.monotonic() - began)
-
         if self.thread is None:
             write()
-            written()
         else:
-            self.thread.save(write, written)
+            self.thread.save(write)
 
 
 def copied(groups: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
@@ -142,21 +132,21 @@ class SendingThread:
         self._writing: Future[object] | None = None
         self._new, self._ended = threading.Event(), threading.Event()
         self._said = False
-        self._told: Callable[[], object] = lambda: None
         self._stale: attempts.StaleAttemptError | None = None
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
         self._thread.start()
 
-    def save(self, write: Callable[[], object], sent: Callable[[], object] = lambda: None) -> None:
-        """Queues a checkpoint to be written, then sent, and `sent` to be called then. Raises the previous one's error,
-        and if this attempt is stale."""
+    def save(self, write: Callable[[], object]) -> None:
+        """Queues a checkpoint to be written, then sent.
+
+        Raises the error of the previous one. Raises StaleAttemptError: another start has taken over.
+        """
         self._wait_written()
         if self._stale is not None:
             raise self._stale
 
         def write_and_tell() -> None:
             write()
-            self._told = sent
             self._new.set()
 
         self._writing = self._writer.submit(write_and_tell)
@@ -200,10 +190,8 @@ class SendingThread:
 
     def _send(self) -> bool:
         """Returns True if everything there is sent, or never will be."""
-        callback, self._told = self._told, lambda: None
         try:
             self.sender.send(self.attempt)
-            callback()
         except attempts.StaleAttemptError as stale:
             logger.error(str(stale))
             self._stale = stale

@@ -116,8 +116,6 @@ def train_tables(
                 taken = min(ranks.world, feed.segments - progress.segment)
                 progress.segment += taken
                 progress.step += taken
-                if publish.pace:
-                    publish.pace.step()
 
                 ends_epoch = progress.segment == feed.segments
                 last = ends_epoch and progress.epoch + 1 == config.epochs

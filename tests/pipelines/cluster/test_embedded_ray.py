@@ -137,12 +137,9 @@ def test_a_busy_machine_gives_ray_more_time(monkeypatch: pytest.MonkeyPatch, loa
     assert embedded_ray.patience(60.0) == seconds
 
 
-def test_a_ray_that_does_not_start_is_tried_once_more_and_says_what_was_slow(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_ray_that_does_not_start_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded_ray, "patience", lambda _: 0.0)  # the head's first look comes too late
     monkeypatch.setattr(embedded_ray, "_imported_as_needed", True)  # other tests import Ray too
-    message = r"its processes took .*cluster\.start_timeout=SECONDS"
+    message = r"Ray did not start, .*cluster\.start_timeout=SECONDS"
     with pytest.raises(embedded_ray.StartError, match=message), embedded_ray.start_ray(ClusterConfig()):
         pass
-    assert [record.message.endswith("Trying once more") for record in caplog.records] == [True]
