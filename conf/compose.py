@@ -42,8 +42,9 @@ from dragoman.model.storage.places import local_folder
 
 Root = TypeVar("Root")
 Section = TypeVar("Section")
-Facts = Sequence[Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]]]
 Tree = dict[str, Any]
+# (the values as settled so far, the words of the command line) -> dotted keys with the values that follow from the data
+Settle = Callable[[Callable[[], Tree], Sequence[str]], Iterable[Mapping[str, Any]]]
 Resolve = Callable[[Tree], Tree]
 Further = Callable[[Mapping[str, Any]], Iterable[tuple[str, Range]]]  # the composed values -> dotted keys with ranges
 
@@ -62,7 +63,7 @@ def run(
     argv: Sequence[str],
     verb: str,
     check: Callable[[Root], int | None] = lambda _: None,
-    facts: Facts = (),
+    settle: Settle | None = None,
     further: Further = lambda _: (),
     shown: Sequence[str] | None = None,
 ) -> int:
@@ -70,9 +71,9 @@ def run(
     by SIGINT, 143 by SIGTERM; 75 if a training makes room because one of its nodes goes away).
 
     `root` is a dataclass of the sections that the command reads. In a rehearsal `check` is called instead of `task`.
-    Each of `facts` receives the composed values, with what those before it changed, and the words of the command line,
-    and returns dotted keys with their true values. `further` returns the ranges of sections for which `root` has no
-    types. `shown` are what `--cfg job` prints, by default all sections of `root`. `conf/options.py` has the options.
+    `settle` yields dotted keys with the values that follow from the data, where the user chose none. `further` returns
+    the ranges of sections for which `root` has no types. `shown` are what `--cfg job` prints, by default all sections
+    of `root`. `conf/options.py` has the options.
     """
     task = {"no": task, "composing": lambda _: None, "checking": check}[_rehearsing.get()]
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
@@ -83,9 +84,9 @@ def run(
         homes: list[str] = []
         try:
             try:
-                composed = values(words, facts, options)
-            except (AttributeError, KeyError, TypeError):  # the facts read values whose types are checked only now
-                typed(root, values(words, (), options))
+                composed = values(words, settle, options)
+            except (AttributeError, KeyError, TypeError):  # `settle` reads values whose types are checked only now
+                typed(root, values(words, None, options))
                 raise
             homes.extend(home_of(composed))
             if is_rehearsal():
@@ -108,14 +109,14 @@ def run(
             options = read_options(argv, misspelt_option)
             if options.cfg is not None:
                 note = f"# As written; where nobody chose, `dragoman {verb}` takes what fits the corpus, and says it.\n"
-                return _show(options, root, shown, note if facts else "")
+                return _show(options, root, shown, note if settle else "")
             if not options.multirun:
                 return once(options.overrides, options)
             codes = []
             with _in_our_words(options.overrides):
                 runs = each_run(options.overrides)
             for words in runs:  # a mistake in one of them is reported before the first begins
-                typed(root, values(words, facts, options))
+                typed(root, values(words, settle, options))
             for number, words in enumerate(runs, 1):
                 logger.info("run %d of %d: %s", number, len(runs), shlex.join(words))
                 with remembered(words):
@@ -171,15 +172,15 @@ def is_rehearsal() -> bool:
     return _rehearsing.get() != "no"
 
 
-def values(overrides: Sequence[str], facts: Facts = (), options: Options | None = None) -> dict[str, Any]:
+def values(overrides: Sequence[str], settle: Settle | None = None, options: Options | None = None) -> dict[str, Any]:
     """Returns the composed and fully resolved configuration as plain values.
 
     Raises UserError: an override cannot be parsed, a key or choice is unknown, or an interpolation leads nowhere.
     """
     with _in_our_words(overrides):
         tree, resolve = _compose(overrides, options)
-        for fact in facts:  # what is made of a corrected key is computed again
-            for key, value in fact(resolve(tree), overrides).items():
+        for changes in settle(lambda: resolve(tree), overrides) if settle else ():
+            for key, value in changes.items():  # what is made of a settled key is computed again
                 usual.put(tree, key, value)
         resolved = resolve(tree)
     resolved.pop("experiment", None)

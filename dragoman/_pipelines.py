@@ -1,6 +1,7 @@
 """The commands from a corpus to a champion. Our modules are imported in the call: torch takes seconds to load."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from dragoman._errors import one_exception
@@ -21,9 +22,9 @@ def shard(*overrides: str, config: Path | None = None, **settings: Any) -> Shard
     with one_exception():
         from dragoman.pipelines import shard as verb
         from dragoman.pipelines.config import Config
-        from dragoman.pipelines.tasks.begun_from import FACTS
+        from dragoman.pipelines.settle import settle
 
-        whole = configure(Config, words_of(overrides, config, settings), FACTS["shard"])
+        whole = configure(Config, words_of(overrides, config, settings), partial(settle, "shard"))
         result = verb.shard(whole)
         verb.record(whole, result)
         manifest = result.manifest
@@ -48,11 +49,11 @@ def train(*overrides: str, config: Path | None = None, **settings: Any) -> Run:
     with one_exception():
         from dragoman.pipelines.config import Config
         from dragoman.pipelines.entries import refuse_without_shards
-        from dragoman.pipelines.tasks.begun_from import FACTS
+        from dragoman.pipelines.settle import settle
         from dragoman.pipelines.tasks.launch import train as launch
 
         words = words_of(overrides, config, settings)
-        whole = configure(Config, words, FACTS["train"])
+        whole = configure(Config, words, partial(settle, "train"))
         with remembered(words):
             refuse_without_shards(whole)
             bundle = launch(whole, say=lambda report: None)

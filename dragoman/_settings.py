@@ -24,9 +24,9 @@ def words_of(overrides: Sequence[str], config: Path | None, settings: Mapping[st
     return [word for place, word in enumerate(words) if last[word.partition("=")[0]] == place]
 
 
-def configure(root: type[Root], words: Sequence[str], facts: compose.Facts = ()) -> Root:
-    """Returns the sections that `root` declares, composed, checked and typed. `facts` as in `compose.run`."""
+def configure(root: type[Root], words: Sequence[str], settle: compose.Settle | None = None) -> Root:
+    """Returns the sections that `root` declares, composed, checked and typed. `settle` as in `compose.run`."""
     with apart():
-        values = compose.values(words, facts)
+        values = compose.values(words, settle)
     compose.home_of(values)
     return compose.typed(root, values)

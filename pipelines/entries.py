@@ -8,6 +8,7 @@ import importlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from dragoman.pipelines.cluster.embedded_ray import begin_ray
 from dragoman.pipelines.config import SHARDING, Config, SynthesizeRoot, VerifyRoot
 from dragoman.pipelines.corpus.read.built_in import check_built_in, is_built_in
 from dragoman.pipelines.corpus.sharded import cutting, shard_command
-from dragoman.pipelines.tasks.begun_from import FACTS, begun_words
+from dragoman.pipelines.settle import begun_words, settle
 from dragoman.pipelines.tracking.policy import policy_words
 
 READERS = {"train", "compare"}  # commands that need shards
@@ -62,8 +63,8 @@ def main(argv: Sequence[str]) -> int:
                 refuse_without_shards(config)
             importlib.import_module(f"dragoman.pipelines.{verb}").check(config)
 
-    facts = FACTS.get(verb, ())
-    return compose.run(task, ROOTS.get(verb, Config), words, verb, check, facts, model_ranges, SHOWN.get(verb))
+    settled = partial(settle, verb)
+    return compose.run(task, ROOTS.get(verb, Config), words, verb, check, settled, model_ranges, SHOWN.get(verb))
 
 
 def model_ranges(composed: Mapping[str, Any]) -> Iterator[tuple[str, Range]]:

@@ -1,16 +1,17 @@
 """`dragoman train`: shards -> workers -> checkpoints -> bundle -> registered version. The same command resumes."""
 
 import sys
+from functools import partial
 
 from dragoman.conf import compose
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.tasks.begun_from import FACTS
+from dragoman.pipelines.settle import settle
 from dragoman.pipelines.tasks.launch import check, train
 
 
 def main(argv: list[str]) -> int:
     """Runs the command; returns its exit code."""
-    return compose.run(task, Config, argv, "train", check, FACTS["train"])
+    return compose.run(task, Config, argv, "train", check, partial(settle, "train"))
 
 
 def task(config: Config) -> int:

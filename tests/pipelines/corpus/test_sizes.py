@@ -1,20 +1,19 @@
-"""Settings that nobody chose fit the number of pairs; what the user, an experiment or a begun run has stays."""
+"""Settings that nobody chose fit the number of pairs; what the user or an experiment has stays."""
 
-import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dragoman.conf import compose
-from dragoman.model.runs.spool import Spool
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.corpus.sizes import as_fitting, fitting
+from dragoman.pipelines.corpus.sizes import fitting
 from dragoman.pipelines.entries import main
+from dragoman.pipelines.settle import as_fitting, settle
 from dragoman.pipelines.shard import shard
-from dragoman.pipelines.tasks.begun_from import FACTS
 
 OF_DATA = ("loader.batch_tokens", "train.max_steps", "train.optimizer.warmup_steps")
 
@@ -50,12 +49,12 @@ def sharded(tmp_path: Path, *words: str, number: int = 400) -> list[str]:
     file = write_pairs(tmp_path / "pairs.tsv", number)
     given = ["corpus=tsv", f"corpus.train.file={file}", f"paths.root={tmp_path}", "cluster.backend=local",
              "tracking.offline=true", "corpus.check=off", *words]  # fmt: skip
-    shard(compose.typed(Config, compose.values(given, FACTS["shard"])))
+    shard(compose.typed(Config, compose.values(given, partial(settle, "shard"))))
     return given
 
 
 def training(words: Sequence[str]) -> dict[str, Any]:
-    return compose.values(words, FACTS["train"])
+    return compose.values(words, partial(settle, "train"))
 
 
 def test_a_training_takes_what_fits_its_pairs_unless_somebody_chose(tmp_path: Path) -> None:
@@ -91,38 +90,12 @@ def test_a_training_takes_what_fits_its_pairs_unless_somebody_chose(tmp_path: Pa
         ("pair=null", "pair: expected text, got None"),
     ],
 )
-def test_a_value_of_a_wrong_type_is_named_although_the_facts_read_it_first(
+def test_a_value_of_a_wrong_type_is_named_although_it_is_read_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str, answer: str
 ) -> None:
     words = sharded(tmp_path)
     assert main(["train", *words, word]) == 2
     assert answer in capsys.readouterr().err
-
-
-def test_a_run_keeps_what_it_began_with(tmp_path: Path) -> None:
-    """A later version may have another table, and an earlier one had none."""
-    words = sharded(tmp_path)
-    run = tmp_path / "runs" / training(words)["name"]
-    run.mkdir(parents=True)
-    record = {
-        "loader": {"batch_tokens": 333},
-        "train": {"optimizer": {"lr": 0.1, "warmup_steps": 3, "schedule": "linear"}},
-        "model": {"dropout": 0.7},
-        "plans": [{"from_step": 0, "max_steps": 44, "schedule_steps": 44}],
-    }
-    (run / "run.json").write_text(json.dumps(record))
-    values = training(words)
-    assert (values["loader"]["batch_tokens"], values["model"]["dropout"]) == (333, 0.7)
-    assert (values["train"]["max_steps"], values["train"]["optimizer"]["lr"]) == (44, 0.1)
-    assert training([*words, "train.max_steps=50"])["train"]["max_steps"] == 50
-    del record["plans"]  # begun before every run stored one
-    (run / "run.json").write_text(json.dumps(record))
-    assert training(words)["train"]["max_steps"] == compose.values([])["train"]["max_steps"]
-    spool = Spool(run)
-    spool.open()
-    spool.append("params", values={"train.max_steps": "55"})
-    spool.close()
-    assert training(words)["train"]["max_steps"] == 55
 
 
 def test_the_steps_of_a_head_fit_its_texts(tmp_path: Path) -> None:
@@ -143,7 +116,7 @@ def test_the_steps_of_a_head_fit_its_texts(tmp_path: Path) -> None:
     "chosen", ["tokenizer.vocabulary=700", "tokenizer=characters", "tokenizer=unigram tokenizer.same_as=x"]
 )
 def test_a_chosen_vocabulary_stays(tmp_path: Path, chosen: str) -> None:
-    values = compose.values(["corpus=tsv", *chosen.split()], FACTS["shard"])
+    values = compose.values(["corpus=tsv", *chosen.split()], partial(settle, "shard"))
     assert values["tokenizer"] == compose.values(chosen.split())["tokenizer"]
 
 
@@ -153,12 +126,12 @@ def test_a_writing_of_many_characters_has_pieces_left_for_words(tmp_path: Path) 
     file.write_text("".join(lines), encoding="utf-8")
     sharded_words = ["corpus=tsv", f"corpus.train.file={file}", f"paths.root={tmp_path}", "cluster.backend=local",
                      "tracking.offline=true", "corpus.check=off", "pair=zh-ja"]  # fmt: skip
-    shard(compose.typed(Config, compose.values(sharded_words, FACTS["shard"])))
+    shard(compose.typed(Config, compose.values(sharded_words, partial(settle, "shard"))))
     assert read_manifest(Path(training(sharded_words)["paths"]["shards"])).config["tokenizer"]["vocabulary"] > 2_700
 
 
 def test_shards_of_an_earlier_version_are_found_again(tmp_path: Path) -> None:
     """They have the vocabulary that was the default then."""
     words = sharded(tmp_path, "tokenizer.vocabulary=900")
-    again = compose.typed(Config, compose.values(words[:-1], FACTS["shard"]))
+    again = compose.typed(Config, compose.values(words[:-1], partial(settle, "shard")))
     assert shard(again).found

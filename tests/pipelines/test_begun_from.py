@@ -2,6 +2,7 @@
 
 import json
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from dragoman.conf import compose
 from dragoman.model.bundles.directory import read_facts
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.tasks.begun_from import FACTS, begun_words
+from dragoman.pipelines.settle import begun_words, settle
 from dragoman.services.cli import main
 from tests import huggingface_folders as folders
 
@@ -30,7 +31,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def model(home: Path, *words: str) -> dict[str, Any]:
-    found: dict[str, Any] = compose.values([f"paths.root={home}", *words], FACTS["compare"])["model"]
+    found: dict[str, Any] = compose.values([f"paths.root={home}", *words], partial(settle, "compare"))["model"]
     return found
 
 

@@ -1,0 +1,123 @@
+"""The one place that says which settings follow from the data where the user chose none.
+
+| verb | follows from | settings |
+|---|---|---|
+| shard | that the corpus has pairs | the vocabulary, which fits their number once they are counted |
+| train, compare, evaluate, promote | the manifest of `paths.shards` | corpus, tokenizer, pair |
+| train, compare | the bundle of `train.init_from` | the network and its sizes |
+| train | the number of pairs or texts | batch, steps, warm-up, rate, dropout (`corpus/sizes.py`) |
+
+What the user gives, on the command line or in an experiment, stays.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from dragoman.conf import compose
+from dragoman.model.bundles.directory import read_facts
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import has_manifest, read_manifest
+from dragoman.model.storage.places import local_folder
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.sharded import as_sharded, find_given_keys
+from dragoman.pipelines.corpus.sizes import STEPS, VOCABULARY, WARMUP, as_counted, fitting, has_experiment
+
+INIT = "train.init_from"
+READ_SHARDS = {"train", "compare", "evaluate", "promote"}
+BEGIN = {"train", "compare"}
+# settings that a network does not take from the one that it begins with
+OWN = ("architecture", "name", "head", "pooling", "tie", "dropout", "attention_dropout", "activation_dropout")
+ENCODERS = ("bert", "transformer_head")  # networks with the same stack
+NETWORK = "transformer_tiny"
+OF_NETWORK = {"train.optimizer.lr", "train.optimizer.schedule", "model.dropout"}  # that fit this network alone
+OF_LABELS = (STEPS, WARMUP, "train.evaluate_every", "train.checkpoint_every")  # what a head takes for its texts
+TRANSLATING = {"transformer", "rnnsearch", "rnnenc", "prefixlm"}
+logger = logging.getLogger(__name__)
+
+
+def settle(verb: str, current: Callable[[], Mapping[str, Any]], words: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """Yields dotted key -> value of the settings that follow from the data, step by step.
+
+    `current` returns the composed values with what was yielded before; `words` are the overrides of the command line.
+
+    Raises UserError: a given key contradicts the shards.
+    """
+    if verb == "shard":
+        yield as_counted(current(), words)
+    if verb in READ_SHARDS:
+        yield as_sharded(current(), words)
+    if verb in BEGIN:
+        yield as_begun(current(), words)
+    if verb == "train":
+        values = as_fitting(current(), words)
+        if values and not compose.is_rehearsal():
+            logger.info(f"fits the data: {' '.join(f'{key}={value}' for key, value in sorted(values.items()))}")
+        yield values
+
+
+def as_begun(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Returns the section `model` as the bundle of `train.init_from` has it; empty without one.
+
+    Without `model=` it is the same network; a network with a head takes the sizes of the encoder below it.
+    """
+    reference, ours = values["train"]["init_from"], values["model"]
+    if not reference:
+        return {}
+    try:
+        model: dict[str, Any] = read_facts(compose.typed(Config, values).bundle_dir(reference, INIT))["model"]
+    except UserError:
+        return {}  # told when the training checks its settings
+    chosen = find_given_keys(words, values)
+    positions = model.get("max_positions", 0) - len(model.get("prefix") or ())
+    lengths = {  # no longer than the network reads
+        f"loader.{key}": positions
+        for key in ("max_length", "context_length")
+        if 0 < positions < values["loader"][key] and f"loader.{key}" not in chosen
+    }
+    theirs, architecture = str(model["architecture"]), str(ours["architecture"])
+    if theirs != architecture and not {theirs, architecture} <= {*ENCODERS}:
+        chose_network = any(key.partition(".")[0] == "model" for key in chosen)
+        return {"model": model, **lengths} if not ({"head"} & {*ours, *model} or chose_network) else {}
+    return lengths | {
+        f"model.{key}": value
+        for key, value in model.items()
+        if key in ours and key not in OWN and f"model.{key}" not in chosen
+    }
+
+
+def begun_words(kind: Sequence[str], config: Config) -> list[str]:
+    """Returns the words of a network (`conf/kinds.py`) that begins with the imported model whose tokenizer is taken."""
+    with contextlib.suppress(UserError):  # the tokenizer of other shards
+        facts = read_facts(config.bundle_dir(str(config.tokenizer.same_as), INIT))
+        if config.tokenizer.type == "huggingface" or "imported" in facts:
+            same = {"registry=language": f"registry={facts.get('kind', 'translation')}"}
+            own = [same.get(word, word) for word in kind if word != "model=gpt_tiny"]
+            return [*own, f"{INIT}={config.tokenizer.same_as}"]
+    return list(kind)
+
+
+def as_fitting(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Returns the settings of a training that fit its pairs, the steps of a head that fit its texts.
+
+    The warm-up of every network is at most a tenth of the steps. An experiment is a whole recipe: it settles nothing.
+    """
+    shards = local_folder(values["paths"]["shards"], values["paths"]["cache"])
+    if has_experiment(words) or not has_manifest(shards):
+        return {}
+    model, train = values["model"], values["train"]
+    chosen = find_given_keys(words, values) | {VOCABULARY}
+    manifest = read_manifest(shards)
+    fit = fitting(manifest.splits["train"].records)
+    translates = model.get("architecture") in TRANSLATING and values["loader"]["denoise"] == "none"
+    labels = {key: fit[key] for key in OF_LABELS} if manifest.kind == "labelled" else {}
+    settings = {WARMUP: train["optimizer"]["warmup_steps"], **labels}
+    if translates and manifest.kind == "parallel":
+        settings = fit
+    if STEPS in chosen:
+        settings[WARMUP] = min(settings[WARMUP], max(1, train["max_steps"] // 10))
+    if model["name"] != NETWORK or train["init_from"]:
+        chosen |= OF_NETWORK
+    settled = {key: value for key, value in settings.items() if key not in chosen}
+    return {} if settled == {WARMUP: train["optimizer"]["warmup_steps"]} else settled
