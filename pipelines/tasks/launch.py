@@ -153,7 +153,7 @@ def train_here(train_rank: Callable[[Config, Ranks, Run], object], config: Confi
 
     Returns, on the first rank, True if the workers have ended so that a group of another size may continue.
     """
-    keep_few_products()  # before the precision is measured, which multiplies matrices
+    keep_few_products()  # before anything multiplies matrices
     if config.cluster.address is not None:
         config = replace(config, paths=config.paths.on_node())
         if remote_of(config.run_dir) is not None and is_database(config.tracking.uri):

@@ -1,6 +1,6 @@
-"""The number format of a run: as the user asked, or with `train.precision=auto` as its ranks decide together.
+"""The number format of a run: as the user asked, or with `train.precision=auto` by the first rank's processor.
 
-It is decided once, on the training machines, and stored in RUN/precision.json: a resumed run keeps it.
+It is decided once, on the training machine, and stored in RUN/precision.json: a resumed run keeps it.
 """
 
 import json
@@ -26,17 +26,14 @@ from dragoman.pipelines.tracking.run import TrackedRun
 def settle_precision(config: Config, network: nn.Module, ranks: Ranks, tracked: TrackedRun | None) -> TrainConfig:
     """Returns the section `train` with one precision for all ranks; every rank calls it, `tracked` is rank 0's record.
 
-    If the machines differ, the ranks use bf16 only if it pays on each of them.
+    Raises UserError: this rank's machine cannot run it.
     """
-    decision = ranks.from_first(begun_in(config) if ranks.first else None)
-    if decision is None:
-        everywhere = ranks.gather(decide(network, ranks.device))
-        decision = next((decision for decision in everywhere if decision.precision == "fp32"), everywhere[0])
-        if ranks.first:
-            atomic_write(config.run_dir / PRECISION, json.dumps(asdict(decision), indent=2))
-    for reason in ranks.gather(cannot_run(network, decision.precision, ranks.device)):
-        if reason:
-            raise precision_error(config, decision.precision, reason)
+    settled = begun_in(config) if ranks.first else None
+    decision = ranks.from_first((settled or decide(network, ranks.device)) if ranks.first else None)
+    if reason := cannot_run(network, decision.precision, ranks.device):
+        raise precision_error(config, decision.precision, reason)
+    if ranks.first and settled is None:
+        atomic_write(config.run_dir / PRECISION, json.dumps(asdict(decision), indent=2))
     if tracked:
         tracked.tags({"precision": decision.precision, "precision.because": decision.because})
     return replace(config.train, precision=decision.precision)

@@ -27,22 +27,6 @@ ALONE = Ranks(0, 1, torch.device("cpu"))
 NETWORK = nn.Linear(2, 2)
 
 
-class Beside(Ranks):
-    """Rank 0 of two; the other rank's machine is slow in bf16, and cannot run everything."""
-
-    def gather(self, value: Any) -> list[Any]:
-        return [value, Decision("fp32", "slow there") if isinstance(value, Decision) else self.trouble]
-
-    def from_first(self, value: Any) -> Any:
-        return value
-
-    trouble: str | None = None
-
-
-class Failing(Beside):
-    trouble = "no kernel there"
-
-
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
     return Config(name="one", paths=PathsConfig(root=str(tmp_path), runs=str(tmp_path / "runs")))
@@ -71,10 +55,10 @@ def test_auto_is_the_default() -> None:
     assert Config().train.precision == "auto"
 
 
-def test_every_rank_takes_what_pays_on_all_machines(config: Config) -> None:
+def test_the_first_ranks_machine_decides_once(config: Config) -> None:
     started(config)
-    assert settle_precision(config, NETWORK, Beside(0, 2, ALONE.device), None).precision == "fp32"
-    assert json.loads((config.run_dir / "precision.json").read_text()) == {"precision": "fp32", "because": "slow there"}
+    assert settle_precision(config, NETWORK, ALONE, None).precision == "bf16"
+    assert json.loads((config.run_dir / "precision.json").read_text()) == {"precision": "bf16", "because": "fast here"}
 
 
 def test_a_run_that_goes_on_keeps_its_precision(config: Config, machine: dict[str, Any]) -> None:
@@ -115,9 +99,10 @@ def test_what_this_machine_cannot_run_is_refused_before_anything_starts(
     assert not config.run_dir.exists()
 
 
-def test_what_one_rank_cannot_run_all_refuse(config: Config) -> None:
+def test_what_a_worker_cannot_run_it_refuses(config: Config, machine: dict[str, Any]) -> None:
+    machine["trouble"] = "no kernel there"
     with pytest.raises(UserError, match=r"train\.precision=bf16: no kernel there\. .* choose another name="):
-        settle_precision(started(wanting(config, "bf16")), NETWORK, Failing(0, 2, ALONE.device), None)
+        settle_precision(started(wanting(config, "bf16")), NETWORK, ALONE, None)
 
 
 @pytest.mark.parametrize(
