@@ -1,6 +1,7 @@
 """Every experiment as it is shipped, on stand-in data: it composes, trains its first step, and warns of nothing."""
 
 import logging
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from dragoman.conf import compose, groups
 from dragoman.pipelines import train
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.corpus.sharded import as_sharded
+from dragoman.pipelines.settle import settle
 from dragoman.pipelines.shard import shard
 
 WORDS = ("anna", "ben", "carl", "sees", "hears", "likes", "the", "cat", "dog", "bird", "fish", "horse")
@@ -53,6 +54,6 @@ def test_the_first_step_warns_of_nothing(experiment: str, home: Path, caplog: py
     shard(compose.typed(Config, compose.values(words)))
     said = [record.getMessage() for record in caplog.records if not record.name.startswith("dragoman.pipelines.corpus")]
     caplog.clear()
-    assert train.task(compose.typed(Config, compose.values(words, (as_sharded,)))) == 0
+    assert train.task(compose.typed(Config, compose.values(words, partial(settle, "promote")))) == 0
     told = [*said, *(record.getMessage() for record in caplog.records)]
     assert [line for line in told if "repeats itself" not in line] == []  # what a network of one step translates

@@ -272,8 +272,7 @@ class Trainer:
         return metrics
 
     def save(self, publish: Publisher, keep_weights: bool) -> None:
-        """Saves everything that an exact resume needs. All ranks call it, rank 0 writes: at once, or, if the run stands
-        for an address, a copy of the tensors beside the loop.
+        """Saves everything that an exact resume needs. All ranks call it, rank 0 writes.
 
         `keep_weights`: the final model may average these weights.
         """

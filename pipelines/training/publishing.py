@@ -1,14 +1,12 @@
 """One start of a run on a rank, for both training loops: its journal, and its checkpoints.
 
-For a run that stands for an address they are written and sent in threads beside the loop.
+The files of a run that stands for an address are sent by a thread beside the loop.
 """
 
 import contextlib
-import copy
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,18 +31,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Publisher:
-    """Saves checkpoints beside the loop; for a run that is only a folder, in the loop."""
+    """Saves the checkpoints of one start of a run."""
 
     run: Path
     ranks: Ranks
     attempt: int
     thread: "SendingThread | None" = None
     journal: Journal | None = None  # of the first rank, from `begin` on
-
-    @property
-    def beside(self) -> bool:
-        """Returns True if `save` returns before it is done, so that what it saves must be copied."""
-        return self.thread is not None
 
     @contextlib.contextmanager
     def begin(self, step: int) -> Iterator[Journal | None]:
@@ -69,26 +62,10 @@ class Publisher:
     ) -> None:
         """Saves a checkpoint on the first rank, with the heads of the journal; see `checkpoint.write` and `prune`."""
         state = {**state, "records": self.journal.heads if self.journal else {}}
-        if self.beside:
-            tensors, state = copied(tensors), copy.deepcopy(state)
-
-        def write() -> None:
-            checkpoint.write(self.run, step, self.attempt, tensors, state, kept)
-            checkpoint.prune(self.run, keep_checkpoints, choose)
-
-        self.save(write)
-
-    def save(self, write: Callable[[], object]) -> None:
-        """Writes a checkpoint, here or beside the loop once the previous one is written. Raises earlier errors."""
-        if self.thread is None:
-            write()
-        else:
-            self.thread.save(write)
-
-
-def copied(groups: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
-    """Returns copies of the tensors as they are now."""
-    return {group: {name: t.detach().to("cpu", copy=True) for name, t in of.items()} for group, of in groups.items()}
+        checkpoint.write(self.run, step, self.attempt, tensors, state, kept)
+        checkpoint.prune(self.run, keep_checkpoints, choose)
+        if self.thread is not None:
+            self.thread.wake()
 
 
 @contextlib.contextmanager
@@ -121,51 +98,34 @@ def publisher(run: Path, ranks: Ranks) -> Iterator[Publisher]:
 
 
 class SendingThread:
-    """Two threads: one writes a checkpoint to the disk, the other sends the folder's contents."""
+    """Sends the contents of a run's folder after each checkpoint."""
 
     def __init__(self, run: Path, elsewhere: Remote, attempt: int) -> None:
         seconds = min(PATIENCE, elsewhere.patience.seconds)
         self._patience = elsewhere.patience
         self.sender = snapshots.Sender(run, replace(elsewhere, patience=Patience(seconds)))
         self.attempt = attempt
-        self._writer = ThreadPoolExecutor(1, "checkpoint")
-        self._writing: Future[object] | None = None
         self._new, self._ended = threading.Event(), threading.Event()
         self._said = False
         self._stale: attempts.StaleAttemptError | None = None
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
         self._thread.start()
 
-    def save(self, write: Callable[[], object]) -> None:
-        """Queues a checkpoint to be written, then sent.
-
-        Raises the error of the previous one. Raises StaleAttemptError: another start has taken over.
-        """
-        self._wait_written()
+    def wake(self) -> None:
+        """Sends what is new. Raises StaleAttemptError: another start has taken over."""
         if self._stale is not None:
             raise self._stale
-
-        def write_and_tell() -> None:
-            write()
-            self._new.set()
-
-        self._writing = self._writer.submit(write_and_tell)
+        self._new.set()
 
     def close(self, orderly: bool = True) -> None:
         """Sends the rest, for as long as patience lasts."""
-        problem: BaseException | None = None
-        try:
-            self._wait_written()
-        except Exception as met:  # raised below, when everything possible has been sent
-            problem = met
-        self._writer.shutdown()
         self._ended.set()
         self._new.set()
         self._thread.join()
         if not orderly:
             return
-        if problem or self._stale:
-            raise problem or self._stale or RuntimeError
+        if self._stale is not None:
+            raise self._stale
         elsewhere = self.sender.elsewhere
         try:
             last = snapshots.Sender(self.sender.run, replace(elsewhere, patience=self._patience))
@@ -175,11 +135,6 @@ class SendingThread:
                 f"the last checkpoint could not be sent ({away}). It is kept in {self.sender.run}; the same command, "
                 f"given on this machine, sends it and goes on"
             ) from None
-
-    def _wait_written(self) -> None:
-        if self._writing is not None:
-            writing, self._writing = self._writing, None
-            writing.result()
 
     def _run(self) -> None:
         waiting = False

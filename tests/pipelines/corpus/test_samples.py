@@ -7,6 +7,7 @@ import json
 import lzma
 import tarfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.corpus.read.samples import as_lines
 from dragoman.pipelines.corpus.read.sources import SPLITS
 from dragoman.pipelines.corpus.settings import CorpusConfig, CutConfig, SplitFiles
-from dragoman.pipelines.corpus.sharded import as_sharded
 from dragoman.pipelines.settings import ClusterConfig
+from dragoman.pipelines.settle import settle
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.unpack import UnpackConfig, UnpackRoot
 from dragoman.pipelines.unpack import task as unpack
@@ -190,9 +191,9 @@ def test_a_corpus_of_tars_becomes_shards_and_tars_again(tmp_path: Path) -> None:
     assert made.manifest.sources[0]["name"].startswith("train-0-a.tar")
     assert shard(config).found
     words = [f"paths.shards={made.directory}", "corpus=webdataset", "corpus.fields.source='t.{source}'"]
-    compose.values([*words, f"corpus.train.file={name}"], (as_sharded,))
+    compose.values([*words, f"corpus.train.file={name}"], partial(settle, "promote"))
     with pytest.raises(UserError, match=r"corpus\.train\.file=b\.tar: .* made of a\.tar\. Leave"):
-        compose.values([*words, "corpus.train.file=b.tar"], (as_sharded,))
+        compose.values([*words, "corpus.train.file=b.tar"], partial(settle, "promote"))
     settings = UnpackConfig(format="webdataset", output=str(tmp_path / "tars"))
     assert unpack(UnpackRoot(paths=config.paths, unpack=settings)) == 0
     found = by_library(tmp_path / "tars" / "train-000000.tar")

@@ -1,5 +1,6 @@
 """A training's record of its corpus is what the shards say, and a key that contradicts them is refused by name."""
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,8 +14,10 @@ from dragoman.model.shards.manifest import Manifest
 from dragoman.pipelines import shard, train
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import as_sharded, find_given_keys, training_file
+from dragoman.pipelines.settle import settle
 from dragoman.pipelines.tasks.run import Run
 
+BY_SHARDS = partial(settle, "promote")  # what the shards alone settle
 OTHERS = ["corpus.name=mine", "tokenizer.vocabulary=300", "corpus.clean.max_ratio=3.5"]
 
 
@@ -28,7 +31,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_nobody_chose_is_what_the_shards_say(shards: Path) -> None:
-    values = compose.values([f"paths.shards={shards}"], (as_sharded,))
+    values = compose.values([f"paths.shards={shards}"], BY_SHARDS)
     assert values["pair"] == "de-en"
     assert values["corpus"]["clean"]["max_ratio"] == 3.5
     assert (values["corpus"]["pairs"], values["tokenizer"]["vocabulary"]) == (400, 300)
@@ -49,7 +52,7 @@ def test_what_nobody_chose_is_what_the_shards_say(shards: Path) -> None:
     ],
 )
 def test_keys_that_agree_or_are_of_the_training_pass(shards: Path, words: list[str]) -> None:
-    values = compose.values([f"paths.shards={shards}", *words], (as_sharded,))
+    values = compose.values([f"paths.shards={shards}", *words], BY_SHARDS)
     assert values["tokenizer"]["vocabulary"] == 300
 
 
@@ -68,7 +71,7 @@ def test_keys_that_agree_or_are_of_the_training_pass(shards: Path, words: list[s
 )
 def test_a_contradiction_is_refused_by_name(shards: Path, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        compose.values([f"paths.shards={shards}", *words], (as_sharded,))
+        compose.values([f"paths.shards={shards}", *words], BY_SHARDS)
 
 
 def test_train_refuses_it_before_anything_is_made(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,7 +146,7 @@ def of_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_files_that_the_shards_were_made_of_may_be_given(of_files: tuple[Path, Path], words: list[str]) -> None:
     shards, home = of_files
     (home / "copy").write_bytes((home / "A.en").read_bytes())
-    compose.values([f"paths.shards={shards}", "corpus=moses", *(word.format(home) for word in words)], (as_sharded,))
+    compose.values([f"paths.shards={shards}", "corpus=moses", *(word.format(home) for word in words)], BY_SHARDS)
 
 
 @pytest.mark.parametrize(
@@ -168,4 +171,4 @@ def test_other_files_are_refused_by_name(of_files: tuple[Path, Path], word: str,
     (home / "other" / "A.en").write_text("another\n")
     (home / "same-size").write_text("x" * (home / "A.en").stat().st_size)
     with pytest.raises(UserError, match=message):
-        compose.values([f"paths.shards={shards}", "corpus=moses", word.format(home)], (as_sharded,))
+        compose.values([f"paths.shards={shards}", "corpus=moses", word.format(home)], BY_SHARDS)

@@ -173,7 +173,8 @@ def test_a_remote_that_is_away_stops_nothing_and_gets_all_when_it_is_back(
     with publishing.publisher(first.run, ALONE) as publish:
         s3.fault("away", times=1e9)
         for step in (1, 2, 3):
-            publish.save(lambda step=step: first.save(step, publish.attempt))  # type: ignore[misc]
+            first.save(step, publish.attempt)
+            wake(publish)
         time.sleep(0.5)
         assert first.step() == 3 and "wait in" in caplog.text
         s3.faults.clear()
@@ -191,7 +192,8 @@ def test_a_remote_that_stays_away_is_said_at_the_end_and_the_same_machine_goes_o
     second = Machine(tmp_path, "second", request.node.name)
     with pytest.raises(ServiceError, match="same command"), publishing.publisher(first.run, ALONE) as publish:
         s3.fault("away", times=1e9)
-        publish.save(lambda: first.save(1, publish.attempt))
+        first.save(1, publish.attempt)
+        wake(publish)
     s3.faults.clear()
     with publishing.publisher(first.run, ALONE):
         assert first.step() == 1
@@ -199,24 +201,23 @@ def test_a_remote_that_stays_away_is_said_at_the_end_and_the_same_machine_goes_o
     assert second.step() == 1
 
 
-def test_what_writing_a_checkpoint_met_is_raised_and_the_last_one_stays(machines: "itertools.chain[Machine]") -> None:
+def test_a_loop_that_fails_leaves_its_last_checkpoint(machines: "itertools.chain[Machine]") -> None:
     first, second = next(machines), next(machines)
-
-    def full() -> None:
-        raise OSError(28, "No space left on device", "checkpoints")
-
     with pytest.raises(OSError, match="No space"), publishing.publisher(first.run, ALONE) as publish:
-        publish.save(lambda: first.save(1, publish.attempt))
-        publish.save(full)
-        publish.save(lambda: first.save(2, publish.attempt))
+        first.save(1, publish.attempt)
+        wake(publish)
+        raise OSError(28, "No space left on device", "checkpoints")
     snapshots.pull(second.run, second.elsewhere)
     assert second.step() == 1
 
 
-def test_a_folder_is_written_at_once_and_nothing_is_sent(tmp_path: Path) -> None:
+def wake(publish: publishing.Publisher) -> None:
+    assert publish.thread is not None
+    publish.thread.wake()
+
+
+def test_a_plain_folder_is_not_sent(tmp_path: Path) -> None:
     with publishing.publisher(tmp_path, ALONE) as publish:
-        assert not publish.beside and publish.attempt == 1
-        publish.save(lambda: (tmp_path / "done").touch())
-        assert (tmp_path / "done").exists()
+        assert publish.thread is None and publish.attempt == 1
     publishing.publish(tmp_path)
     publishing.pull(tmp_path)
