@@ -10,12 +10,11 @@ from dragoman.model.bundles.download import bring_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.languages import check_language, is_single, split_pair
 from dragoman.model.names import check_name
-from dragoman.model.ranges import Positive, Seed, check_ranges
+from dragoman.model.ranges import Seed
 from dragoman.model.runs.bundles import is_released
 from dragoman.model.runs.paths import BUNDLE
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.shards.manifest import ShardsConfig
-from dragoman.model.storage.mirror import LIMIT_GB, PATIENCE_SECONDS, keep_limits
 from dragoman.model.storage.places import is_address, local_folder
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.pipelines.corpus.settings import CorpusConfig
@@ -49,14 +48,11 @@ class PathsConfig:
     runs: str = "artifacts/runs"
     mlflow: str = "artifacts/mlflow"
     cache: str = "~/.cache/dragoman"
-    cache_gb: Positive = LIMIT_GB
-    patience: Positive = PATIENCE_SECONDS
 
     def __post_init__(self) -> None:
-        """Refuses invalid addresses and limits."""
-        check_ranges("paths", self)
-        if any(map(is_address, (self.root, self.shards, self.runs, self.mlflow))):
-            keep_limits(self.cache, self.cache_gb, self.patience)
+        """Refuses invalid addresses."""
+        for place in (self.root, self.shards, self.runs, self.mlflow):
+            is_address(place)
 
     @property
     def visible(self) -> bool:

@@ -28,7 +28,6 @@ from dragoman.model.shards.manifest import (
 )
 from dragoman.model.shards.remote import publish
 from dragoman.model.shards.verify import shard_files, verify
-from dragoman.model.storage.retry import Patience
 from dragoman.model.text.tags import check_pieces
 from dragoman.pipelines.config import SHARDING, Config
 from dragoman.pipelines.corpus.clean.first_look import look
@@ -119,8 +118,7 @@ def find_input(config: Config, directory: Path) -> Sharding:
     fetch(corpus.fetch, corpus.root)
     encodings_of(corpus)
     parts = parts_of(corpus, pair, tokenizer)
-    patience = Patience(config.paths.patience)
-    corpus, sources = _find_sources(corpus, pair, parts, samples_of(config.shard_dir), config.paths.cache, patience)
+    corpus, sources = _find_sources(corpus, pair, parts, samples_of(config.shard_dir), config.paths.cache)
     learned = tokenizer.type in ("bpe", "unigram") and not tokenizer.same_as  # others take what is there
     doubts = [] if is_built_in(corpus) else look(corpus, sources, pair, tokenizer.vocabulary if learned else 0)
     for doubt in doubts:
@@ -147,7 +145,7 @@ def _check_rules(corpus: CorpusConfig, sides: int) -> None:
 
 
 def _find_sources(
-    corpus: CorpusConfig, pair: str, parts: Sequence[Part], samples: Path, cache: str, patience: Patience
+    corpus: CorpusConfig, pair: str, parts: Sequence[Part], samples: Path, cache: str
 ) -> tuple[CorpusConfig, list[Source]]:
     """Returns the files of the corpus, those at an address fetched, and the corpus that they are of.
 
@@ -158,8 +156,8 @@ def _find_sources(
         with _traceless_samples(samples):
             return corpus, built_in_sources(corpus, pair, samples)
     if parts:
-        return corpus, sources_of_parts(parts, cache, patience)
-    corpus = with_local_files(corpus, pair, cache, patience)
+        return corpus, sources_of_parts(parts, cache)
+    corpus = with_local_files(corpus, pair, cache)
     with _traceless_samples(samples) if corpus.format in REWRITTEN else contextlib.nullcontext():
         if corpus.format == "labelled":
             return corpus, labelled_sources(corpus, pair, samples)

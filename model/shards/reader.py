@@ -99,7 +99,6 @@ class ShardReader:
     def _check_size(self, entry: ShardEntry) -> None:
         path = checked_name(self.directory, entry.name)
         if self._elsewhere is not None:  # checked when it is fetched
-            self._elsewhere.cache.check_holds(entry.bytes)
             return
         try:
             size = path.stat().st_size
@@ -163,12 +162,8 @@ class ShardReader:
                 self._fetching.submit(self._fetch, number)  # a reader meets the same error again
 
     def expect_all(self) -> None:
-        """Starts fetching all shards if they fill no more than half of the cache; then nothing waits later."""
-        if (
-            self._elsewhere is not None
-            and sum(entry.bytes for entry in self.entries) <= self._elsewhere.cache.limit // 2
-        ):
-            self.expect(range(self.chunks))
+        """Starts fetching all shards, so that nothing waits later."""
+        self.expect(range(self.chunks))
 
     def _fetch(self, number: int) -> None:
         entry = self.entries[number]
@@ -176,27 +171,21 @@ class ShardReader:
             self._elsewhere.fetch(entry.name, entry.bytes, entry.sha256)
 
     def _map(self, number: int) -> mmap.mmap:
-        """Returns the shard's map; the maps of a remote directory hold no more than half of the cache's limit."""
+        """Returns the shard's map; at most MAPPED shards stay mapped."""
         entry, elsewhere = self.entries[number], self._elsewhere
         mapped = self._maps.pop(number, None)
         if mapped is None:
             self._checked.pop(number, None)
+            path = self.directory / entry.name
             if elsewhere is not None:
-                address, patience = elsewhere.at(entry.name), elsewhere.patience
-                mapped = elsewhere.cache.open_mapped(address, entry.bytes, entry.sha256, patience)
-            else:
-                with (self.directory / entry.name).open("rb") as file:
-                    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                path = elsewhere.fetch(entry.name, entry.bytes, entry.sha256)
+            with path.open("rb") as file:
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._expected.discard(number)
         self._maps[number] = mapped
-        while len(self._maps) > 1 and self._is_full():
+        while len(self._maps) > MAPPED:
             del self._maps[next(iter(self._maps))]  # a chunk in use keeps its own
         return mapped
-
-    def _is_full(self) -> bool:
-        if self._elsewhere is None:
-            return len(self._maps) > MAPPED
-        return sum(map(len, self._maps.values())) > self._elsewhere.cache.limit // 2
 
 
 class _Cursor:

@@ -68,7 +68,7 @@ def publish(directory: Path, manifest: str, shards: Mapping[str, tuple[int, str]
 
     def send(path: Path) -> tuple[str, list[int]]:
         facts = identity(path)
-        remote.upload(path, elsewhere.at(path.name), elsewhere.patience)
+        remote.upload(path, elsewhere.at(path.name))
         return path.name, facts
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -76,7 +76,7 @@ def publish(directory: Path, manifest: str, shards: Mapping[str, tuple[int, str]
             sent[name] = facts
             atomic_write(note, json.dumps(sent), durable=False)
     try:
-        remote.create(elsewhere.at(manifest), (directory / manifest).read_bytes(), elsewhere.patience)
+        remote.create(elsewhere.at(manifest), (directory / manifest).read_bytes())
     except ExistsError:
         raise UserError(f"paths.shards={elsewhere.address}: another command has published other shards there") from None
     for name, (bytes_, sha256) in shards.items():

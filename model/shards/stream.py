@@ -56,7 +56,7 @@ class StreamReader(ShardReader):
     def _bytes(self, index: int) -> bytes:
         entry, where = self.entries[self.places[index][0]], self._range(index)
         if self._elsewhere is not None:
-            return read_range(self._elsewhere.at(entry.name), where.start, len(where), self._elsewhere.patience)
+            return read_range(self._elsewhere.at(entry.name), where.start, len(where))
         with (self.directory / entry.name).open("rb") as file:
             file.seek(where.start)
             return file.read(len(where))

@@ -1,24 +1,16 @@
-"""Local folders that stand for addresses: the cache holds a mirror of each address, part by part.
-
-CACHE/dragoman-mirror/mirror.json         the cache's limit and the patience of transfers, if set
-CACHE/dragoman-mirror/s3/BUCKET/KEY...    stands for s3://BUCKET/KEY...
+"""Local folders that stand for addresses: CACHE/dragoman-mirror/s3/BUCKET/KEY... stands for s3://BUCKET/KEY...
 
 So code that works with folders works with addresses too, and asks `remote_of` when it must fetch or publish.
 """
 
-import json
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from dragoman.model.files import atomic_path, atomic_write, file_sha256
 from dragoman.model.storage import remote
 from dragoman.model.storage.cache import Cache
 from dragoman.model.storage.places import MIRRORS, join
-from dragoman.model.storage.retry import NotThereError, Patience
-
-RECORD = "mirror.json"
-LIMIT_GB, PATIENCE_SECONDS = 100.0, 120.0  # defaults
+from dragoman.model.storage.retry import NotThereError
 
 
 @dataclass(frozen=True)
@@ -27,7 +19,7 @@ class Remote:
 
     address: str
     cache: Cache
-    patience: Patience
+    deadline: float | None = None  # seconds that a request may keep failing; None: the usual ones
 
     def at(self, name: str) -> str:
         """Returns the address of `name` below it."""
@@ -35,16 +27,7 @@ class Remote:
 
     def fetch(self, name: str, size: int, sha256: str) -> Path:
         """Returns the path of `name` in this machine's cache, fetched if needed. Raises as `Cache.fetch`."""
-        return self.cache.fetch(self.at(name), size, sha256, self.patience)
-
-
-def keep_limits(cache: str, limit_gb: float, patience_seconds: float) -> None:
-    """Records a cache's limit and patience for every process that works with it."""
-    record = Path(cache).expanduser().absolute() / MIRRORS / RECORD
-    if _limits(record) != (limit_gb, patience_seconds):
-        record.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(record, json.dumps({"limit_gb": limit_gb, "patience_seconds": patience_seconds}), durable=False)
-        _limits.cache_clear()
+        return self.cache.fetch(self.at(name), size, sha256, self.deadline)
 
 
 def remote_of(path: Path) -> Remote | None:
@@ -52,12 +35,10 @@ def remote_of(path: Path) -> Remote | None:
     parts = path.absolute().parts
     if MIRRORS not in parts[:-2]:
         return None
-    depth = max(
-        at for at, part in enumerate(parts[:-2]) if part == MIRRORS
-    )  # a cache may lie within a folder that stands for an address
+    # a cache may lie within a folder that stands for an address
+    depth = max(at for at, part in enumerate(parts[:-2]) if part == MIRRORS)
     scheme, rest = parts[depth + 1], parts[depth + 2 :]
-    limit_gb, patience = _limits(Path(*parts[: depth + 1], RECORD))
-    return Remote(f"{scheme}://{'/'.join(rest)}", Cache(Path(*parts[:depth]), int(limit_gb * 1e9)), Patience(patience))
+    return Remote(f"{scheme}://{'/'.join(rest)}", Cache(Path(*parts[:depth])))
 
 
 def bring(path: Path, keep: bool = False) -> None:
@@ -71,7 +52,7 @@ def bring(path: Path, keep: bool = False) -> None:
     if elsewhere is None:
         return
     try:
-        content = remote.read(elsewhere.address, elsewhere.patience)
+        content = remote.read(elsewhere.address)
     except NotThereError:
         if not keep:
             path.unlink(missing_ok=True)
@@ -90,8 +71,8 @@ def bring_checked(path: Path, size: int | None, sha256: str) -> None:
     if elsewhere is None or (path.is_file() and file_sha256(path) == sha256):
         return
     if size is None:
-        size = remote.size(elsewhere.address, elsewhere.patience) or 0
-    cached_file = elsewhere.cache.fetch(elsewhere.address, size, sha256, elsewhere.patience)
+        size = remote.size(elsewhere.address) or 0
+    cached_file = elsewhere.cache.fetch(elsewhere.address, size, sha256)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path, durable=False) as part:
         try:
@@ -114,14 +95,4 @@ def publish_files(place: Path) -> None:
     for path in sorted(files, key=lambda path: (path.name == "config.json", path)):
         own = remote_of(path)
         if own is not None:
-            remote.upload(path, own.address, own.patience)
-
-
-@lru_cache(maxsize=16)
-def _limits(record: Path) -> tuple[float, float]:
-    """Returns (limit in GB of 10^9 bytes, patience in seconds) of a cache."""
-    try:
-        values = json.loads(record.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return LIMIT_GB, PATIENCE_SECONDS
-    return float(values["limit_gb"]), float(values["patience_seconds"])
+            remote.upload(path, own.address)

@@ -6,24 +6,17 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from dragoman.model.addresses import mask_address, mask_credentials
 from dragoman.model.errors import ServiceError, UserError, reason
 
 Result = TypeVar("Result")
+DEADLINE = 120.0  # seconds that a request may keep failing
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds
 SAID_AFTER = 5.0  # seconds of failing before the first warning
 LOCAL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE)  # errors that a retry cannot fix
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Patience:
-    """The time that one request may keep failing, in seconds."""
-
-    seconds: float = 120.0
 
 
 class NotThereError(UserError):
@@ -39,7 +32,7 @@ class ExistsError(Exception):
 
 
 class AwayError(ServiceError):
-    """The server did not answer, or not correctly, for as long as patience lasted."""
+    """The server did not answer, or not correctly, until the deadline."""
 
 
 class BrokenTransferError(OSError):
@@ -47,15 +40,16 @@ class BrokenTransferError(OSError):
 
 
 def retry(
-    action: Callable[[], Result], address: str, patience: Patience, stop: threading.Event | None = None
+    action: Callable[[], Result], address: str, deadline: float | None = None, stop: threading.Event | None = None
 ) -> Result:
     """Returns the result of `action`. Retries errors that may pass, after a pause of up to twice the last one.
 
-    `stop` ends the pauses, and the last error is then raised.
+    `deadline`: seconds, None: DEADLINE. `stop` ends the pauses, and the last error is then raised.
 
-    Raises NotThereError, RefusedError, ExistsError: a retry cannot help. Raises AwayError: it failed for `patience`.
+    Raises NotThereError, RefusedError, ExistsError: a retry cannot help. Raises AwayError: it failed to the deadline.
     """
     began, pause, said = time.monotonic(), FIRST_PAUSE, False
+    most = DEADLINE if deadline is None else deadline
     while True:
         try:
             return action()
@@ -66,7 +60,7 @@ def retry(
             masked, why = mask_address(address), describe(problem)
         wait = random.uniform(pause / 2, pause)  # so that many that failed together do not retry together
         gone = time.monotonic() - began
-        if gone + wait > patience.seconds or (stop is not None and stop.is_set()):
+        if gone + wait > most or (stop is not None and stop.is_set()):
             raise AwayError(f"{masked}: no valid answer in {gone:.0f} s ({why})")
         if gone > SAID_AFTER and not said:
             said = True

@@ -19,8 +19,8 @@ from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.files import exclusive
 from dragoman.model.runs import attempts, paths
 from dragoman.model.runs.journal import Journal
+from dragoman.model.storage import retry
 from dragoman.model.storage.mirror import Remote, publish_files, remote_of
-from dragoman.model.storage.retry import Patience
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.training import checkpoint, snapshots
 
@@ -101,9 +101,7 @@ class SendingThread:
     """Sends the contents of a run's folder after each checkpoint."""
 
     def __init__(self, run: Path, elsewhere: Remote, attempt: int) -> None:
-        seconds = min(PATIENCE, elsewhere.patience.seconds)
-        self._patience = elsewhere.patience
-        self.sender = snapshots.Sender(run, replace(elsewhere, patience=Patience(seconds)))
+        self.sender = snapshots.Sender(run, replace(elsewhere, deadline=min(PATIENCE, retry.DEADLINE)))
         self.attempt = attempt
         self._new, self._ended = threading.Event(), threading.Event()
         self._said = False
@@ -128,7 +126,7 @@ class SendingThread:
             raise self._stale
         elsewhere = self.sender.elsewhere
         try:
-            last = snapshots.Sender(self.sender.run, replace(elsewhere, patience=self._patience))
+            last = snapshots.Sender(self.sender.run, replace(elsewhere, deadline=None))
             last.send(self.attempt)
         except (ServiceError, UserError) as away:
             raise ServiceError(

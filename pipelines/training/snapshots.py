@@ -47,7 +47,7 @@ class Snapshot:
 def newest(elsewhere: Remote) -> Snapshot | None:
     """Returns the last snapshot; None if the run has none. Raises RefusedError, AwayError."""
     try:
-        number = int(json.loads(remote.read(elsewhere.at("head.json"), elsewhere.patience)))
+        number = int(json.loads(remote.read(elsewhere.at("head.json"), elsewhere.deadline)))
     except NotThereError:
         number = 1
     snapshot = None
@@ -108,9 +108,9 @@ def commit(run: Path, elsewhere: Remote, snapshot: Snapshot) -> None:
 
     Raises ExistsError: its number is taken. Raises RefusedError, AwayError.
     """
-    remote.create(_address(elsewhere, snapshot.number), snapshot.content, elsewhere.patience)
+    remote.create(_address(elsewhere, snapshot.number), snapshot.content, elsewhere.deadline)
     atomic_write(run / SNAPSHOT, str(snapshot.number))
-    remote.write(elsewhere.at("head.json"), str(snapshot.number).encode(), elsewhere.patience)
+    remote.write(elsewhere.at("head.json"), str(snapshot.number).encode(), elsewhere.deadline)
 
 
 class Sender:
@@ -152,7 +152,7 @@ class Sender:
         gone = {sha256 for _, sha256 in self._before.files.values()} - {sha256 for _, sha256 in files.values()}
         self._before, self._sent = snapshot, self._sent - gone
         for sha256 in gone:
-            remote.delete(self.elsewhere.at(f"objects/{sha256}"), self.elsewhere.patience)
+            remote.delete(self.elsewhere.at(f"objects/{sha256}"), self.elsewhere.deadline)
         return True
 
     def _send_file(self, name: str) -> tuple[int, str]:
@@ -163,13 +163,13 @@ class Sender:
             sha256 = self._known.get(key) or file_sha256(path)
             self._known[key] = sha256
             if sha256 not in self._sent:
-                remote.upload(path, self.elsewhere.at(f"objects/{sha256}"), self.elsewhere.patience)
+                remote.upload(path, self.elsewhere.at(f"objects/{sha256}"), self.elsewhere.deadline)
                 self._sent.add(sha256)
             return status.st_size, sha256
         content = path.read_bytes()  # at once: a journal grows while it is sent
         sha256 = hashlib.sha256(content).hexdigest()
         if sha256 not in self._sent:
-            remote.write(self.elsewhere.at(f"objects/{sha256}"), content, self.elsewhere.patience)
+            remote.write(self.elsewhere.at(f"objects/{sha256}"), content, self.elsewhere.deadline)
             self._sent.add(sha256)
         return len(content), sha256
 
@@ -179,7 +179,7 @@ def _address(elsewhere: Remote, number: int) -> str:
 
 
 def _read(elsewhere: Remote, number: int) -> Snapshot:
-    values = json.loads(remote.read(_address(elsewhere, number), elsewhere.patience))
+    values = json.loads(remote.read(_address(elsewhere, number), elsewhere.deadline))
     files = {str(name): (int(size), str(sha256)) for name, (size, sha256) in values["files"].items()}
     return Snapshot(number, int(values["attempt"]), files)
 
@@ -217,7 +217,7 @@ def _fetch(run: Path, elsewhere: Remote, snapshot: Snapshot) -> None:
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{PART}{sha256}")
-        remote.download(elsewhere.at(f"objects/{sha256}"), part, size, sha256, elsewhere.patience)
+        remote.download(elsewhere.at(f"objects/{sha256}"), part, size, sha256, elsewhere.deadline)
         part.replace(path)
     for folder in sorted((path for path in run.rglob("*") if path.is_dir()), reverse=True):
         if folder.relative_to(run).parts[0] != RAY:

@@ -40,7 +40,6 @@ SETTINGS = [
     "tracking.offline=true",
     "tracking.system_metrics=false",
     "cluster.backend=local",
-    "paths.patience=60",
 ]
 HOME = "s3://bucket/home"
 

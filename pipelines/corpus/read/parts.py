@@ -10,7 +10,6 @@ from typing import Any
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.languages import MANY, same_language, split_pair
 from dragoman.model.names import check_name
-from dragoman.model.storage.retry import Patience
 from dragoman.model.text.tags import check_tag
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.pipelines.corpus.read.remote_files import with_local_files
@@ -61,7 +60,7 @@ def all_tags(parts: Sequence[Part]) -> list[str]:
     return list(dict.fromkeys(tag for part in parts for tag in part.tags))
 
 
-def sources_of_parts(parts: Sequence[Part], cache: str, patience: Patience) -> list[Source]:
+def sources_of_parts(parts: Sequence[Part], cache: str) -> list[Source]:
     """Returns the files of all parts, in order; files at an address are fetched.
 
     Raises UserError: as `sources_of`; the message begins with the part.
@@ -69,7 +68,7 @@ def sources_of_parts(parts: Sequence[Part], cache: str, patience: Patience) -> l
     part_sources = []
     for part in parts:
         try:
-            sources = sources_of(with_local_files(part.corpus, part.pair, cache, patience), part.pair)
+            sources = sources_of(with_local_files(part.corpus, part.pair, cache), part.pair)
         except UserError as problem:
             raise UserError(f"corpus.parts, {part.name}: {problem}") from None
         part_sources += [replace(source, name=f"{part.name}.{source.name}", part=part.name) for source in sources]

@@ -12,14 +12,13 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import PART, atomic_write, exclusive
 from dragoman.model.storage import remote
 from dragoman.model.storage.places import is_address, join, local_path
-from dragoman.model.storage.retry import Patience
 from dragoman.pipelines.corpus.read.sources import SPLITS, fill_pattern, names_of
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 logger = logging.getLogger(__name__)
 
 
-def with_local_files(config: CorpusConfig, pair: str, cache: str, patience: Patience) -> CorpusConfig:
+def with_local_files(config: CorpusConfig, pair: str, cache: str) -> CorpusConfig:
     """Returns the same corpus with local copies of all files named by an address or below a remote `corpus.root`.
 
     Raises UserError: a forbidden address, a pattern in an address, a missing file, or refused access. Raises AwayError:
@@ -39,7 +38,7 @@ def with_local_files(config: CorpusConfig, pair: str, cache: str, patience: Pati
             return str(local_path(place)) if place.startswith("file://") else name
         if any(mark in urlsplit(place).path for mark in "*[?"):
             raise UserError(f"{key}: {mask_address(place)}: a pattern cannot be an address; name each file")
-        return str(_fetch(place, folder, patience))
+        return str(_fetch(place, folder))
 
     local: dict[str, Any] = {
         split: SplitFiles(
@@ -53,19 +52,19 @@ def with_local_files(config: CorpusConfig, pair: str, cache: str, patience: Pati
     return replace(config, root=None if below else config.root, needs_root=config.needs_root and not below, **local)
 
 
-def _fetch(address: str, folder: Path, patience: Patience) -> Path:
+def _fetch(address: str, folder: Path) -> Path:
     """Returns the file's local path, under its remote name; downloads it unless the server says it is unchanged."""
     place = folder / hashlib.sha256(address.encode()).hexdigest()[:16]
     path = place / (PurePosixPath(urlsplit(address).path).name or "file")
     with exclusive(place / "lock", wait=True):
-        version = remote.version(address, patience)
+        version = remote.version(address)
         note = place / "version"
         if path.is_file() and version and note.is_file() and note.read_text(encoding="utf-8") == version:
             return path
         logger.info(f"fetching {mask_address(address)}")
         part = path.with_name(f"{PART}{path.name}")
-        remote.download_unchecked(address, part, patience)
-        if version != remote.version(address, patience):
+        remote.download_unchecked(address, part)
+        if version != remote.version(address):
             raise UserError(f"{mask_address(address)}: was changed while it was fetched; start again")
         part.replace(path)
         atomic_write(note, version)

@@ -7,7 +7,6 @@ from dragoman.model.errors import UserError
 from dragoman.model.storage import remote
 from dragoman.model.storage.hosts import PUBLIC_ONLY, check_host, checked_socket
 from dragoman.model.storage.places import is_address, is_writable, join, local_path
-from dragoman.model.storage.retry import Patience
 
 
 @pytest.mark.parametrize(
@@ -88,4 +87,4 @@ def test_hosts_are_checked_where_the_socket_is_made_and_never_asked() -> None:
     with pytest.raises(UserError, match="metadata"):
         checked_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("169.254.169.254", 80)))
     with pytest.raises(UserError, match="metadata"):
-        remote.read("https://169.254.169.254/latest/meta-data", Patience(1))
+        remote.read("https://169.254.169.254/latest/meta-data", 1.0)

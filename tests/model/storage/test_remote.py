@@ -15,14 +15,14 @@ import pytest
 from dragoman.model.errors import UserError
 from dragoman.model.storage import remote
 from dragoman.model.storage.hosts import PUBLIC_ONLY
-from dragoman.model.storage.retry import AwayError, ExistsError, NotThereError, Patience, RefusedError
+from dragoman.model.storage.retry import AwayError, ExistsError, NotThereError, RefusedError
 from tests.s3_server import Kind, Proxy
 
 PLACE = "s3://bucket/transfers"
 CONTENT = bytes(range(256)) * 40
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 FAULTS: list[Kind] = ["delay", "reset", "cut", "long", "short", "status", "lost"]
-BRIEF = Patience(0.5)
+BRIEF = 0.5
 
 
 @pytest.fixture
@@ -47,59 +47,8 @@ def test_puts_are_tried_again(s3: Proxy, tmp_path: Path, kind: Kind) -> None:
     assert remote.read(f"{PLACE}/put-{kind}") == CONTENT
 
 
-PARTS = bytes(range(256)) * (11 << 12)  # two parts of 5 MiB and a last one
-
-
-@pytest.fixture
-def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that goes in parts."""
-    monkeypatch.setattr(remote, "PART", 5 << 20)
-    (tmp_path / "large").write_bytes(PARTS)
-    return tmp_path / "large"
-
-
-@pytest.mark.parametrize("kind", ["reset", "status", "lost"])
-def test_a_part_is_tried_again_by_itself(s3: Proxy, large: Path, kind: Kind) -> None:
-    address = f"{PLACE}/parts-{kind}"
-    s3.fault(kind, "PUT", "partNumber=2", times=2)
-    remote.upload(large, address)
-    assert remote.read(address) == PARTS
-    sent = [request for request in s3.requests if request.startswith("PUT")]
-    assert len(sent) == 5, "each of three parts once, and one twice more"
-
-
-@pytest.mark.parametrize("times", [1, 3])
-def test_an_upload_whose_last_answer_is_lost_is_found_there(s3: Proxy, large: Path, times: int) -> None:
-    s3.fault("lost", "POST", "uploadId", times=times)
-    remote.upload(large, f"{PLACE}/joined-{times}")
-    assert remote.read(f"{PLACE}/joined-{times}") == PARTS
-    assert sum(request.startswith("PUT") for request in s3.requests) == 3, "no part is sent again"
-
-
-def test_what_stood_there_before_is_not_taken_for_what_was_sent(s3: Proxy, large: Path) -> None:
-    remote.write(f"{PLACE}/older", bytes(len(PARTS)))
-    s3.fault("status", "POST", "uploadId", times=1e9, status=404, code="NoSuchUpload")
-    with pytest.raises(AwayError, match="the object there is not what was sent"):
-        remote.upload(large, f"{PLACE}/older", Patience(1.0))
-    assert remote.read(f"{PLACE}/older") == bytes(len(PARTS))
-
-
-def test_tags_that_are_no_hashes_vouch_for_nothing() -> None:
-    assert remote._joined_tag(['"5d41402abc4b2a76b9719d911017c592"']) == "62109206880d38a4010a98e11243924a-1"
-    assert not remote._joined_tag(['"of a key service"'])
-
-
-def test_an_upload_that_is_given_up_leaves_no_parts(s3: Proxy, large: Path) -> None:
-    s3.fault("status", "PUT", "partNumber=3", times=1e9)
-    with pytest.raises(AwayError):
-        remote.upload(large, f"{PLACE}/given-up", BRIEF)
-    listed = remote._files(PLACE).call_s3("list_multipart_uploads", Bucket="bucket")
-    assert not [one for one in listed.get("Uploads", []) if one["Key"].endswith("given-up")]
-    assert any(request.startswith("DELETE") for request in s3.requests)
-
-
 @pytest.mark.parametrize("kind", ["reset", "status", "cut"])
-def test_patience_has_an_end(s3: Proxy, file: str, kind: Kind) -> None:
+def test_a_request_fails_at_its_deadline(s3: Proxy, file: str, kind: Kind) -> None:
     s3.fault(kind, times=1e9)
     with pytest.raises(AwayError, match="no valid answer"):
         remote.read_range(file, 0, len(CONTENT), BRIEF)
@@ -166,7 +115,7 @@ def test_a_stop_ends_the_waiting(s3: Proxy) -> None:
     stop.set()
     s3.fault("away", times=1e9)
     with pytest.raises(AwayError):
-        remote.write(f"{PLACE}/stopped", b"", Patience(1e6), stop)
+        remote.write(f"{PLACE}/stopped", b"", 1e6, stop)
 
 
 @pytest.fixture

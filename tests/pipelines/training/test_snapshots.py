@@ -10,8 +10,8 @@ import torch
 
 from dragoman.model.errors import ServiceError
 from dragoman.model.runs import attempts, checkpoints
-from dragoman.model.storage import remote
-from dragoman.model.storage.mirror import Remote, keep_limits, remote_of
+from dragoman.model.storage import remote, retry
+from dragoman.model.storage.mirror import Remote, remote_of
 from dragoman.model.storage.places import local_folder
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.training import checkpoint, publishing, snapshots
@@ -23,9 +23,8 @@ ALONE = Ranks(0, 1, torch.device("cpu"))
 class Machine:
     """A machine with a cache of its own, and the folder of one run on it."""
 
-    def __init__(self, folder: Path, name: str, run: str, patience: float = 20.0) -> None:
+    def __init__(self, folder: Path, name: str, run: str) -> None:
         self.cache = folder / name
-        keep_limits(str(self.cache), 1.0, patience)
         self.run = local_folder(f"s3://bucket/runs/{run}", str(self.cache))
         self.run.mkdir(parents=True, exist_ok=True)
         found = remote_of(self.run)
@@ -186,14 +185,16 @@ def test_a_remote_that_is_away_stops_nothing_and_gets_all_when_it_is_back(
 
 
 def test_a_remote_that_stays_away_is_said_at_the_end_and_the_same_machine_goes_on(
-    s3: Proxy, tmp_path: Path, request: pytest.FixtureRequest
+    s3: Proxy, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = Machine(tmp_path, "first", request.node.name, patience=0.3)
+    first = Machine(tmp_path, "first", request.node.name)
     second = Machine(tmp_path, "second", request.node.name)
     with pytest.raises(ServiceError, match="same command"), publishing.publisher(first.run, ALONE) as publish:
+        monkeypatch.setattr(retry, "DEADLINE", 0.3)
         s3.fault("away", times=1e9)
         first.save(1, publish.attempt)
         wake(publish)
+    monkeypatch.undo()
     s3.faults.clear()
     with publishing.publisher(first.run, ALONE):
         assert first.step() == 1
