@@ -17,16 +17,15 @@ from dragoman.model.runs.paths import TRAINING
 from dragoman.model.shards.manifest import LABELS, Manifest, MixedPart, ShardsConfig, Split
 from dragoman.model.storage.mirror import remote_of
 from dragoman.model.text.hashed_texts import HashedTexts, read
+from dragoman.model.text.text_keys import Keys
 from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.cluster.map import all_of, here, workers
 from dragoman.pipelines.corpus.clean.block import load_keys, load_near_keys
-from dragoman.pipelines.corpus.clean.keys import Keys
 from dragoman.pipelines.corpus.clean.task import CleaningTask, clean_block
 from dragoman.pipelines.corpus.pack.packing import kept_texts, pack_shard, shard_tasks
 from dragoman.pipelines.corpus.pack.report import source_records
-from dragoman.pipelines.corpus.plan.codes import code, load_codes
-from dragoman.pipelines.corpus.plan.plan import Plan
+from dragoman.pipelines.corpus.plan.plan import Plan, code, load_codes
 from dragoman.pipelines.corpus.read.given_tokenizer import GivenTokenizer
 from dragoman.pipelines.corpus.read.parts import Part
 from dragoman.pipelines.corpus.read.records import encodings_of

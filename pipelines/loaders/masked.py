@@ -33,6 +33,7 @@ WORD_START = "▁"  # U+2581: SentencePiece's pieces at the start of a word begi
 NEVER = np.uint64(2**64 - 1)
 OF_TEN = 10  # of ten chosen tokens: eight masks, one random token, one unchanged
 MASKED, RANDOM = 8, 9
+HELD_OUT_MASKS = (0x6D61736B, 0)  # random key of held-out masks: the same for every run and model
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,6 @@ def masking(tokenizer: Tokenizer, share: float, whole_words: bool = False) -> Ma
         return Masking(tokenizer.vocabulary, share, spaces, spaces)
     begins = np.array([piece.startswith(WORD_START) for piece in pieces]) | special
     return Masking(tokenizer.vocabulary, share, begins, special)
-
-
-HELD_OUT_MASKS = (0x6D61736B, 0)  # random key of held-out masks: the same for every run and model
 
 
 @dataclass

@@ -25,11 +25,12 @@ from dragoman.model.text.subword_regularization import SubwordSampler
 from dragoman.model.text.subwords import SubwordTokenizer
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.loaders.mix import MixOrder, Slice, check_mix
-from dragoman.pipelines.loaders.prefetch import ChunkLanes, OpenWindow, Position
+from dragoman.pipelines.loaders.prefetch import ChunkLanes, OpenWindow
 from dragoman.pipelines.loaders.window import Window, philox_order
 from dragoman.pipelines.settings import LoaderConfig
 
 TOGETHER = 4  # batches; more would leave the CPU cache before their use
+logger = logging.getLogger(__name__)
 
 
 class PaddedBatches:
@@ -86,11 +87,6 @@ def _reduce_batches(what: np.ufunc, lengths: NDArray[np.int64], firsts: NDArray[
     """Reduces lengths over the records of each batch; `firsts` are the starts of batches."""
     reduced: NDArray[np.int64] = what.reduceat(lengths, firsts) if len(firsts) else firsts
     return reduced
-
-
-__all__ = ["LaneLoader", "Position", "held_out_batches"]
-
-logger = logging.getLogger(__name__)
 
 
 class LaneLoader(ChunkLanes[TranslationBatch]):

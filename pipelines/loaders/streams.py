@@ -1,20 +1,20 @@
-"""Training text for recurrent networks: each batch continues the previous one, so that states can be carried.
+"""Batches of one language's text: continued streams for recurrent networks, windows for those with a bounded context.
 
-The split is one stream of N tokens. An epoch begins at its own offset, wraps around once, and is cut into lanes x rows
-equal parts; each part is a row of a batch for the whole epoch, and a step takes the next T tokens of every row. So a
-row's state at the end of a batch is the start of its next batch (truncated back-propagation through time). All rows
-start fresh in each epoch. The tokens of a part after its last whole step, and the last N mod (lanes x rows) tokens, are
-dropped; each offset drops others.
+`StreamLoader`: each batch continues the previous one, so that states can be carried. The split is one stream of N
+tokens. An epoch begins at its own offset, wraps around once, and is cut into lanes x rows equal parts; each part is a
+row of a batch for the whole epoch, and a step takes the next T tokens of every row. So a row's state at the end of a
+batch is the start of its next batch (truncated back-propagation through time). All rows start fresh in each epoch. The
+tokens of a part after its last whole step, and the last N mod (lanes x rows) tokens, are dropped; each offset drops
+others.
 
 Everything depends only on (seed, epoch, lane, step), as `pipelines/loaders/prefetch.py` requires: a lane has one window
 per epoch.
 
-Training text for networks with a bounded context: windows of T tokens, in another order each epoch.
-
-An epoch cuts the split into windows of T tokens, starting from an offset below T. A window belongs to the chunk in
-which it begins, and may end in the next. Chunks are shuffled and dealt to the lanes in groups, as for pairs
-(`pipelines/loaders/pairs.py`); the windows of a group are shuffled. So an epoch reads every token once, except those
-before the offset and after the last window, and only one group's chunks are read at a time, whatever the corpus size.
+`WindowLoader`: windows of T tokens, in another order each epoch. An epoch cuts the split into windows of T tokens,
+starting from an offset below T. A window belongs to the chunk in which it begins, and may end in the next. Chunks are
+shuffled and dealt to the lanes in groups, as for pairs (`pipelines/loaders/pairs.py`); the windows of a group are
+shuffled. So an epoch reads every token once, except those before the offset and after the last window, and only one
+group's chunks are read at a time, whatever the corpus size.
 """
 
 from typing import ClassVar

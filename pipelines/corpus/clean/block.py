@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.model.files import atomic_open
-from dragoman.model.text.text_keys import sentence_keys
-from dragoman.pipelines.corpus.clean.keys import Keys
+from dragoman.model.text.text_keys import Keys, sentence_keys
 
 SIDES = ("source", "target")
 

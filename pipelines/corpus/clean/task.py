@@ -1,16 +1,15 @@
 """The cleaning task: one block of lines in, one file of clean pairs, or of a text's records, with their hashes out."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from dragoman.model.text.text_keys import folded_keys, pair_keys
+from dragoman.model.text.text_keys import Keys, folded_keys, pair_keys, text_keys
 from dragoman.pipelines.corpus.clean.block import block_path, save_block
 from dragoman.pipelines.corpus.clean.cleaning import clean, normalise_side
-from dragoman.pipelines.corpus.clean.keys import Keys, text_keys
-from dragoman.pipelines.corpus.clean.text_records import cut, texts_of
 from dragoman.pipelines.corpus.read.records import decoded_lines, read_records
 from dragoman.pipelines.corpus.read.sources import TextForm
 from dragoman.pipelines.corpus.read.staging import Block
@@ -95,3 +94,46 @@ def _leak_keys(records: list[str], keys: Keys) -> Keys:
     long = np.fromiter((record.count(" ") >= TELLING_WORDS - 1 for record in records), bool, len(records))
     telling: Keys = np.where(long, keys, np.uint64(0))
     return telling
+
+
+def cut(text: str, max_words: int, max_chars: int) -> Iterator[str]:
+    """Splits a normalised text into pieces of at most so many words and characters; 0 means no limit.
+
+    No word is lost. Pieces end at a space; a single word longer than `max_chars` is split at the limit.
+    """
+    if max_words and text.count(" ") >= max_words:
+        words = text.split(" ")
+        pieces: Iterable[str] = (
+            " ".join(words[first : first + max_words]) for first in range(0, len(words), max_words)
+        )
+    else:
+        pieces = (text,)
+    for piece in pieces:
+        start = 0
+        while max_chars and len(piece) - start > max_chars:
+            space = piece.rfind(" ", start + 1, start + max_chars + 1)
+            stop = space if space > 0 else start + max_chars
+            yield piece[start:stop]
+            start = stop + (space > 0)
+        yield piece[start:]
+
+
+def texts_of(lines: Iterable[str], bad: Mapping[int, str], form: TextForm) -> Iterator[tuple[int, str]]:
+    """Yields (number of the first line, text) of every line with text, or of every run of lines without a blank one.
+
+    With `form.blank` of every readable line, with text or without. An unreadable line does not end a paragraph.
+    """
+    if not form.paragraphs:
+        yield from ((number, line) for number, line in enumerate(lines) if line or (form.blank and number not in bad))
+        return
+    first = 0
+    waiting: list[str] = []
+    for number, line in enumerate(lines):
+        if line:
+            first = first if waiting else number
+            waiting.append(line)
+        elif waiting and number not in bad:
+            yield first, " ".join(waiting)
+            waiting = []
+    if waiting:
+        yield first, " ".join(waiting)

@@ -16,8 +16,7 @@ from dragoman.model.text.labels import LabelTokenizer, encode_tagged
 from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.corpus.clean.block import load_block, load_lines
-from dragoman.pipelines.corpus.plan.codes import code, load_codes
-from dragoman.pipelines.corpus.plan.plan import Plan
+from dragoman.pipelines.corpus.plan.plan import Plan, code, load_codes
 
 SHARDS_OF_A_SMALL_CORPUS = 8  # so that several workers have something to do
 

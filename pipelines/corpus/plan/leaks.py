@@ -13,12 +13,18 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.pipelines.corpus.clean.keys import Keys
+from dragoman.model.text.text_keys import Keys
 from dragoman.pipelines.corpus.read.sources import SPLITS, Split
 from dragoman.pipelines.corpus.settings import CorpusConfig
 
 RULES = ("leaked_target", "leaked_reversed", "leaked_near")  # in the order of checking
 HELD_OUT = SPLITS[1:]
+# Split -> splits whose content it must not contain: training no held-out one, validation no test and no gate.
+OTHERS: dict[Split, tuple[Split, ...]] = {
+    "train": ("valid", "test", "gate"),
+    "valid": ("test", "gate"),
+    "gate": ("test",),
+}
 Marks = npt.NDArray[np.bool_]
 
 
@@ -64,14 +70,6 @@ class HeldOutKeys:
             "leaked_reversed": contains(self.target, keys[0]) | contains(self.source, keys[1]),
             "leaked_near": contains(self.near, keys[2]) | contains(self.near, keys[3]),
         }
-
-
-# Split -> splits whose content it must not contain: training no held-out one, validation no test and no gate.
-OTHERS: dict[Split, tuple[Split, ...]] = {
-    "train": ("valid", "test", "gate"),
-    "valid": ("test", "gate"),
-    "gate": ("test",),
-}
 
 
 def forbidden_to(held: Mapping[Split, Sequence[Keys]]) -> dict[Split, HeldOutKeys]:

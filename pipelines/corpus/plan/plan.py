@@ -17,14 +17,33 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.model.files import atomic_open
+from dragoman.model.text.text_keys import Keys
 from dragoman.pipelines.corpus.clean.block import load_facts, load_keys, load_leak_keys
-from dragoman.pipelines.corpus.clean.keys import Keys
 from dragoman.pipelines.corpus.plan import leaks
-from dragoman.pipelines.corpus.plan.codes import CODES, RULES, STARTS, Codes, code, load_codes
 from dragoman.pipelines.corpus.read.scratch import read_json, write_json
 from dragoman.pipelines.corpus.read.sources import SPLITS, Split
 from dragoman.pipelines.corpus.read.staging import Block
 from dragoman.pipelines.corpus.settings import CorpusConfig
+
+Codes = npt.NDArray[np.uint8]
+# A pair's code is its split's place in SPLITS plus 4 x its rule's place in RULES; rule 0 keeps it.
+RULES = ("kept", "leaked", "duplicate", "further_reference", *leaks.RULES)
+_PARTITION_PAIRS = 1 << 18  # pairs compared at a time, about 8 MB
+_BUFFERED_BLOCKS = 16  # blocks dealt to partition files at a time
+_MOST_PARTITIONS = 4096
+_DEALT = np.dtype([("source", "<u8"), ("pair", "<u8"), ("ordinal", "<u8"), ("split", "u1")])
+CODES, STARTS = "plan.codes", "plan.starts"  # one byte per clean pair; the start of each block's codes, and the end
+
+
+def code(split: str, rule: str = "kept") -> int:
+    """Returns the code of a pair of `split` judged by `rule`."""
+    return SPLITS.index(split) + 4 * RULES.index(rule)
+
+
+def load_codes(folder: Path, block: int) -> Codes:
+    """Returns the codes of one block's clean pairs, in order."""
+    start, stop = np.fromfile(folder / STARTS, "<u8", count=2, offset=8 * block).tolist()
+    return np.fromfile(folder / CODES, np.uint8, count=stop - start, offset=start)
 
 
 @dataclass(frozen=True)
@@ -44,12 +63,6 @@ def spans_of(blocks: Sequence[Block], prefixes: Mapping[str, str]) -> tuple[Span
         numbers = [block.number for block in group]
         spans.append(Span(part, prefixes.get(part, ""), numbers[0], numbers[-1] + 1))
     return tuple(spans)
-
-
-_PARTITION_PAIRS = 1 << 18  # pairs compared at a time, about 8 MB
-_BUFFERED_BLOCKS = 16  # blocks dealt to partition files at a time
-_MOST_PARTITIONS = 4096
-_DEALT = np.dtype([("source", "<u8"), ("pair", "<u8"), ("ordinal", "<u8"), ("split", "u1")])
 
 
 @dataclass

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.model.errors import UserError
+from dragoman.model.text.text_keys import Keys
 from dragoman.pipelines.corpus.clean.block import load_keys
-from dragoman.pipelines.corpus.clean.keys import Keys
-from dragoman.pipelines.corpus.plan.codes import Codes, code
 from dragoman.pipelines.corpus.plan.plan import (
+    Codes,
     Partitions,
+    code,
     forbidden_keys,
     mark_leaked,
     uniform,

@@ -37,6 +37,7 @@ _LATER: dict[str, Any] = {
     "parts": [],
     "header": False,
 }
+UNSAID = object()  # an identity has no value for a key
 # Paths and names of files do not matter: their content identifies them.
 _ELSEWHERE = {"check", "root", "needs_root", "train", "valid", "test", "gate", "fetch", "languages"}
 
@@ -82,9 +83,6 @@ def _cases(tokenizer: TokenizerConfig, pair: str) -> dict[str, Any]:
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in _LATER or value != _LATER[key]}
-
-
-UNSAID = object()
 
 
 def look_up(there: Mapping[str, Any], key: str) -> Any:

@@ -7,8 +7,7 @@ import pytest
 
 from dragoman.model.errors import UserError
 from dragoman.pipelines.corpus.clean.block import load_block, load_facts
-from dragoman.pipelines.corpus.clean.task import CleaningTask, clean_block
-from dragoman.pipelines.corpus.clean.text_records import cut
+from dragoman.pipelines.corpus.clean.task import CleaningTask, clean_block, cut
 from dragoman.pipelines.corpus.read.records import encodings_of
 from dragoman.pipelines.corpus.read.sources import Source, TextForm
 from dragoman.pipelines.corpus.read.staging import blocks_of, stage, staging_tasks
