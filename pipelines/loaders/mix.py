@@ -60,6 +60,10 @@ class MixOrder:
         """Returns part -> its records in all windows before window `place` of the run."""
         return {name: int(self.shares.get(name, 0.0) * self.records * place) for name in self.streams}
 
+    def describe(self) -> list[str]:
+        """Returns a line: each part's share of the records."""
+        return [", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())]
+
 
 class _Stream:
     """The records of a part, over and over; each time its chunks have another order."""

@@ -241,7 +241,7 @@ def test_a_catalogue_without_its_language_is_a_pair_and_one_of_another_is_named(
     with pytest.raises(UserError, match=r"its translations are in de, and the pair is en-fr"):
         rows_in(written(path, PO), View(("en", "fr")))
     with pytest.raises(UserError, match=r"x\.po: is no whole PO file"):
-        text_of(written(path, PO + 'msgid "open\n'), PAIR)
+        text_of(written(path, PO + "nonsense\n"), PAIR)
 
 
 def test_an_archive_gives_its_rows_or_languages_whatever_notes_stand_beside_them(tmp_path: Path) -> None:

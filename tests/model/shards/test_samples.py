@@ -60,7 +60,7 @@ def test_two_tars_one_after_the_other_are_one(tmp_path: Path) -> None:
     both.write_bytes((tmp_path / "a").read_bytes() + (tmp_path / "b").read_bytes())
     assert read(both) == [{"txt": b"a"}, {"txt": b"b"}]
     both.write_bytes((tmp_path / "a").read_bytes() + b"x" * 1024)
-    with pytest.raises(UserError, match=r"both\.tar: not a whole tar: broken after a \(a block that is no header\)"):
+    with pytest.raises(UserError, match=r"both\.tar: not a whole tar: .* \(a block that is no header\)"):
         read(both)
 
 

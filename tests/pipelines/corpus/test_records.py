@@ -100,7 +100,8 @@ def test_malformed_rows_are_named_or_skipped(
 
 
 def test_nul_bytes_are_counted(tmp_path: Path) -> None:
-    assert _read(tmp_path, "moses", b"a\0b\nc\n", b"1\n\0\n").counts["nul"] == 2
+    rest = b"x" * 300
+    assert _read(tmp_path, "moses", b"a\0b\n" + rest, b"1\0\n" + rest).counts["nul"] == 2
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import itertools
 import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -140,7 +141,8 @@ def test_an_end_between_any_two_requests_leaves_a_whole_snapshot(
     finished = 0
     for requests in itertools.count():
         run = f"{request.node.name}-{requests}"
-        first, second = Machine(tmp_path, f"a{requests}", run, 0.2), Machine(tmp_path, f"b{requests}", run)
+        first, second = Machine(tmp_path, f"a{requests}", run), Machine(tmp_path, f"b{requests}", run)
+        first.elsewhere = replace(first.elsewhere, deadline=0.2)
         attempt = snapshots.begin(first.run, first.elsewhere)
         sender = snapshots.Sender(first.run, first.elsewhere)
         first.save(1, attempt)
