@@ -19,7 +19,7 @@ from dragoman.model.inference.engines import runs_int8
 from dragoman.model.inference.translator import Translator, network_translator, open_translator
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.settings import DecodeConfig
-from dragoman.model.shards.manifest import Manifest, manifest_hash, write_manifest
+from dragoman.model.shards.manifest import manifest_hash
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.pipelines import entries
@@ -27,7 +27,7 @@ from dragoman.pipelines.evaluation import tuning
 from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.evaluation.metrics import quick_bleu
 from dragoman.pipelines.evaluation.sets.stored import Translated, translate_once
-from dragoman.pipelines.evaluation.translation import evaluate_bundle, score_parts
+from dragoman.pipelines.evaluation.translation import evaluate_bundle
 from dragoman.pipelines.evaluation.tuning import gate_int8, tune_length_penalty
 from tests.held_out import keep_texts
 
@@ -323,19 +323,3 @@ def test_a_users_mistake_ends_with_two_and_is_named(
     home = bundle.directory.parents[2]
     assert entries.main(["evaluate", "name=small", f"paths.root={home}", f"paths.shards={shards}", *words]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_the_near_and_the_far_part_are_scored_apart(tmp_path: Path) -> None:
-    """What sharding marked as one word from a training pair is one part, the rest the other."""
-    references = ["the old man sees a house", "a dog runs over the street", "where is my good friend"]
-    hypotheses = [references[0], "a cat sat there on it", references[2]]
-
-    def parts(near: dict[str, list[int]]) -> dict[str, float]:
-        write_manifest(tmp_path, Manifest("demo", ["de", "en"], {"files": []}, "<u2", {}, near=near))
-        found = score_parts(hypotheses, references, tmp_path, "test", "en", "auto")
-        return {name: round(one.bleu) for name, one in found.items()}
-
-    far = round(quick_bleu(hypotheses[1:2], references[1:2]))
-    assert parts({"test": [0, 2]}) == {"near": 100, "far": far} and far < 20
-    assert parts({}) == {}, "nobody looked"
-    assert parts({"test": []}) == parts({"test": [0, 1, 2]}) == {}, "there is one part"
