@@ -116,7 +116,7 @@ class SendingThread:
         self._new.set()
 
     def close(self, orderly: bool = True) -> None:
-        """Sends the rest, for as long as patience lasts."""
+        """Sends the rest, until the usual deadline."""
         self._ended.set()
         self._new.set()
         self._thread.join()
