@@ -1,13 +1,12 @@
 """Queries on word vectors: similarities, neighbours, analogies, the vector of a text.
 
-V words, d width. All results are exact: one matrix product gives every word's cosine for all queries of a call. It
-reads the table once, and reading dominates the time.
+V words, d width. All results are exact: one matrix product gives every word's cosine.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import groupby, islice
+from itertools import islice
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,7 +22,6 @@ from dragoman.model.word_vectors.search import (
     cosines,
     inverse_norms,
     is_sparse,
-    stack_tables,
     three_cos_mul,
     top,
     units,
@@ -42,20 +40,6 @@ class Neighbour:
 
     word: str
     similarity: float
-
-
-@dataclass(frozen=True)
-class Search:
-    """A query as the vectors to compare the table with."""
-
-    directions: Table  # (n, d) of length 1 or 0, sparse as the table is; n = 1, or 3 for 3CosMul
-    limit: int  # searches this many most frequent words
-    k: int  # results
-    out: frozenset[int]  # rows to exclude
-
-    def scores(self, similarities: Floats) -> Floats:
-        """Returns the score of each word, (limit,), from the cosines (n, limit)."""
-        return similarities[0] if len(similarities) == 1 else three_cos_mul(*similarities)
 
 
 class Embeddings:
@@ -175,10 +159,6 @@ class Embeddings:
 
         Raises UserError: an unknown word, a vector of another width or not finite, `k` below 1.
         """
-        return self.search_all([self.near(query, k, exclude, restrict)])[0]
-
-    def near(self, query: str | NDArray[Any], k: int = 10, exclude: Iterable[str] = (), restrict: int = 0) -> Search:
-        """Returns the search of `neighbours`, to run together with others. Raises UserError: as `neighbours`."""
         out = {row for row in map(self.row, exclude) if row is not None}
         if isinstance(query, str):
             row = self.known(query)
@@ -198,10 +178,6 @@ class Embeddings:
 
         Raises UserError: an unknown word or method, `k` below 1.
         """
-        return self.search_all([self.like(a, b, c, k, method, restrict)])[0]
-
-    def like(self, a: str, b: str, c: str, k: int = 1, method: Method = "3cosadd", restrict: int = 0) -> Search:
-        """Returns the search of `analogy`, to run together with others. Raises UserError: as `analogy`."""
         if method not in METHODS:
             raise unknown("method", method, METHODS)
         rows = np.array([self.known(word) for word in (a, b, c)])
@@ -210,22 +186,6 @@ class Embeddings:
             of_a, of_b, of_c = self._dense(directions)
             directions = self._direction((of_b - of_a + of_c).astype(np.float64))
         return self._search(directions, k, set(rows.tolist()), restrict)
-
-    def search_all(self, searches: Sequence[Search]) -> list[list[Neighbour]]:
-        """Returns the results of each search: one product for all with the same limit, as far as memory allows."""
-        answers: list[list[Neighbour]] = [[] for _ in searches]
-        order = sorted(range(len(searches)), key=lambda place: searches[place].limit)
-        for limit, group in groupby(order, key=lambda place: searches[place].limit):
-            places = list(group)
-            most = max(searches[place].directions.shape[0] for place in places)
-            for part in blocks(len(places), 4 * most * limit):
-                vectors = [searches[place].directions for place in places[part]]
-                first, scores = 0, cosines(self.vectors, self.inverse, stack_tables(vectors), limit)
-                for place, directions in zip(places[part], vectors, strict=True):
-                    mine = scores[first : first + directions.shape[0]]
-                    answers[place] = self._best(searches[place], mine)
-                    first += directions.shape[0]
-        return answers
 
     def row_cosines(self, rows: NDArray[np.integer[Any]], restrict: int = 0) -> Floats:
         """Returns the cosines of words by rows (n,) with the `restrict` most frequent words (0: all): (n, words)."""
@@ -254,15 +214,14 @@ class Embeddings:
             raise UserError(f"restrict: must be 0 (all words) or more, not {restrict}")
         return min(restrict, len(self)) or len(self)
 
-    def _search(self, directions: Table, k: int, out: set[int], restrict: int) -> Search:
+    def _search(self, directions: Table, k: int, out: set[int], restrict: int) -> list[Neighbour]:
+        """Returns the words nearest to one direction, or by 3CosMul to three, without the rows of `out`."""
         if k < 1:
             raise UserError(f"k: must be at least 1, not {k}")
-        return Search(directions, self.limit(restrict), k, frozenset(out))
-
-    def _best(self, search: Search, similarities: Floats) -> list[Neighbour]:
-        scores = search.scores(similarities)
-        scores[[row for row in search.out if row < len(scores)]] = -np.inf
-        return [Neighbour(self.words[row], float(scores[row])) for row in top(scores, search.k)]
+        similarities = cosines(self.vectors, self.inverse, directions, self.limit(restrict))
+        scores = similarities[0] if len(similarities) == 1 else three_cos_mul(*similarities)
+        scores[[row for row in out if row < len(scores)]] = -np.inf
+        return [Neighbour(self.words[row], float(scores[row])) for row in top(scores, k)]
 
     def _direction(self, query: NDArray[np.float64]) -> Floats:
         if query.shape != (self.width,):

@@ -5,7 +5,7 @@ copied to normalise them: a cosine is the product times the inverse norm of the 
 direction, has the cosine 0 with everything.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -65,15 +65,6 @@ def units(table: Table, inverse: Floats, rows: NDArray[np.integer[Any]]) -> Tabl
     """Returns those rows at length 1 (0 stays 0): (n, d), dense or sparse as the table."""
     picked = table[rows]
     return picked.multiply(inverse[rows, None]).tocsr() if is_sparse(picked) else picked * inverse[rows, None]
-
-
-def stack_tables(tables: Sequence[Table]) -> Table:
-    """Stacks tables of one kind below each other."""
-    if not is_sparse(tables[0]):
-        return np.concatenate(tables)
-    from scipy.sparse import vstack
-
-    return vstack(tables, format="csr")
 
 
 def top(scores: Floats, k: int) -> NDArray[np.intp]:

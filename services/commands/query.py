@@ -5,9 +5,10 @@ the words are those of the text, as they are meant there (services/commands/cont
 """
 
 import contextlib
+import itertools
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from dragoman.conf import compose
@@ -20,11 +21,11 @@ from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.services.commands.lines import open_input, read_lines
 from dragoman.services.commands.output import open_output
 from dragoman.services.commands.query_settings import QueryConfig
-from dragoman.services.models.questions import AnalogyOf, NeighboursOf, Question, answers
 from dragoman.services.models.vectors_source import VectorsLoader
 
 logger = logging.getLogger(__name__)
 Verb = Literal["neighbours", "analogy"]
+DIGITS = 6  # of a similarity; float32 has about 7
 IN, KEY = "query.in=", "query.sentence="  # the short form is no setting: `in` is a word of Python
 
 
@@ -54,18 +55,19 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
     if config.picture is not None:
         raise UserError("query.picture: draws the uses of a word in a text; name it: query.in=TEXT")
     with contextlib.ExitStack() as stack:
-        questions: Iterable[Question]
+        questions: Iterable[Sequence[str]]
         if words:
-            questions = parse_words(verb, config, words, "the command line")
+            questions = questions_of(verb, words, "the command line")
         else:
             file, name = stack.enter_context(open_input(config.input, "query"))
-            lines = read_lines(file, name, config.on_error, "query")
-            questions = parse_lines(verb, config, lines, name)
+            lines = enumerate(read_lines(file, name, config.on_error, "query"), 1)
+            split = (questions_of(verb, (line or "").split(), f"{name}, line {number}") for number, line in lines)
+            questions = itertools.chain.from_iterable(split)
         embeddings = VectorsLoader.of("query", config).load(config.vectors).embeddings
         out = stack.enter_context(open_output(None, "query"))
         failed = 0
         for number, question in enumerate(questions):
-            result = answer(question, embeddings, config.on_error)
+            result = answer(question, embeddings, config)
             failed += "error" in result
             if config.format == "json":
                 print(json.dumps(result, ensure_ascii=False), file=out, flush=True)
@@ -76,33 +78,32 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
     return compose.OK
 
 
-def parse_lines(verb: Verb, config: QueryConfig, lines: Iterable[str | None], name: str) -> Iterator[Question]:
-    """Yields the questions in lines of words; an empty line has none."""
-    for number, line in enumerate(lines, 1):
-        yield from parse_words(verb, config, (line or "").split(), f"{name}, line {number}")
-
-
-def parse_words(verb: Verb, config: QueryConfig, words: Sequence[str], where: str) -> list[Question]:
-    """Returns one question per word, or per three words.
+def questions_of(verb: Verb, words: Sequence[str], where: str) -> list[Sequence[str]]:
+    """Returns the words of each question: one for neighbours, three for an analogy.
 
     Raises UserError: the number of words is no multiple of three; `where` begins the message.
     """
-    if verb == "neighbours":
-        return [NeighboursOf(word, config.k, restrict=config.restrict) for word in words]
-    if len(words) % 3:
+    size = 1 if verb == "neighbours" else 3
+    if len(words) % size:
         raise UserError(f"{where}: an analogy has three words, A B C (A is to B as C is to ?); there are {len(words)}")
-    threes = zip(words[::3], words[1::3], words[2::3], strict=True)
-    return [AnalogyOf(a, b, c, config.k, config.method, config.restrict) for a, b, c in threes]
+    return [words[first : first + size] for first in range(0, len(words), size)]
 
 
-def answer(question: Question, embeddings: Embeddings, on_error: Literal["raise", "skip"]) -> dict[str, Any]:
-    """Returns the answer, or the question's words and its error if errors are kept."""
-    (result,) = answers([question], embeddings)
-    if not isinstance(result, UserError):
-        return result
-    if on_error == "raise":
-        raise UserError(f"{result} query.on_error=skip skips such questions")
-    return {"words": list(question.words), "error": str(result)}
+def answer(words: Sequence[str], embeddings: Embeddings, config: QueryConfig) -> dict[str, Any]:
+    """Returns the neighbours of a word, or the answers to an analogy; with the error if errors are skipped."""
+    try:
+        if len(words) == 1:
+            near = embeddings.neighbours(words[0], config.k, restrict=config.restrict)
+            rows = [{"word": one.word, "similarity": round(one.similarity, DIGITS)} for one in near]
+            return {"word": words[0], "neighbours": rows}
+        a, b, c = words
+        best = embeddings.analogy(a, b, c, config.k, config.method, config.restrict)
+        rows = [{"word": one.word, "score": round(one.similarity, DIGITS)} for one in best]
+        return {"a": a, "b": b, "c": c, "method": config.method, "answers": rows}
+    except UserError as problem:
+        if config.on_error == "raise":
+            raise UserError(f"{problem} query.on_error=skip skips such questions") from None
+        return {"words": list(words), "error": str(problem)}
 
 
 def as_text(result: dict[str, Any]) -> str:

@@ -103,28 +103,6 @@ def test_all_cosines_agree_with_the_plain_way(monkeypatch: pytest.MonkeyPatch) -
     assert embeddings.similarities(pairs) == pytest.approx((plain[pairs[:, 0]] * plain[pairs[:, 1]]).sum(1), abs=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["dense", "csr"])
-def test_questions_searched_together_are_answered_as_each_alone(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    embeddings = random_embeddings()
-    if kind == "csr":
-        embeddings = Embeddings(embeddings.words, None, csr_array(embeddings.vectors))
-    ours = [
-        embeddings.near("w1", 3),
-        embeddings.like("w1", "w2", "w3", 4, "3cosmul", restrict=30),
-        embeddings.near(np.ones(7), 5, ["w9"], restrict=30),
-        embeddings.like("w4", "w5", "w6"),
-        embeddings.near("w2", 99),
-    ]
-    for memory in (1 << 20, 200, 1):
-        monkeypatch.setattr(search, "BLOCK_BYTES", memory)
-        for found, alone in zip(embeddings.search_all(ours), ours, strict=True):
-            (expected,) = embeddings.search_all([alone])
-            assert [one.word for one in found] == [one.word for one in expected]
-            assert [one.similarity for one in found] == pytest.approx([one.similarity for one in expected], abs=1e-6)
-    assert [len(found) for found in embeddings.search_all(ours)] == [3, 4, 5, 1, 59]
-    assert embeddings.search_all([]) == []
-
-
 @pytest.mark.parametrize("queries", range(1, 15))
 def test_any_number_of_queries_gives_the_same_cosines(queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "SMALL", 60)
