@@ -1,11 +1,11 @@
 """word2vec on ten million words, raw words/s a core: ours against a peer, in turns; in full also the quality.
 
     python -m bench word2vec [--quick] [--peer gensim|fasttext] [--only TEXT] [--words N] [--rounds N] [--no-quality]
-    python -m bench word2vec --device cuda     the torch paths on a GPU instead (no peer needed)
+    python -m bench word2vec --device cuda     the form for GPUs instead, beside ours on the CPU (no peer needed)
 
 Skip-gram and CBOW, each with 5 negatives and with hierarchical softmax; d = 100, window 5 dynamic, sample 1e-3, rate
-0.025 (CBOW 0.05, as in the original tool) falling to 1e-4, on one and on two threads. Skip-gram's negatives are drawn
-once for a window's words, or for each pair as the peers draw them, who are measured once for both. Ours is given
+0.025 (CBOW 0.05, as in the original tool) falling to 1e-4, on one and on two threads. Ours draws
+negatives once for a window's words, the peers for each pair. Ours is given
 encoded text, as the shards hold it; the peers read their file. Quality: 5 epochs on 2 threads, mean over 3 seeds
 (fastText has one seed: its three runs differ by the order in which its threads happened to write). --only: the forms
 that begin so.
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ from dragoman.model.word_vectors.word2vec import Word2Vec, Word2VecConfig
 SEGMENT = 50 * RECORD  # words between two settings of the rate, as in a training
 VARIANTS = {
     "skip-gram, 5 negatives": Word2VecConfig(),
-    "skip-gram, 5 a pair": Word2VecConfig(shared_negatives=False),
     "skip-gram, hierarchical": Word2VecConfig(output="hierarchical"),
     "CBOW, 5 negatives": Word2VecConfig(algorithm="cbow", lr=0.05),
     "CBOW, hierarchical": Word2VecConfig(algorithm="cbow", output="hierarchical", lr=0.05),
@@ -73,19 +72,25 @@ def run(quick: bool, args: list[str]) -> Result:
 
 
 def gpu(quick: bool) -> Result:
-    """The fastest torch path of skip-gram with 5 negatives against the plain one, a step at a time."""
-    from bench.gpu_word2vec import measure
+    """Skip-gram with 5 negatives: raw words/s on a GPU, beside one thread of this machine's processor."""
+    import torch
 
-    found = measure("cuda", quick)
-    for path, value in found.items():
-        print(f"{path:<26}{value / 1e6:8.2f} M raw words/s")
-    fastest = max(value for path, value in found.items() if " " not in path)
-    return Result("word2vec", fastest / 1e6, found["bmm"] / 1e6, "M raw words/s on a GPU, by plain torch", "baseline")
+    from dragoman.model.word_vectors.batched import BatchedWord2Vec
 
+    if not torch.cuda.is_available():
+        sys.exit("bench word2vec --device cuda: torch sees no GPU here")
+    with tempfile.TemporaryDirectory() as folder:
+        english = english_text(Path(folder) / "text.txt", 1_500_000 if quick else 10_000_000)
+    learner = BatchedWord2Vec(Word2VecConfig(), english.vocabulary.counts, 1, "cuda")
 
-def known(config: Word2VecConfig) -> Word2VecConfig:
-    """What a peer can be asked for: all of them draw negatives for each pair."""
-    return replace(config, shared_negatives=True)
+    def work() -> int:
+        for number, segment in enumerate(cut(english.text, len(english.text))):
+            learner.train(segment, 0.025, number, 0)
+        return len(english.text)
+
+    work()  # libraries initialise
+    found = in_turns(1 if quick else 3, gpu=lambda: rate(work), cpu=lambda: our_rate(Word2VecConfig(), english, 1))
+    return Result("word2vec", found["gpu"] / 1e6, found["cpu"] / 1e6, "M raw words/s on a GPU, and on one core")
 
 
 def speeds(
@@ -96,16 +101,14 @@ def speeds(
         train(Word2Vec(config, english.vocabulary.counts, 1), english, 1, 1, 2, words=2 * RECORD)
     measures: dict[str, Callable[[], float]] = {}
     places = [(variant, threads) for variant in variants for threads in (1, 2)]
-    theirs_of = {place: f"{known(variants[place[0]])} {place[1]}" for place in places}
     for number, (variant, threads) in enumerate(places):
         measures[f"ours{number}"] = partial(our_rate, variants[variant], english, threads)
-        asked = partial(peer.rate, known(variants[variant]), len(english.text), threads)
-        measures.setdefault(theirs_of[variant, threads], asked)
+        measures[f"theirs{number}"] = partial(peer.rate, variants[variant], len(english.text), threads)
     medians = in_turns(rounds, **measures)
     found = {}
     print(f"{'M raw words/s':<26}{'threads':>8}{'ours':>8}{peer.name:>9}{'ratio':>8}{'2 threads / 1':>24}")
     for number, (variant, threads) in enumerate(places):
-        ours, theirs = medians[f"ours{number}"], medians[theirs_of[variant, threads]]
+        ours, theirs = medians[f"ours{number}"], medians[f"theirs{number}"]
         found["ours", variant, threads], found[peer.name, variant, threads] = ours, theirs
         line = f"{variant:<26}{threads:>8}{ours / 1e6:>8.2f}{theirs / 1e6:>9.2f}{ours / theirs:>8.1f}"
         if threads == 2:
@@ -187,20 +190,18 @@ def qualities(variants: dict[str, Word2VecConfig], english: EnglishText, peer: P
     """Print the scores of both sides, the mean of the seeds and their range."""
     print(f"\nafter {EPOCHS} epochs on 2 threads, mean of {SEEDS} seeds (range); analogies: 3CosAdd, top {RESTRICT:,}")
     print(f"{'':<35}" + "".join(f"{name:>20}" for name in (*SETS, "Google analogies")))
-    of_peer: dict[str, list[list[float]]] = {}
     for variant, config in variants.items():
         of_ours = []
         for seed in range(1, SEEDS + 1):
             ours = Word2Vec(config, english.vocabulary.counts, seed)
             train(ours, english, seed, EPOCHS, 2)
             of_ours.append(scores(english.vocabulary.words, ours.vectors()["vectors"]))
-        if (asked := str(known(config))) not in of_peer:
-            of_peer[asked] = []
-            for seed in range(1, SEEDS + 1):
-                peer.train(known(config), 2, seed, EPOCHS, saved)
-                with np.load(saved) as trained:
-                    of_peer[asked].append(scores(trained["words"].tolist(), trained["vectors"]))
-        for name, found in (("ours", of_ours), (peer.name, of_peer[asked])):
+        of_peer = []
+        for seed in range(1, SEEDS + 1):
+            peer.train(config, 2, seed, EPOCHS, saved)
+            with np.load(saved) as trained:
+                of_peer.append(scores(trained["words"].tolist(), trained["vectors"]))
+        for name, found in (("ours", of_ours), (peer.name, of_peer)):
             columns = np.array(found)
             cells = [f"{c.mean():.1f} ({c.min():.1f}-{c.max():.1f})" for c in columns.T]
             print(f"{variant:<26}{name:<9}" + "".join(f"{cell:>20}" for cell in cells), flush=True)

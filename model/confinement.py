@@ -51,7 +51,7 @@ SYSTEM = (
 )
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "shm", "pts", "nvidia*", "dri", "kfd")
 # Within the user's own folder: the caches of libraries, and the credentials of buckets and MLflow.
-KEPT = (".cache/numba", ".cache/matplotlib", ".cache/torch", ".config/matplotlib", ".triton")
+KEPT = (".cache/numba", ".cache/matplotlib", ".cache/torch", ".config/matplotlib")
 CREDENTIALS = (".aws", ".config/gcloud")
 _done = threading.local()
 _spares: list[Path] = []

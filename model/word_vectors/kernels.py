@@ -3,9 +3,7 @@
 One side is the C words around a centre. The other is T targets that the whole window shares: the centre and its
 negatives, or the inner nodes of its Huffman path, or every word. Their C x T scores, errors and both updates are small
 dense products (products.py), so each row is read and written once per window. CBOW is the same with a single row, the
-mean of the window. With negatives of its own (Mikolov et al. 2013b, the original inner loop) a pair of words is trained
-at a time, also a window of one row; several times slower. The pairs of a record are listed first, so that a pair's
-memory can be prefetched LEAD pairs ahead. Letters: C rows of the window, T targets, W padded width, V words, P pairs.
+mean of the window. Letters: C rows of the window, T targets, W padded width, V words.
 """
 
 import math
@@ -29,10 +27,10 @@ from dragoman.model.word_vectors.products import (
 )
 from dragoman.model.word_vectors.replicas import MEET, Replica
 from dragoman.model.word_vectors.workspace import (
+    HELD,
     HIERARCHICAL,
     NEGATIVE,
     TILE,
-    Pairs,
     Rules,
     SamplingTables,
     Scratch,
@@ -44,7 +42,7 @@ Places: TypeAlias = NDArray[np.int64]
 Home: TypeAlias = tuple[int, int, int]  # W, rows with copies, distance of the copies from the table
 STEP, FIRST, SECOND = (np.uint64(k) for k in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 LOW = np.uint64(0xFFFFFFFF)
-FOLD = 1024  # units after which the loss is summed
+FOLD = 1024  # windows after which the loss is summed
 LEAST = np.float32(-3e38)
 
 
@@ -57,14 +55,12 @@ def train_records(
     rules: Rules,
     tables: SamplingTables,
     scratch: Scratch,
-    pairs: Pairs | None,
     replicas: tuple[Replica, Replica],
     lr: np.float32,
 ) -> tuple[float, int]:
     """Makes one pass over the records rows[offsets[r]:offsets[r + 1]]; returns (summed loss, predictions).
 
-    inputs (V, W), outputs (V or V - 1, W). A unit is trained at a time: a window, or with `pairs` one of these. A
-    prediction is one context word (skip-gram) or one window (CBOW). numba compiles the function with and without pairs.
+    inputs (V, W), outputs (V or V - 1, W). A prediction is one context word (skip-gram) or one window (CBOW).
     """
     keep, noise, paths, nodes, branches = tables  # unpacked: numba counts references at each use of a tuple
     state, drawn, kept, spots, around, order, old, moved, targets, signs, errors, product, powers, counts, radii = (
@@ -72,54 +68,40 @@ def train_records(
     )
     (near, near_before, near_shares, near_due, near_shift), (far, far_before, far_shares, far_due, far_shift) = replicas
     near_home, far_home = (inputs.shape[1], len(near), near_shift), (outputs.shape[1], len(far), far_shift)
-    slots = len(counts)
-    cbow, room, lead = rules.cbow, len(targets) // slots, slots - 1
+    cbow, room = rules.cbow, len(targets) // HELD
     apart = cbow or room > TILE  # one tile reads each row once before it moves; several need the old rows
     before, places = (old, order) if apart else (inputs, around)
     loss, predictions, trained = 0.0, 0, 0
     by_noise, by_path = rules.output == NEGATIVE, rules.output == HIERARCHICAL
-    if pairs is None:
-        centres, sides = kept, spots
-    else:
-        centres, sides = pairs
     for record in range(len(offsets) - 1):
         words = subsample(rows, offsets[record], offsets[record + 1], keep, state, kept, spots, near_home)
-        units = words
-        if pairs is not None:
-            units = pair_up(words, rules.window, rules.dynamic, state, kept, spots, centres, sides)
-        for ahead in range(-1, units + lead):  # draws random numbers for ahead + 1, chooses targets for ahead, then
-            unit = ahead - lead  # trains unit: memory is prefetched `lead` steps before its use
-            begin, start = ahead % slots * room, unit % slots * room
-            radius, soon, end = radii[unit % slots], begin, begin
-            if 0 <= ahead < units:
+        for ahead in range(-1, words + 1):  # draws random numbers for ahead + 1, chooses targets for ahead, then
+            word = ahead - 1  # trains word: memory is prefetched a step before its use
+            begin, start = ahead % HELD * room, word % HELD * room
+            radius, soon, end = radii[word % HELD], begin, begin
+            if 0 <= ahead < words:
                 if by_noise:
-                    counts[ahead % slots] = choose(centres[ahead], begin, drawn, noise, targets, signs, far_home)
+                    counts[ahead % HELD] = choose(kept[ahead], begin, drawn, noise, targets, signs, far_home)
                 elif by_path:
-                    counts[ahead % slots] = follow(
-                        centres[ahead], begin, paths, nodes, branches, targets, signs, far_home
-                    )
+                    counts[ahead % HELD] = follow(kept[ahead], begin, paths, nodes, branches, targets, signs, far_home)
                 else:
-                    counts[ahead % slots] = len(keep)  # all words, written once into the scratch arrays
+                    counts[ahead % HELD] = len(keep)  # all words, written once into the scratch arrays
                 if by_noise or by_path:
-                    end = begin + counts[ahead % slots]
-                    soon = end if pairs is not None else (begin + end) // 2
-                    prefetch(outputs, targets, begin, soon)  # of windows half now: more at once would stall
-            if ahead + 1 < units:
-                if pairs is None:
-                    radii[(ahead + 1) % slots] = 1 + below(state, rules.window) if rules.dynamic else rules.window
+                    end = begin + counts[ahead % HELD]
+                    soon = (begin + end) // 2
+                    prefetch(outputs, targets, begin, soon)  # half now: more at once would stall
+            if ahead + 1 < words:
+                radii[(ahead + 1) % HELD] = 1 + below(state, rules.window) if rules.dynamic else rules.window
                 if by_noise:
                     draw_noise(state, noise, drawn)
-            if pairs is None and 0 <= ahead < words - rules.window:
+            if 0 <= ahead < words - rules.window:
                 prefetch(inputs, spots, ahead + rules.window, ahead + rules.window + 1)
-            if unit < 0:
+            if word < 0:
                 continue
-            if pairs is None:
-                size = surround(unit, radius, words, spots, around)
-                if size == 0:
-                    continue
-            else:
-                size, around[0] = 1, sides[unit]  # with a constant the compiler removes the loops over it
-            count, lines = counts[unit % slots], size
+            size = surround(word, radius, words, spots, around)
+            if size == 0:
+                continue
+            count, lines = counts[word % HELD], size
             if cbow:
                 lines = 1
                 combine(inputs, around, size, np.float32(1) / np.float32(size if rules.mean else 1), old, moved)
@@ -134,7 +116,7 @@ def train_records(
             if by_noise or by_path:
                 prefetch(outputs, targets, soon, end)
             else:
-                loss += softmax(lines, count, kept[unit], lr, errors)
+                loss += softmax(lines, count, kept[word], lr, errors)
             for tile in range(tiles):
                 first, inside = start + tile * TILE, min(TILE, count - tile * TILE)
                 if cbow:
@@ -155,27 +137,6 @@ def train_records(
     exchange(inputs, near, near_before, near_shares, len(near))
     exchange(outputs, far, far_before, far_shares, len(far))
     return loss + folded(product, powers), predictions
-
-
-@inlined
-def pair_up(
-    words: int,
-    window: int,
-    dynamic: bool,
-    state: NDArray[np.uint64],
-    kept: Rows,
-    spots: Places,
-    centres: Rows,
-    sides: Places,
-) -> int:
-    """Lists the pairs of a record: the centre's row, and the start of its neighbour's; returns P."""
-    listed = 0
-    for place in range(words):
-        radius = 1 + below(state, window) if dynamic else window
-        for i in range(max(0, place - radius), min(words, place + radius + 1)):
-            centres[listed], sides[listed] = kept[place], spots[i]
-            listed += i != place  # the next pair overwrites the centre paired with itself
-    return listed
 
 
 @inlined

@@ -2,8 +2,8 @@
 
 Every thread writes the rows of frequent words and the nodes near the tree's root. A cache line that two cores write
 moves between them at each use, which takes longer than the arithmetic. So a thread moves its own copies, and adds their
-changes to the shared rows after about USES uses: at meetings after every MEET windows (or pairs, if each has its own
-negatives). Some rows meet each time, some every second time, every fourth, and so on.
+changes to the shared rows after about USES uses: at meetings after every MEET windows. Some rows meet each time, some
+every second time, every fourth, and so on.
 
 Letters: R rows that have copies.
 """
@@ -17,7 +17,7 @@ from dragoman.model.word_vectors import tables
 
 Floats: TypeAlias = NDArray[np.float32]
 Uses: TypeAlias = NDArray[np.float64]
-MEET, USES, MOST = 64, 48, 4096  # windows or pairs, uses, the limit of R
+MEET, USES, MOST = 64, 48, 4096  # windows, uses, the limit of R
 STIFFNESS = 0.1  # pull of one use, at rate 1, towards the point where a row's gradient is 0
 
 

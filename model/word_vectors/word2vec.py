@@ -22,7 +22,7 @@ from dragoman.model.word_vectors.huffman import HuffmanTree
 from dragoman.model.word_vectors.learner import Text
 from dragoman.model.word_vectors.replicas import Copies, Plan
 from dragoman.model.word_vectors.sampling import AliasTable, keep_probability
-from dragoman.model.word_vectors.workspace import OUTPUTS, Pairs, Rules, SamplingTables, Scratch
+from dragoman.model.word_vectors.workspace import OUTPUTS, Rules, SamplingTables, Scratch
 
 T = TypeVar("T")
 LEAST = 1000  # tokens; a smaller part is not worth a thread
@@ -73,25 +73,18 @@ class Word2VecConfig:
     window: Count = 5  # most words on each side
     dynamic_window: bool = True  # 1 to `window` words, drawn for every position, so that near words count more
     mean: bool = True  # CBOW predicts from the mean of the window's vectors; false: from their sum
-    negatives: Whole = 5  # drawn words per prediction, with output=negative
-    shared_negatives: bool = True  # drawn once per window (Ji et al. 2016); false: for each pair (the original)
+    negatives: Whole = 5  # drawn words per window (Ji et al. 2016), with output=negative
     exponent: Finite = 0.75  # of the counts, for drawing negatives
     sample: Amount = 1e-3  # threshold of Mikolov's subsampling of frequent words; 0: keep all
     min_count: Count = 5  # rarer words get no vector and are dropped from the text
     lr: Amount = 0.025  # at the start; it falls linearly to
     min_lr: Amount = 1e-4
 
-    @property
-    def pairwise(self) -> bool:
-        """Returns True if each pair has its own negatives: never with CBOW or Huffman paths."""
-        return self.algorithm == "skipgram" and self.output == "negative" and not self.shared_negatives
-
 
 class Place(NamedTuple):
     """The memory of one thread, reused for each segment."""
 
     scratch: Scratch
-    pairs: Pairs | None
     inputs: Copies
     outputs: Copies
 
@@ -119,7 +112,6 @@ class Word2Vec:
             config.window,
             config.dynamic_window,
             config.negatives,
-            config.pairwise,
         )
         kept = np.asarray(counts) * self.keep
         self._stays = float(kept.sum() / np.sum(counts))  # share of the text after subsampling
@@ -139,7 +131,6 @@ class Word2Vec:
         rows = np.require(segment.rows, np.int32, ["C", "W"])  # one array type, so one compilation
         parts = shares(Text(rows, np.require(segment.offsets, np.int64, ["C", "W"])), threads)
         rate, steps = np.float32(lr), float(segment.offsets[-1] - segment.offsets[0]) * self._stays
-        steps *= self._pairs if self._rules.pairwise else 1
         plans = {name: Plan.of(uses, steps, len(parts), lr) for name, uses in self._uses.items()}
 
         def work(number: int, part: Text) -> tuple[float, int]:
@@ -147,8 +138,8 @@ class Word2Vec:
             place.scratch.begin(seed, number)
             inputs, outputs = (self.tables[name] for name in NAMES)
             copies = (place.inputs.of(inputs, plans["vectors"]), place.outputs.of(outputs, plans["contexts"]))
-            text, memory = (part.rows, part.offsets), (place.scratch, place.pairs)
-            return kernels.train_records(inputs, outputs, *text, self._rules, self._tables, *memory, copies, rate)
+            text = (part.rows, part.offsets)
+            return kernels.train_records(inputs, outputs, *text, self._rules, self._tables, place.scratch, copies, rate)
 
         losses = self._pool.work(work, parts)
         return sum(loss for loss, _ in losses), sum(predictions for _, predictions in losses)
@@ -159,21 +150,20 @@ class Word2Vec:
         if place is None or len(place.scratch.kept) < longest:
             scratch = Scratch.of(self._rules, self._targets, self.config.width, longest)
             copies = (Copies(self.tables[name]) for name in NAMES)
-            place = self._places[number] = Place(scratch, Pairs.of(self._rules, longest), *copies)
+            place = self._places[number] = Place(scratch, *copies)
         return place
 
     def _expected_uses(self, kept: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-        """Returns how often a window, or a pair with its own negatives, uses each of the first rows, falling.
+        """Returns how often a window uses each of the first rows, falling.
 
         `kept` (V,): the shares of the trained words.
         """
-        config, around = self.config, 1.0 if self._rules.pairwise else self._pairs
         outputs = np.zeros(len(kept))  # softmax: every window uses all of them equally
         if self.noise:
-            outputs = kept + config.negatives * self.noise.probabilities()
+            outputs = kept + self.config.negatives * self.noise.probabilities()
         elif self.tree:
             outputs = self.tree.visits(kept)
-        return {"vectors": around * kept[: replicas.MOST], "contexts": outputs[: replicas.MOST].copy()}
+        return {"vectors": self._pairs * kept[: replicas.MOST], "contexts": outputs[: replicas.MOST].copy()}
 
     @property
     def _pairs(self) -> float:
@@ -205,15 +195,6 @@ def beginning(
     vectors = tables.draw_table(len(counts), config.width, seed, REACH)
     contexts = tables.zeros(len(counts) - 1 if tree else len(counts), config.width)
     return keep_probability(counts, config.sample), noise, tree, {"vectors": vectors, "contexts": contexts}
-
-
-def check_drawn(config: Word2VecConfig) -> None:
-    """Refuses settings that torch does not draw. Raises UserError: separate negatives for every pair."""
-    if config.pairwise:
-        raise UserError(
-            "model.shared_negatives=false: torch draws negatives once for the words of a window. "
-            "Choices: model.shared_negatives=true, vectors.backend=numba"
-        )
 
 
 def check(config: Word2VecConfig, words: int) -> None:

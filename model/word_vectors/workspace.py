@@ -1,7 +1,6 @@
 """The inputs of the compiled loop: the rules, the sampling tables, and one thread's work arrays.
 
-Letters: C most rows of the window, T' most targets in whole tiles, S words or pairs whose targets are held at a time, W
-padded width, V words.
+Letters: C most rows of the window, T' most targets in whole tiles, W padded width, V words.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -16,7 +15,7 @@ from dragoman.model.word_vectors.sampling import AliasTable, as_bits
 NO_NOISE = np.empty((0, 2), dtype=np.uint32)
 Floats: TypeAlias = NDArray[np.float32]
 TILE = 8  # target rows held in registers at a time
-LEAD = 3  # pairs by which targets are chosen ahead, if each pair has its own
+HELD = 2  # words whose targets are held at a time: the one that is trained, and the next
 NEGATIVE, HIERARCHICAL, SOFTMAX = range(3)
 OUTPUTS = {"negative": NEGATIVE, "hierarchical": HIERARCHICAL, "softmax": SOFTMAX}
 
@@ -30,7 +29,6 @@ class Rules(NamedTuple):
     window: int
     dynamic: bool
     negatives: int
-    pairwise: bool  # negatives are drawn for each pair
 
 
 class SamplingTables(NamedTuple):
@@ -65,18 +63,18 @@ class Scratch(NamedTuple):
     order: NDArray[np.int64]  # (C,) starts of the rows of `old`
     old: Floats  # (C, W) the window's rows before the update; CBOW: (1, W) their mean
     moved: Floats  # (1, W) CBOW: the change of each
-    targets: NDArray[np.int64]  # (S T',) starts of the outputs' rows, for this word (or pair) and the next ones
-    signs: Floats  # (S T',) +1: yes, -1: no, 0: no target
+    targets: NDArray[np.int64]  # (HELD T',) starts of the outputs' rows
+    signs: Floats  # (HELD T',) +1: yes, -1: no, 0: no target
     errors: Floats  # (C T' / TILE, TILE) scores, then errors: all rows for the first TILE targets, then for the next
     product: Floats  # (2 TILE,) of the likelihoods' inverses, each in [1, 2), and
     powers: NDArray[np.int32]  # (2 TILE,) the powers of two taken out
-    counts: NDArray[np.int64]  # (S,) targets of this word (or pair) and the next ones
-    radii: NDArray[np.int64]  # (S,) of their windows
+    counts: NDArray[np.int64]  # (HELD,) targets of each
+    radii: NDArray[np.int64]  # (HELD,) of their windows
 
     @classmethod
     def of(cls, rules: Rules, targets: int, width: int, longest: int) -> "Scratch":
         """Allocates the arrays for at most so many `targets` per word and words per record."""
-        lines, size, slots = 2 * rules.window, -(-targets // TILE) * TILE, LEAD + 1 if rules.pairwise else 2
+        lines, size = 2 * rules.window, -(-targets // TILE) * TILE
         made = cls(
             tables.lines(1, np.uint64),
             tables.lines(rules.negatives if rules.output == NEGATIVE else 0, np.uint64),
@@ -86,36 +84,23 @@ class Scratch(NamedTuple):
             tables.lines(lines, np.int64),
             tables.zeros(1 if rules.cbow else lines, width),
             tables.zeros(1, width),
-            tables.lines(slots * size, np.int64),
-            tables.lines(slots * size, np.float32),
+            tables.lines(HELD * size, np.int64),
+            tables.lines(HELD * size, np.float32),
             tables.zeros(-(-size * (1 if rules.cbow else lines) // 16), 16).reshape(-1, TILE),
             tables.lines(2 * TILE, np.float32),
             tables.lines(2 * TILE, np.int32),
-            tables.lines(slots, np.int64),
-            tables.lines(slots, np.int64),
+            tables.lines(HELD, np.int64),
+            tables.lines(HELD, np.int64),
         )
         made.product[:] = 1
         made.order[:] = np.arange(lines) * tables.pad_width(width)
         if rules.output == SOFTMAX:  # all words are targets of every word
-            made.targets[:] = np.tile(np.minimum(np.arange(size), targets - 1) * tables.pad_width(width), 2)
+            made.targets[:] = np.tile(np.minimum(np.arange(size), targets - 1) * tables.pad_width(width), HELD)
         return made
 
     def begin(self, seed: int, thread: int) -> None:
         """Starts this thread's own random stream."""
         self.state[0] = first_state(seed, thread)
-
-
-class Pairs(NamedTuple):
-    """The pairs of one record, if each has its own negatives: at most P."""
-
-    centres: NDArray[np.int32]  # (P,) rows to predict
-    sides: NDArray[np.int64]  # (P,) starts of the input rows to predict them from
-
-    @classmethod
-    def of(cls, rules: Rules, longest: int) -> "Pairs | None":
-        """Allocates the arrays for at most so many words per record; None if the negatives are shared."""
-        most = 2 * rules.window * longest + 1
-        return cls(tables.lines(most, np.int32), tables.lines(most, np.int64)) if rules.pairwise else None
 
 
 def first_state(seed: int, thread: int) -> int:

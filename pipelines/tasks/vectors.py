@@ -179,8 +179,9 @@ def is_learned(config: Config) -> bool:
 
 
 def with_device(config: Config) -> ClusterConfig:
-    """Returns the cluster's section; methods that run only on CPUs ask for no GPU and communicate over gloo."""
-    return config.cluster if config.vectors.backend in ("torch", "triton") else replace(config.cluster, device="cpu")
+    """Returns the cluster's section: word2vec takes GPUs where they are asked for, other methods none."""
+    on_gpus = config.cluster.device == "cuda" and config.model["architecture"] == "word2vec"
+    return config.cluster if on_gpus else replace(config.cluster, device="cpu")
 
 
 def needs_training(config: Config) -> bool:

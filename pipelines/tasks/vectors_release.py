@@ -108,8 +108,7 @@ def trained_tables(config: Config, vocabulary: Vocabulary) -> Mapping[str, Any]:
     """
     newest = checkpoints.last(config.run_dir)
     groups, _ = checkpoint.read(newest)
-    on_cpu = replace(config, vectors=replace(config.vectors, backend="numba"))
-    learner = make_learner(on_cpu, vocabulary, Ranks(0, 1, torch.device("cpu")))
+    learner = make_learner(config, vocabulary, Ranks(0, 1, torch.device("cpu")))
     check_tables(learner, groups[TABLES], str(newest))
     learner.tables |= {name: table.numpy() for name, table in groups[TABLES].items()}
     return learner.vectors()

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from dragoman.conf import compose
-from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import model_config
 from dragoman.model.ranges import check_ranges
 from dragoman.model.shards.manifest import manifest_hash
@@ -16,7 +15,7 @@ from dragoman.model.word_vectors.batched import BatchedWord2Vec
 from dragoman.model.word_vectors.glove import Glove
 from dragoman.model.word_vectors.learner import Learner
 from dragoman.model.word_vectors.vocabulary import Vocabulary
-from dragoman.model.word_vectors.word2vec import Word2Vec, check, check_drawn
+from dragoman.model.word_vectors.word2vec import Word2Vec, check
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.loaders.segments import Feed, ShardText, shard_vocabulary
@@ -51,7 +50,8 @@ def make_feed(config: Config, vocabulary: Vocabulary) -> Feed:
     """Returns the training split for the method: text, or for GloVe its co-occurrence counts."""
     if config.model["architecture"] != "glove":
         return make_text(config, vocabulary)
-    return CooccurrenceFeed(cooccurrences(config, vocabulary)[0])
+    path, counting = cooccurrences(config, vocabulary)
+    return CooccurrenceFeed(path, counting.seed)
 
 
 def make_text(config: Config, vocabulary: Vocabulary) -> ShardText:
@@ -67,42 +67,36 @@ def count(config: Config, vocabulary: Vocabulary, report: Callable[[int, int], N
     """
     if config.model["architecture"] != "glove":
         return
-    folder, counting = cooccurrences(config, vocabulary)
-    count_cooccurrences(folder, make_text(config, vocabulary), counting, config.vectors.memory_mb << 20, report)
+    path, counting = cooccurrences(config, vocabulary)
+    count_cooccurrences(path, make_text(config, vocabulary), counting, report)
 
 
 def cooccurrences(config: Config, vocabulary: Vocabulary) -> tuple[Path, Counting]:
-    """Returns the folder and the inputs of GloVe's pass. The folder may be deleted when no run needs it."""
+    """Returns the file and the inputs of GloVe's pass. The file may be deleted when no run needs it."""
     settings, model = config.vectors, model_config(config.model)
     source = f"{manifest_hash(config.shard_dir)} {settings.side or ''} {model.min_count} {settings.segment_words}"
     counting = Counting(source, len(vocabulary), model.window, model.symmetric, config.seed)
     name = compose.fingerprint(asdict(counting))[:16]
-    return config.paths.local(config.paths.root) / "cooccurrences" / name, counting
+    return config.paths.local(config.paths.root) / "cooccurrences" / f"{name}.npy", counting
 
 
 def make_learner(config: Config, vocabulary: Vocabulary, ranks: Ranks) -> Learner:
     """Returns the untrained tables of the configuration; every rank draws the same from the seed."""
-    model, backend = model_config(config.model), config.vectors.backend
+    model = model_config(config.model)
     if model.architecture == "glove":
         return Glove(model, vocabulary.counts, config.seed)
-    if backend in ("torch", "triton"):
-        return BatchedWord2Vec(
-            model, vocabulary.counts, config.seed, ranks.device, "triton" if backend == "triton" else None
-        )
+    if ranks.device.type == "cuda":
+        return BatchedWord2Vec(model, vocabulary.counts, config.seed, ranks.device)
     return Word2Vec(model, vocabulary.counts, config.seed)
 
 
 def check_method(config: Config, words: int) -> None:
-    """Refuses settings and backends that the method lacks, before making any table."""
-    model, backend = model_config(config.model), config.vectors.backend
+    """Refuses settings that the method lacks, before making any table."""
+    model = model_config(config.model)
     if model.architecture == "word2vec":
         check(model, words)
-        if backend != "numba":
-            check_drawn(model)
-        return
-    check_ranges("model", model)
-    if backend != "numba":
-        raise UserError(f"vectors.backend={backend}: {model.name} has no such path. Choices: numba")
+    else:
+        check_ranges("model", model)
 
 
 def fingerprint(config: Config) -> dict[str, Any]:
@@ -111,7 +105,7 @@ def fingerprint(config: Config) -> dict[str, Any]:
     The number of ranks and threads is not part of it, because a run may resume with others.
     """
     settings = asdict(config.vectors)
-    kept = ("epochs", "side", "backend", "segment_words", "average", "scale_lr", "max_lr")
+    kept = ("epochs", "side", "segment_words", "scale_lr", "max_lr")
     return {
         "seed": config.seed,
         "shards": manifest_hash(config.shard_dir),

@@ -25,10 +25,10 @@ AT_ONCE = 4 << 20  # numbers per collective, which needs memory of its own
 class Averaging:
     """This rank's tables as tensors, and their averaging with the other ranks'."""
 
-    def __init__(self, tables: Mapping[str, Any], ranks: Ranks, rule: str) -> None:
+    def __init__(self, tables: Mapping[str, Any], ranks: Ranks) -> None:
         """`tables`: arrays or tensors (rows, width), C-contiguous, written in place."""
         self.tables = {name: as_tensor(table) for name, table in tables.items()}
-        self.ranks, self.rule = ranks, rule
+        self.ranks = ranks
         self.rounds = 0  # since the last average of everything
         self._sent = 0  # bytes sent by this rank
 
@@ -36,11 +36,11 @@ class Averaging:
         """Averages the rows that are due after one more round. All ranks call it together."""
         self.rounds += 1
         for table in self.tables.values():
-            self._average(table[: len(table) if self.rule == "full" else rows_due(self.rounds)])
+            self._average(table[: rows_due(self.rounds)])
 
     def everything(self) -> None:
         """Makes all rows equal on all ranks. All ranks call it together."""
-        if self.rounds and self.rule != "full":
+        if self.rounds:
             for table in self.tables.values():
                 self._average(table)
         self.rounds = 0

@@ -98,7 +98,7 @@ def train_tables(
     with publisher(run, ranks) as publish:
         progress = resume(learner, feed, run, ranks)
         decay = decay.times(rate_factor(decay.first, ranks.world, config))
-        averaging = Averaging(learner.tables, ranks, config.average)
+        averaging = Averaging(learner.tables, ranks)
         with publish.begin(progress.step) as journal:
             last_step = progress.step  # the journal's last step
             stops = ranks.from_first(stopping.is_asked(run) if ranks.first else None)

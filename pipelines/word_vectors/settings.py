@@ -5,8 +5,6 @@ from typing import Literal
 
 from dragoman.model.ranges import Amount, Count, Positive, Whole, check_ranges
 
-Backend = Literal["numba", "torch", "triton"]
-
 
 @dataclass
 class EvaluateVectors:
@@ -30,13 +28,10 @@ class VectorsConfig:
 
     epochs: Count = 5
     side: Literal["source", "target"] | None = None  # language of parallel shards; null: shards of one language
-    backend: Backend = "numba"
     threads: Whole = 0  # per rank; 0: its share of the machine's cores
     segment_words: Count = 50_000  # per rank between two averages
-    average: Literal["submodel", "full"] = "submodel"
     scale_lr: bool = True  # the learning rate times the number of ranks, at most max_lr
     max_lr: Positive = 0.1
-    memory_mb: Count = 1024  # glove: for counting co-occurrences; the rest is spilled to disk
     log_every: Count = 20  # rounds
     checkpoint_every: Whole = 0  # rounds; 0: only by time
     checkpoint_minutes: Amount = 2.0  # 0: only by rounds

@@ -76,13 +76,11 @@ class Reference:
         return loss, predictions
 
     def windows(self, text: Text, chance: Chance) -> Iterator[Window]:
-        """Subsampling, window sizes and negatives, drawn in this order; with negatives a pair all sizes first."""
+        """Subsampling, window sizes and negatives, drawn in this order."""
         for first, last in zip(text.offsets[:-1], text.offsets[1:], strict=True):
             seen = [int(row) for row in text.rows[first:last] if row >= 0]
             kept = [row for row in seen if chance.draw() >> 32 <= self.keep[row]]
             around = self.surroundings(kept, chance)
-            if self.config.pairwise:
-                around = iter([(centre, [row]) for centre, rows in around for row in rows])
             for centre, rows in around:
                 yield Window(centre, rows, *self.targets(centre, chance))
 

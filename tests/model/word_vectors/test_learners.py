@@ -24,7 +24,6 @@ MAKE: dict[str, Callable[[int], Learner]] = {
     "negative": word2vec(),
     "hierarchical": word2vec(output="hierarchical"),
     "softmax": word2vec(output="softmax"),
-    "pairs": word2vec(shared_negatives=False),
     "cbow": word2vec(algorithm="cbow"),
     "torch": lambda seed: test_batched.BatchedWord2Vec(test_batched.config(), test_batched.COUNTS, seed),
     "glove": lambda seed: Glove(GloveConfig(width=WIDTH), np.ones(test_glove.WORDS, np.int64), seed),

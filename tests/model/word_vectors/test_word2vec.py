@@ -84,21 +84,6 @@ def test_every_setting_is_the_references(algorithm: str, changes: dict[str, Any]
     check(config(algorithm=algorithm, **changes), ZIPF, text(ZIPF, 300))
 
 
-@pytest.mark.parametrize("negatives", [1, 5, 7, 8, 20])
-@pytest.mark.parametrize("dynamic", [True, False])
-def test_negatives_of_a_pairs_own_are_the_references(negatives: int, dynamic: bool) -> None:
-    check(config(shared_negatives=False, negatives=negatives, dynamic_window=dynamic), ZIPF, text(ZIPF, 300))
-
-
-def test_where_no_pair_draws_negatives_the_setting_changes_nothing() -> None:
-    for changes in ({"algorithm": "cbow"}, {"output": "hierarchical"}):
-        shared, own = (learner(config(shared_negatives=given, **changes), ZIPF) for given in (True, False))
-        shared.train(text(ZIPF, 500), 0.05, 1, 1)
-        own.train(text(ZIPF, 500), 0.05, 1, 1)
-        for name, table in shared.tables.items():
-            assert np.array_equal(table, own.tables[name])
-
-
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize(
     "counts", [np.array([3, 2]), np.full(500, 9), np.array([10**9, 5, 1, 1])], ids=["two", "uniform", "extreme"]
@@ -154,7 +139,6 @@ def test_the_text_may_be_read_only_and_of_other_integers() -> None:
     "form",
     [
         *({"algorithm": form, "output": output} for form in FORMS for output in ("negative", "hierarchical")),
-        {"shared_negatives": False},
     ],
     ids=str,
 )

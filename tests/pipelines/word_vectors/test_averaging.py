@@ -28,7 +28,7 @@ def test_the_rate_is_not_scaled_where_nobody_asks_for_it() -> None:
 
 def test_one_rank_has_nothing_to_average() -> None:
     table = np.ones((5, 16), dtype=np.float32)
-    averaging = Averaging({"t": table}, Ranks(0, 1, torch.device("cpu")), "submodel")
+    averaging = Averaging({"t": table}, Ranks(0, 1, torch.device("cpu")))
     averaging.after_round()
     averaging.everything()
     assert averaging.sent_since() == 0

@@ -1,9 +1,7 @@
-"""The co-occurrence pass: hand-worked counts, any budget and any kill give the same bytes."""
+"""The co-occurrence pass: hand-worked counts, and those of the definition."""
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,13 +16,10 @@ from dragoman.pipelines.word_vectors.cooccurrence import (
     CooccurrenceFeed,
     Counting,
     count_cooccurrences,
-    merge_runs,
     unit,
     units,
-    write_run,
 )
 
-LARGE, TINY = 64 << 20, 1
 Matrix = dict[tuple[int, int], float]
 
 
@@ -85,11 +80,6 @@ def held(feed: CooccurrenceFeed) -> Matrix:
     return found
 
 
-def digest(folder: Path) -> str:
-    names = sorted(folder.glob("segment-*"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in names)).hexdigest()
-
-
 @pytest.fixture
 def counting() -> Counting:
     return Counting("random", vocabulary=40, window=5)
@@ -98,7 +88,7 @@ def counting() -> Counting:
 def test_counts_worked_by_hand(tmp_path: Path) -> None:
     """a b a c | c b: neighbours within a window of two, a left-out word between a and c of the first record."""
     passages = Passages([[0, 1, 0, -1, 2]], [[2, 1], []])
-    feed = count_cooccurrences(tmp_path / "x", passages, Counting("t", 3, window=2), LARGE)
+    feed = count_cooccurrences(tmp_path / "x", passages, Counting("t", 3, window=2))
     a, b, c = 0, 1, 2
     assert held(feed) == {
         (a, a): 1.0,  # two places apart, seen from both
@@ -114,15 +104,19 @@ def test_counts_worked_by_hand(tmp_path: Path) -> None:
 
 def test_left_contexts_alone(tmp_path: Path) -> None:
     counting = Counting("t", 3, window=2, symmetric=False)
-    feed = count_cooccurrences(tmp_path / "x", Passages([[0, 1, 2]]), counting, LARGE)
+    feed = count_cooccurrences(tmp_path / "x", Passages([[0, 1, 2]]), counting)
     assert held(feed) == {(1, 0): 1.0, (2, 1): 1.0, (2, 0): 0.5}
 
 
+@pytest.mark.parametrize("at_once", [1, 1 << 22])
 @pytest.mark.parametrize("symmetric", [True, False])
-@pytest.mark.parametrize(("window", "memory"), [(1, TINY), (5, TINY), (5, 2000), (5, LARGE), (15, 8000), (30, 8000)])
-def test_any_budget_gives_the_defined_matrix(tmp_path: Path, symmetric: bool, window: int, memory: int) -> None:
+@pytest.mark.parametrize("window", [1, 5, 15, 30])
+def test_counts_are_those_of_the_definition(
+    tmp_path: Path, symmetric: bool, window: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cooccurrence, "AT_ONCE", at_once)
     passages = random_passages(segments=3, words=40)
-    feed = count_cooccurrences(tmp_path / "x", passages, Counting("t", 40, window, symmetric), memory)
+    feed = count_cooccurrences(tmp_path / "x", passages, Counting("t", 40, window, symmetric))
     wanted = expected(passages, window, symmetric)
     found = held(feed)
     assert found.keys() == wanted.keys()
@@ -131,21 +125,10 @@ def test_any_budget_gives_the_defined_matrix(tmp_path: Path, symmetric: bool, wi
     np.testing.assert_allclose([found[cell] for cell in wanted], list(wanted.values()), rtol=1e-6)
 
 
-def test_the_bytes_do_not_depend_on_the_budget(tmp_path: Path, counting: Counting) -> None:
-    passages, digests = random_passages(), set()
-    for memory in (500, 5000, LARGE):
-        folder = tmp_path / str(memory)
-        count_cooccurrences(folder, passages, counting, memory)
-        digests.add(digest(folder))
-        names = {path.name.split("-")[0] for path in folder.iterdir()}
-        assert names == {"made", "segment", "cooccurrences.json"}
-    assert len(digests) == 1
-
-
 def test_segments_come_in_another_order_each_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cooccurrence, "segment_size", lambda entries: 50)
     counting = Counting("t", 40, 5, seed=3)
-    feed = count_cooccurrences(tmp_path / "x", random_passages(), counting, LARGE)
+    feed = count_cooccurrences(tmp_path / "x", random_passages(), counting)
     assert feed.segments == -(-feed.entries // 50)
     orders = [[feed.segment(epoch, i).values.tolist() for i in range(feed.segments)] for epoch in (0, 1, 0)]
     assert orders[0] == orders[2] != orders[1]
@@ -156,161 +139,30 @@ def test_segments_come_in_another_order_each_epoch(tmp_path: Path, monkeypatch: 
     assert max(sizes) < 100
 
 
-class Killed(BaseException):
-    """Stands for SIGKILL: nothing of ours handles it."""
-
-
-def kill_after(monkeypatch: pytest.MonkeyPatch, name: str, calls: int) -> None:
-    """Make the function `name` of the pass die at call number `calls`."""
-    real, count = getattr(cooccurrence, name), iter(range(1, 10**9))
-
-    def dying(*args: object, **keys: object) -> object:
-        if next(count) == calls:
-            raise Killed
-        return real(*args, **keys)
-
-    monkeypatch.setattr(cooccurrence, name, dying)
-
-
-@pytest.mark.parametrize(
-    ("name", "calls"),
-    [
-        ("write_run", 1),
-        ("write_run", 4),
-        ("write_entries", 1),
-        ("write_json", 2),  # after the merge
-        ("as_entries", 3),
-        ("with_mirrors", 1),
-        ("segment_path", 3),
-        ("write_json", 3),  # after the last segment
-        ("finish", 1),
-    ],
-)
-def test_killed_and_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counting: Counting, name: str, calls: int
-) -> None:
+def test_what_is_counted_is_not_counted_again(tmp_path: Path, counting: Counting) -> None:
+    with pytest.raises(UserError, match="the pass over the text was not finished"):
+        CooccurrenceFeed(tmp_path / "x", 1)
+    first = count_cooccurrences(tmp_path / "x", random_passages(), counting)
     passages = random_passages()
-    count_cooccurrences(tmp_path / "whole", passages, counting, LARGE)
-    with monkeypatch.context() as patch:
-        patch.setattr(cooccurrence, "segment_size", lambda entries: 300)
-        count_cooccurrences(tmp_path / "cut", passages, counting, LARGE)
-        wanted = digest(tmp_path / "cut")
-        folder = tmp_path / "x"
-        kill_after(patch, name, calls)
-        with pytest.raises(Killed):
-            count_cooccurrences(folder, passages, counting, 4000)
-    monkeypatch.setattr(cooccurrence, "segment_size", lambda entries: 300)
-    if name != "finish":  # the summary was written
-        with pytest.raises(UserError, match="not finished"):
-            CooccurrenceFeed(folder)
-    for leftover in ("run-x.123.part", ".part-node-123-4-run-x"):  # an earlier version's, and ours
-        (folder / leftover).touch()
-    count_cooccurrences(folder, passages, counting, 7000)
-    assert digest(folder) == wanted
-    assert not list(folder.glob("*part*"))
-
-
-def test_finished_runs_are_not_counted_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counting: Counting
-) -> None:
-    passages = random_passages()
-    with monkeypatch.context() as patch:
-        kill_after(patch, "write_run", 4)
-        with pytest.raises(Killed):
-            count_cooccurrences(tmp_path / "x", passages, counting, 3000)
-    last = cooccurrence.run_paths(tmp_path / "x")[-1]
-    begins = int(last.stem.split("-")[2])
-    assert begins > 0
-    passages.read.clear()
-    count_cooccurrences(tmp_path / "x", passages, counting, 3000)
-    assert passages.read == list(range(begins, passages.segments))
-    passages.read.clear()
-    count_cooccurrences(tmp_path / "x", passages, counting, 3000)
-    assert passages.read == []
-
-
-def test_runs_that_ended_within_a_segment_are_counted_again(tmp_path: Path, counting: Counting) -> None:
-    """As an earlier version left them when it was killed."""
-    passages = random_passages()
-    count_cooccurrences(tmp_path / "whole", passages, counting, LARGE)
-    folder = tmp_path / "x"
-    assert not cooccurrence.open_folder(folder_of(folder), {**asdict(counting), "segments": 6})
-    for number, (segment, word) in enumerate([(1, 0), (2, 0), (2, 17)]):
-        cells = cooccurrence.count_pairs(passages.texts[number], counting)
-        write_run(folder / f"run-{number:06d}-{segment:09d}-{word:012d}.cells", [cells])
-    passages.read.clear()
-    count_cooccurrences(folder, passages, counting, LARGE)
-    assert digest(folder) == digest(tmp_path / "whole") and passages.read == [2, 3, 4, 5]
-
-
-def folder_of(path: Path) -> Path:
-    path.mkdir()
-    return path
-
-
-def test_another_window_or_text_starts_anew(tmp_path: Path, counting: Counting) -> None:
-    passages, folder = random_passages(), tmp_path / "x"
-    count_cooccurrences(folder, passages, counting, LARGE)
-    for other in (replace(counting, window=2), replace(counting, text="other"), replace(counting, symmetric=False)):
-        passages.read.clear()
-        feed = count_cooccurrences(folder, passages, other, LARGE)
-        assert passages.read == list(range(passages.segments))
-        assert held(feed) == expected(passages, other.window, other.symmetric)
+    assert held(count_cooccurrences(tmp_path / "x", passages, counting)) == held(first)
+    assert not passages.read
 
 
 def test_progress_is_reported(tmp_path: Path, counting: Counting) -> None:
     told: list[tuple[int, int]] = []
-    count_cooccurrences(tmp_path / "x", random_passages(), counting, LARGE, lambda *done: told.append(done))
+    count_cooccurrences(tmp_path / "x", random_passages(), counting, lambda *done: told.append(done))
     assert told == [(number, 6) for number in range(1, 7)]
 
 
 @pytest.mark.parametrize("records", [[], [[0]], [[0], [1], []], [[-1, 0, -1], [-1]]])
 def test_a_text_where_nothing_meets(tmp_path: Path, records: list[list[int]]) -> None:
     with pytest.raises(UserError, match="no two words of the text meet"):
-        count_cooccurrences(tmp_path / "x", Passages(records), Counting("t", 2), LARGE)
+        count_cooccurrences(tmp_path / "x", Passages(records), Counting("t", 2))
 
 
 def test_one_word_alone(tmp_path: Path) -> None:
-    feed = count_cooccurrences(tmp_path / "s", Passages([[0] * 1000]), Counting("t", 400, window=2), 4000)
+    feed = count_cooccurrences(tmp_path / "s", Passages([[0] * 1000]), Counting("t", 400, window=2))
     assert held(feed) == {(0, 0): 2 * (999 + 998 / 2)}
-
-
-def test_files_of_others_are_left_alone(tmp_path: Path, counting: Counting) -> None:
-    (tmp_path / "thesis.txt").write_text("all of it")
-    with pytest.raises(UserError, match="thesis"):
-        count_cooccurrences(tmp_path, random_passages(), counting, LARGE)
-    assert (tmp_path / "thesis.txt").exists()
-
-
-def test_a_second_pass_into_the_same_folder_is_refused(tmp_path: Path, counting: Counting) -> None:
-    with cooccurrence.claim_folder(tmp_path), pytest.raises(UserError, match="another process"):
-        count_cooccurrences(tmp_path, random_passages(), counting, LARGE)
-
-
-def test_a_cut_segment_is_refused(tmp_path: Path, counting: Counting) -> None:
-    feed = count_cooccurrences(tmp_path / "x", random_passages(), counting, LARGE)
-    path = cooccurrence.segment_path(feed.folder, 0)
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(UserError, match=r"segment-000000.entries: \d+ bytes instead of"):
-        CooccurrenceFeed(feed.folder)
-
-
-def test_runs_are_merged_in_pieces(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    total: dict[int, int] = defaultdict(int)
-    paths = []
-    for number in range(5):
-        cells = np.unique(rng.integers(0, 500, 20 * number))  # the first run is empty
-        counts = rng.integers(1, 100, len(cells))
-        for cell, count in zip(cells.tolist(), counts.tolist(), strict=True):
-            total[cell] += count
-        paths.append(tmp_path / f"{number}")
-        write_run(paths[-1], iter([np.stack([cells, counts], axis=1)[part] for part in (slice(7), slice(7, None))]))
-    for at_once in (1, 10, 40, 10_000):
-        blocks = list(merge_runs(paths, at_once))
-        assert np.concatenate(blocks).tolist() == [[cell, total[cell]] for cell in sorted(total)]
-        assert max(map(len, blocks)) <= max(at_once, 5)
-    assert list(merge_runs(paths[:1], 10)) == list(merge_runs([], 10)) == []
 
 
 def test_units_are_exact_where_they_can_be() -> None:
@@ -334,7 +186,7 @@ def families() -> Iterator[Passages]:
 
 
 def test_glove_learns_subjects_from_the_counts(tmp_path: Path, families: Passages) -> None:
-    feed = count_cooccurrences(tmp_path / "x", families, Counting("t", 17, window=10), LARGE)
+    feed = count_cooccurrences(tmp_path / "x", families, Counting("t", 17, window=10))
     learner = Glove(GloveConfig(width=6), np.ones(17, np.int64), seed=1)
     losses = []
     for epoch in range(60):

@@ -221,7 +221,7 @@ def check_averages(ranks: Ranks) -> None:
     """Ranks hold 0 and 2: what was averaged is 1."""
     held = np.full((5000, 16), 2.0 * ranks.rank, dtype=np.float32)
     place = held.ctypes.data
-    averaging = Averaging({"t": held}, ranks, "submodel")
+    averaging = Averaging({"t": held}, ranks)
     averaging.after_round()
     assert averaging.sent_since() == 1024 * 16 * 4  # a ring of two sends each number once
     assert (held[:1024] == 1).all() and (held[1024:] == 2.0 * ranks.rank).all()
