@@ -205,9 +205,9 @@ def test_word_vectors_have_neighbours_analogies_and_a_picture(dragoman: Home, wo
     ]
     dragoman("train", *words, f"model={model}", *sizes, f"name={model}", "vectors.epochs=1", *offline)
     near = dragoman("neighbours", "you", f"query.vectors={model}", "query.k=3", "query.format=json")
-    assert len(json.loads(near)["neighbours"]) == 3
+    assert len(json.loads(near.splitlines()[-1])["neighbours"]) == 3
     found = dragoman("analogy", "he", "she", "his", f"query.vectors={model}", "query.k=2", "query.format=json")
-    assert json.loads(found)
+    assert json.loads(found.splitlines()[-1])["answers"]
     pictures = list((dragoman.runs / model).rglob("*.png"))
     assert pictures and all(picture.read_bytes().startswith(PNG) for picture in pictures)
 
@@ -240,8 +240,9 @@ def test_a_language_model_continues_a_text_and_names_the_next(dragoman: Home, te
     assert re.search(r"perplexity|bits", said)
     run = str(dragoman.runs / name)
     drawn = dragoman("generate", "you are", f"generate.bundle={run}", "generate.max_tokens=5", "generate.format=json")
-    assert "you are" in json.dumps(json.loads(drawn))
-    likely = json.loads(dragoman("next", "you", f"guess.bundle={run}", "guess.best=3", "guess.format=json"))
+    assert "you are" in json.loads(drawn.splitlines()[-1])["prompt"]
+    asked = [f"predict.bundle={run}", "predict.best=3", "predict.format=json"]
+    likely = json.loads(dragoman("predict", "you", *asked).splitlines()[-1])
     (dragoman.folder / "text.txt").write_text("you are tired\n", encoding="utf-8")
     assert len(likely["steps"][0]["tokens"]) == 3
     assert dragoman("score", f"score.bundle={run}", f"score.input={dragoman.folder / 'text.txt'}").strip()
@@ -259,7 +260,8 @@ def test_a_masked_encoder_fills_masks_and_its_vectors_are_of_the_sentence(dragom
     dragoman("shard", *settings, "cluster.backend=local")
     dragoman.train("bert_tiny", "masked", *settings, "model.norm=pre")
     run = str(dragoman.runs / "masked")
-    filled = json.loads(dragoman("fill", "You [MASK] tired.", f"guess.bundle={run}", "guess.format=json"))
+    asked = [f"predict.bundle={run}", "predict.format=json"]
+    filled = json.loads(dragoman("predict", "You [MASK] tired.", *asked).splitlines()[-1])
     assert filled["steps"][0]["tokens"]
     output = dragoman.folder / "vectors.npy"
     same = [f"embed.bundle={run}", f"embed.output={output}", "embed.format=npy"]
@@ -353,8 +355,8 @@ def test_texts_get_classes_and_words_get_tags(dragoman: Home, sentences: Path, l
     pooling = ["model.pooling=attention"] if labels == "classes" else []
     sizes = [*sizes, *pooling, f"name={model}", "registry.register=false"]
     assert "accura" in dragoman("train", *SHORT, *shards, f"model={model}", *sizes)
-    verb = "classify" if labels == "classes" else "tag"
-    answer = dragoman(verb, "Are you tired?", f"label.bundle={dragoman.runs / model}", "label.format=json")
+    asked = [f"predict.bundle={dragoman.runs / model}", "predict.format=json"]
+    answer = dragoman("predict", "Are you tired?", *asked)
     assert any(label in answer for label in ("question", "statement", "NAME", "WORD"))
 
 
