@@ -5,7 +5,7 @@
 | shard | that the corpus has pairs | the vocabulary, which fits their number once they are counted |
 | train, compare, evaluate, promote | the manifest of `paths.shards` | corpus, tokenizer, pair |
 | train, compare | the bundle of `train.init_from` | the network and its sizes |
-| train | the number of pairs or texts | batch, steps, warm-up, rate, dropout (`corpus/sizes.py`) |
+| train | the number of pairs or texts | batch, steps, warm-up, optimizer, dropout (`corpus/sizes.py`) |
 
 What the user gives, on the command line or in an experiment, stays.
 """
@@ -30,8 +30,11 @@ BEGIN = {"train", "compare"}
 # settings that a network does not take from the one that it begins with
 OWN = ("architecture", "name", "head", "pooling", "tie", "dropout", "attention_dropout", "activation_dropout")
 ENCODERS = ("bert", "transformer_head")  # networks with the same stack
-NETWORK = "transformer_tiny"
-OF_NETWORK = {"train.optimizer.lr", "train.optimizer.schedule", "model.dropout"}  # that fit this network alone
+NETWORK = "transformer_modern"
+OF_NETWORK = {  # that fit this network alone
+    *(f"train.optimizer.{key}" for key in ("kind", "lr", "weight_decay", "split_packed", "schedule")),
+    "model.dropout",
+}
 OF_LABELS = (STEPS, WARMUP, "train.evaluate_every", "train.checkpoint_every")  # what a head takes for its texts
 TRANSLATING = {"transformer", "rnnsearch", "rnnenc", "prefixlm"}
 logger = logging.getLogger(__name__)

@@ -25,10 +25,13 @@ SIZES: dict[str, list[Any]] = {
     "train.optimizer.warmup_steps": [20, 100, 400, 2000],
     "train.evaluate_every": [25, 100, 250, 500],
     "train.checkpoint_every": [10, 50, 200, 500],
-    # of model=transformer_tiny alone, and not where it begins with another's weights
-    "train.optimizer.lr": [0.002, 0.003, 0.003, 0.0007],
-    "train.optimizer.schedule": ["cosine", "cosine", "cosine", "inverse_sqrt"],
-    "model.dropout": [0.3, 0.1, 0.1, 0.3],
+    # of model=transformer_modern alone, and not where it begins with another's weights: docs/recipe.md
+    "train.optimizer.kind": ["muon", "muon", "muon", "muon"],
+    "train.optimizer.lr": [0.008, 0.008, 0.008, 0.004],
+    "train.optimizer.weight_decay": [0.1, 0.1, 0.1, 0.1],
+    "train.optimizer.split_packed": [True, True, True, True],
+    "train.optimizer.schedule": ["cosine", "cosine", "cosine", "cosine"],
+    "model.dropout": [0.3, 0.1, 0.1, 0.1],
 }
 BY_SIZE = 0  # of the vocabulary, until the pairs are counted
 PIECES_A_CHARACTER = 2  # at least, so that a writing of many characters leaves room for words

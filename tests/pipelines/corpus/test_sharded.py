@@ -37,7 +37,7 @@ def test_what_nobody_chose_is_what_the_shards_say(shards: Path) -> None:
     assert (values["corpus"]["pairs"], values["tokenizer"]["vocabulary"]) == (400, 300)
     assert values["paths"]["shards"] == str(shards)
     # and so are the names that are made of it
-    assert values["name"] == "mine-de-en-transformer_tiny"
+    assert values["name"] == "mine-de-en-transformer_modern"
     assert values["registry"]["name"] == "mine-de-en"
 
 
