@@ -16,7 +16,6 @@ from dragoman.model.networks.architectures import ARCHITECTURES
 from dragoman.pipelines.unpack import UnpackRoot
 
 ROOTS = (
-    dragoman.pipelines.config.VerifyRoot,
     dragoman.pipelines.config.SynthesizeRoot,
     dragoman.services.config.Config,
     UnpackRoot,

@@ -27,7 +27,6 @@ from dragoman.pipelines.settings import (
     LoaderConfig,
     SynthesizeConfig,
     TrainConfig,
-    VerifyConfig,
 )
 from dragoman.pipelines.tracking.locate import locate_bundle
 from dragoman.pipelines.tracking.promotion import PromoteConfig
@@ -160,13 +159,6 @@ class Config:
             return directory
         runs, cache = self.paths.local(self.paths.runs), self.paths.local(self.paths.root) / "versions"
         return locate_bundle(name, key, runs, cache, self.tracking, self.registry)
-
-
-@dataclass
-class VerifyRoot(Config):
-    """The sections that `dragoman verify` reads. They concern a check of a run and are no part of the run."""
-
-    verify: VerifyConfig = field(default_factory=VerifyConfig)
 
 
 @dataclass

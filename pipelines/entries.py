@@ -19,7 +19,7 @@ from dragoman.model.ranges import Range, all_ranges
 from dragoman.model.runs import paths
 from dragoman.model.shards.manifest import has_manifest, read_manifest
 from dragoman.pipelines.cluster.embedded_ray import begin_ray
-from dragoman.pipelines.config import SHARDING, Config, SynthesizeRoot, VerifyRoot
+from dragoman.pipelines.config import SHARDING, Config, SynthesizeRoot
 from dragoman.pipelines.corpus.read.built_in import check_built_in, is_built_in
 from dragoman.pipelines.corpus.sharded import cutting, shard_command
 from dragoman.pipelines.settle import begun_words, settle
@@ -27,7 +27,7 @@ from dragoman.pipelines.tracking.policy import policy_words
 
 READERS = {"train", "compare"}  # commands that need shards
 SPREADING = {"shard", *READERS}  # commands that start workers
-ROOTS: dict[str, type[Config]] = {"verify": VerifyRoot, "synthesize": SynthesizeRoot}  # with a section of their own
+ROOTS: dict[str, type[Config]] = {"synthesize": SynthesizeRoot}  # with a section of their own
 COMPARISON = ("compare", "models", "promote")  # sections that a training does not read
 SHOWN = {  # the sections that --cfg job shows, for verbs that do not read all
     "shard": SHARDING,

@@ -20,7 +20,6 @@ from dragoman.model.bundles.ensemble import EnsembleBundle, load_ensemble
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import KINDS, open_bundle
-from dragoman.model.runs import journal
 from dragoman.pipelines.comparison.entries import label_of
 from dragoman.pipelines.comparison.sets import evaluate_sets, page_of_split
 from dragoman.pipelines.config import Config
@@ -80,7 +79,6 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Eval
     if checked is not None:
         say(f"\n{checked}")
     files = evaluation.write(folder)
-    journal.note_evaluation(folder, files[0])
     logger.info(f"kept in {' and '.join(map(str, files))}")
     row.measure_more(config, bundle)
     comparison = row.compare(row, config, evaluation, rivals, folder) if rivals else ""

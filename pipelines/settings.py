@@ -222,15 +222,6 @@ class EvaluateConfig:
 
 
 @dataclass
-class VerifyConfig:
-    """The report of a verification, and how much of the run to train again."""
-
-    sample: Whole = 64  # translations made again where all would take over a minute; 0: all
-    recompute: str = ""  # LAST, ALL or a number of random intervals between checkpoints; empty: none
-    format: Literal["text", "json"] = "text"
-
-
-@dataclass
 class SynthesizeConfig:
     """The model that translates, the one that scores, and the share of its pairs that is kept."""
 

@@ -45,7 +45,7 @@ VERBS: dict[str, Verb] = {
     "shard": _pipeline("pack a corpus into shards", "corpus tokenizer shards cluster"),
     "train": _pipeline("train a model on shards; the same name again resumes", "model train loader cluster tracking"),
     "verify": _pipeline(
-        "prove that a run saw the batches of an undisturbed one, and kept its weights", "verify", "RUN", json=FORMAT
+        "check that a run saw the batches of an undisturbed one, and kept its files", words="RUN", json=ROWS
     ),
     "import": _verb(
         "dragoman.pipelines.import_model",

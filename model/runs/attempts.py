@@ -3,10 +3,9 @@ RUN/starts.jsonl, a line for each that came to training."""
 
 from pathlib import Path
 
-from dragoman.model.files import atomic_write, file_sha256
-from dragoman.model.runs import checkpoints
-from dragoman.model.runs.journal import append, head
-from dragoman.model.runs.paths import ATTEMPT, BEGINNING, STARTS, STEPS
+from dragoman.model.files import atomic_write
+from dragoman.model.runs.journal import append
+from dragoman.model.runs.paths import ATTEMPT, STARTS
 
 
 class StaleAttemptError(RuntimeError):
@@ -34,22 +33,6 @@ def current_attempt(run: Path) -> int:
     return int(path.read_text(encoding="utf-8")) if path.is_file() else 0
 
 
-def note_start(run: Path, attempt: int, step: int, workers: int, machine: str, threads: int) -> None:
+def note_start(run: Path, attempt: int, step: int, workers: int) -> None:
     """Adds a line to RUN/starts.jsonl: this start goes on after `step`. Called when the journal is open."""
-    checkpoint = checkpoints.every(run).get(step)
-    start = {
-        "attempt": attempt,
-        "step": step,
-        "workers": workers,
-        "machine": machine,
-        "threads": threads,
-        "journal": head(run, STEPS),
-        "checkpoint": file_sha256(checkpoint / checkpoints.MANIFEST) if checkpoint else None,
-        "beginning": beginning(run),
-    }
-    append(run, STARTS, start)
-
-
-def beginning(run: Path) -> dict[str, str]:
-    """Returns name -> sha256 of the files that a run begins from, beside run.json."""
-    return {name: file_sha256(run / name) for name in BEGINNING if (run / name).is_file()}
+    append(run, STARTS, {"attempt": attempt, "step": step, "workers": workers})

@@ -1,4 +1,4 @@
-"""The only reader of a run's files of JSON lines: its journal, and its small chains (`model/runs/journal.py`).
+"""The only reader of a run's files of JSON lines: its journal, and its small ones (`model/runs/journal.py`).
 
 Another process may be writing them, or have torn them. So a damaged line is skipped and noted, with its number.
 """

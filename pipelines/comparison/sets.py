@@ -17,7 +17,7 @@ from dragoman.model.files import atomic_write
 from dragoman.model.inference.translator import open_translator
 from dragoman.model.languages import same_pair
 from dragoman.model.plural import plural
-from dragoman.model.runs import journal, paths
+from dragoman.model.runs import paths
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.shards.manifest import has_manifest, read_manifest
 from dragoman.pipelines.comparison.lines import lines_of
@@ -103,7 +103,6 @@ class SetsEvaluation(Evaluation):
             "engine": self.engine,
             "decode": asdict(self.decode),
             "bundle": self.bundle.digest,
-            "run_records": self.bundle.facts.get("records") or {},
         }
 
 
@@ -167,7 +166,6 @@ def evaluate_sets(
     ours = on_sets(config, run, bundle, sets, judges)
     say("\n".join([ours.report(), "", *openings]))
     (path,) = ours.write(folder)
-    journal.note_evaluation(folder, path)
     logger.info(f"kept in {path}")
     others = [on_sets(config, label, rival, sets, judges) for label, rival in rivals.items()]
     if others:

@@ -64,13 +64,11 @@ class Origin(TypedDict):
 
     bundle: str
     manifest_hash: str
-    run_records: dict[str, str]
 
 
 def origin(bundle: Bundle, shards: Path) -> Origin:
-    """Returns the digest of the bundle, that of the shards' manifest, and the heads of the bundle's run."""
-    heads = bundle.facts.get("records") or {}
-    return {"bundle": bundle.digest, "manifest_hash": manifest_hash(shards), "run_records": heads}
+    """Returns the digest of the bundle, that of the shards' manifest."""
+    return {"bundle": bundle.digest, "manifest_hash": manifest_hash(shards)}
 
 
 @dataclass(kw_only=True)
@@ -82,7 +80,6 @@ class SplitEvaluation(Evaluation):
     seconds: float  # without loading
     bundle: str  # the bundle's digest
     manifest_hash: str  # of the shards that the held-out set came from
-    run_records: dict[str, str]  # heads of the run's records that the bundle names
 
     def figures(self) -> Mapping[str, float]:
         """Returns the scores by name."""
@@ -124,7 +121,6 @@ class SplitEvaluation(Evaluation):
             "seconds": round(self.seconds, 3),
             "bundle": self.bundle,
             "manifest_hash": self.manifest_hash,
-            "run_records": self.run_records,
         }
 
     def log(self, tracked: TrackedRun) -> None:

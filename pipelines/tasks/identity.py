@@ -10,7 +10,7 @@ from dragoman.model.bundles.ancestry import tokenizer_facts
 from dragoman.model.errors import UserError
 from dragoman.model.languages import same_pair
 from dragoman.model.networks.architectures import model_config
-from dragoman.model.runs import journal, paths
+from dragoman.model.runs import paths
 from dragoman.model.runs.record import PLANS, read_record, write_record
 from dragoman.model.schema import build, flat
 from dragoman.model.shards.manifest import manifest_hash, read_manifest
@@ -106,5 +106,4 @@ def origin_facts(config: Config, tracked: TrackedRun) -> dict[str, Any]:
         "manifest_hash": manifest_hash(config.shard_dir),
         "sources": manifest.sources,
         "run": {"name": config.name, "id": tracked.run_id},
-        "records": journal.heads(config.run_dir),
     }

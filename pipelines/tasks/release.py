@@ -9,7 +9,7 @@ from typing import Any
 
 from dragoman.model.bundles.directory import CONFIG, read_facts
 from dragoman.model.inference.kinds import open_bundle
-from dragoman.model.runs import checkpoints, journal, paths, record
+from dragoman.model.runs import checkpoints, paths, record
 from dragoman.model.shards.manifest import manifest_hash
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks.base import Task
@@ -45,7 +45,6 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
         learned = {} if checked is None else {"learned_lines": {config.evaluate.split: checked.overlap.record()}}
         bundle.update_facts({"scores": evaluation.facts(), **learned})
         written = evaluation.write(run.folder)
-        journal.note_evaluation(run.folder, written[0])
         tracked.artifact(written[0], "evaluation")
         tracked.metrics(checkpoints.newest_step(run.folder), {**evaluation.metrics(), **openings})
         tracked.text(f"{page}\n", "evaluation/report.txt")

@@ -68,7 +68,6 @@ class VectorsResults(Evaluation):
             **self.evaluation.record(),
             "scores": self.metrics(),
             "settings": asdict(self.settings),  # by which `dragoman verify` scores again
-            "run_records": self.bundle.facts.get("records") or {},
         }
 
     def write(self, folder: Path) -> list[Path]:

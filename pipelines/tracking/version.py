@@ -112,7 +112,6 @@ def facts(config: Mapping[str, Any]) -> dict[str, str]:
         "manifest_hash": config.get("manifest_hash"),
         "config_hash": config.get("config_hash"),
         "run_name": run.get("name"),
-        "records_head": (config.get("records") or {}).get("journal"),  # head of the journal's chain
         "format_version": config.get("format_version"),
         "bundle_bytes": sum(entry["bytes"] for entry in (config.get("files") or {}).values()) or None,
         **card_of(kind).tags(config),

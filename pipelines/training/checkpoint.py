@@ -20,8 +20,6 @@ from dragoman.model.layers.low_rank import merged
 from dragoman.model.runs import checkpoints
 from dragoman.model.runs.attempts import check_attempt
 from dragoman.model.runs.checkpoints import FORMAT_VERSION, MANIFEST, STATE
-from dragoman.model.runs.journal import append
-from dragoman.model.runs.paths import SAVED
 
 
 def write(
@@ -58,7 +56,6 @@ def write(
         if "os error 28" in str(problem):
             raise OSError(28, "No space left on device", str(final)) from problem
         raise
-    append(run, SAVED, {"step": step, "manifest": file_sha256(final / MANIFEST)})
     if kept:
         keep_weights(run, final, step)
     return final

@@ -314,7 +314,6 @@ class Trainer:
         own = range(self.ranks.rank, self.lanes, self.ranks.world)
         restore_state(self.network, tensors.get("carried", {}), own, self.ranks.device)
         state.pop("limits")
-        state.pop("records", None)  # a run from before chains has none
         state["stopped"] = ""  # whoever restarts a stopped run has moved its limits
         self.progress = Progress(**{**state, "loss_scale": LossScale(**state["loss_scale"])})
 

@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from dragoman.model.device import machine
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.files import exclusive
 from dragoman.model.runs import attempts, paths
@@ -46,8 +44,7 @@ class Publisher:
             yield None
             return
         with contextlib.closing(Journal(self.run, step)) as journal:
-            here = machine(self.ranks.device), torch.get_num_threads()
-            attempts.note_start(self.run, self.attempt, step, self.ranks.world, *here)
+            attempts.note_start(self.run, self.attempt, step, self.ranks.world)
             self.journal = journal
             yield journal
 
@@ -60,8 +57,7 @@ class Publisher:
         choose: Callable[[list[int]], Collection[int]] = lambda steps: (),
         kept: bool = True,
     ) -> None:
-        """Saves a checkpoint on the first rank, with the heads of the journal; see `checkpoint.write` and `prune`."""
-        state = {**state, "records": self.journal.heads if self.journal else {}}
+        """Saves a checkpoint on the first rank; see `checkpoint.write` and `prune`."""
         checkpoint.write(self.run, step, self.attempt, tensors, state, kept)
         checkpoint.prune(self.run, keep_checkpoints, choose)
         if self.thread is not None:

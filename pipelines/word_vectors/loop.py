@@ -207,7 +207,6 @@ def resume(learner: Learner, feed: Feed, run: Path, ranks: Ranks) -> Progress:
     check_tables(learner, groups[TABLES], str(last_checkpoint))
     for name, table in learner.tables.items():
         as_tensor(table).copy_(groups[TABLES][name])
-    state.pop("records", None)
     if state.pop("segments") != feed.segments:
         raise UserError(
             f"{last_checkpoint}: the text had another number of segments then; start a new run (another name=)"

@@ -43,9 +43,7 @@ def settings(shards: Path, name: str, steps: int, *words: str) -> Config:
 
 
 @pytest.mark.long
-def test_a_stopped_training_ends_with_the_same_weights_and_is_traced(
-    shards: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stopped_training_ends_with_the_same_weights_and_batches(shards: Path) -> None:
     whole = settings(shards, "whole", 30)
     train(whole, say=str)
     for steps in (10, 30):
@@ -53,11 +51,7 @@ def test_a_stopped_training_ends_with_the_same_weights_and_is_traced(
     one, two = (load_file(shards.parent / f"runs/{name}/bundle/model.safetensors") for name in ("whole", "twice"))
     assert all(torch.equal(one[key], two[key]) for key in one)
 
-    assert entries.main(["verify", str(whole.run_dir), f"paths.shards={shards}", "verify.format=json"]) == 0
-    checks = {check["what"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
-    assert checks["steps"]["result"] == checks["parts"]["result"] == "same"
-    assert checks["parts"]["detail"].startswith("clean ")
-    assert all(f"{name} 0 records" not in checks["parts"]["detail"] for name in ("clean", "bt", "fr"))
+    assert entries.main(["verify", str(whole.run_dir), f"paths.shards={shards}"]) == 0
 
     bundle = load_bundle(whole.run_dir / "bundle")
     assert bundle.prefixes == {("en", "de"): "<2de> ", ("en", "fr"): "<2fr> "}
@@ -69,17 +63,14 @@ def test_a_stopped_training_ends_with_the_same_weights_and_is_traced(
 DENOISE = ["loader.denoise=infilling", "train.bleu_every=0"]
 
 
-def test_denoising_on_a_mix_is_exact_after_a_stop_and_traced(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_denoising_on_a_mix_is_exact_after_a_stop(shards: Path) -> None:
     whole = settings(shards, "whole", 12, *DENOISE)
     train(whole, say=str)
     for steps in (5, 12):
         train(settings(shards, "twice", steps, *DENOISE), say=str)
     one, two = (load_file(shards.parent / f"runs/{name}/bundle/model.safetensors") for name in ("whole", "twice"))
     assert all(torch.equal(one[key], two[key]) for key in one)
-    assert entries.main(["verify", str(whole.run_dir), f"paths.shards={shards}", "verify.format=json"]) == 0
-    checks = {check["what"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
-    assert checks["steps"]["result"] == checks["parts"]["result"] == "same"
-    assert all(f"{name} 0 records" not in checks["parts"]["detail"] for name in ("bt", "fr"))
+    assert entries.main(["verify", str(whole.run_dir), f"paths.shards={shards}"]) == 0
 
 
 def test_denoised_texts_have_no_tags_and_the_noise_of_their_corpus_epoch(shards: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_killed_tree_goes_on_with_another_number_of_workers(home: Path, undist
     assert "goes on to step 400" in out
     assert_same_run(run, undisturbed)
     out = finish(start("verify", home, "name=tree"))
-    assert "400, each once, their batches as replayed from the shards" in out and "tree: nothing differs" in out
+    assert "400 steps, as made again from the shards" in out and "tree: nothing differs" in out
 
 
 @pytest.mark.parametrize(

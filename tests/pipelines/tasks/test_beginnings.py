@@ -37,7 +37,7 @@ def test_a_run_goes_on_and_is_proved(
     assert train.task(config(home, f"name={cut}", *words, "train.max_steps=2")) == 0
     assert train.task(config(home, f"name={cut}", *words)) == 0
     assert same(weights(home, cut), weights(home, whole)) and not same(weights(home, cut), weights(home, "first"))
-    places = [f"paths.root={home}/artifacts", f"paths.shards={config(home).shard_dir}", "verify.recompute=ALL"]
+    places = [f"paths.root={home}/artifacts", f"paths.shards={config(home).shard_dir}"]
     assert entries.main(["verify", cut, *places]) == 0
     assert "nothing differs" in capsys.readouterr().out
     with pytest.raises(UserError, match=told):

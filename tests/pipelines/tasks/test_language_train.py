@@ -118,19 +118,13 @@ def test_a_run_and_its_bundle_verify(
     run = home / "artifacts" / "runs" / model
     assert entries.main(["verify", str(run)]) == 0
     shown = capsys.readouterr().out
-    assert "steps    same          4, each once" in shown and "starts   same          1: from step 0 on 1\n" in shown
-    assert "made from weights of the run: 2 of 2 are still there" in shown
+    assert "batches      same     4 steps, as made again" in shown
     copy, shards = tmp_path / "copy", f"paths.shards={config(home).shard_dir}"
     shutil.copytree(run, copy)
     weights = copy / "bundle" / "model.safetensors"
     flip_last_bit(weights)
     assert entries.main(["verify", str(copy), shards]) == 1
     assert "model.safetensors: not the file that was saved" in capsys.readouterr().out
-    record = json.loads((copy / "bundle" / "config.json").read_text())
-    record["files"]["model.safetensors"] = describe(weights)  # somebody hides it
-    (copy / "bundle" / "config.json").write_text(json.dumps(record))
-    assert entries.main(["verify", str(copy), shards]) == 1
-    assert "model.safetensors: is not the mean of the weights that it names" in capsys.readouterr().out
 
 
 def test_a_release_hashes_each_file_of_its_bundle_when_it_is_written_and_when_it_is_opened(

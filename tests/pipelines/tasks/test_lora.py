@@ -19,7 +19,7 @@ from dragoman.model.settings import DecodeConfig
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.text.tokenizer import BOS
 from dragoman.model.text.tokenizers import load_pair
-from dragoman.pipelines import entries, train
+from dragoman.pipelines import train
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks import launch, lora
 from dragoman.pipelines.tasks.parts import share
@@ -81,15 +81,6 @@ def test_the_mean_is_of_merged_weights(home: Path) -> None:
     for name, value in mean.items():
         expected = torch.stack([merged(one)[name] for one in kept]).double().mean(0).to(value.dtype)
         torch.testing.assert_close(value, expected, rtol=0, atol=0)
-
-
-def test_the_moving_average_is_merged_and_proved(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["name=ema", *LORA, "train.final_weights=ema", "train.optimizer.ema_decay=0.5"]
-    assert train.task(config(home, *words)) == 0
-    assert weights(home, "ema").keys() == weights(home, "first").keys()
-    places = [f"paths.root={home}/artifacts", f"paths.shards={config(home).shard_dir}"]
-    assert entries.main(["verify", "ema", *places]) == 0
-    assert "nothing differs" in capsys.readouterr().out
 
 
 def test_optimizer_states_are_those_of_the_factors(home: Path) -> None:

@@ -15,7 +15,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.runs.paths import FIRST_WEIGHTS
 from dragoman.model.runs.spool import Spool
 from dragoman.model.shards.manifest import read_manifest
-from dragoman.pipelines import entries, train
+from dragoman.pipelines import train
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks import launch
@@ -94,16 +94,6 @@ def test_a_run_that_goes_on_needs_the_other_no_more(home: Path) -> None:
     assert len((runs / "third" / "steps.jsonl").read_text().splitlines()) >= 6
     with pytest.raises(UserError, match="init_from"):
         launch.check(config(home, "name=third", "train.init_from=first"))
-
-
-def test_a_mean_with_the_first_weights_is_proved(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["name=mean", "train.init_from=first", "train.average_first=0.5"]
-    assert train.task(config(home, *words)) == 0
-    verify = ["verify", "mean", f"paths.root={home}/artifacts", f"paths.shards={config(home).shard_dir}"]
-    assert entries.main(verify) == 0, capsys.readouterr().out
-    (home / "artifacts" / "runs" / "mean" / FIRST_WEIGHTS).write_bytes(b"others")
-    assert entries.main(verify) == 1
-    assert "made with first weights that are not" in capsys.readouterr().out
 
 
 def test_a_network_of_another_kind_is_refused(home: Path) -> None:

@@ -62,7 +62,7 @@ def evaluation(guessed: str, task: str = "classes", gold: str = "aaaabbbb") -> L
     return LabelEvaluation(
         task=task, pair="en", split="valid", labels=["a", "b"], texts=[f"text {n}" for n in range(len(gold))],  # type: ignore[arg-type]
         gold=list(gold), guessed=list(guessed), confidence=confidence, wrong=wrong, sizes=sizes, scores=scores,
-        bins=bins, samples=0, seconds=0.1, bundle="", manifest_hash="", run_records={},
+        bins=bins, samples=0, seconds=0.1, bundle="", manifest_hash="",
     )  # fmt: skip
 
 
