@@ -1,7 +1,6 @@
 """`dragoman evaluate`: scores a bundle on a held-out set, and compares it with other bundles on request.
 
 dragoman evaluate evaluate.split=valid                             the run `name`
-dragoman evaluate evaluate.sets={wmt: [wmt.en, a.de, b.de], news: news.tsv}   translation: named test sets
 dragoman evaluate evaluate.ensemble=[RUN,OTHER_RUN]                translation models of one tokenizer, decoded as one
 dragoman evaluate evaluate.bundle=RUN evaluate.against=OTHER_RUN   language models: the likelihood of the same text
 dragoman evaluate evaluate.bundle=RUN evaluate.against=[glove,tfidf,one_hot] vectors=english ...
@@ -17,14 +16,10 @@ from pathlib import Path
 from dragoman.conf import compose, showing
 from dragoman.model.bundles.directory import Bundle, bundle_hash, bundle_kind
 from dragoman.model.bundles.ensemble import EnsembleBundle, load_ensemble
-from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import KINDS, open_bundle
-from dragoman.pipelines.comparison.entries import label_of
-from dragoman.pipelines.comparison.sets import evaluate_sets, page_of_split
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.base import Evaluation
-from dragoman.pipelines.settings import LEARNED
 from dragoman.pipelines.tasks.base import task_of
 from dragoman.pipelines.tasks.openings import open_split
 
@@ -60,19 +55,6 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Eval
     places = {rival: config.bundle_dir(rival, "evaluate.against") for rival in against}
     rivals = [load(place) for place in places.values()]
     run = run_name(bundle, folder)
-    named = {
-        f"{label}, also" if (label := label_of(name, place)) == run else label: rival
-        for (name, place), rival in zip(places.items(), rivals, strict=True)
-        if isinstance(rival, TranslationBundle)
-    }
-    if settings.sets:
-        if not isinstance(bundle, TranslationBundle):
-            raise UserError(f"evaluate.sets: sets of pairs are for models that translate; this one is of kind {kind}")
-        return evaluate_sets(config, bundle, members(bundle), folder, run, named, say)
-    if learned := [name for name in settings.metrics if name in LEARNED]:
-        raise UserError(
-            f"evaluate.metrics=[{learned[0]}]: is for sets; +evaluate.sets.test={config.paths.shards} names this one"
-        )
     checked = open_split(config, folder, run, [*members(bundle), *places.values()]) if row.held_out else None
     evaluation = row.evaluate(config, bundle)
     say(evaluation.report())
@@ -82,9 +64,6 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Eval
     logger.info(f"kept in {' and '.join(map(str, files))}")
     row.measure_more(config, bundle)
     comparison = row.compare(row, config, evaluation, rivals, folder) if rivals else ""
-    if named and isinstance(bundle, TranslationBundle):
-        page = page_of_split(config, bundle, folder, run, named)
-        logger.info(f"the translations are compared line by line in {page}")
     return evaluation, comparison
 
 

@@ -78,7 +78,6 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("tokenizer.same_as", "train.init_from"), Kind.REFERENCE),
     **dict.fromkeys(("embeddings.source", "embeddings.target"), Kind.REFERENCE),
     **dict.fromkeys(("evaluate.bundle", "evaluate.ensemble", "evaluate.against"), Kind.REFERENCE),
-    **dict.fromkeys(("evaluate.sets.*", "evaluate.comet", "evaluate.metricx"), Kind.TEXTS),
     "models": Kind.MODELS,
     **dict.fromkeys(("synthesize.bundle", "synthesize.scorer"), Kind.REFERENCE),
     **dict.fromkeys(("unpack.output", "synthesize.output"), Kind.OUTPUT),
@@ -146,9 +145,6 @@ def find_places(verb: str, values: Mapping[str, Any], named: bool = True) -> Ite
             yield _place(key, text, text, "inside")
     yield from _corpus(values)
     yield from _sets(values)
-    for name in ("sets", "comet", "metricx"):
-        for text in texts(_at(values, ["evaluate", name])):
-            yield _place(f"evaluate.{name}", text, text, "read" if verb == "evaluate" else "inside")
     for key, value in values_of(values, Kind.REFERENCE, Kind.MODELS):
         for text in texts(value):
             if not (KINDS[key] is Kind.MODELS and model_file(text)):

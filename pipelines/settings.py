@@ -20,10 +20,6 @@ from dragoman.model.ranges import (
 from dragoman.model.settings import EngineName, LossConfig, Precision, Side
 
 WORKERS = re.compile(r"\d{1,6}(\.\.\d{1,6})?")
-MetricName = Literal["bleu", "chrf", "ter", "comet", "metricx"]
-MetricXForm = Literal["metricx-24", "metricx-24-qe", "metricx-23", "metricx-23-qe"]
-LEARNED: tuple[MetricName, ...] = ("comet", "metricx")  # metrics that are models
-CheckName = Literal["negation", "numbers", "names", "units", "short", "untranslated", "empty", "repeated"]
 Backend = Literal["auto", "ray", "local"]
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 
@@ -201,14 +197,6 @@ class EvaluateConfig:
     ensemble: list[str] = field(default_factory=list)  # instead: several, decoded as one model
     against: str | list[str] | None = None  # one or several others, compared by paired bootstrap resampling
     split: str = "test"
-    # translation: instead of the split of paths.shards, sets by name: shards, a file of rows, or a file of sources and
-    # one of each reference (pipelines/evaluation/sets/read.py)
-    sets: dict[str, str | list[str]] = field(default_factory=dict)
-    metrics: list[MetricName] = field(default_factory=lambda: ["bleu", "chrf", "ter"])  # of `sets`
-    comet: str | None = None  # the folder of the model of the metric comet
-    metricx: str | None = None  # the folder of the model of the metric metricx
-    metricx_form: MetricXForm = "metricx-24"  # the text that this model reads; qe: without references
-    stored: bool = True  # translation: use and keep translations in paths.root; false: translate anew
     engine: EngineName = "auto"
     sentences: Whole = 0  # use only this many first ones; 0: all
     stride: Whole = 0  # language models with a bounded context: tokens scored at a time; 0: half of the context

@@ -6,7 +6,7 @@ EXAMPLES = {
     "train": "experiment=demo train.max_steps=400",
     "verify": "RUN",
     "import": "FOLDER name=opus pair=en-de",
-    "evaluate": "+evaluate.sets.news=news.tsv",
+    "evaluate": "evaluate.against=RUN",
     "compare": "models=[rnnsearch_additive,transformer_tiny] train.max_steps=1000",
     "promote": "promote.metric=chrf",
     "synthesize": "synthesize.output=taught",

@@ -29,11 +29,6 @@ def evaluation(folder: Path, split: str) -> Path:
     return folder / f"evaluation.{split}.json"
 
 
-def lines_page(folder: Path, name: str) -> Path:
-    """Returns the page that compares systems line by line on a split, or on `sets`."""
-    return folder / f"lines.{name}.html"
-
-
 def evaluations(run: Path) -> list[Path]:
     """Returns the evaluations in a run's folder."""
     return sorted(run.glob("evaluation.*.json"))

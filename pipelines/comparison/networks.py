@@ -7,7 +7,6 @@ from typing import Any, Generic, TypeVar
 
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.pipelines.comparison.entries import Entry
-from dragoman.pipelines.comparison.lines import Lines
 from dragoman.pipelines.comparison.measures import Measures, TrainingRecord, training_record
 from dragoman.pipelines.comparison.page import Report, Sample
 from dragoman.pipelines.comparison.pictures import Picture
@@ -57,10 +56,6 @@ class Networks(Generic[Own]):
         """Returns the same texts by every network."""
         raise NotImplementedError
 
-    def lines(self) -> Lines | None:
-        """Returns the networks line by line; None for those that have no lines in common."""
-        return None
-
     def notes(self, tested: int) -> list[str]:
         """Describes the measurements so that they can be repeated; `tested`: the differences that have a p-value."""
         raise NotImplementedError
@@ -88,6 +83,5 @@ class Networks(Generic[Own]):
             table=table_of(every, self.records, gains, config.compare.seeds),
             pictures=list(self.pictures()),
             samples=self.shown(),
-            lines=self.lines(),
             notes=[*self.notes(tested), *origin(config, every)],
         )

@@ -8,7 +8,6 @@ from pathlib import Path
 from string import Template
 
 from dragoman.model.text.excerpt import for_markup
-from dragoman.pipelines.comparison.lines import Lines, clip, lines_html, lines_style
 from dragoman.pipelines.comparison.pictures import Picture
 from dragoman.pipelines.comparison.table import Table
 
@@ -42,7 +41,6 @@ class Report:
     pictures: Sequence[Picture]
     samples: Sequence[Sample] = ()
     notes: Sequence[str] = field(default_factory=list)  # how the numbers were measured
-    lines: Lines | None = None  # the systems line by line
 
 
 def render(report: Report) -> str:
@@ -54,9 +52,6 @@ def render(report: Report) -> str:
             parts.append((section, title, f'<p class="soft">{escape(lead)}</p>\n{figures}'))
     if report.samples:
         parts.append(("texts", "The same texts by every network", "\n".join(map(sample_html, report.samples))))
-    lines = report.lines if report.lines and report.lines.shown else None
-    if lines:
-        parts.append(("lines", "Line by line", lines_html(lines)))
     body = "\n".join(
         f'<section id="{name}"><h2>{escape(title)}</h2>\n{content}</section>' for name, title, content in parts
     )
@@ -67,7 +62,6 @@ def render(report: Report) -> str:
         nav=links,
         body=body,
         foot=paragraphs(report.notes),
-        style=f"{lines_style(lines)}\n" if lines else "",
     )
     return for_markup(page)
 
@@ -126,6 +120,11 @@ def sample_html(sample: Sample) -> str:
         for name, text in lines
     )
     return f'<div class="scroll"><table class="texts"><tbody>{rows}</tbody></table></div>'
+
+
+def clip(text: str, longest: int) -> str:
+    """Returns the beginning of an overlong text."""
+    return text if len(text) <= longest else f"{text[:longest].rstrip()}…"
 
 
 def name_html(name: str) -> str:

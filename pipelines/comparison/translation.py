@@ -20,7 +20,6 @@ from dragoman.model.plural import plural
 from dragoman.model.text.letters import words_of
 from dragoman.pipelines.comparison.entries import Entry
 from dragoman.pipelines.comparison.figures import attention, curves
-from dragoman.pipelines.comparison.lines import Lines, lines_of
 from dragoman.pipelines.comparison.measures import Common, Measures, measured
 from dragoman.pipelines.comparison.networks import Networks
 from dragoman.pipelines.comparison.page import Sample
@@ -36,7 +35,6 @@ from dragoman.pipelines.comparison.pictures import (
 from dragoman.pipelines.comparison.samples import samples
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.held_out import held_out
-from dragoman.pipelines.evaluation.sets.read import HeldOutSet
 from dragoman.pipelines.evaluation.significance import Floats, Interval, Metric, draw_seeds, interval, score_resampled
 from dragoman.pipelines.evaluation.translation import TranslationEvaluation
 from dragoman.pipelines.tasks.translation_release import evaluate
@@ -151,7 +149,7 @@ class TranslationNetworks(Networks[TranslationMeasures]):
 
         def measure(common: Common) -> TranslationMeasures:
             """Decodes the held-out set and scores it."""
-            settings = replace(config.evaluate, engine=config.compare.engine, samples=0, stored=False)
+            settings = replace(config.evaluate, engine=config.compare.engine, samples=0)
             evaluation = evaluate(replace(config, evaluate=settings), bundle)
             assert isinstance(evaluation, TranslationEvaluation), "entries that denoise are refused"
             if evaluation.references != self.references:
@@ -222,11 +220,6 @@ class TranslationNetworks(Networks[TranslationMeasures]):
     def shown(self) -> list[Sample]:
         hypotheses = {label: measures.hypotheses for label, measures in self.measures.items()}
         return samples(self.sources, self.references, hypotheses)
-
-    def lines(self) -> Lines | None:
-        texts = {label: measures.hypotheses for label, measures in self.measures.items()}
-        split = HeldOutSet(self.config.evaluate.split, self.sources, [(line,) for line in self.references])
-        return lines_of([(split, texts)], self.config.languages) if len(texts) > 1 else None
 
     def notes(self, tested: int) -> list[str]:
         every, seeds = list(self.measures.values()), self.config.compare.seeds

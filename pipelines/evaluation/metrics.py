@@ -26,14 +26,13 @@ from dragoman.model.inference.bleu import BY_LANGUAGE, tokeniser
 from dragoman.model.languages import base_language
 from dragoman.model.text.letters import case_language, fold_case, words_of
 from dragoman.pipelines.evaluation.held_out import pick_evenly
-from dragoman.pipelines.settings import MetricName
 
 WORDS = (5, 10, 15, 20, 30, 40)  # upper ends of the buckets, in words of the reference; one more is open
 CHARACTERS = (10, 20, 30, 40, 60, 80)  # the same for languages without spaces; a word is about two characters
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 ROUGES = ("rouge1", "rouge2", "rougeL")
 Unit = Literal["words", "characters"]
-LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "comet": "COMET", "metricx": "MetricX"}
+LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 ASIAN = ("zh", "ja")  # languages that TER has rules for: each ideograph is a word
 
 
@@ -245,7 +244,7 @@ def _moses(language: str) -> Any:
     return MosesTokenizer(lang=language).tokenize
 
 
-def scorer(metric: MetricName, tokenize: str = "", language: str = "", **options: Any) -> Any:
+def scorer(metric: str, tokenize: str = "", language: str = "", **options: Any) -> Any:
     """Returns a metric of sacreBLEU; `tokenize` is BLEU's tokeniser, `language` that of TER's rules.
 
     Silences sacreBLEU's log: its progress, and advice about its own command's options.

@@ -1,6 +1,7 @@
 """Evaluates a bundle on a held-out set: its scores, its hypotheses and their files."""
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import Any, Self
 
 from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.files import atomic_write
-from dragoman.model.inference.translator import open_translator
+from dragoman.model.inference.losses import Losses
+from dragoman.model.inference.translator import Translator, open_translator
 from dragoman.model.languages import is_rewriting, languages_of
 from dragoman.model.plural import plural
 from dragoman.model.runs import paths
@@ -16,13 +18,11 @@ from dragoman.model.settings import DecodeConfig, EngineName
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.text.excerpt import excerpt
 from dragoman.pipelines.evaluation.base import Rows, SplitEvaluation, origin
-from dragoman.pipelines.evaluation.checks import Check, checks_record, checks_report, run_checks
 from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.evaluation.metrics import Sample, Scores, sample_table, score
-from dragoman.pipelines.evaluation.sets.stored import translate_once
 from dragoman.pipelines.evaluation.significance import Significance, paired_bootstrap
 from dragoman.pipelines.evaluation.tuning import settle_length_penalty
-from dragoman.pipelines.settings import PENALTIES, CheckName
+from dragoman.pipelines.settings import PENALTIES
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,6 @@ class TranslationEvaluation(SplitEvaluation):
     engine: str  # the serving engine, whose translations `scores` are of
     tokenize: str  # of BLEU
     parts: dict[str, Scores]  # of a mix: each corpus
-    checks: dict[CheckName, Check]  # for faults of meaning
     float32: dict[str, float] | None  # BLEU and chrF of float32's translations, if `engine` is int8
 
     @property
@@ -64,7 +63,6 @@ class TranslationEvaluation(SplitEvaluation):
             "pair": self.pair,
             "scores": asdict(self.scores),
             **({"parts": parts} if parts else {}),
-            "checks": checks_record(self.checks, self.sources, self.references, self.hypotheses),
             "samples": [asdict(sample) for sample in self.samples],
             "decode": asdict(self.decode),
             "engine": self.engine,
@@ -111,8 +109,6 @@ class TranslationEvaluation(SplitEvaluation):
             lines.append(
                 f"{name}, of the mix: {plural(part.sentences, 'sentence')}, BLEU {part.bleu:.2f}, chrF {part.chrf:.2f}"
             )
-        if self.checks:
-            lines += ["", checks_report(self.checks, self.sources, self.hypotheses)]
         for sample in self.samples:
             lines += [
                 "",
@@ -135,13 +131,11 @@ def evaluate_bundle(
     samples: int = 10,
     tokenize: str = "auto",
     penalties: Sequence[float] = PENALTIES,
-    stored: Path | None = None,
 ) -> TranslationEvaluation:
     """Translates the held-out texts of `split` in the shard directory and scores them.
 
     `decode` None means the bundle's own settings. A length penalty of `auto` is the bundle's, or is tuned on the split
-    `valid` if the bundle has none. `sentences` 0 means all. Translations in the folder `stored` are used, and others
-    are saved there; None translates anew.
+    `valid` if the bundle has none. `sentences` 0 means all.
 
     Raises UserError: not a bundle, no such split, or held-out texts of other languages.
     """
@@ -153,15 +147,11 @@ def evaluate_bundle(
         validation = held_out(shards, "valid", bundle.languages, sentences)
     decode_config = settle_length_penalty(decode_config, bundle, validation, penalties)
     translator = open_translator(bundle, engine)
-    made = translate_once(translator, sources, decode_config, bundle.digest, stored)
-    for warning in made.warnings:
-        logger.warning(f"{bundle.pair} {split}: {warning}")
-    hypotheses, float32 = made.texts, None
+    hypotheses, seconds = translate(translator, sources, decode_config)
+    float32 = None
     if "int8" in translator.engine.name:
-        by_float32 = translate_once(
-            open_translator(bundle, "ctranslate2"), sources, decode_config, bundle.digest, stored
-        )
-        of_float32 = score(by_float32.texts, references, bundle.languages[1], tokenize)
+        by_float32, _ = translate(open_translator(bundle, "ctranslate2"), sources, decode_config)
+        of_float32 = score(by_float32, references, bundle.languages[1], tokenize)
         float32 = {"bleu": of_float32.bleu, "chrf": of_float32.chrf}
     return TranslationEvaluation(
         split=split,
@@ -173,13 +163,25 @@ def evaluate_bundle(
         scores=score(hypotheses, references, bundle.languages[1], tokenize, with_rouge=is_rewriting(bundle.languages)),
         samples=sample_table(sources, references, hypotheses, samples),
         parts=score_parts(hypotheses, references, shards, split, bundle.languages[1], tokenize),
-        checks=run_checks(sources, [(line,) for line in references], hypotheses, bundle.languages),
         decode=decode_config,
-        engine=made.engine,
-        seconds=made.seconds,
+        engine=translator.engine.name,
+        seconds=seconds,
         tokenize=tokenize,
         **origin(bundle, shards),
     )
+
+
+def translate(translator: Translator, sources: Sequence[str], decode: DecodeConfig) -> tuple[list[str], float]:
+    """Returns the translations, a line each, and the seconds that they took; warns of incomplete ones."""
+    translator.translate(sources[:1], decode)  # warm up: first-call costs are not speed
+    begin, losses = time.perf_counter(), Losses()
+    answers = translator.translate(sources, decode)
+    seconds = time.perf_counter() - begin
+    for source, answer in zip(sources, answers, strict=True):
+        losses.add(source, answer)
+    for message in losses.messages():
+        logger.warning(message)
+    return [" ".join(answer.text.split("\n")) for answer in answers], seconds
 
 
 def score_parts(

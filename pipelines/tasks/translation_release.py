@@ -2,6 +2,7 @@
 
 import json
 import logging
+import tempfile
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -15,11 +16,11 @@ from dragoman.model.errors import UserError, unknown
 from dragoman.model.inference.aligner import open_aligner
 from dragoman.model.inference.translator import open_translator
 from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.plural import plural
 from dragoman.model.runs import checkpoints
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.evaluation.checks import compare_checks, run_checks
 from dragoman.pipelines.evaluation.held_out import gate_split, held_out
 from dragoman.pipelines.evaluation.metrics import Sample
 from dragoman.pipelines.evaluation.reconstruction import NOISE, Reconstruction, evaluate_reconstruction
@@ -31,8 +32,6 @@ from dragoman.pipelines.tasks.alignment_report import measure_run, record_alignm
 from dragoman.pipelines.tasks.base import compared
 from dragoman.pipelines.tasks.network import final_network
 from dragoman.pipelines.tracking.gate import set_name
-from dragoman.pipelines.tracking.hypotheses import hypotheses
-from dragoman.pipelines.tracking.lineage import log_hypotheses
 from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.tracking.run import TrackedRun
@@ -159,13 +158,7 @@ def evaluate(config: Config, bundle: TranslationBundle) -> TranslationEvaluation
         samples=settings.samples,
         tokenize=settings.tokenize,
         penalties=settings.length_penalties,
-        stored=stored_translations(config),
     )
-
-
-def stored_translations(config: Config) -> Path | None:
-    """Returns the folder of saved translations; None if all are to be made anew."""
-    return config.paths.local(config.paths.root) / "cache" / "translations" if config.evaluate.stored else None
 
 
 def record(
@@ -182,10 +175,7 @@ def record(
         record_alignment(config, bundle, tracked, checkpoints.newest_step(config.run_dir))
     for picture in save_pictures(evaluation.samples, bundle, config.run_dir / "pictures"):
         tracked.artifact(picture)
-    if evaluation.decode == bundle.decode:  # as the endpoint would answer, so a promotion can use them
-        log_hypotheses(tracked, bundle.directory, evaluation.split, evaluation.sources, evaluation.hypotheses)
-    else:
-        tracked.artifact(evaluation.hypotheses_file(config.run_dir), "evaluation")
+    tracked.artifact(evaluation.hypotheses_file(config.run_dir), "evaluation")
 
 
 def measure_more(config: Config, bundle: TranslationBundle) -> None:
@@ -203,26 +193,20 @@ def judge(config: Config, registry: Registry, candidate: Version, champion: Vers
     metric = names[settings.metric]
     languages, split = read_manifest(shards).languages, gate_split(shards, settings.split)
     sources, references = held_out(shards, split, languages, key="promote.split")
-    champions = sources if champion is None else hypotheses(registry, champion, split, sources, translate)
-    candidates = hypotheses(registry, candidate, split, sources, translate)
+    champions = sources if champion is None else translate(registry, champion, sources)
+    candidates = translate(registry, candidate, sources)
     paired = paired_bootstrap(champions, candidates, references, languages[1], samples=settings.samples, metric=metric)
-    faults = []
-    if settings.checks:
-        gold = [(line,) for line in references]
-        ours, theirs = (
-            run_checks(sources, gold, texts, languages, settings.checks) for texts in (candidates, champions)
-        )
-        faults = compare_checks(ours, theirs)
     return compared(
         paired,
         gate=set_name([*sources, *references]),
         floor="a copy of the source" if champion is None else "",
         of=split,
-        faults=tuple(faults),
-        faults_p_value=settings.checks_p_value,
     )
 
 
-def translate(bundle: Path, lines: Sequence[str]) -> list[str]:
-    """Translates by the bundle's own engine and decoding defaults, as the endpoint would."""
-    return [answer.text for answer in open_translator(bundle).translate(list(lines))]
+def translate(registry: Registry, version: Version, sources: Sequence[str]) -> list[str]:
+    """Returns a version's translations by its own engine and decoding defaults, as the endpoint would."""
+    logger.info(f"version {version.number}: translating {plural(len(sources), 'sentence')}")
+    with tempfile.TemporaryDirectory() as folder:
+        answers = open_translator(registry.bundle(version, Path(folder))).translate(list(sources))
+    return [answer.text for answer in answers]

@@ -13,7 +13,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ import yaml
 from dragoman.conf.groups import choices, merge_choice, written_defaults
 from dragoman.model.addresses import mask_credentials
 from dragoman.model.bundles.ancestry import ancestry, tokenizer_facts
-from dragoman.model.bundles.directory import bundle_hash
 from dragoman.model.confinement import make_folder, read_grant
 from dragoman.model.names import check_name
 from dragoman.model.runs.spool import Spool
@@ -31,7 +30,6 @@ from dragoman.model.shards.manifest import MANIFEST, Manifest, manifest_hash, re
 from dragoman.pipelines.tracking import names, plots
 from dragoman.pipelines.tracking.author import user
 from dragoman.pipelines.tracking.descriptions import NOTE, describe_run, job_line, job_tags, without_markup
-from dragoman.pipelines.tracking.hypotheses import file_name
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig
 
@@ -203,16 +201,6 @@ def log_dataset(run: TrackedRun, manifest: Manifest, digest: str, shards: Path) 
         context = {"train": "training", "valid": "validation", "test": "evaluation"}.get(name, name)
         source = {"path": str(shards), "manifest_hash": digest, "split": name}
         run.dataset(f"{manifest.corpus}-{name}", digest, source, context, profile=sizes)
-
-
-def log_hypotheses(
-    run: TrackedRun, bundle: Path, split: str, sources: Sequence[str], hypotheses: Sequence[str]
-) -> None:
-    """Logs the bundle's translations of a whole split, by its own decoding defaults, for a promotion to use.
-
-    The bundle's `config.json` must be final, because they are stored under its hash.
-    """
-    run.text("".join(f"{line}\n" for line in hypotheses), file_name(split, sources, bundle_hash(bundle)))
 
 
 def without_secrets(values: Any) -> Any:

@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.decoding.search import decode
 from dragoman.model.errors import UserError
 from dragoman.model.inference.engines import runs_int8
-from dragoman.model.inference.translator import Translator, network_translator, open_translator
+from dragoman.model.inference.translator import network_translator, open_translator
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.shards.manifest import manifest_hash
@@ -26,7 +25,6 @@ from dragoman.pipelines import entries
 from dragoman.pipelines.evaluation import tuning
 from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.evaluation.metrics import quick_bleu
-from dragoman.pipelines.evaluation.sets.stored import Translated, translate_once
 from dragoman.pipelines.evaluation.translation import evaluate_bundle
 from dragoman.pipelines.evaluation.tuning import gate_int8, tune_length_penalty
 from tests.held_out import keep_texts
@@ -222,59 +220,8 @@ def test_the_verb_prints_the_scores_and_keeps_them_beside_the_bundle(
     assert "BLEU|nrefs:1" in printed
     assert "p = 1.0000" in printed
     assert (bundle.directory.parent / "evaluation.test.json").is_file()
-    assert "small against small, also" in (bundle.directory.parent / "lines.test.html").read_text()
     assert entries.main(["evaluate", f"evaluate.bundle={bundle.directory}", *places, "evaluate.sentences=5"]) == 0
     assert "5 sentences" in capsys.readouterr().out
-
-
-def test_named_sets_are_translated_once_and_scored_by_any_metric(
-    bundle: TranslationBundle,
-    shards: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Two sets, one with two references and domains, one of shards; a second call must not translate."""
-    home = bundle.directory.parents[2]
-    rows = [
-        f"{source}\tein Haus\t{source} da\t{'law' if row % 2 else 'talks'}\n" for row, source in enumerate(lines(9, 7))
-    ]
-    (tmp_path / "rows.tsv").write_text("en\tde\treference 2\tdomain\n" + "".join(rows))
-    sets = [f"+evaluate.sets.news={tmp_path / 'rows.tsv'}", f"+evaluate.sets.own={shards}"]
-    words = ["evaluate", "name=small", f"paths.root={home}", f"paths.shards={shards}", "decode.beam=2", *sets]
-    assert entries.main([*words, "evaluate.metrics=[bleu]"]) == 0
-    capsys.readouterr()
-    monkeypatch.setattr(Translator, "translate", lambda *_, **__: pytest.fail("translated again"))
-    assert entries.main([*words, "evaluate.metrics=[bleu,chrf,ter]", "evaluate.against=small"]) == 0
-    printed = capsys.readouterr().out
-    assert "news law" in printed and "own 1-5" in printed and "nrefs:2" in printed
-    assert "own: checks, faults of the lines judged: " in printed and "1.0000" in printed
-    opened = r"opening 2 of (\d+) of these \1 sentences; before it 1 by this recipe"
-    assert re.search(opened, printed), "each call looks at the sets"
-    record = json.loads((bundle.directory.parent / "evaluation.sets.json").read_text())
-    news, own = record["sets"]
-    assert (news["sentences"], news["references"], news["domains"][0]["name"]) == (9, 2, "law")
-    sources, references = held_out(shards, "test", ("en", "de"))
-    monkeypatch.undo()
-    texts = [answer.text for answer in open_translator(bundle).translate(sources, DecodeConfig(**record["decode"]))]
-    assert own["scores"]["bleu"] == pytest.approx(quick_bleu(texts, references))
-    assert set(own["checks"]["negation"]) == {"lines", "faults", "samples"}
-
-
-def test_changed_translations_are_made_anew(bundle: TranslationBundle, tmp_path: Path) -> None:
-    sources, translator = lines(4, 3), open_translator(bundle)
-
-    def once(decode: DecodeConfig = bundle.decode) -> Translated:
-        return translate_once(translator, sources, decode, bundle.digest, tmp_path)
-
-    first = once()
-    (place,) = (tmp_path / bundle.digest[:12]).iterdir()
-    (place / "translations.txt").write_text("a\nb\nc\nd\n")
-    assert once().texts == first.texts == (place / "translations.txt").read_text().split("\n")[:-1]
-    once(replace(bundle.decode, beam=1))
-    assert len(list(place.parent.iterdir())) == 2, "other settings are other translations"
-    (tmp_path / "file").write_text("")
-    assert translate_once(translator, sources, bundle.decode, bundle.digest, tmp_path / "file").texts == first.texts
 
 
 def test_an_ensemble_is_evaluated_as_one_model_and_keeps_its_record_to_itself(
@@ -306,15 +253,6 @@ def test_an_ensemble_is_evaluated_as_one_model_and_keeps_its_record_to_itself(
         (["evaluate.tokenize=x"], "evaluate.tokenize: 'x'"),
         (["decode.beam=0"], "decode.beam=0"),
         (["evaluate.engine=gpu"], "evaluate.engine: 'gpu'"),
-        (["+evaluate.sets.news=nowhere.tsv"], "evaluate.sets.news: "),
-        (["evaluate.sets.news=nowhere.tsv"], "the section evaluate.sets is empty, and +evaluate.sets.news=VALUE adds"),
-        (["evaluate.metrics=[meteor]"], "evaluate.metrics[0]: 'meteor' is not known"),
-        (["evaluate.metrics=[comet]"], "evaluate.metrics=[comet]: is for sets; +evaluate.sets.test="),
-        (["evaluate.metrics=[metricx]"], "evaluate.metrics=[metricx]: is for sets; +evaluate.sets.test="),
-        (["evaluate.metrics=[comet]", "+evaluate.sets.news=conftest.py"], "evaluate.comet=FOLDER"),
-        (["evaluate.metrics=[metricx]", "+evaluate.sets.news=conftest.py"], "evaluate.metricx=FOLDER"),
-        (["evaluate.metrics=[]", "+evaluate.sets.news=conftest.py"], "evaluate.metrics=[]: choose at least one"),
-        (["evaluate.alignment=true", "+evaluate.sets.news=conftest.py"], "leave evaluate.sets out"),
     ],
 )
 def test_a_users_mistake_ends_with_two_and_is_named(
