@@ -6,7 +6,7 @@ from dragoman.model.errors import UserError
 
 LONGEST = 160  # bytes; a file name may have 255, and longer names are built from these
 _NAME = re.compile(r"\w[\w.+-]*")
-TRAINING = "training_texts.keys"  # the file in shards, runs and bundles with hashes of what they learned from
+TRAINING = "training_texts.npy"  # the file in shards, runs and bundles with hashes of what they learned from
 
 
 def check_name(key: str, value: object) -> str:

@@ -23,7 +23,6 @@ from dragoman.pipelines.config import SHARDING, Config, SynthesizeRoot
 from dragoman.pipelines.corpus.read.built_in import check_built_in, is_built_in
 from dragoman.pipelines.corpus.sharded import cutting, shard_command
 from dragoman.pipelines.settle import begun_words, settle
-from dragoman.pipelines.tracking.policy import policy_words
 
 READERS = {"train", "compare"}  # commands that need shards
 SPREADING = {"shard", *READERS}  # commands that start workers
@@ -40,8 +39,6 @@ logger = logging.getLogger(__name__)
 def main(argv: Sequence[str]) -> int:
     """Returns the exit code of the command that is the first word."""
     verb, *words = argv
-    if verb == "promote":
-        words = policy_words(words)
     run = words.pop(0) if verb == "verify" and words and names_run(words[0]) else None
 
     def task(config: Config) -> int:

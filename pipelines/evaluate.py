@@ -20,8 +20,8 @@ from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import KINDS, open_bundle
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.base import Evaluation
-from dragoman.pipelines.tasks.base import task_of
-from dragoman.pipelines.tasks.openings import open_split
+from dragoman.pipelines.tasks.base import compare_rivals, task_of
+from dragoman.pipelines.tasks.held_out_set import describe_set
 
 logger = logging.getLogger(__name__)
 
@@ -52,18 +52,16 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Eval
     kind = "translation" if settings.ensemble else bundle_kind(bundle.directory)
     row, load = task_of(kind), KINDS[kind].load
     against = [settings.against] if isinstance(settings.against, str) else settings.against or []
-    places = {rival: config.bundle_dir(rival, "evaluate.against") for rival in against}
-    rivals = [load(place) for place in places.values()]
+    rivals = {rival: load(config.bundle_dir(rival, "evaluate.against")) for rival in against}
     run = run_name(bundle, folder)
-    checked = open_split(config, folder, run, [*members(bundle), *places.values()]) if row.held_out else None
+    about = describe_set(config, folder, run, members(bundle)) if row.held_out else ""
     evaluation = row.evaluate(config, bundle)
     say(evaluation.report())
-    if checked is not None:
-        say(f"\n{checked}")
+    if about:
+        say(f"\n{about}")
     files = evaluation.write(folder)
     logger.info(f"kept in {' and '.join(map(str, files))}")
-    row.measure_more(config, bundle)
-    comparison = row.compare(row, config, evaluation, rivals, folder) if rivals else ""
+    comparison = compare_rivals(row, config, evaluation, rivals) if rivals else ""
     return evaluation, comparison
 
 
@@ -103,8 +101,6 @@ def evaluated(config: Config) -> tuple[Bundle, Path]:
             f"evaluate.bundle={settings.bundle} and evaluate.ensemble=[{','.join(settings.ensemble)}] ask for two "
             f"evaluations; choose one"
         )
-    if settings.alignment:
-        raise UserError("evaluate.alignment=true: an ensemble shows no attention; evaluate its members one by one")
     key = "evaluate.ensemble"
     ensemble = load_ensemble([config.bundle_dir(reference, key) for reference in settings.ensemble], key)
     folder = config.paths.local(config.paths.root) / "ensembles" / ensemble.digest[:12]

@@ -60,7 +60,6 @@ KINDS: dict[str, Kind] = {
     "paths.root": Kind.ROOT,
     "paths.cache": Kind.CACHE,
     "paths.shards": Kind.SHARDS,
-    "promote.also": Kind.SHARDS,
     "paths.runs": Kind.RUNS,
     "corpus.root": Kind.FOLDER,
     "vectors.evaluate.root": Kind.FOLDER,
@@ -84,7 +83,6 @@ KINDS: dict[str, Kind] = {
 }
 USES_SHARDS = {"train", "evaluate", "compare", "promote", "unpack", "synthesize"}  # commands that read paths.shards
 REWRITTEN = ("webdataset", "labelled", *BUILT_IN)  # formats of a corpus that is written as lines beside the shards
-MOST_SEEDS = 100
 LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes, on Linux
 # A reference that need not be a path: a run, MODEL@ALIAS, MODEL/3.
 NAME = re.compile(r"(models:/)?[\w+-][\w.+-]*([@/][\w.+-]+)?")
@@ -158,8 +156,6 @@ def _shards(verb: str, values: Mapping[str, Any]) -> Iterator[Place]:
     shards, runs = (str(values["paths"].get(name)) for name in ("shards", "runs"))
     use: Use = "write" if verb == "shard" else "read" if verb in USES_SHARDS else "inside"
     yield _place("paths.shards", shards, shards, use)
-    for other in texts(_at(values, ["promote", "also"])):
-        yield _place("promote.also", other, other, "read" if verb == "promote" else "inside")
     if verb == "shard":
         yield _place("paths.runs", runs, runs, "record")
         if _at(values, ["corpus", "format"]) in REWRITTEN:
@@ -181,12 +177,8 @@ def _runs(verb: str, values: Mapping[str, Any], named: bool) -> Iterator[Place]:
     elif verb == "compare":
         own = str(_at(values, ["compare", "name"]))
         yield _place("compare.name", own, runs / own, "write")
-        seeds = _at(values, ["compare", "seeds"])
-        if not isinstance(seeds, int) or seeds > MOST_SEEDS:
-            raise UserError(f"compare.seeds={seeds}: must be a number, at most {MOST_SEEDS} of a job")
         for network in filter(None, map(model_file, texts(values.get("models")))):
-            for end in ("", *(f"-seed{number}" for number in range(2, seeds + 1))):
-                yield _place("compare.name", own, runs / f"{own}-{network}{end}", "write")
+            yield _place("compare.name", own, runs / f"{own}-{network}", "write")
 
 
 def _corpus(values: Mapping[str, Any]) -> Iterator[Place]:

@@ -195,18 +195,16 @@ class EvaluateConfig:
 
     bundle: str | None = None  # null: the run `name`; else a path, another run's name, MODEL@champion or MODEL/3
     ensemble: list[str] = field(default_factory=list)  # instead: several, decoded as one model
-    against: str | list[str] | None = None  # one or several others, compared by paired bootstrap resampling
+    against: str | list[str] | None = None  # one or several others, compared by a paired test
     split: str = "test"
     engine: EngineName = "auto"
     sentences: Whole = 0  # use only this many first ones; 0: all
     stride: Whole = 0  # language models with a bounded context: tokens scored at a time; 0: half of the context
     samples: Whole = 10  # sentences shown, from the worst to the best; for language models: continuations
     tokenize: str = "auto"  # sacreBLEU's tokeniser: auto, 13a, intl, zh, ja-mecab, char, none
-    bootstrap: Count = 1000  # resampled sets
+    trials: Count = 1000  # random exchanges of the paired test
     length_penalties: list[Finite] = field(default_factory=lambda: list(PENALTIES))  # tried for length_penalty: auto
     int8_tolerance: Amount = 0.5  # chrF that the int8 export may lose and still serve
-    may_know: Share = 0.005  # of a set's lines that the model has learned from; more are refused
-    alignment: bool = False  # also score attention against the gold alignment, by head; the phrasebook has one
 
 
 @dataclass

@@ -30,7 +30,7 @@ from dragoman.model.inference.scoring import open_scorer
 from dragoman.model.inference.translator import Translation, open_translator
 from dragoman.model.runs.paths import TRAINING
 from dragoman.model.shards.manifest import manifest_hash, read_manifest
-from dragoman.model.text.hashed_texts import read_of
+from dragoman.model.text.hashed_texts import read_hashes, write_hashes
 from dragoman.model.untrusted import read_object
 from dragoman.pipelines.config import SynthesizeRoot
 from dragoman.pipelines.evaluation.held_out import held_out
@@ -89,8 +89,8 @@ def task(config: SynthesizeRoot) -> int:
         counts = _write_kept(folder, bundle, settings.keep)
         held = _write_own(folder, config.shard_dir, bundle)
         models = [bundle.directory for bundle in (bundle, scorer) if bundle is not None]
-        first, *more = (read_of(each, f"{each.parent.name}/{each.name}") for each in models)
-        first.joined(*more).write(folder / TRAINING)  # whoever trains on the pairs learns from these models
+        learned = [model / TRAINING for model in models if (model / TRAINING).is_file()]
+        write_hashes(folder / TRAINING, map(read_hashes, learned))  # who trains on the pairs learns from these models
         record = {**facts, **counts, "held_out": held, "keep": settings.keep, "sha256": file_sha256(folder / PAIRS)}
         atomic_write(folder / RECORD, json.dumps(record, indent=2) + "\n")
         shutil.rmtree(folder / PARTS)

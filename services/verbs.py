@@ -55,7 +55,7 @@ VERBS: dict[str, Verb] = {
     ),
     "evaluate": _pipeline("score a trained model on a held-out set", "evaluate decode alignment registry", json=ROWS),
     "compare": _pipeline(
-        "train networks with equal budgets and compare them on one page",
+        "train networks with equal budgets and compare them in one table",
         "compare train evaluate cluster",
         "models=[MODEL,...]",
     ),

@@ -11,8 +11,6 @@ from markdown_it import MarkdownIt
 
 from dragoman.model.alignment.attention_map import AttentionMap
 from dragoman.model.text.excerpt import for_markup
-from dragoman.pipelines.comparison.page import Report, Sample, render
-from dragoman.pipelines.comparison.table import Table
 from dragoman.pipelines.tracking.cards import CARDS
 from dragoman.pipelines.tracking.descriptions import describe_run
 from dragoman.pipelines.tracking.version import describe, facts
@@ -61,15 +59,6 @@ def test_a_jobs_report_is_strict_html_of_the_same_elements(tmp_path: Path, text:
         operations.job.return_value, operations.loop.home = job_of(of), tmp_path
         operations.ledger.attempts.return_value, operations.changes.return_value = [attempt], [change]
         return report(operations, Person("anna", "admin"), "j1")
-
-    assert check_nothing_runs(page(text)) == check_nothing_runs(page("plain"))
-
-
-@given(TEXTS)
-@often
-def test_the_comparison_page_is_strict_html_of_the_same_elements(text: str) -> None:
-    def page(of: str) -> str:
-        return render(Report(of, of, Table([], [], {}, {}), [], [Sample(of, of, {of: of})], notes=[of]))
 
     assert check_nothing_runs(page(text)) == check_nothing_runs(page("plain"))
 

@@ -32,7 +32,7 @@ VERBS = {
     "train": RAY,
     "demo": RAY,
     "evaluate": ["decode.beam=8"],
-    "promote": ["promote.samples=2000"],
+    "promote": ["promote.trials=2000"],
     "sweep": ["cluster.backend=local", "train.optimizer.lr=choice(0.001,0.002)", "sweep.sampler=grid"],
 }
 TRAINED = "] 3/4 "  # demo's step after its training

@@ -33,7 +33,7 @@ SHORT = [
     "cluster.backend=local",
     *("loader.batch_tokens=512", "train.precision=fp32", "tracking.system_metrics=false"),
     *("train.max_steps=6", "train.checkpoint_every=2", "train.evaluate_every=6", "train.average_last=1"),
-    *("evaluate.sentences=12", "evaluate.bootstrap=10"),
+    *("evaluate.sentences=12", "evaluate.trials=10"),
 ]
 BEAM = ["decode.beam=2", "decode.max_ratio=0.5", "decode.max_extra=4"]
 PAIRS = ["corpus=everyday", "pair=en-de", "corpus.pairs=400", "tokenizer.vocabulary=300", *BEAM]
@@ -146,7 +146,7 @@ def test_two_versions_are_scored_promoted_rolled_back_and_served(dragoman: Home)
         words = [*PAIRS, *SHORT, f"name={name}", f"seed={len(name)}", "registry.name=everyday"]
         said = dragoman("train", *words, *[f"model.{size}" for size in SMALL["transformer"]])
         assert "version" in said
-    said = dragoman("evaluate", *PAIRS, "name=first", "evaluate.sentences=12", "evaluate.bootstrap=10")
+    said = dragoman("evaluate", *PAIRS, "name=first", "evaluate.sentences=12", "evaluate.trials=10")
     assert "BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in said
     for version in (1, 2):
         forced = ["promote.force=true", "promote.reason=tiny", f"promote.version={version}"]
@@ -373,7 +373,7 @@ def test_summaries_are_scored_with_rouge(dragoman: Home, sentences: Path) -> Non
 
 
 def test_networks_are_compared_by_score_length_and_attention(dragoman: Home) -> None:
-    budget = ["compare.name=tiny", "compare.max_tokens=2000", "compare.map_count=1", "evaluate.bootstrap=10"]
+    budget = ["compare.name=tiny", "compare.max_tokens=2000", "compare.map_count=1", "evaluate.trials=10"]
     sizes = [f"+compare.model.{size}" for size in (*SMALL["transformer"], "encoder_width=8", "embedding=8")]
     said = dragoman("compare", *PAIRS, *SHORT, *budget, *sizes, "models=[rnnenc,rnnsearch_additive,transformer_tiny]")
     assert all(model in said for model in ("rnnenc", "rnnsearch_additive", "transformer_tiny"))

@@ -12,7 +12,7 @@ Row t of an attention is computed before target token t is known: its input is t
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,7 +23,6 @@ from dragoman.model.errors import UserError
 from dragoman.model.ranges import Share, check_ranges
 
 Reading = Literal["output", "input"]
-READINGS: tuple[Reading, ...] = ("output", "input")
 Weights = NDArray[np.float32]
 Link = tuple[int, int]  # source and target word, counted from 0
 
@@ -141,11 +140,6 @@ def links(weights: Weights, threshold: float = 0.0) -> NDArray[np.bool_]:
     if threshold > 0.0:
         linked |= weights >= threshold
     return linked & (weights > 0.0)
-
-
-def pharaoh(pairs: Sequence[Link]) -> str:
-    """Returns `0-0 1-2`: source and target word of each link, from 0 (the format of Pharaoh, Moses and fast_align)."""
-    return " ".join(f"{source}-{target}" for source, target in pairs)
 
 
 def read(weights: Weights, reading: Reading) -> Weights:

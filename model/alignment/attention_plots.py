@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.model.alignment.attention_map import AttentionMap, Link, Weights
+from dragoman.model.alignment.attention_map import AttentionMap, Weights
 from dragoman.model.text.excerpt import for_markup
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = "Blues"
-MARK = "#d9730d"  # colour of gold links and of the chosen head
 CELL, SMALL_CELL = 0.28, 0.15  # inches per word; the small one for texts of more than MANY words
 HEAD_CELL = 0.19  # inches per word in a plot of all heads
 TITLE_SIGN = 0.08  # inches per character of a title
@@ -30,8 +29,8 @@ OTHER_FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Not
 logger = logging.getLogger(__name__)
 
 
-def maps_picture(maps: Sequence[AttentionMap], titles: Sequence[str], gold: Sequence[Sequence[Link]] = ()) -> "Figure":
-    """Plots one map per sentence with its words, two in a row where they are short. Frames the `gold` links."""
+def maps_picture(maps: Sequence[AttentionMap], titles: Sequence[str]) -> "Figure":
+    """Plots one map per sentence with its words, two in a row where they are short."""
     widest = max(len(sentence.source_tokens) for sentence in maps)
     columns = 2 if len(maps) > 1 and widest <= WIDEST_PAIR else 1
     rows = [list(range(first, min(first + columns, len(maps)))) for first in range(0, len(maps), columns)]
@@ -51,22 +50,15 @@ def maps_picture(maps: Sequence[AttentionMap], titles: Sequence[str], gold: Sequ
             continue
         sentence = maps[place]
         axis.set_anchor("NW")
-        draw_map(axis, sentence.weights, sentence.source_tokens, sentence.target_tokens, gold[place] if gold else ())
+        draw_map(axis, sentence.weights, sentence.source_tokens, sentence.target_tokens)
         axis.set_title(for_markup(titles[place]), fontsize=9, loc="left", parse_math=False, family=fonts())
     return figure
 
 
-def heads_picture(
-    weights: Weights,
-    source: Sequence[str],
-    target: Sequence[str],
-    title: str,
-    gold: Sequence[Link] = (),
-    chosen: tuple[int, int] | None = None,
-) -> "Figure":
+def heads_picture(weights: Weights, source: Sequence[str], target: Sequence[str], title: str) -> "Figure":
     """Plots every head of one sentence, weights (L, H, W, U): one row per layer, one column per head.
 
-    The words stand at the outer edges. Frames the `gold` links and the head `chosen` (layer, head).
+    The words stand at the outer edges.
     """
     layers, heads = weights.shape[:2]
     figure, axes = grid(
@@ -82,12 +74,9 @@ def heads_picture(
             weights[layer, head],
             source if layer == 0 else [""] * len(source),
             target if head == 0 else [""] * len(target),
-            gold,
             size=7.0,
         )
-        axis.set_xlabel(f"l{layer}h{head}", fontsize=8, fontweight="bold" if (layer, head) == chosen else "normal")
-        if (layer, head) == chosen:
-            axis.spines[:].set(color=MARK, linewidth=2.0, visible=True)
+        axis.set_xlabel(f"l{layer}h{head}", fontsize=8)
     return figure
 
 
@@ -96,12 +85,9 @@ def draw_map(
     weights: Weights,
     source: Sequence[str],
     target: Sequence[str],
-    gold: Sequence[Link] = (),
     size: float = 8.5,
 ) -> None:
     """Draws weights (W, U) with a label per row and column; leaves out empty labels."""
-    from matplotlib.patches import Rectangle
-
     axis.imshow(weights, cmap=COLOURS, vmin=0.0, vmax=1.0, aspect="equal", interpolation="nearest")
     font = size if max(len(source), len(target)) <= MANY else 5.0
     axis.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False, pad=2)
@@ -110,8 +96,6 @@ def draw_map(
     axis.set_xticks(range(len(across)), across, rotation=90, fontsize=font, parse_math=False, family=fonts())
     axis.set_yticks(range(len(down)), down, fontsize=font, parse_math=False, family=fonts())
     axis.spines[:].set_color("#d5d8dc")
-    for u, w in gold:
-        axis.add_patch(Rectangle((u - 0.5, w - 0.5), 1.0, 1.0, fill=False, edgecolor=MARK, linewidth=1.0))
 
 
 def grid(

@@ -5,7 +5,6 @@ from typing import Any
 
 from dragoman.model.shards.manifest import Manifest
 
-TEXTS_TAG, LEARNED_TAG = "training_texts", "learned."  # the second before a split's name
 SETTINGS = ("train.init_from", "train.lora", "embeddings.", "tokenizer.same_as")
 
 
@@ -28,30 +27,6 @@ def tokenizer_facts(manifest: Manifest) -> dict[str, str]:
     """Returns the fact about the tokenizer that `tokenizer.same_as` gave the shards; empty if they have their own."""
     same_as = manifest.config.get("tokenizer", {}).get("same_as")
     return {"tokenizer_same_as": same_as} if same_as else {}
-
-
-def training_texts(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Returns what a bundle knows of the texts that it learned from, and how much of each held-out set is among them.
-
-    Tag -> value; a bundle without hashes has unknown training data."""
-    texts = facts.get("training_texts")
-    if texts is None:
-        return {TEXTS_TAG: "unknown training data"}
-    beside = f", beside unknown training data of {', '.join(texts['unknown'])}" if texts["unknown"] else ""
-    facts_of_texts = {TEXTS_TAG: f"{texts['hashes']:,} texts of {texts['bits']} bits{beside}"}
-    for split, lines in (facts.get("learned_lines") or {}).items():
-        facts_of_texts[f"{LEARNED_TAG}{split}"] = f"{lines['lines']:,} of {lines['of']:,} lines"
-    return facts_of_texts
-
-
-def training_lines(facts: Mapping[str, str]) -> Iterator[str]:
-    """Yields the line about `training_texts` among other tags, for a person."""
-    learned = [
-        f"{key.removeprefix(LEARNED_TAG)}: {value}" for key, value in facts.items() if key.startswith(LEARNED_TAG)
-    ]
-    if TEXTS_TAG in facts:
-        beside = f"; among them of {', '.join(learned)}" if learned else ""
-        yield f"**Learned from** {facts[TEXTS_TAG]}{beside}"
 
 
 def ancestry_lines(facts: Mapping[str, str]) -> Iterator[str]:

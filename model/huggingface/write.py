@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.model.bundles.ancestry import ancestry, training_texts
+from dragoman.model.bundles.ancestry import ancestry
 from dragoman.model.bundles.directory import Bundle
 from dragoman.model.bundles.language import TextBundle
 from dragoman.model.bundles.tokenizer_json import tokenizer_json, tokenizer_settings
@@ -205,7 +205,6 @@ def card(bundle: Bundle) -> str:
         "run": run.get("name"),
         "shards": facts.get("manifest_hash"),
         **ancestry(facts),
-        **training_texts(facts),
         "bundle": bundle.digest,
     }
     lines = "".join(f"- {key}: `{value}`\n" for key, value in card_facts.items() if value)

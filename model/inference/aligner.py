@@ -8,10 +8,9 @@ W target words.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -45,8 +44,8 @@ class Encoded:
 class Aligner:
     """Attention maps of finished translations.
 
-    `known` is what an evaluation found for `auto`: `head` and `reading`. Without it, `auto` is the mean of the last
-    layer but one, where the heads agree best with words (Garg et al. 2019, section 4.1), read by output.
+    The head `auto` is the mean of the last layer but one, where the heads agree best with words (Garg et al. 2019,
+    section 4.1); the reading `auto` is output.
 
     The constructor raises UserError: the network has no attention, or no such head.
     """
@@ -55,7 +54,6 @@ class Aligner:
     tokenizers: TokenizerPair
     form: str = "NFC"  # the Unicode normalisation of the network's shards
     config: AlignmentConfig = field(default_factory=AlignmentConfig)
-    known: Mapping[str, Any] = field(default_factory=dict)
     prefix: str = ""  # tags before each source line, as text
 
     def __post_init__(self) -> None:
@@ -63,12 +61,9 @@ class Aligner:
         self.layers, self.heads = shape(self.network)
         name, reading = self.config.head, self.config.reading
         if name == "auto":
-            usual = str(Head(max(0, self.layers - 2)) if self.layers * self.heads > 1 else Head(0, 0))
-            name = str(self.known.get("head", usual))
-        if reading == "auto":
-            reading = "input" if self.known.get("reading") == "input" else "output"
+            name = str(Head(max(0, self.layers - 2)) if self.layers * self.heads > 1 else Head(0, 0))
         self.head = Head.of(name, self.layers, self.heads)
-        self.reading: Reading = reading
+        self.reading: Reading = "output" if reading == "auto" else reading
 
     @cached_property
     def _tags(self) -> NDArray[np.int64]:
@@ -217,10 +212,4 @@ def open_aligner(bundle: TranslationBundle, config: AlignmentConfig | None = Non
 
     Raises UserError: the network has no attention, or not the requested head.
     """
-    return Aligner(
-        bundle.network.to(device),
-        bundle.tokenizers,
-        bundle.normalisation,
-        config or AlignmentConfig(),
-        dict(bundle.facts.get("alignment") or {}),
-    )
+    return Aligner(bundle.network.to(device), bundle.tokenizers, bundle.normalisation, config or AlignmentConfig())

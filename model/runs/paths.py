@@ -11,7 +11,6 @@ PRECISION = "precision.json"  # its number format, and the reason
 FIRST_WEIGHTS, EMBEDDINGS = "init.safetensors", "embeddings.safetensors"
 STEPS = "steps.jsonl"  # the journal
 STARTS = "starts.jsonl"
-OPENINGS, OPENED = "openings.jsonl", "opened"  # of held-out sets, and the hashes of their lines
 ATTEMPT = "attempt"  # the number of its last start
 CHECKPOINTS = "checkpoints"
 WEIGHTS = "weights"  # kept for averaging

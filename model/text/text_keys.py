@@ -1,7 +1,7 @@
 """Hashes of normalised texts: they find equal pairs and near-copies, and name the texts a model learned from.
 
-Shards, bundles and openings keep hashes of `sentence_keys`: a change needs a new `FORMAT` in
-`model/bundles/training_texts.py`. Hashes that decide a pair's split use BLAKE2b, as `text_keys`.
+Shards, runs and bundles keep hashes of `sentence_keys`: a change needs another name of their file (`TRAINING`). Hashes
+that decide a pair's split use BLAKE2b, as `text_keys`.
 
 The other hashes take in symbol after symbol: times 2^64 over the golden ratio, then the upper half XORed onto the
 lower. Each step is one-to-one, and two adjacent symbols never cancel.

@@ -1,1 +1,1 @@
-"""`dragoman compare`: trains networks with equal budgets, measures them alike, and shows them on one page."""
+"""`dragoman compare`: trains networks with equal budgets, measures them alike, and shows them in one table."""

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from dragoman.model.alignment.attention_map import AlignmentConfig, AttentionMap, Weights
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
@@ -54,12 +52,3 @@ def sentence_maps(bundle: TranslationBundle, sentences: Sequence[str], texts: Se
         chosen = aligner.make_map(*place, aligner.head.select(weights))
         maps[row] = SentenceMaps(texts[row], chosen, heads).cut()
     return [maps[row] for row in range(len(pairs))]
-
-
-def sharpness(weights: Weights) -> float:
-    """Returns how far the rows of (W, U) are from an even spread: 0 even, 1 on one word each (1 - entropy / log U)."""
-    if weights.shape[1] < 2:
-        return 1.0
-    rows = np.maximum(weights.astype(np.float64), 1e-12)
-    entropy = -(rows * np.log(rows)).sum(axis=1).mean()
-    return float(1.0 - entropy / np.log(weights.shape[1]))

@@ -28,7 +28,6 @@ class Entry:
     config: Config | None = None  # of the run that trains it with the comparison's budget
     bundle: Path | None = None  # an existing bundle
     kind: str = "translation"  # of COMPARED; all entries of a comparison have the same
-    again: str = ""  # the label of the network that this one repeats with another seed
 
 
 def resolve(config: Config) -> list[Entry]:

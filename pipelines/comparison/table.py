@@ -1,101 +1,62 @@
-"""The table of a comparison: one row per network, with its gain over the previous row."""
+"""The table of a comparison: one row per network, with its difference to the row before."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from itertools import pairwise
 
-from dragoman.model.columns import columns
-from dragoman.model.durations import duration
-from dragoman.pipelines.comparison.measures import Measures, TrainingRecord
-from dragoman.pipelines.comparison.seeds import Step
+from dragoman.pipelines.comparison.measures import Measured
+from dragoman.pipelines.evaluation.significance import Significance
+from dragoman.pipelines.evaluation.translation import TranslationEvaluation
 
-Cells = list[tuple[str, str]]  # (large, small) text of each column
-DASH = ("–", "")
-
-
-@dataclass(frozen=True)
-class Table:
-    """The comparison as users see it, whatever the kind of its networks."""
-
-    head: Sequence[tuple[str, str]]
-    rows: Sequence[Cells]
-    metrics: Mapping[str, float]  # `LABEL/bleu` and so on
-    bundles: Mapping[str, str]  # label -> sha256
-    highest: Sequence[int] = ()
-    lowest: Sequence[int] = ()  # columns whose smallest number is the best
-
-    def lines(self) -> list[list[str]]:
-        """Returns the head and the rows as plain text."""
-        cells = [[f"{large} ({small})" if small else large for large, small in row] for row in self.rows]
-        return [[" ".join(filter(None, pair)) for pair in self.head], *cells]
-
-    def __str__(self) -> str:
-        return "\n".join(columns(self.lines()))
+SCORES = {  # by the kind of network: the figures that are columns, the first of them tested, with title and digits
+    "translation": {"bleu": ("BLEU", 1), "chrf": ("chrF", 1), "sentences_per_second": ("sentences/s", 1)},
+    "language": {"bits_per_character": ("bits per character", 3), "perplexity": ("perplexity", 2)},
+}
+TRAINING = {"training_tokens": ("tokens", 0), "training_minutes": ("minutes", 1), "tokens_per_second": ("tokens/s", 0)}
+DASH = "-"
 
 
-def amount(number: int) -> str:
-    """`2.61M`, `12.3k`, `950`."""
-    if number >= 1e6:
-        return f"{number / 1e6:.2f}M"
-    return f"{number / 1e3:.1f}k" if number >= 1e4 else f"{number:,}"
+def figures(network: Measured) -> dict[str, float]:
+    """Returns the figures of a network by name."""
+    values = {**network.evaluation.figures(), "parameters": float(network.parameters)}
+    if isinstance(network.evaluation, TranslationEvaluation):
+        values["sentences_per_second"] = network.evaluation.speed
+    if network.training is not None:
+        values |= {
+            "training_tokens": float(network.training.tokens),
+            "training_minutes": network.training.minutes,
+            "tokens_per_second": network.training.tokens_per_second,
+        }
+    return values
 
 
-def trained_cells(record: TrainingRecord | None) -> Cells:
-    """Returns the columns `trained on` and `training`."""
-    if record is None:
-        return [DASH, DASH]
-    on = amount(record.tokens), duration(60 * record.minutes)
-    return [on, (f"{record.tokens_per_second:,.0f}", "") if record.tokens_per_second else DASH]
+def steps(networks: Sequence[Measured], trials: int) -> dict[str, Significance]:
+    """Returns label -> the paired test of a network against the one before.
+
+    Raises UserError: the two cannot be compared.
+    """
+    return {after.label: after.evaluation.compare(before.evaluation, trials) for before, after in pairwise(networks)}
 
 
-def step_cell(step: Step | None, digits: int) -> tuple[str, str]:
-    """Returns the difference to the row before and how sure it is."""
-    if step is None:
-        return DASH
-    significance, corrected = step
-    sure = "one seed: no p" if corrected is None else f"p = {significance.p_value:.3f}, Holm {corrected:.3f}"
-    return f"{significance.difference:+z.{digits}f}", sure
+def table_of(networks: Sequence[Measured], kind: str, tests: dict[str, Significance]) -> list[list[str]]:
+    """Returns the head and the rows as text."""
+    (first, (title, digits)), *others = SCORES[kind].items()
+    more = {**dict(others), "parameters": ("parameters", 0), **TRAINING}
+    rows = [["network", title, "difference", "p", *(name for name, _ in more.values())]]
+    for network in networks:
+        values, test = figures(network), tests.get(network.label)
+        difference = [DASH, DASH] if test is None else [f"{test.difference:+.{digits}f}", f"{test.p_value:.3f}"]
+        cells = [DASH if key not in values else f"{values[key]:,.{places}f}" for key, (_, places) in more.items()]
+        rows.append([network.label, f"{values[first]:.{digits}f}", *difference, *cells])
+    return rows
 
 
-def table_of(
-    every: Sequence[Measures], records: Mapping[str, TrainingRecord], gains: Mapping[str, Step], seeds: int
-) -> Table:
-    """Returns the table of networks of one kind."""
-    rows: list[Cells] = []
-    metrics: dict[str, float] = {}
-    for measures in every:
-        label, step, record = measures.label, gains.get(measures.label), records.get(measures.label)
-        score, second, *more = measures.cells()
-        rows.append(
-            [
-                (label, origin_of(measures.trained_here, seeds)),
-                score,
-                step_cell(step, measures.digits),
-                second,
-                (amount(measures.parameters), ""),
-                *trained_cells(record),
-                *more,
-            ]
-        )
-        figures = {**measures.scores(), "parameters": float(measures.parameters)}
-        if record is not None:
-            figures |= {
-                "training_tokens": float(record.tokens),
-                "training_minutes": record.minutes,
-                "training_tokens_per_second": record.tokens_per_second,
-            }
-        if step is not None:
-            significance, corrected = step
-            figures[measures.step] = significance.difference
-            if corrected is not None:
-                figures |= {f"{measures.step}_p": significance.p_value, f"{measures.step}_p_holm": corrected}
-        metrics |= {f"{label}/{name}": value for name, value in figures.items()}
-    first = every[0]
-    bundles = {measures.label: measures.bundle for measures in every}
-    return Table(first.head(seeds), rows, metrics, bundles, first.highest, first.lowest)
-
-
-def origin_of(trained_here: bool, seeds: int) -> str:
-    """Returns what stands below a network's name."""
-    if not trained_here:
-        return "as it stands"
-    return f"{seeds} seeds" if seeds > 1 else ""
+def metrics_of(networks: Sequence[Measured], kind: str, tests: dict[str, Significance]) -> dict[str, float]:
+    """Returns the table as metrics: `LABEL/bleu` and so on."""
+    names = [*SCORES[kind], "parameters", *TRAINING]
+    metrics = {
+        f"{network.label}/{name}": value
+        for network in networks
+        for name, value in figures(network).items()
+        if name in names
+    }
+    return metrics | {f"{label}/p_value": test.p_value for label, test in tests.items()}

@@ -1,9 +1,10 @@
 """The common part of sharding every corpus: unpacking, cleaning, the tokenizer, the shards, the manifest."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from dragoman.model.languages import split_pair
 from dragoman.model.runs.paths import TRAINING
 from dragoman.model.shards.manifest import LABELS, Manifest, MixedPart, ShardsConfig, Split
 from dragoman.model.storage.mirror import remote_of
-from dragoman.model.text.hashed_texts import HashedTexts, read
+from dragoman.model.text.hashed_texts import read_hashes, write_hashes
 from dragoman.model.text.text_keys import Keys
 from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import load_pair
@@ -67,7 +68,7 @@ def write_text(
 
 
 def write_training_texts(
-    directory: Path, clean: Path, plan: Plan, sides: Sequence[str], ancestors: Sequence[HashedTexts] = ()
+    directory: Path, clean: Path, plan: Plan, sides: Sequence[str], ancestors: Iterable[Keys] = ()
 ) -> dict[str, str]:
     """Writes the hashes of the training texts with those of `ancestors`: {file, sha256}. Of one language only texts
     that are long enough to prove a leak: "Why?" recurs in every split."""
@@ -77,8 +78,8 @@ def write_training_texts(
         taken = every | (load_keys(clean, block)[1] != 0)
         return load_near_keys(clean, block, count)[:, taken & (load_codes(plan.folder, block) == code("train"))].ravel()
 
-    texts = HashedTexts.of(map(kept, np.flatnonzero(plan.kept["train"]).tolist()))
-    texts.joined(*ancestors).write(directory / TRAINING)
+    own = map(kept, np.flatnonzero(plan.kept["train"]).tolist())
+    write_hashes(directory / TRAINING, chain(own, ancestors))
     return {"file": TRAINING, "sha256": file_sha256(directory / TRAINING)}
 
 
@@ -164,7 +165,7 @@ class Sharding:
         entries = all_of("writing shards", pack_shard, shards, cluster)
         sides = (*self.languages, LABELS) if self.corpus.format == "labelled" else self.languages
         texts: dict[str, Any] = {split: write_text(*where, split, sides) for split in splits if split != "train"}
-        hashed = write_training_texts(*where, sides, list(self._ancestors()))
+        hashed = write_training_texts(*where, sides, self._ancestors())
         if self.shards.keep_text:
             texts["train"] = write_text(*where, "train", sides, pack=True)
         return Manifest(
@@ -185,12 +186,12 @@ class Sharding:
             **facts,
         )
 
-    def _ancestors(self) -> Iterator[HashedTexts]:
+    def _ancestors(self) -> Iterator[Keys]:
         """Yields the texts behind the given tokenizer, and behind training files that a model wrote (`synthesize`)."""
-        if self.given is not None:
-            yield self.given.texts
         folders = {file.parent for source in self.sources if source.split == "train" for file in source.files}
-        yield from (read(folder / TRAINING) for folder in sorted(folders) if (folder / TRAINING).is_file())
+        if self.given is not None:
+            folders.add(self.given.folder)
+        yield from (read_hashes(folder / TRAINING) for folder in sorted(folders) if (folder / TRAINING).is_file())
 
 
 def check_kept(plan: Plan, what: str, without: str) -> None:

@@ -32,8 +32,8 @@ class Evaluation:
         """Returns plain values for JSON, without the texts."""
         raise NotImplementedError
 
-    def compare(self, baseline: Self, samples: int) -> Significance:
-        """Tests whether this is better than `baseline`, by `samples` resampled sets.
+    def compare(self, baseline: Self, trials: int) -> Significance:
+        """Tests whether this is better than `baseline`, by `trials` random exchanges.
 
         Raises UserError: the two have no figure in common, or were evaluated on other texts.
         """

@@ -5,20 +5,18 @@ from typing import Any
 
 from dragoman.conf import groups
 from dragoman.model.names import check_name
-from dragoman.model.ranges import Amount, Count, Part, Whole, check_ranges
-from dragoman.model.settings import EngineName
+from dragoman.model.ranges import Amount, Part, Whole, check_ranges
 
 SHORT = {"transformer": "transformer_tiny"}  # family -> the size that suits common corpora
 
 
 @dataclass
 class CompareConfig:
-    """The training budget of each network, and the measures and pictures."""
+    """The training budget of each network, and the pictures."""
 
     name: str = "compare-phrasebook-en-de"  # name of the comparison's run; its networks' runs are NAME-MODEL
     max_tokens: Whole = 8_000_000  # target tokens per model; 0: as many as train.max_steps has
     max_minutes: Amount = 30.0  # training time per model; 0: no limit
-    seeds: Count = 1  # trainings per network, from seed, seed + 1 and so on
     warmup: Part = 0.1  # share of the steps; 0: train.optimizer.warmup_steps
     recipes: dict[str, dict[str, Any]] = field(  # architecture -> keys of train.optimizer
         default_factory=lambda: {
@@ -35,7 +33,6 @@ class CompareConfig:
         default_factory=lambda: {"transformer": {"norm": "pre"}, "prefixlm": {"norm": "pre"}}
     )
     model: dict[str, Any] = field(default_factory=dict)  # keys for all networks trained here that have them
-    engine: EngineName = "torch"  # the same for all, so that decoding speeds compare
     maps: list[str] = field(default_factory=list)  # source sentences of the alignment maps; []: from the held-out set
     map_count: Whole = 3  # number of sentences from the held-out set
 

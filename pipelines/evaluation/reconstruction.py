@@ -30,7 +30,7 @@ from dragoman.pipelines.corpus.sharded import shard_command
 from dragoman.pipelines.evaluation.base import Rows, SplitEvaluation, origin
 from dragoman.pipelines.evaluation.held_out import pick_evenly
 from dragoman.pipelines.evaluation.language.samples import TextSample, sample_rows
-from dragoman.pipelines.evaluation.significance import Significance, paired
+from dragoman.pipelines.evaluation.significance import Significance, compare_items
 from dragoman.pipelines.loaders.denoising import held_out_noised
 from dragoman.pipelines.settings import LoaderConfig
 
@@ -78,11 +78,11 @@ class Reconstruction(SplitEvaluation):
             lines += ["", *(f"  {name:<9}  {excerpt(text)}" for name, text in columns)]
         return "\n".join(lines)
 
-    def compare(self, baseline: Self, samples: int) -> Significance:
-        """Runs paired bootstrap resampling over the texts of nats per token; lower is better."""
+    def compare(self, baseline: Self, trials: int) -> Significance:
+        """Tests the nats per token of the texts; lower is better."""
         if baseline.noise != self.noise or not np.array_equal(baseline.items, self.items):
             raise UserError("evaluate.against: networks that denoise are compared under equal noise and tokenizers")
-        return paired(baseline.nll, self.nll, self.items, "nats a token", samples)
+        return compare_items(baseline.nll, self.nll, self.items, "nats a token", trials, "texts")
 
 
 def evaluate_reconstruction(

@@ -20,7 +20,7 @@ from dragoman.model.text.excerpt import excerpt
 from dragoman.pipelines.evaluation.base import Rows, SplitEvaluation, origin
 from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.evaluation.metrics import Sample, Scores, sample_table, score
-from dragoman.pipelines.evaluation.significance import Significance, paired_bootstrap
+from dragoman.pipelines.evaluation.significance import Significance, compare_translations
 from dragoman.pipelines.evaluation.tuning import settle_length_penalty
 from dragoman.pipelines.settings import PENALTIES
 
@@ -84,10 +84,11 @@ class TranslationEvaluation(SplitEvaluation):
         rows = [[sample.source, sample.hypothesis, sample.reference] for sample in self.samples]
         return {"samples.json": (["source", "translation", "reference"], rows)}
 
-    def compare(self, baseline: Self, samples: int) -> Significance:
+    def compare(self, baseline: Self, trials: int) -> Significance:
         """Returns the difference in BLEU."""
         language = languages_of(self.pair)[-1]
-        return paired_bootstrap(baseline.hypotheses, self.hypotheses, self.references, language, self.tokenize, samples)
+        texts = baseline.hypotheses, self.hypotheses, self.references
+        return compare_translations(*texts, language, self.tokenize, trials)
 
     def report(self) -> str:
         """Returns scores with signatures, buckets by length, samples."""

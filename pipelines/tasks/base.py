@@ -6,7 +6,7 @@ the row of the model's kind. A new kind needs a row here, the functions it names
 That of a network begins with `network.network_task`, its evaluation of a split with `evaluation.base.SplitEvaluation`.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -42,17 +42,17 @@ def compared(test: Significance, **more: Any) -> Comparison:
     return Comparison(test.metric, test.candidate, test.baseline, test.p_value, *sizes, **more)
 
 
-def compare_rivals(task: "Task", config: Config, ours: Any, rivals: Sequence[Any], _folder: Path) -> str:
-    """Returns a line per rival: both scores, their difference and its probability by chance."""
+def compare_rivals(task: "Task", config: Config, ours: Any, rivals: Mapping[str, Any]) -> str:
+    """Returns a line per rival bundle, by name: both scores, their difference and its probability by chance."""
     lines = []
-    for rival in rivals:
+    for name, rival in rivals.items():
         theirs = task.evaluate(config, rival)
         if type(theirs) is not type(ours):
             raise UserError(
                 "evaluate.against: one network denoises, the other translates; they have no figure in common"
             )
-        lines.append(str(ours.compare(theirs, config.evaluate.bootstrap)))
-    return "\n\n".join(lines)
+        lines.append(ours.compare(theirs, config.evaluate.trials).line(baseline=f" {name}"))
+    return "\n".join(lines)
 
 
 Judge = Callable[[Config, Registry, Version, Version | None], Comparison]  # by the sections `promote` and `paths`
@@ -88,13 +88,9 @@ class Task:
     # end; None: it has no steps
     replay: Callable[[Config], Generator[tuple[int, int]] | None] = lambda config: None
 
-    # measures other things that `evaluate` can measure
-    measure_more: Callable[[Config, Any], None] = lambda config, bundle: None
     held_out: bool = True  # it is scored on held-out texts of the shards; False: on test sets of its own
     # records pictures and tables of the evaluation of an open bundle
     record: Callable[[Config, Any, Any, TrackedRun], None] = lambda config, bundle, made, tracked: made.log(tracked)
-    # compares an evaluation with other bundles; writes files into the folder
-    compare: Callable[["Task", Config, Any, Sequence[Any], Path], str] = compare_rivals
 
 
 # A row, or its module: it is loaded on demand, with everything that only that kind needs.

@@ -10,7 +10,6 @@ from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import model_config
 from dragoman.model.networks.heads import Head
 from dragoman.model.networks.network import Network
-from dragoman.model.shards.manifest import LABELS as SIDE
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.shards.stream import open_reader
@@ -102,7 +101,6 @@ judge = judge_by_split(
     metrics=("auto",),
     compared_by="models that label are compared by accuracy, of numbers by the mean error",
     evaluate=evaluate,
-    sides=lambda evaluation: (evaluation.pair, SIDE),
 )
 LABELS = network_task(
     Labelled,

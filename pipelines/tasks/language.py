@@ -159,7 +159,6 @@ judge = judge_by_split(
     metrics=("auto", "likelihood"),
     compared_by="language models are compared by the likelihood of a text",
     evaluate=evaluate,
-    sides=lambda evaluation: (evaluation.pair,),
 )
 logger = logging.getLogger(__name__)
 

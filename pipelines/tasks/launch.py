@@ -20,11 +20,9 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks import training_texts
 from dragoman.pipelines.tasks.base import Plan, Task, task_for
 from dragoman.pipelines.tasks.identity import check_run_dir, claim_run_dir
-from dragoman.pipelines.tasks.openings import held_split, recipe_of, record_opening
 from dragoman.pipelines.tasks.release import release
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.schedule import describe_plans, settle_schedule
-from dragoman.pipelines.tasks.training_texts import refuse_learned
 from dragoman.pipelines.tasks.workers import is_first, with_lanes, worker_sizes
 from dragoman.pipelines.tracking.lineage import log_training
 from dragoman.pipelines.tracking.server import is_database
@@ -72,18 +70,10 @@ def _train(config: Config, run: Run, say: Callable[[str], object]) -> Path | Non
         config = replace(config, tracking=run.tracking, paths=config.paths.absolute())
         if training and is_first():
             training_texts.keep(config)
-            refuse_learned_set(config, task, run)
         with run.closed_record():
             if training:
                 run_ranks(task, config, run, task.plan(config), values, received)
             return release(config, run, task, say) if is_first() else None
-
-
-def refuse_learned_set(config: Config, task: Task, run: Run) -> None:
-    """Raises UserError for a run that would be scored on what it learns from."""
-    if task.held_out and (split := held_split(config.shard_dir, config.evaluate.split)) is not None:
-        way_on = f"{training_texts.KEY}=1 scores it all the same"
-        refuse_learned([run.folder], split.sides, config.evaluate.may_know, f"evaluate.split={split.split}", way_on)
 
 
 def check(config: Config) -> None:
@@ -169,9 +159,6 @@ def record_start(config: Config, run: Run, values: Mapping[str, Any]) -> None:
     """Records the run's inputs; the record stays open for the next process."""
     with run.shared_record() as tracked:
         log_training(tracked, values, compose.fingerprint(values), config.shard_dir)
-        valid = held_split(config.shard_dir, "valid") if is_first() else None
-        if valid is not None and task_for(config.model).held_out:  # choices are made by it
-            record_opening(run.tracking, valid, run.folder, run.name, recipe_of(run.folder), tracked)
         plans = describe_plans(config)
         if plans:
             tracked.tags({"schedule": plans})

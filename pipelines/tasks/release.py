@@ -13,7 +13,7 @@ from dragoman.model.runs import checkpoints, paths, record
 from dragoman.model.shards.manifest import manifest_hash
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks.base import Task
-from dragoman.pipelines.tasks.openings import open_split
+from dragoman.pipelines.tasks.held_out_set import describe_set
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.training_texts import attach
 from dragoman.pipelines.tracking.registry import register_bundle
@@ -38,21 +38,19 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
         else:
             bundle = task.save_bundle(config, directory, tracked)
         attach(bundle, run.folder)
-        checked = open_split(config, run.folder, run.name, [directory], tracked) if task.held_out else None
+        about = describe_set(config, run.folder, run.name, [directory], tracked) if task.held_out else ""
         evaluation = task.evaluate(config, bundle)
-        openings = {} if checked is None else checked.counts
-        page = evaluation.report() if checked is None else f"{evaluation.report()}\n\n{checked}"
-        learned = {} if checked is None else {"learned_lines": {config.evaluate.split: checked.overlap.record()}}
-        bundle.update_facts({"scores": evaluation.facts(), **learned})
+        page = f"{evaluation.report()}\n\n{about}" if about else evaluation.report()
+        bundle.update_facts({"scores": evaluation.facts()})
         written = evaluation.write(run.folder)
         tracked.artifact(written[0], "evaluation")
-        tracked.metrics(checkpoints.newest_step(run.folder), {**evaluation.metrics(), **openings})
+        tracked.metrics(checkpoints.newest_step(run.folder), evaluation.metrics())
         tracked.text(f"{page}\n", "evaluation/report.txt")
         task.record(config, bundle, evaluation, tracked)
         say(page)
         publish(run.folder, paths.BUNDLE, paths.evaluation(run.folder, config.evaluate.split).name)
         if config.registry.register:
-            version = register_bundle(run.tracking, config.registry, tracked, directory, openings)
+            version = register_bundle(run.tracking, config.registry, tracked, directory)
             content = {
                 "run": config.name,
                 "run_id": tracked.run_id,
@@ -62,7 +60,7 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
                 "shards": str(config.shard_dir),
                 "manifest_hash": manifest_hash(config.shard_dir),
             }
-            record.write_release(run.folder, {**content, **openings, **evaluation.summary()})
+            record.write_release(run.folder, {**content, **evaluation.summary()})
             publish(run.folder, paths.RELEASE)
     return directory
 

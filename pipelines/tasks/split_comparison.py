@@ -10,10 +10,9 @@ from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import open_bundle
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.base import SplitEvaluation
-from dragoman.pipelines.evaluation.held_out import gate_split, held_out_lines
+from dragoman.pipelines.evaluation.held_out import gate_split
 from dragoman.pipelines.settings import EvaluateConfig
 from dragoman.pipelines.tasks.base import Judge, compared
-from dragoman.pipelines.tracking.gate import set_name
 from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 
@@ -22,12 +21,10 @@ def judge_by_split(
     metrics: Sequence[str],
     compared_by: str,
     evaluate: Callable[[Config, Any], SplitEvaluation],
-    sides: Callable[[SplitEvaluation], Sequence[str]],
 ) -> Judge:
     """Returns a task's `judge`: it compares the candidate with the champion by a held-out split of the shards.
 
     `metrics` are the choices of `promote.metric`, and `compared_by` says what they compare. `evaluate` is the task's.
-    The lines of `sides` make the held-out set.
     """
 
     def judge(config: Config, registry: Registry, candidate: Version, champion: Version | None) -> Comparison:
@@ -43,7 +40,6 @@ def judge_by_split(
 
         ours = measure(candidate)
         name, baseline = ("", measure(champion)) if champion else ours.floor()
-        gate = set_name([line for side in sides(ours) for line in held_out_lines(config.shard_dir, split, side)])
-        return compared(ours.compare(baseline, settings.samples), digits=4, gate=gate, floor=name, of=split)
+        return compared(ours.compare(baseline, settings.trials), digits=4, floor=name, of=split)
 
     return judge

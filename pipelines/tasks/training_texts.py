@@ -1,28 +1,21 @@
 """The texts that a model learned from: kept by its run, carried by its bundle, compared with a held-out set.
 
-A run's file has the texts of its shards and of the models that it begins with; the models behind shards (a tokenizer
-from elsewhere, pairs that a model translated) are in the shards' own. Shards and bundles from before there were such
-files, and imported models, say so.
+A run's file has the texts of its shards and of the models that it begins with. Imported models have none.
 """
 
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from dragoman.model.bundles.directory import Bundle
-from dragoman.model.errors import UserError
 from dragoman.model.plural import plural
 from dragoman.model.runs.paths import TRAINING
-from dragoman.model.shards.manifest import manifest_hash
-from dragoman.model.text.hashed_texts import read_of, seen, summary
+from dragoman.model.text.hashed_texts import read_hashes, seen, write_hashes
 from dragoman.pipelines.config import Config
 
 NAMED = 8  # lines in a message
-KEY = "evaluate.may_know"
 
 
 @dataclass(frozen=True)
@@ -31,26 +24,16 @@ class Overlap:
 
     lines: tuple[int, ...]  # from 1
     of: int
-    texts: int  # sentences that are compared with
-    unknown: tuple[str, ...]  # origins whose texts are not known
 
     @property
     def share(self) -> float:
         return len(self.lines) / max(1, self.of)
 
     def __str__(self) -> str:
-        """Returns the finding as a sentence."""
-        without = f"unknown training data of {', '.join(self.unknown)}" if self.unknown else ""
-        if not self.texts:
-            return f"training data: {without}"
+        """Returns the finding as the rest of a sentence about the model."""
         first = ", ".join(map(str, self.lines[:NAMED])) + (" ..." if len(self.lines) > NAMED else "")
-        named = f" (lines {first})" if self.lines else ""
-        text = f"training data: {len(self.lines):,} of {plural(self.of, 'line')} learned from{named}"
-        return f"{text}, beside {without}" if without else text
-
-    def record(self) -> dict[str, Any]:
-        """Returns plain values for JSON."""
-        return {"lines": len(self.lines), "of": self.of, "unknown": list(self.unknown)}
+        named = f" ({first})" if self.lines else ""
+        return f"learned from {len(self.lines):,} of its {plural(self.of, 'line')}{named}"
 
 
 def keep(config: Config) -> None:
@@ -58,53 +41,28 @@ def keep(config: Config) -> None:
     path = config.run_dir / TRAINING
     if path.is_file():
         return
-    named = list(_ancestors(config))
-    if not named and (config.shard_dir / TRAINING).is_file():
-        shutil.copyfile(config.shard_dir / TRAINING, path)
-        return
-    shards = read_of(config.shard_dir, f"the shards {manifest_hash(config.shard_dir)[:12]}")
-    models = (read_of(config.bundle_dir(reference, key), reference) for key, reference in named)
-    shards.joined(*models).write(path)
+    folders = [config.shard_dir, *(config.bundle_dir(reference, key) for key, reference in _ancestors(config))]
+    files = [folder / TRAINING for folder in folders if (folder / TRAINING).is_file()]
+    if files:
+        write_hashes(path, map(read_hashes, files))
 
 
 def attach(bundle: Bundle, run: Path) -> None:
-    """Gives a bundle the run's file; a run from before there was one has none."""
+    """Gives a bundle the run's file."""
     if (run / TRAINING).is_file() and TRAINING not in bundle.files:
         bundle.add_file(run / TRAINING)
-        bundle.update_facts({"training_texts": summary(run / TRAINING)})
 
 
-def overlap(folders: Sequence[Path], sides: Sequence[Sequence[str]]) -> Overlap:
-    """Returns the lines that any of these bundles or runs learned from; `sides`: the lines in each language."""
-    known_lines, texts, unknown = np.zeros(len(sides[0]), bool), 0, []
-    for folder in folders:
-        path = folder / TRAINING
-        if not path.is_file():
-            unknown.append(folder.parent.name if folder.name == "bundle" else folder.name)
-            continue
-        known_lines |= seen(path, sides)
-        facts = summary(path)
-        texts, unknown = texts + facts["hashes"], [*unknown, *facts["unknown"]]
-    lines = tuple((np.flatnonzero(known_lines) + 1).tolist())
-    return Overlap(lines, len(known_lines), texts, tuple(dict.fromkeys(unknown)))
+def overlap(bundles: Sequence[Path], sides: Sequence[Sequence[str]]) -> Overlap | None:
+    """Returns the lines that any of these bundles learned from; `sides`: the lines in each language.
 
-
-def refuse_learned(
-    folders: Sequence[Path], sides: Sequence[Sequence[str]], may_know: float, what: str, way_on: str
-) -> Overlap:
-    """Returns the overlap of a held-out set with the training texts.
-
-    Raises UserError: it is more than `may_know` of the set `what`; `way_on` says how to go on.
+    None if no bundle knows its training texts.
     """
-    common = overlap(folders, sides)
-    if common.share > may_know:
-        named = ", ".join(map(str, common.lines[:NAMED])) + (" ..." if len(common.lines) > NAMED else "")
-        raise UserError(
-            f"{what}: the model has learned from {len(common.lines):,} of its {plural(common.of, 'line')} ({named}), "
-            f"{common.share:.1%}, and at most {may_know:.1%} may be so: a score on them says nothing of others. "
-            f"Take another set, or {way_on}"
-        )
-    return common
+    files = [bundle / TRAINING for bundle in bundles if (bundle / TRAINING).is_file()]
+    if not files:
+        return None
+    known = np.logical_or.reduce([seen(file, sides) for file in files])
+    return Overlap(tuple((np.flatnonzero(known) + 1).tolist()), len(known))
 
 
 def _ancestors(config: Config) -> Iterator[tuple[str, str]]:

@@ -29,7 +29,6 @@ from dragoman.pipelines.tasks.network import Learning, network_task, refuse_bleu
 from dragoman.pipelines.tasks.translation_release import (
     evaluate,
     judge,
-    measure_more,
     record,
     save_bundle,
 )
@@ -143,5 +142,4 @@ TRANSLATION = network_task(
     record=record,
     evaluate=evaluate,
     judge=judge,
-    measure_more=measure_more,
 )

@@ -17,21 +17,18 @@ from dragoman.model.inference.aligner import open_aligner
 from dragoman.model.inference.translator import open_translator
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.plural import plural
-from dragoman.model.runs import checkpoints
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.held_out import gate_split, held_out
 from dragoman.pipelines.evaluation.metrics import Sample
 from dragoman.pipelines.evaluation.reconstruction import NOISE, Reconstruction, evaluate_reconstruction
-from dragoman.pipelines.evaluation.significance import paired_bootstrap
+from dragoman.pipelines.evaluation.significance import compare_translations
 from dragoman.pipelines.evaluation.translation import TranslationEvaluation, evaluate_bundle
 from dragoman.pipelines.evaluation.tuning import gate_int8, tune_length_penalty
 from dragoman.pipelines.loaders.denoising import OF_NOISE
-from dragoman.pipelines.tasks.alignment_report import measure_run, record_alignment
 from dragoman.pipelines.tasks.base import compared
 from dragoman.pipelines.tasks.network import final_network
-from dragoman.pipelines.tracking.gate import set_name
 from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.tracking.run import TrackedRun
@@ -171,17 +168,9 @@ def record(
     evaluation.log(tracked)
     if isinstance(evaluation, Reconstruction):
         return
-    if config.evaluate.alignment:
-        record_alignment(config, bundle, tracked, checkpoints.newest_step(config.run_dir))
     for picture in save_pictures(evaluation.samples, bundle, config.run_dir / "pictures"):
         tracked.artifact(picture)
     tracked.artifact(evaluation.hypotheses_file(config.run_dir), "evaluation")
-
-
-def measure_more(config: Config, bundle: TranslationBundle) -> None:
-    """Measures the attention against the gold alignment, if `evaluate.alignment` asks for it."""
-    if config.evaluate.alignment:
-        measure_run(config, bundle)
 
 
 def judge(config: Config, registry: Registry, candidate: Version, champion: Version | None) -> Comparison:
@@ -195,10 +184,9 @@ def judge(config: Config, registry: Registry, candidate: Version, champion: Vers
     sources, references = held_out(shards, split, languages, key="promote.split")
     champions = sources if champion is None else translate(registry, champion, sources)
     candidates = translate(registry, candidate, sources)
-    paired = paired_bootstrap(champions, candidates, references, languages[1], samples=settings.samples, metric=metric)
+    texts = champions, candidates, references
     return compared(
-        paired,
-        gate=set_name([*sources, *references]),
+        compare_translations(*texts, languages[1], trials=settings.trials, metric=metric),
         floor="a copy of the source" if champion is None else "",
         of=split,
     )

@@ -2,14 +2,13 @@
 
 import logging
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from dragoman.model.bundles.vectors import VectorsBundle, load_vectors
-from dragoman.model.columns import columns
+from dragoman.model.bundles.vectors import load_vectors
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.networks.architectures import architecture, model_config
 from dragoman.model.plural import plural
@@ -17,17 +16,15 @@ from dragoman.model.runs import checkpoints
 from dragoman.model.shards.manifest import manifest_hash, read_manifest
 from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.evaluation.word_vectors.comparison import METRICS, method_table, significance
-from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets, halves, read_sets
-from dragoman.pipelines.evaluation.word_vectors.plots import methods
+from dragoman.pipelines.evaluation.word_vectors.comparison import METRICS, compare_embeddings
+from dragoman.pipelines.evaluation.word_vectors.evaluation import halves, read_sets
 from dragoman.pipelines.loaders.segments import shard_vocabulary, side_number
 from dragoman.pipelines.settings import ClusterConfig
 from dragoman.pipelines.tasks.base import Plan, Task, compared
 from dragoman.pipelines.tasks.identity import check_shards
-from dragoman.pipelines.tasks.vectors_release import VectorsResults, draw, evaluate, origin, record, save_bundle
+from dragoman.pipelines.tasks.vectors_release import evaluate, origin, record, save_bundle
 from dragoman.pipelines.tasks.vectors_training import check_method, count, fingerprint, make_feed, train_rank
 from dragoman.pipelines.tasks.workers import is_first, worker_count
-from dragoman.pipelines.tracking.gate import set_name
 from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.word_vectors.loop import replay_segments
@@ -35,56 +32,12 @@ from dragoman.pipelines.word_vectors.loop import replay_segments
 SEED, WIDTH = 12345, 64  # of random vectors
 
 
-def compare(_task: Task, config: Config, ours: VectorsResults, rivals: Sequence[VectorsBundle], directory: Path) -> str:
-    """Compares all on their common words; returns a line per rival that says if the lead is beyond chance."""
-    every = by_name([ours.bundle, *rivals])
-    first, *others = every
-    compared = method_table(every, config.vectors.evaluate, ours.sets, ours.records)
-    picture = methods(compared) if config.vectors.evaluate.pictures else None
-    if picture is not None:
-        draw({"methods": picture}, directory)
-    lines = ["\n".join(as_lines(compared, list(every)))]
-    return "\n\n".join(lines + [against(config, ours.sets, every, first, other) for other in others])
-
-
-def by_name(bundles: Sequence[VectorsBundle]) -> dict[str, Embeddings]:
-    """Returns bundles by the name of their method, or, if two have the same, by run or directory."""
-    short = [str(bundle.config.name) for bundle in bundles]
-    names: dict[str, Embeddings] = {}
-    for bundle, name in zip(bundles, short, strict=True):
-        run = dict(bundle.facts.get("run") or {}).get("name")
-        ways = [name, str(run or name), bundle.directory.parent.name, str(bundle.directory)]
-        free = [way for way in ways[0 if short.count(name) == 1 else 1 :] if way not in names]
-        names[free[0] if free else f"{name} {len(names) + 1}"] = bundle.embeddings
-    return names
-
-
-def against(config: Config, sets: Sets, every: dict[str, Embeddings], first: str, other: str) -> str:
-    """Returns one line: the embeddings named `first` against those named `other`."""
-    metric = config.promote.metric if config.promote.metric in METRICS else "auto"
-    try:
-        paired = significance(
-            every[other], every[first], sets, config.vectors.evaluate.restrict, metric, config.evaluate.bootstrap
-        )
-    except UserError as problem:
-        return f"{first} against {other}: {problem}"
-    return paired.line(f" {first}", f" {other}")
-
-
-def as_lines(compared: dict[str, dict[str, float | None]], names: Sequence[str]) -> list[str]:
-    """Returns the table of methods, one line per task."""
-    rows = [
-        [key, *("-" if row[name] is None else f"{row[name]:.1f}" for name in names)] for key, row in compared.items()
-    ]
-    return columns([["on the words that all have", *names], *rows], right=True)
-
-
 def judge(config: Config, registry: Registry, candidate: Version, champion: Version | None) -> Comparison:
     """Compares the candidate with the champion on half of the sets of `vectors.evaluate`, over their common words.
 
     The other half is their test set: its score is reported and decides nothing.
     """
-    settings, metric, samples = config.vectors.evaluate, config.promote.metric, config.promote.samples
+    settings, metric, trials = config.vectors.evaluate, config.promote.metric, config.promote.trials
     if metric not in METRICS:
         raise unknown("promote.metric", metric, METRICS)
     if settings.root is None or not (settings.similarity or settings.analogies):
@@ -95,17 +48,14 @@ def judge(config: Config, registry: Registry, candidate: Version, champion: Vers
     selection, test = halves(read_sets(settings))
     ours = fetch(registry, candidate)
     versions = random_vectors(ours) if champion is None else fetch(registry, champion), ours
-    paired = significance(*versions, selection, settings.restrict, metric, samples)
+    paired = compare_embeddings(*versions, selection, settings.restrict, metric, trials)
     try:
-        other = significance(*versions, test, settings.restrict, metric, samples=1)
+        other = compare_embeddings(*versions, test, settings.restrict, metric, trials=1)
         reported = f"{other.metric} {other.candidate:.2f} against {other.baseline:.2f}"
     except UserError:  # few pairs, none of them in this half
         reported = "nothing that both know"
-    sizes = dict(part.split(":") for part in paired.signature.split("|"))
-    items = int(sizes["pairs"]) + int(sizes["questions"])
     return compared(
-        replace(paired, items=items, unit="pairs and questions"),
-        gate=set_name(selection.items()),
+        paired,
         of="the half that is the gate",
         floor="random vectors" if champion is None else "",
         reported=reported,
@@ -233,7 +183,6 @@ VECTORS = Task(
     save_bundle=save_bundle,
     record=record,
     evaluate=evaluate,
-    compare=compare,
     judge=judge,
     replay=replay,
     held_out=False,

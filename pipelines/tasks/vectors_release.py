@@ -5,23 +5,23 @@ import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 
 from dragoman.conf import compose
 from dragoman.model.bundles.vectors import VectorsBundle, load_vectors, save_vectors
-from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_path
 from dragoman.model.networks.architectures import architecture, model_config
 from dragoman.model.runs import checkpoints
-from dragoman.model.shards.manifest import has_manifest
 from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.model.word_vectors.counting import count_vectors
 from dragoman.model.word_vectors.vocabulary import Vocabulary
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.base import Evaluation
+from dragoman.pipelines.evaluation.significance import Significance
+from dragoman.pipelines.evaluation.word_vectors.comparison import compare_embeddings
 from dragoman.pipelines.evaluation.word_vectors.evaluation import (
     Sets,
     VectorsEvaluation,
@@ -30,7 +30,6 @@ from dragoman.pipelines.evaluation.word_vectors.evaluation import (
     report,
 )
 from dragoman.pipelines.evaluation.word_vectors.plots import all_pictures, losses
-from dragoman.pipelines.evaluation.word_vectors.retrieval import Records, held_out
 from dragoman.pipelines.loaders.segments import language, shard_vocabulary
 from dragoman.pipelines.tasks.identity import origin_facts
 from dragoman.pipelines.tasks.vectors_training import fingerprint, make_learner, make_text
@@ -52,7 +51,6 @@ class VectorsResults(Evaluation):
     bundle: VectorsBundle
     evaluation: VectorsEvaluation
     sets: Sets
-    records: Records
     settings: EvaluateVectors
     pictures: dict[str, Figure]
     split = "vectors"
@@ -64,11 +62,11 @@ class VectorsResults(Evaluation):
         return self.evaluation.scores()
 
     def record(self) -> dict[str, Any]:
-        return {
-            **self.evaluation.record(),
-            "scores": self.metrics(),
-            "settings": asdict(self.settings),  # by which `dragoman verify` scores again
-        }
+        return {**self.evaluation.record(), "scores": self.metrics(), "settings": asdict(self.settings)}
+
+    def compare(self, baseline: Self, trials: int) -> Significance:
+        ours, theirs = self.bundle.embeddings, baseline.bundle.embeddings
+        return compare_embeddings(theirs, ours, self.sets, self.settings.restrict, trials=trials)
 
     def write(self, folder: Path) -> list[Path]:
         """Writes `evaluation.vectors.json` and `pictures/NAME.png`; returns the record's path."""
@@ -137,21 +135,10 @@ def evaluate(config: Config, bundle: VectorsBundle) -> VectorsResults:
     settings, embeddings = config.vectors.evaluate, bundle.embeddings
     if settings.root is not None:
         settings = replace(settings, root=str(Path(settings.root).absolute()))
-    sets, records = read_sets(settings), asked_records(config)
-    evaluation = evaluate_embeddings(embeddings, settings, sets, records)
+    sets = read_sets(settings)
+    evaluation = evaluate_embeddings(embeddings, settings, sets)
     pictures = all_pictures(embeddings, evaluation, sets, words=settings.words) if settings.pictures else {}
-    return VectorsResults(bundle, evaluation, sets, records, settings, pictures)
-
-
-def asked_records(config: Config) -> Records:
-    """Returns the records for retrieval, of `paths.shards`; none if no shards have them."""
-    if not has_manifest(config.shard_dir):
-        return ()
-    try:
-        return held_out(config.shard_dir, config.vectors.side)
-    except UserError as problem:
-        logger.info(f"no retrieval: {problem}")
-        return ()
+    return VectorsResults(bundle, evaluation, sets, settings, pictures)
 
 
 def draw(pictures: Mapping[str, Figure], folder: Path) -> None:

@@ -11,7 +11,7 @@ MEANS = {  # of word vectors
     "similarity/mean": "similarity {:.2f} (Spearman x 100, mean by pairs)",
     "analogies/mean": "analogies {:.2f} % right (3CosAdd)",
 }
-VECTOR_SCORES = re.compile(r"similarity/[^/]+|analogies/([^/]+/total|mean)|coverage/[^/]+|retrieval/.+")  # as tags
+VECTOR_SCORES = re.compile(r"similarity/[^/]+|analogies/([^/]+/total|mean)|coverage/[^/]+")  # as tags
 
 BUNDLE_TAG, KIND_TAG, NOISE_TAG = "bundle_hash", "bundle_kind", "noise"
 IMPORTED_TAG = "imported_source"

@@ -1,10 +1,8 @@
 """The model registry: registers bundles, finds versions, reads the served alias."""
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -48,21 +46,17 @@ def register_bundle(
     registry: RegistryConfig,
     run: TrackedRun,
     bundle: Path,
-    openings: Mapping[str, int] = MappingProxyType({}),
 ) -> str | None:
     """Registers `bundle` under `run`; returns the version's number, or None if the server is away.
 
     Then the registration waits in the run's spool like every other record. The same bundle is registered once.
-    `openings`: tags of the version that say how often the sets of its scores had been opened.
     """
     key = bundle_hash(bundle)
     registration = find_registration(run.run_dir, key)
     if registration is not None:
         logger.info("%s version %s is this bundle already", registration["name"], registration["version"])
     else:
-        run.register(
-            bundle, registry.name, key, {"run_name": run.name, **{name: str(count) for name, count in openings.items()}}
-        )
+        run.register(bundle, registry.name, key, {"run_name": run.name})
         run.flush(tracking.register_timeout)
         registration = find_registration(run.run_dir, key)
     if registration is None:
@@ -134,6 +128,10 @@ class Registry:
         expected = expected_owner()
         if expected and self.versions():
             check_owner(self.config.name, self.client.get_registered_model(self.config.name).tags, expected)
+
+    def tag(self, number: str, key: str, value: str) -> None:
+        """Sets a tag of a version."""
+        self.client.set_model_version_tag(self.config.name, number, key, value)
 
     def set_champion(self, number: str) -> None:
         """Points the alias at a version."""

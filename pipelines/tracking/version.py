@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from dragoman.model.bundles.ancestry import ancestry, ancestry_lines, training_lines, training_texts
+from dragoman.model.bundles.ancestry import ancestry, ancestry_lines
 from dragoman.model.bundles.directory import CONFIG, bundle_hash
 from dragoman.model.inference.kinds import KINDS
 from dragoman.model.mlflow_pages import run_page
@@ -87,7 +87,7 @@ def ensure_model(client: Any, name: str, owner: str = "") -> dict[str, str]:
                 name,
                 tags={OWNER_TAG: owner} if owner else None,
                 description="Versions made by `dragoman train`. The alias `champion` is served; it moves by "
-                "`dragoman promote` and `dragoman rollback`. Tags `history/...` are the record of its moves.",
+                "`dragoman promote` and `dragoman rollback`.",
             )
             return dict(made.tags)
         except MlflowException as late:
@@ -116,7 +116,6 @@ def facts(config: Mapping[str, Any]) -> dict[str, str]:
         "bundle_bytes": sum(entry["bytes"] for entry in (config.get("files") or {}).values()) or None,
         **card_of(kind).tags(config),
         **ancestry(config),
-        **training_texts(config),
     }
     return {key: names.cut(str(value), names.TAG_LENGTH) for key, value in plain.items() if value is not None}
 
@@ -142,7 +141,6 @@ def describe(experiment: str, run_id: str, tags: Mapping[str, str], of_shards: s
     lines = [
         *card_of(tags.get(KIND_TAG, "translation")).lines(tags),
         *(["**Comes from** " + "; ".join(begun)] if (begun := list(ancestry_lines(tags))) else []),
-        *training_lines(tags),
         f"**Run** [{tags.get('run_name') or run_id}]({run}): metrics, curves, samples",
         *([f"**Author** {tags[AUTHOR_TAG]}"] if AUTHOR_TAG in tags else []),
         *job,

@@ -245,7 +245,6 @@ def test_an_ensemble_is_evaluated_as_one_model_and_keeps_its_record_to_itself(
     [
         (["evaluate.ensemble=[small]"], "evaluate.ensemble: an ensemble has two members at least, not 1"),
         (["evaluate.ensemble=[small,small]", "evaluate.bundle=small"], "ask for two evaluations; choose one"),
-        (["evaluate.ensemble=[small,small]", "evaluate.alignment=true"], "an ensemble shows no attention"),
         (["evaluate.ensemble=[small,nowhere]"], "evaluate.ensemble: 'nowhere' is neither"),
         (["evaluate.bundle=nowhere"], "neither a bundle's directory nor a run"),
         (["name=untrained"], "has no bundle yet"),

@@ -11,7 +11,6 @@ from dragoman.model.bundles.directory import read_facts
 from dragoman.model.errors import UserError
 from dragoman.model.languages import languages_of, same_pair
 from dragoman.model.shards.manifest import has_manifest, read_manifest
-from dragoman.model.text.hashed_texts import HashedTexts, read_of
 from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.corpus.read.scratch import write_json
@@ -25,7 +24,7 @@ class GivenTokenizer:
 
     pair: TokenizerPair
     settings: TokenizerConfig
-    texts: HashedTexts  # that it, or the model that it is of, learned from
+    folder: Path  # of the shards or the bundle that it is from
 
     def place(self, directory: Path, scratch: Path) -> None:
         """Stores it where a resumed sharding finds its tokenizer."""
@@ -79,4 +78,4 @@ def find_tokenizer(
         sentinels=len(pair.source.sentinels),
         case_markers=bool(pair.source.markers),
     )
-    return GivenTokenizer(pair, given_settings, read_of(folder, f"the tokenizer of {same_as}"))
+    return GivenTokenizer(pair, given_settings, folder)

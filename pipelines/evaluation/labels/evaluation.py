@@ -24,7 +24,7 @@ from dragoman.model.text.labels import Task
 from dragoman.pipelines.evaluation.base import Rows, SplitEvaluation, origin
 from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.evaluation.labels import plots
-from dragoman.pipelines.evaluation.significance import Significance, mcnemar, paired
+from dragoman.pipelines.evaluation.significance import Significance, compare_items
 from dragoman.pipelines.tracking.plots import Figure
 
 BINS = 15  # of the confidence, as in Guo et al. 2017
@@ -212,23 +212,16 @@ class LabelEvaluation(SplitEvaluation):
             lines.append(f"  {mistake.truth}, guessed {mistake.guess} ({mistake.score:.3f}): {excerpt(mistake.text)}")
         return "\n".join(lines)
 
-    def compare(self, baseline: Self, samples: int = 1000) -> Significance:
-        """Returns the difference and its probability by chance, by a test that fits what the models answer.
-
-        classes: McNemar's exact test: of the texts that one of them has right and the other wrong, how many are whose
-        (McNemar 1947; Dietterich 1998 recommends it for classifiers that were trained once). tags: paired bootstrap
-        resampling over texts of the share of wrong tags, because words of a text hang together. numbers: the same of
-        the mean absolute error.
-        """
+    def compare(self, baseline: Self, trials: int = 1000) -> Significance:
+        """Tests the share of right labels, or the mean absolute error of numbers, text by text."""
         if baseline.task != self.task:
             raise UserError(f"a model of {self.task} and a model of {baseline.task} cannot be compared")
         if baseline.texts != self.texts or baseline.gold != self.gold:
             raise UserError("the two models were evaluated on other texts")
-        if self.task == "classes":
-            return mcnemar(baseline.wrong == 0, self.wrong == 0)
-        metric = "mean error" if self.task == "numbers" else "accuracy"
-        significance = paired(baseline.wrong, self.wrong, self.sizes, metric, samples, "texts")
-        return significance if metric == "mean error" else significance.turned()
+        if self.task == "numbers":
+            return compare_items(baseline.wrong, self.wrong, self.sizes, "mean error", trials, "texts")
+        right = self.sizes - baseline.wrong, self.sizes - self.wrong
+        return compare_items(*right, self.sizes, "accuracy", trials, "texts", lower_is_better=False)
 
     def floor(self) -> "tuple[str, LabelEvaluation]":
         """Returns a model that answers everything with the most frequent label, or the median number."""

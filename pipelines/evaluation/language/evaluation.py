@@ -1,8 +1,8 @@
 """Evaluates a language model on a held-out text: nats and bits per token, character and byte, perplexity.
 
 For a masked model: how well it predicts masked tokens. The bundle's own tokenizer splits the text. Figures per
-character, byte and word cover the whole text, including what the tokens omit (`spelling.py`), and compare across
-tokenizers; those per token do not.
+character, byte and word compare across tokenizers that write every text (characters, bytes, subwords); those per token
+do not.
 
 A record's end is a token and counts as one character, one byte and one word, for its line feed.
 """
@@ -13,7 +13,6 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -31,15 +30,13 @@ from dragoman.model.plural import plural
 from dragoman.model.text.excerpt import excerpt
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import EOS, PAD, UNK, Tokenizer
+from dragoman.model.text.words import WordTokenizer
 from dragoman.pipelines.evaluation.base import Rows, SplitEvaluation, origin
 from dragoman.pipelines.evaluation.held_out import held_out_lines, pick_evenly
 from dragoman.pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
-from dragoman.pipelines.evaluation.language.plots import surprise_by_line
 from dragoman.pipelines.evaluation.language.samples import TextSample, continuations, sample_rows
-from dragoman.pipelines.evaluation.language.spelling import described_text, spelling_nats
-from dragoman.pipelines.evaluation.significance import Significance, paired
+from dragoman.pipelines.evaluation.significance import Significance, compare_items
 from dragoman.pipelines.loaders.masked import MaskedWindow, Masking, held_out_bits, masking, sorted_batches
-from dragoman.pipelines.tracking.plots import Figure
 
 
 class TokenLosses(NamedTuple):
@@ -86,8 +83,7 @@ class Lines:
         if not texts:
             raise UserError("evaluate.split: no texts to evaluate on")
         self.texts = list(texts)
-        self.tokenizer = tokenizer
-        self._encoded = encoded = tokenizer.encode(self.texts)
+        encoded = tokenizer.encode(self.texts)
         self.lengths = np.array([len(ids) + 1 for ids in encoded], dtype=np.int64)  # (records,)
         self.starts = np.cumsum(self.lengths) - self.lengths
         self.tokens = int(self.lengths.sum())  # N
@@ -100,11 +96,6 @@ class Lines:
         self.bytes = np.array([len(text.encode()) + 1 for text in self.texts], dtype=np.int64)
         self.words = np.array([len(text.split()) + 1 for text in self.texts], dtype=np.int64)
 
-    @cached_property
-    def spelling(self) -> NDArray[np.float64]:
-        """Returns (records,) nats that describe what the tokens omit: unknown words, odd spaces."""
-        return spelling_nats(self.tokenizer, self.texts, self._encoded)
-
     def rows(self, starts: NDArray[np.int64], count: int) -> NDArray[np.int64]:
         """Returns (B, count): the tokens from each of the positions (B,) on, wrapping around at both ends."""
         return np.take(self.row, starts[:, None] + np.arange(count), mode="wrap")
@@ -116,6 +107,7 @@ class Lines:
 
 STEP = 256  # tokens that a recurrent network reads at a time
 BATCH_TOKENS = 8192  # for networks with a bounded context
+FEW = 0.001  # share of unknown tokens that figures per character hardly notice
 LONGEST = 512  # pieces of masked records, if the network has no limit
 
 
@@ -125,7 +117,6 @@ class TextEvaluation(SplitEvaluation):
 
     kind: str  # language or masked
     nll: NDArray[np.float64]  # (records,) nats of its tokens; masked: of the predicted ones
-    spelling: NDArray[np.float64]  # (records,) nats of the text that the tokens omit; masked: 0
     items: NDArray[np.int64]  # (records,) number of those tokens
     characters: NDArray[np.int64]  # (records,)
     bytes: int
@@ -136,14 +127,9 @@ class TextEvaluation(SplitEvaluation):
     context: str  # how much context each token had, in words
     samples: list[TextSample]
     tokenizer: str  # sha256 of its file and the masking rules; masked figures compare only if it is equal
-    described: str  # the text that the tokens describe; figures per character compare only if it is equal
+    lossless: bool  # its tokens can write every text, so figures per character compare with other tokenizers'
     # (records,) nats of its items where each token is as likely as it is frequent in these texts
     frequencies: NDArray[np.float64]
-
-    @property
-    def total(self) -> NDArray[np.float64]:
-        """Returns (records,) nats of the whole text; masked: of the predicted tokens."""
-        return self.nll + self.spelling
 
     def figures(self) -> dict[str, float]:
         items = int(self.items.sum())
@@ -152,10 +138,9 @@ class TextEvaluation(SplitEvaluation):
         values["unknown_rate"] = self.unknown / self.tokens
         if self.right is not None:
             return {**values, "accuracy": self.right / max(items, 1)}
-        total = float(self.total.sum())
+        total = float(self.nll.sum())
         return {
             **values,
-            "spelling_bits_per_character": float(self.spelling.sum()) / math.log(2) / int(self.characters.sum()),
             "nats_per_character": total / int(self.characters.sum()),
             "bits_per_character": total / math.log(2) / int(self.characters.sum()),
             "bits_per_byte": total / math.log(2) / self.bytes,
@@ -176,13 +161,6 @@ class TextEvaluation(SplitEvaluation):
     def tables(self) -> dict[str, Rows]:
         names = ("masked", "guessed", "truth") if self.kind == "masked" else ("prompt", "continuation", "truth")
         return {"samples.json": sample_rows(names, self.samples)}
-
-    def pictures(self) -> dict[str, Figure | None]:
-        masked = self.kind == "masked"
-        unit, scale = ("nats per guessed token", 1.0) if masked else ("bits per character", math.log(2))
-        title = f"{self.pair} {self.split}: {unit}, record by record"
-        sizes = self.items if masked else self.characters
-        return {"surprise": surprise_by_line(self.total / scale, sizes, unit, title)}
 
     def unit(self) -> tuple[str, str]:
         return "token", "nats per {}"
@@ -207,9 +185,7 @@ class TextEvaluation(SplitEvaluation):
             lines += [
                 figures,
                 f"{scores['nats_per_character']:.4f} nats per character ({scores['bits_per_character']:.4f} bits), "
-                f"{scores['bits_per_byte']:.4f} bits per byte, perplexity per word {scores['word_perplexity']:.2f}; "
-                f"{scores['spelling_bits_per_character']:.4f} of the bits per character are for what the tokens leave "
-                f"out",
+                f"{scores['bits_per_byte']:.4f} bits per byte, perplexity per word {scores['word_perplexity']:.2f}",
             ]
         for sample in self.samples:
             lines += [
@@ -222,18 +198,13 @@ class TextEvaluation(SplitEvaluation):
                 lines += [f"  guessed  {excerpt(sample.text)}", f"  truth    {excerpt(sample.truth)}"]
         return "\n".join(lines)
 
-    def compare(self, baseline: Self, samples: int = 1000) -> Significance:
-        """Runs paired bootstrap resampling (Koehn 2004): `samples` sets of records, drawn with replacement, for both
-        models.
+    def compare(self, baseline: Self, trials: int = 1000) -> Significance:
+        """Tests bits per character, which works across tokenizers that write every text.
 
-        The statistic of plain language models is bits per character of the whole text, with unknown words spelled out,
-        which works across tokenizers; of masked ones nats per predicted token. Lower is better.
+        Of masked models nats per predicted token. Lower is better.
 
-        The p-value counts how often the resampled difference, centred on its mean, is as large as the observed one; one
-        is added to both counts, as in sacreBLEU, so it is never 0.
-
-        Raises UserError: models of different kinds or languages, of differently normalised texts (case, punctuation),
-        or masked models that predict different tokens.
+        Raises UserError: models of different kinds or languages, a vocabulary of words beside another tokenizer, or
+        masked models that predict different tokens.
         """
         if (baseline.kind, baseline.pair) != (self.kind, self.pair):
             raise UserError(
@@ -242,17 +213,17 @@ class TextEvaluation(SplitEvaluation):
         if self.kind == "masked":
             if baseline.tokenizer != self.tokenizer:
                 raise UserError("masked models are compared by what they guess; these have other tokenizers or masks")
-            metric, scale, sizes = "nats a guessed token", 1.0, self.items  # names are hashed: see tracking/gate.py
+            metric, scale, sizes = "nats a guessed token", 1.0, self.items
         else:
-            if baseline.described != self.described:
+            if baseline.tokenizer != self.tokenizer and not (baseline.lossless and self.lossless):
                 raise UserError(
-                    f"one model describes the text {self.described}, the other {baseline.described}: their bits "
-                    f"per character cannot be compared"
+                    "one model leaves out what its vocabulary lacks, the other has another tokenizer: their bits per "
+                    "character cannot be compared"
                 )
             metric, scale, sizes = "bits a character", math.log(2), self.characters
         if not np.array_equal(baseline.characters, self.characters):
             raise UserError("the two models were evaluated on other texts")
-        return paired(baseline.total / scale, self.total / scale, sizes, metric, samples)
+        return compare_items(baseline.nll / scale, self.nll / scale, sizes, metric, trials)
 
 
 def evaluate_text_bundle(
@@ -267,10 +238,8 @@ def evaluate_text_bundle(
     """
     lines = Lines(held_out_lines(shards, split, bundle.language, records), bundle.tokenizer)
     begin = time.perf_counter()
-    spelling = np.zeros(len(lines.texts))
     if bundle.kind == "language":
         nll, context = _language_nll(bundle, lines, stride)
-        spelling = lines.spelling
         items, right = lines.lengths, None
         samples_shown = continuations(
             bundle.language_network, bundle.tokenizer, lines.texts, samples, bundle.normalisation
@@ -283,7 +252,6 @@ def evaluate_text_bundle(
         split=split,
         pair=bundle.language,
         nll=nll,
-        spelling=spelling,
         items=items,
         characters=lines.characters,
         bytes=int(lines.bytes.sum()),
@@ -295,7 +263,7 @@ def evaluate_text_bundle(
         samples=samples_shown,
         seconds=time.perf_counter() - begin,
         tokenizer=_tokens_of(bundle),
-        described=described_text(bundle.tokenizer),
+        lossless=lines.unknown <= FEW * lines.tokens and not isinstance(bundle.tokenizer, WordTokenizer),
         **origin(bundle, shards),
         frequencies=unigram_nll(lines) * items / np.maximum(lines.lengths, 1),
     )

@@ -1,1 +1,1 @@
-"""Evaluation of word vectors: similarity sets, analogies, retrieval, pictures."""
+"""Evaluation of word vectors: similarity sets, analogies, pictures."""

@@ -1,4 +1,4 @@
-"""Evaluates word vectors: similarity sets, analogies, neighbours, and retrieval if texts are held out."""
+"""Evaluates word vectors: similarity sets, analogies, neighbours."""
 
 import hashlib
 import logging
@@ -12,7 +12,6 @@ from dragoman.model.columns import columns
 from dragoman.model.errors import UserError
 from dragoman.model.word_vectors.embeddings import Embeddings, Neighbour
 from dragoman.pipelines.evaluation.word_vectors.analogies import AnalogyScore, Question, read_analogies, score_analogies
-from dragoman.pipelines.evaluation.word_vectors.retrieval import Records, retrieval
 from dragoman.pipelines.evaluation.word_vectors.similarity import (
     SimilarityScore,
     SimilaritySet,
@@ -36,18 +35,6 @@ class Sets:
     similarity: list[SimilaritySet]
     analogies: dict[str, dict[str, list[Question]]]  # file -> section -> questions
 
-    def items(self) -> list[str]:
-        """Returns every pair with its rating and every question, as a line."""
-        pairs = [
-            f"{a} {b} {mark}"
-            for similarity_set in self.similarity
-            for (a, b), mark in zip(similarity_set.pairs, similarity_set.marks, strict=True)
-        ]
-        questions_asked = (
-            each for sections in self.analogies.values() for questions in sections.values() for each in questions
-        )
-        return [*pairs, *map(" ".join, questions_asked)]
-
     def words(self) -> list[str]:
         """Returns the distinct words of the similarity sets in their order."""
         return list(
@@ -66,7 +53,6 @@ class VectorsEvaluation:
     analogies: dict[str, dict[str, AnalogyScore]] = field(default_factory=dict)  # by file, section and total
     neighbours: dict[str, list[Neighbour]] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)  # unknown words whose neighbours were requested
-    retrieval: dict[str, float] = field(default_factory=dict)  # on held-out texts, if there are any
     seconds: float = 0.0
 
     def scores(self) -> dict[str, float]:
@@ -95,7 +81,7 @@ class VectorsEvaluation:
             weight = sum(count for _, count in figures)
             if weight:
                 values[name] = sum(value * count for value, count in figures) / weight
-        return values | {f"retrieval/{name}": value for name, value in self.retrieval.items()}
+        return values
 
     def record(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
@@ -150,9 +136,9 @@ def halves(sets: Sets) -> tuple[Sets, Sets]:
 
 
 def evaluate_embeddings(
-    embeddings: Embeddings, settings: EvaluateVectors, sets: Sets | None = None, records: Records = ()
+    embeddings: Embeddings, settings: EvaluateVectors, sets: Sets | None = None
 ) -> VectorsEvaluation:
-    """Runs every evaluation of the settings, and retrieval on `records` (`retrieval.held_out`) if there are any.
+    """Runs every evaluation of the settings.
 
     `sets`: the result of `read_sets`, if available.
 
@@ -173,20 +159,8 @@ def evaluate_embeddings(
         },
         neighbours={word: embeddings.neighbours(word, settings.neighbours) for word in words},
         unknown=unknown,
-        retrieval=retrieval_scores(embeddings, records),
         seconds=time.perf_counter() - begin,
     )
-
-
-def retrieval_scores(embeddings: Embeddings, records: Records) -> dict[str, float]:
-    """Returns `retrieval` by name; if too few records qualify, logs that and returns nothing."""
-    if not records:
-        return {}
-    try:
-        return retrieval(embeddings, records)
-    except UserError as problem:
-        logger.info(str(problem))
-        return {}
 
 
 def chosen_words(embeddings: Embeddings, settings: EvaluateVectors, sets: Sets) -> tuple[list[str], list[str]]:
@@ -235,9 +209,6 @@ def report(evaluation: VectorsEvaluation) -> str:
             for name, score in sections.items()
         ]
         parts.append(columns([[title, "3CosAdd", "3CosMul", "questions found"], *rows], right=True))
-    if evaluated.retrieval:
-        retrieval_rows = [[name, _figure(value)] for name, value in evaluated.retrieval.items()]
-        parts.append(columns([["retrieval", "%"], *retrieval_rows], right=True))
     if evaluated.neighbours:
         parts.append(
             [

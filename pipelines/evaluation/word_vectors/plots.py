@@ -150,34 +150,6 @@ def scores(evaluation: VectorsEvaluation) -> Figure:
     return figure
 
 
-def methods(table: Mapping[str, Mapping[str, float | None]]) -> Figure | None:
-    """Plots task -> method -> score as bars: all methods on the same tasks; None without a task.
-
-    Leaves out redundant figures: no 3CosMul, and for retrieval only the share among the first ten.
-    """
-    kept = {
-        key: row
-        for key, row in table.items()
-        if None not in row.values() and not key.startswith("analogies_") and not key.endswith(("_at_1", "_rank"))
-    }
-    parts = [
-        {key.partition("/")[2]: row for key, row in kept.items() if key.startswith("similarity/")},
-        {key: row for key, row in kept.items() if not key.startswith("similarity/")},
-    ]
-    names = {method for row in table.values() for method in row}
-    chosen = [part for part in parts if part]
-    if not chosen:
-        return None
-    rows = max(map(len, chosen))
-    height = 1.8 + (0.12 * len(names) + 0.12) * rows
-    title = "Methods on the same tasks and words"
-    figure, axes = panels(1, len(chosen), (5.6 * len(chosen), height), title)
-    for axis, part in zip(axes, chosen, strict=False):
-        unit = "Spearman x 100" if part is parts[0] else "percent"
-        bars(axis, part, [""] * len(part), unit)
-    return figure
-
-
 def losses(history: Mapping[str, Points]) -> Figure | None:
     """Plots loss, its mean by epoch, learning rate and speed over the steps: one panel per measured one."""
 

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,35 +107,15 @@ def score_similarity(embeddings: Embeddings, similarity_set: SimilaritySet) -> S
 
 def spearman(first: Floats, second: Floats) -> float | None:
     """Returns Spearman's rho of two equally long lists, equal values with their mean rank; None if undefined."""
-    if len(first) < 2:
-        return None
-    (rho,) = weighted_spearman(first, second, np.ones((1, len(first))))
-    return float(rho) if np.isfinite(rho) else None
+    ranks = standard_ranks(first), standard_ranks(second)
+    return float((ranks[0] * ranks[1]).mean()) if all(each.any() for each in ranks) else None
 
 
-def weighted_spearman(first: Floats, second: Floats, weights: Floats) -> Floats:
-    """Returns Spearman's rho of (n,) and (n,) for each row of weights (samples, n), which count repeats in a sample.
+def standard_ranks(values: Floats) -> Floats:
+    """Returns the ranks of (n,) values with mean 0 and deviation 1; all 0 if the values are equal."""
+    from scipy.stats import rankdata
 
-    Equals ranking the samples themselves, without sorting any: (samples,); nan if a sample has no order.
-    """
-    size = weights.sum(axis=1, keepdims=True)
-    centred = [weighted_ranks(values, weights) - (size + 1) / 2 for values in (first, second)]
-    covariance, *variances = (
-        np.einsum("sn,sn,sn->s", weights, left, right)
-        for left, right in ((centred[0], centred[1]), (centred[0], centred[0]), (centred[1], centred[1]))
-    )
-    scale = np.sqrt(variances[0] * variances[1])
-    rho: Floats = np.divide(covariance, scale, out=np.full_like(scale, np.nan), where=scale > 0)
-    return rho
-
-
-def weighted_ranks(values: Floats, weights: Floats) -> Floats:
-    """Returns the mean rank, from 1, of each of (n,) values among `weights` (samples, n) copies: (samples, n)."""
-    distinct: NDArray[Any]
-    distinct, place = np.unique(values, return_inverse=True)
-    order = np.argsort(place, kind="stable")
-    starts = np.searchsorted(place[order], np.arange(len(distinct)))
-    copies = np.add.reduceat(weights[:, order], starts, axis=1)  # (samples, distinct)
-    below = np.cumsum(copies, axis=1) - copies
-    ranks: Floats = (below + (copies + 1) / 2)[:, place]
-    return ranks
+    ranks = rankdata(values) - (len(values) + 1) / 2
+    deviation = ranks.std() if len(ranks) else 0.0
+    standard: Floats = ranks / deviation if deviation else np.zeros(len(ranks))
+    return standard

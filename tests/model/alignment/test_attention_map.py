@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dragoman.model.alignment.attention_map import END, AlignmentConfig, AttentionMap, Head, links, pharaoh, read
+from dragoman.model.alignment.attention_map import END, AlignmentConfig, AttentionMap, Head, links, read
 from dragoman.model.errors import UserError
 
 
@@ -12,11 +12,9 @@ def shown(weights: list[list[float]], threshold: float = 0.0) -> AttentionMap:
     return AttentionMap(("a", "b", END), ("x", "y", "z", END)[: len(rows)], rows, "l0h0", "output", threshold)
 
 
-def test_pairs_are_the_heaviest_source_word_of_each_target_word_in_pharaohs_format() -> None:
+def test_pairs_are_the_heaviest_source_word_of_each_target_word() -> None:
     found = shown([[0.6, 0.4, 0.0], [0.1, 0.2, 0.7], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
     assert found.pairs == [(0, 0), (0, 2), (1, 1)]  # the end of sentence is nobody's, of equal ones the first
-    assert pharaoh(found.pairs) == "0-0 0-2 1-1"
-    assert pharaoh([]) == ""
 
 
 def test_a_threshold_adds_every_word_of_that_weight() -> None:

@@ -123,16 +123,12 @@ def test_what_is_too_long_is_cut(network: TranslationNetwork, tokenizers: Tokeni
     assert longer.weights.shape == (len(found.target_tokens), 2)
 
 
-def test_the_mean_of_the_last_layer_but_one_is_shown_unless_another_is_known(tokenizers: TokenizerPair) -> None:
+def test_the_mean_of_the_last_layer_but_one_is_shown_unless_another_is_chosen(tokenizers: TokenizerPair) -> None:
     size = tokenizers.source.vocabulary
     assert str(Aligner(make("transformer", size), tokenizers).head) == "l1"
     assert str(Aligner(make("rnnsearch", size), tokenizers).head) == "l0h0"
-    known = {"head": "l2h1", "reading": "input"}
-    aligner = Aligner(make("transformer", size), tokenizers, known=known)
-    assert (str(aligner.head), aligner.reading) == ("l2h1", "input")
-    chosen = AlignmentConfig(head="mean", reading="output")
-    aligner = Aligner(make("transformer", size), tokenizers, config=chosen, known=known)
-    assert (str(aligner.head), aligner.reading) == ("mean", "output")
+    aligner = Aligner(make("transformer", size), tokenizers, config=AlignmentConfig(head="mean", reading="input"))
+    assert (str(aligner.head), aligner.reading) == ("mean", "input")
 
 
 def test_a_network_without_attention_says_so(tokenizers: TokenizerPair) -> None:
@@ -154,7 +150,7 @@ def test_a_bundles_translations_are_aligned_whatever_engine_made_them(
     tmp_path: Path, tokenizers: TokenizerPair, engine: str
 ) -> None:
     network = make("transformer", tokenizers.source.vocabulary)
-    facts = {"pair": "en-de", "alignment": {"head": "l2h0"}, "decode": {"beam": 2, "max_extra": 4, "max_ratio": 1.0}}
+    facts = {"pair": "en-de", "decode": {"beam": 2, "max_extra": 4, "max_ratio": 1.0}}
     save_bundle(
         tmp_path / "b", network=network, config=network.config, tokenizers=tokenizers, facts=facts, exports=["float32"]
     )

@@ -1,16 +1,13 @@
-"""The verb end to end on a tiny corpus: trains, measures, draws, writes one page, and goes on after a kill."""
+"""The verb end to end on a tiny corpus: trains, measures, prints one table, draws, and goes on after a kill."""
 
 import json
 import os
-import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dragoman.pipelines import entries
-from dragoman.pipelines.comparison.translation import TranslationNetworks
 from tests.pipelines.processes import finish
 from tests.warm import Command
 
@@ -27,7 +24,7 @@ SETTINGS = [
     "evaluate.sentences=12",
     "decode.max_ratio=0.5",
     "decode.max_extra=4",
-    "evaluate.bootstrap=20",
+    "evaluate.trials=20",
     "tracking.offline=true",
     "tracking.system_metrics=false",
     "cluster.backend=local",
@@ -49,33 +46,6 @@ ALL = "rnnenc,rnnsearch_additive,transformer"
 LABELS = ("rnnenc", "rnnsearch_additive", "transformer_tiny")
 
 
-class Page(HTMLParser):
-    """What a page shows and what it asks for."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.addresses: list[str] = []
-        self.alts: list[str] = []
-        self.ids: list[str] = []
-        self.tags: list[str] = []
-        self.open: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = dict(attrs)
-        self.tags.append(tag)
-        if tag not in ("meta", "img", "wbr"):
-            self.open.append(tag)
-        self.addresses += [value for key, value in attrs if key in ("src", "href", "srcset", "action") and value]
-        if tag == "img":
-            self.alts.append(values.get("alt") or "")
-        if values.get("id"):
-            self.ids.append(str(values["id"]))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with shards, and with the comparison of three networks."""
@@ -94,38 +64,19 @@ def run_dir(home: Path) -> Path:
     return home / "runs" / "tiny"
 
 
-def test_the_page_stands_alone_and_says_everything(home: Path) -> None:
-    text = (run_dir(home) / "compare.html").read_text(encoding="utf-8")
-    page = Page(text)
-    assert all(address.startswith(("#", "data:image/png;base64,")) for address in page.addresses)
-    assert not page.open
-    assert not {"script", "link", "iframe"} & set(page.tags)
-    assert "url(" not in text
-    assert "@import" not in text
-    assert "$" not in text
-    assert "They cover the choice of the sentences alone" in text
-    assert len(page.alts) >= 5
-    assert all(len(alt) > 20 for alt in page.alts)
-    assert {address[1:] for address in page.addresses if address.startswith("#")} <= set(page.ids)
-    assert all(label in text.replace("<wbr>", "") for label in LABELS)
-    assert 'name="viewport"' in text
-    assert "prefers-color-scheme: dark" in text
-    assert "@media print" in text
-
-
-def test_every_picture_is_a_file_and_a_record(home: Path) -> None:
+def test_the_table_and_every_picture_are_recorded(home: Path) -> None:
     pictures = {path.stem for path in (run_dir(home) / "pictures").glob("*.png")}
-    assert pictures == {"scores", "learning", "length", "alignment-1", "heads-transformer_tiny"}
+    assert pictures == {"learning", "length", "alignment-1", "heads-transformer_tiny"}
     records = spool(home)
     sent = {Path(record["path"]).stem for record in records if record["kind"] == "artifact"}
-    assert pictures | {"compare"} <= sent
+    assert pictures <= sent
     values: dict[str, float] = {}
     for record in records:
         if record["kind"] == "metrics":
             values |= record["values"]
     for label in LABELS:
-        assert {f"{label}/bleu", f"{label}/chrf_low", f"{label}/training_tokens_per_second"} <= set(values)
-    assert "rnnsearch_additive/bleu_won" in values and "rnnsearch_additive/bleu_won_p" not in values
+        assert {f"{label}/bleu", f"{label}/chrf", f"{label}/tokens_per_second"} <= set(values)
+    assert "rnnsearch_additive/p_value" in values and "rnnenc/p_value" not in values
 
 
 def test_all_had_the_same_budget_and_the_same_batches(home: Path) -> None:
@@ -139,33 +90,21 @@ def test_all_had_the_same_budget_and_the_same_batches(home: Path) -> None:
     assert sum(tokens[:-1]) < 4000 <= sum(tokens)
 
 
-def test_again_nothing_is_trained_or_measured_twice(
-    home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_again_nothing_is_trained_twice_and_bundles_are_taken_as_they_stand(
+    home: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(TranslationNetworks, "pictures", lambda self: iter(()))
-    before = {label: (home / "runs" / f"tiny-{label}" / "steps.jsonl").stat().st_mtime_ns for label in LABELS}
-    measured = (run_dir(home) / "measures" / "rnnenc.json").stat().st_mtime_ns
-    # as after a kill: one network is measured, one trained and not measured
-    (run_dir(home) / "measures" / "transformer_tiny.json").unlink()
+    journals = [home / "runs" / f"tiny-{label}" / "steps.jsonl" for label in LABELS]
+    before = [path.stat().st_mtime_ns for path in journals]
+    bundle = home / "runs" / "tiny-transformer_tiny" / "bundle"
     with caplog.at_level("INFO"):
-        assert compare(home, ALL) == 0
-    assert caplog.text.count("trained before") == 3
-    assert caplog.text.count("measured before") == 2
-    assert before == {label: (home / "runs" / f"tiny-{label}" / "steps.jsonl").stat().st_mtime_ns for label in LABELS}
-    assert (run_dir(home) / "measures" / "rnnenc.json").stat().st_mtime_ns == measured
-    assert not list((run_dir(home) / "pictures").iterdir())  # none of an older report beside a newer one
-
-
-def test_bundles_and_runs_are_taken_as_they_stand(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TranslationNetworks, "pictures", lambda self: iter(()))
-    bundle = home / "runs" / "tiny-rnnenc" / "bundle"
-    assert compare(home, f"{bundle},tiny-transformer_tiny", "compare.name=stand") == 0
-    text = (home / "runs" / "stand" / "compare.html").read_text(encoding="utf-8")
-    assert re.search(r"tiny-rnnenc<small>as it stands", text)
-    assert "2 were taken as they stand" in text
-    assert sorted(path.name for path in (home / "runs" / "stand" / "measures").iterdir()) == [
-        "tiny-rnnenc.json", "tiny-transformer_tiny.json",
-    ]  # fmt: skip
+        assert compare(home, f"rnnenc,{bundle},tiny-rnnsearch_additive", *SMALL, "compare.map_count=0") == 0
+    assert caplog.text.count("trained before") == 1
+    assert before == [path.stat().st_mtime_ns for path in journals]
+    head, *rows = capsys.readouterr().out.split("\n")[:4]
+    assert head.split()[:5] == ["network", "BLEU", "difference", "p", "chrF"]
+    assert [row.split()[0] for row in rows] == ["rnnenc", "tiny-transformer_tiny", "tiny-rnnsearch_additive"]
+    assert [row.split()[2] == "-" for row in rows] == [True, False, False], "each is tested against the one before"
+    assert not list((run_dir(home) / "pictures").glob("alignment*")), "none of an older comparison beside a newer one"
 
 
 def spool(home: Path) -> list[dict[str, Any]]:
@@ -188,7 +127,6 @@ SMALL = ["+compare.model.width=8", "+compare.model.embedding=8"]  # as the run t
         ("rnnenc", ["pair=en-fr"], "no shards"),
         ("rnnenc", [*SMALL, "compare.max_tokens=3000"], "more than this budget"),
         ("rnnenc", [*SMALL, "compare.warmup=0.5"], "train.optimizer.warmup_steps was"),
-        ("rnnenc", ["compare.seeds=0"], "compare.seeds=0: must be at least 1"),
         ("rnnenc", ["compare.warmup=1.5"], "compare.warmup=1.5"),
         ("rnnenc", ["+compare.model.dropot=0.2"], "compare.model: unknown key: 'dropot' is not known. Did you mean"),
         ("tiny-rnnenc", ["+compare.model.dropout=0.2"], "compare.model: unknown key: 'dropout' is not known"),
@@ -210,24 +148,3 @@ def test_mistakes_are_refused_before_anything_starts(
     assert compare(home, models, *overrides) == 2
     assert message in capsys.readouterr().err
     assert sorted(path.name for path in (home / "runs").iterdir()) == before
-
-
-def test_several_seeds_are_trained_and_the_page_says_what_its_intervals_cover(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(TranslationNetworks, "pictures", lambda self: iter(()))
-    assert compare(home, "rnnenc,tiny-transformer_tiny,tiny-rnnsearch_additive", *SMALL, "compare.seeds=2") == 0
-    seeds = [json.loads((home / "runs" / f"tiny-rnnenc{end}" / "run.json").read_text()) for end in ("", "-seed2")]
-    assert seeds[0] != seeds[1]
-    measures = [json.loads((run_dir(home) / "measures" / f"rnnenc{end}.json").read_text()) for end in ("", "-seed2")]
-    text = (run_dir(home) / "compare.html").read_text(encoding="utf-8")
-    assert "rnnenc<small>2 seeds" in text
-    assert "tiny-transformer_<wbr>tiny<small>as it stands" in text
-    assert "Of networks trained here they cover the sentences and 2 seeds" in text
-    assert "for the 0 comparisons of networks with several seeds" in text
-    assert text.count("one seed: no p") == 2
-    values: dict[str, float] = {}
-    for record in spool(home):
-        values |= record["values"] if record["kind"] == "metrics" else {}
-    assert values["rnnenc/bleu"] == pytest.approx(sum(one["bleu"]["score"] for one in measures) / 2)
-    assert "tiny-transformer_tiny/bleu_won" in values and "tiny-transformer_tiny/bleu_won_p" not in values

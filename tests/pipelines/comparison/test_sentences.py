@@ -1,4 +1,4 @@
-from dragoman.pipelines.comparison.samples import map_sentences
+from dragoman.pipelines.comparison.pictures import map_sentences
 from dragoman.pipelines.evaluation.held_out import pick_evenly
 
 

@@ -144,7 +144,7 @@ def test_a_release_hashes_each_file_of_its_bundle_when_it_is_written_and_when_it
 
 
 def test_bundles_are_evaluated_and_compared(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = config(home, "evaluate.bundle=rnnlm_lstm", "evaluate.against=gpt_tiny", "evaluate.bootstrap=100")
+    settings = config(home, "evaluate.bundle=rnnlm_lstm", "evaluate.against=gpt_tiny", "evaluate.trials=100")
     assert evaluate.task(settings) == 0
     printed = capsys.readouterr().out
     assert "bits a character 4." in printed and " against " in printed and "p = " in printed
@@ -164,7 +164,7 @@ class Shelf:
 
 def test_versions_are_compared_by_likelihood(home: Path) -> None:
     shelf: Any = Shelf(home / "artifacts" / "runs")
-    settings = replace(config(home), promote=PromoteConfig(split="valid", samples=100))
+    settings = replace(config(home), promote=PromoteConfig(split="valid", trials=100))
     ours, theirs = Version("rnnlm_lstm", ""), Version("gpt_tiny", "")
     found = judge(settings, shelf, ours, theirs)
     assert found.better(1.1) is (found.candidate < found.champion)

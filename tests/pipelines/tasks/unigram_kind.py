@@ -25,7 +25,7 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.base import Evaluation
 from dragoman.pipelines.evaluation.held_out import gate_split, held_out
 from dragoman.pipelines.evaluation.metrics import quick_bleu
-from dragoman.pipelines.evaluation.significance import paired_bootstrap
+from dragoman.pipelines.evaluation.significance import compare_translations
 from dragoman.pipelines.tasks.base import Task
 from dragoman.pipelines.tasks.identity import check_shards
 from dragoman.pipelines.tracking.promotion import Comparison
@@ -120,7 +120,7 @@ def judge(config: Config, store: Registry, new: Version, old: Version | None) ->
     theirs, ours = (
         sources if version is None else translated(store, version, sources, shards) for version in (old, new)
     )
-    found = paired_bootstrap(theirs, ours, references, read_manifest(shards).languages[1], samples=settings.samples)
+    found = compare_translations(theirs, ours, references, read_manifest(shards).languages[1], trials=settings.trials)
     return Comparison("BLEU", found.candidate, found.baseline, found.p_value, len(references))
 
 

@@ -93,7 +93,7 @@ def test_versions_are_promoted_by_likelihood_and_kinds_are_not_mixed(tracking: T
     register(tracking, tmp_path, "masked")
 
     def promote(version: str, reason: str = "") -> bool:
-        config = PromoteConfig(version=version, samples=200, force=bool(reason), reason=reason)
+        config = PromoteConfig(version=version, trials=200, force=bool(reason), reason=reason)
         return promoted(tracking, REGISTRY, config, tmp_path, shards).accepted
 
     assert not promote("1"), "it knows less than the frequencies of the tokens"

@@ -16,7 +16,6 @@ from dragoman.pipelines.evaluation.word_vectors.plots import (
     all_pictures,
     analogy_steps,
     losses,
-    methods,
     scores,
 )
 from dragoman.pipelines.evaluation.word_vectors.projections import best_pairs, drawn_words, groups, parallelograms
@@ -139,19 +138,3 @@ def test_scores_show_what_is_not_defined_as_a_dash() -> None:
     assert [text.get_text() for text in written(similarity)] == ["-12.3", "-"]
     assert [text.get_text() for text in written(analogies)] == ["-", "50.0", "-", "25.0"]
     assert [tick.get_text() for tick in analogies.get_yticklabels()] == ["q total\n0 of 7", "family\n4 of 8"]
-
-
-def test_methods_stand_side_by_side() -> None:
-    table: dict[str, dict[str, float | None]] = {
-        "similarity/simlex": {"skipgram": 30.0, "one_hot": 0.0},
-        "analogies/q/total": {"skipgram": 50.0, "one_hot": 40.0},
-        "analogies_3cosmul/q/total": {"skipgram": 51.0, "one_hot": 41.0},
-        "retrieval/own/recall_at_10": {"skipgram": None, "one_hot": 9.0},
-    }
-    figure = methods(table)
-    assert figure is not None
-    ticks = [[tick.get_text() for tick in axis.get_yticklabels()] for axis in figure.axes]
-    assert ticks == [["simlex"], ["analogies/q/total"]]
-    assert figure.axes[0].get_legend_handles_labels()[1] == ["skipgram", "one_hot"]
-    assert png(figure)
-    assert methods({}) is None, "no picture of nothing"

@@ -20,7 +20,6 @@ from dragoman.pipelines.evaluation.word_vectors.similarity import (
     read_similarity,
     score_similarity,
     spearman,
-    weighted_spearman,
 )
 
 PAIRS = {
@@ -49,15 +48,6 @@ def test_spearman_is_scipys_with_and_without_equals(size: int) -> None:
 def test_spearman_of_what_has_no_order_is_not_defined() -> None:
     assert spearman(np.zeros(4), np.arange(4.0)) is None
     assert spearman(np.array([1.0]), np.array([1.0])) is None
-
-
-def test_copies_count_as_if_they_were_listed() -> None:
-    rng = np.random.default_rng(1)
-    first, second = rng.integers(0, 6, 30).astype(float), rng.standard_normal(30)
-    samples = rng.integers(0, 30, (20, 30))
-    weights = np.stack([np.bincount(sample, minlength=30) for sample in samples]).astype(float)
-    expected = [spearmanr(first[sample], second[sample]).statistic for sample in samples]
-    assert weighted_spearman(first, second, weights) == pytest.approx(expected, abs=1e-12)
 
 
 def test_unknown_pairs_are_counted_and_left_out(tmp_path: Path) -> None:
