@@ -111,15 +111,11 @@ class Child:
         assert self._process.stdin is not None and self._process.stdout is not None, "pipes"
         self._questions, self._answers = self._process.stdin, self._process.stdout
         self._rest: threading.Timer | None = None
-        self._ready = False
 
     def ask(self, question: dict[str, Any], computing: float, reply: Reply | None) -> dict[str, Any]:
         """Returns its answer. Raises as `Pool.ask`."""
         if self._rest is not None:
             self._rest.cancel()
-        if not self._ready:
-            self._read(computing)
-            self._ready = True
         answer = self._say(question, computing)
         while "asks" in answer:
             assert reply is not None, "asked back without a reply"

@@ -1,4 +1,4 @@
-"""The child's side of a pool: answers a line of JSON with a line of JSON; the first line reports that it is ready."""
+"""The child's side of a pool: answers a line of JSON with a line of JSON."""
 
 import contextlib
 import json
@@ -29,7 +29,6 @@ class Parent:
         self._computing = computing
         self._out = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)  # a library's output is no answer
-        self.write({"ready": True})
 
     def read(self) -> dict[str, Any]:
         """Returns the next question. Raises EOFError: there is none any more."""

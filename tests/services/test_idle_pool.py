@@ -16,7 +16,6 @@ def test_an_idle_process_is_ended_and_the_next_question_starts_another(
     (tmp_path / "echo.py").write_text(
         textwrap.dedent("""
         import os, sys
-        print("{}", flush=True)
         for line in sys.stdin:
             print('{"pid": %d}' % os.getpid(), flush=True)
         """)

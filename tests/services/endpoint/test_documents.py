@@ -24,7 +24,6 @@ from dragoman.services.texts.documents.document import Passage
 TEXT = b"The dog sees.\n\nThe man reads.\n"
 STUB = """
 import json, sys
-print("{}", flush=True)
 for line in sys.stdin:
     print(json.dumps({"asks": {"characters": 7, "sample": ""}}), flush=True)
     sys.stdin.readline()

@@ -23,7 +23,7 @@ def test_a_signal_to_the_whole_group_ends_no_process_in_the_middle() -> None:
     code = "import os, signal; from dragoman.services.subprocesses import worker as w; "
     code += "w.serve(lambda question, _: os.kill(os.getpid(), signal.SIGTERM) or question, 'it', 60)"
     said = subprocess.run([sys.executable, "-c", code], input='{"a": 1}\n', capture_output=True, text=True, check=True)
-    assert said.stdout.splitlines() == ['{"ready": true}', '{"a": 1}']
+    assert said.stdout.splitlines() == ['{"a": 1}']
 
 
 def test_texts_that_cost_much_become_on_another_thread_what_they_become_here(
