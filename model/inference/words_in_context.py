@@ -108,7 +108,7 @@ def uses_picture(
     FigureCanvasAgg(figure)
     axis = figure.subplots()
     axis.set_title(f"{len(uses)} uses of {excerpt(uses[0].word)!r}", loc="left", fontweight="bold", parse_math=False)
-    points = project(vectors.astype(np.float64), "pca")
+    points = project(vectors.astype(np.float64))
     if senses is None:
         inks = ["black", *["C0"] * (len(uses) - 1)]
         axis.scatter(points[1:, 0], points[1:, 1], s=16, color="C0")

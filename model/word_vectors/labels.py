@@ -1,7 +1,7 @@
 """Words as points of a picture: where they lie, and their labels."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,25 +11,11 @@ if TYPE_CHECKING:
 else:  # names for annotations: matplotlib loads when something is drawn
     Axes = Any
 
-Projection = Literal["pca", "t-SNE"]
 Floats = NDArray[np.float64]
-PERPLEXITY = 15.0  # of t-SNE: neighbours that a word keeps close, among some 150 words
-SEED = 1
 
 
-def project(points: Floats, method: Projection) -> Floats:
-    """(n, d) -> (n, 2), deterministic. t-SNE (van der Maaten and Hinton 2008) needs at least 5 words.
-
-    PCA keeps the two directions of largest variance, with fixed signs so that a picture does not flip.
-    """
-    if method == "t-SNE" and len(points) >= 5:
-        from sklearn.manifold import TSNE
-        from threadpoolctl import threadpool_limits
-
-        perplexity = min(PERPLEXITY, (len(points) - 1) / 3)
-        model = TSNE(perplexity=perplexity, metric="cosine", init="random", random_state=SEED)
-        with threadpool_limits(1):  # few points: on a busy machine threads would wait for each other
-            return np.asarray(model.fit_transform(points), np.float64)
+def project(points: Floats) -> Floats:
+    """(n, d) -> (n, 2): the two directions of largest variance, with fixed signs so that a picture does not flip."""
     centred = points - points.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     axes = axes[:2] * np.sign(axes[:2][np.arange(min(2, len(axes))), np.abs(axes[:2]).argmax(axis=1)])[:, None]

@@ -137,7 +137,7 @@ def evaluate(config: Config, bundle: VectorsBundle) -> VectorsResults:
         settings = replace(settings, root=str(Path(settings.root).absolute()))
     sets = read_sets(settings)
     evaluation = evaluate_embeddings(embeddings, settings, sets)
-    pictures = all_pictures(embeddings, evaluation, sets, words=settings.words) if settings.pictures else {}
+    pictures = all_pictures(embeddings, sets, settings.words) if settings.pictures else {}
     return VectorsResults(bundle, evaluation, sets, settings, pictures)
 
 

@@ -25,7 +25,6 @@ logger = logging.getLogger(__name__)
 
 SHOWN_WORDS = 12  # words whose neighbours are shown by default
 EVERYWHERE = 100  # the most frequent words: "the", "be", "said" tell little
-TOTALS = ("semantic", "syntactic", "total")
 
 
 @dataclass(frozen=True)

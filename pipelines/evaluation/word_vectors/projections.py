@@ -1,4 +1,4 @@
-"""Words in two dimensions: their directions, clusters among them, pairs of analogies.
+"""Words in two dimensions: their directions, pairs of analogies.
 
 n words, d width. Directions are vectors of length 1, because a vector's length reflects frequency, not meaning.
 """
@@ -17,9 +17,7 @@ from dragoman.pipelines.evaluation.word_vectors.evaluation import EVERYWHERE, Se
 Floats = NDArray[np.float64]
 FREQUENT = 60  # words of the similarity sets, or of all words
 A_SECTION = 8  # words per analogy section
-WORDS_A_GROUP = 10  # on average
 PAIRS = 7  # pairs in a section's picture
-SEED = 1
 
 
 def directions(embeddings: Embeddings, words: Sequence[str]) -> Floats:
@@ -27,22 +25,6 @@ def directions(embeddings: Embeddings, words: Sequence[str]) -> Floats:
     rows = np.array([embeddings.known(word) for word in words], np.int64)
     vectors = units(embeddings.vectors, embeddings.inverse, rows)
     return np.asarray(vectors.toarray() if is_sparse(vectors) else vectors, np.float64)
-
-
-def groups(points: Floats) -> NDArray[np.int64]:
-    """Clusters (n, d) directions by k-means: (n,), the largest cluster first."""
-    from sklearn.cluster import KMeans
-    from threadpoolctl import threadpool_limits
-
-    most = min(10, round(len(points) / WORDS_A_GROUP), len(np.unique(points, axis=0)))
-    if most < 2:
-        return np.zeros(len(points), np.int64)
-    with threadpool_limits(1):
-        labels = KMeans(most, n_init=10, random_state=SEED).fit_predict(points)
-    order = np.argsort(-np.bincount(labels, minlength=most), kind="stable")
-    rank: NDArray[np.int64] = np.argsort(order).astype(np.int64)
-    members: NDArray[np.int64] = rank[labels]
-    return members
 
 
 def drawn_words(embeddings: Embeddings, sets: Sets, named: Sequence[str] = ()) -> list[str]:

@@ -57,7 +57,7 @@ def test_a_bundle_is_measured_and_drawn(
     record = json.loads((tmp_path / "runs/plane/evaluation.vectors.json").read_text())
     assert record["scores"]["similarity/five"] == pytest.approx(100)
     pictures = {path.stem for path in (tmp_path / "runs/plane/pictures").iterdir()}
-    assert pictures == {"projection-pca", "projection-tsne", "similarity", "scores"}
+    assert pictures == {"projection"}
 
 
 def test_methods_are_compared_on_the_words_that_both_have(

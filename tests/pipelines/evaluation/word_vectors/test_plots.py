@@ -10,16 +10,14 @@ from scipy.sparse import eye
 
 from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.model.word_vectors.labels import project
-from dragoman.pipelines.evaluation.word_vectors.analogies import AnalogyScore
-from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets, VectorsEvaluation
+from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets
 from dragoman.pipelines.evaluation.word_vectors.plots import (
     all_pictures,
     analogy_steps,
     losses,
-    scores,
 )
-from dragoman.pipelines.evaluation.word_vectors.projections import best_pairs, drawn_words, groups, parallelograms
-from dragoman.pipelines.evaluation.word_vectors.similarity import SimilarityScore, SimilaritySet
+from dragoman.pipelines.evaluation.word_vectors.projections import best_pairs, drawn_words, parallelograms
+from dragoman.pipelines.evaluation.word_vectors.similarity import SimilaritySet
 
 RNG = np.random.default_rng(3)
 NO_SETS = Sets([], {})
@@ -42,37 +40,26 @@ def written(axis: Any) -> list[Any]:
     return [text for text in axis.texts if text.get_text()]
 
 
-def test_groups_are_those_of_like_direction() -> None:
-    embeddings = clusters()
-    members = groups(np.asarray(embeddings.vectors, np.float64))
-    assert len(set(members)) == 4
-    assert len({(word[0], member) for word, member in zip(embeddings.words, members, strict=True)}) == 4
-    assert set(groups(np.ones((40, 3)))) == {0}, "all alike are one group"
-
-
-@pytest.mark.parametrize("method", ["pca", "t-SNE"])
-def test_projections_repeat_themselves_and_keep_clusters_together(method: Any) -> None:
+def test_a_projection_repeats_itself() -> None:
     points = np.asarray(clusters().vectors, np.float64)
-    places = project(points, method)
+    places = project(points)
     assert places.shape == (40, 2)
-    assert np.array_equal(places, project(points, method))
-    distances = np.linalg.norm(places[:, None] - places[None], axis=2) + 1e9 * np.eye(40)
-    assert np.mean(distances.argmin(axis=1) % 4 == np.arange(40) % 4) > 0.95
+    assert np.array_equal(places, project(points))
 
 
 def test_pca_keeps_the_largest_variance() -> None:
     points = RNG.standard_normal((50, 5)) * [1, 9, 0.1, 4, 0.1]
-    places = project(points, "pca")
+    places = project(points)
     assert places.var(axis=0) == pytest.approx(np.sort(np.linalg.eigvalsh(np.cov(points.T, bias=True)))[:-3:-1])
 
 
 def test_parallelograms_of_equal_steps_are_parallel() -> None:
-    bases = RNG.standard_normal((4, 30))
+    bases = np.random.default_rng(2).standard_normal((4, 300))
     bases /= np.linalg.norm(bases, axis=1, keepdims=True)
-    step = np.zeros(30)
+    step = np.zeros(300)
     bases[:, 0], step[0] = 0, 1
     words = [f"{kind}{i}" for i in range(4) for kind in ("from", "to")]
-    embeddings = Embeddings(words, None, np.stack([bases, bases + step], axis=1).reshape(8, 30))
+    embeddings = Embeddings(words, None, np.stack([bases, bases + step], axis=1).reshape(8, 300))
     questions = [(f"from{i}", f"to{i}", f"from{j}", f"to{j}") for i in range(4) for j in range(4) if i != j]
     sections = {"one": questions, "same": questions[:6], "unknown": [("x", "y", "z", "w")]}
     found = parallelograms(embeddings, sections, 5)
@@ -113,10 +100,9 @@ def test_words_are_the_sets_or_frequent_ones() -> None:
     ids=["clusters", "one word", "zeros", "one-hot", "one number"],
 )
 def test_every_kind_of_vectors_makes_pictures(embeddings: Embeddings) -> None:
-    evaluation = VectorsEvaluation(len(embeddings), embeddings.width, 0)
-    found = all_pictures(embeddings, evaluation, NO_SETS)
+    found = all_pictures(embeddings, NO_SETS)
     directed = [word for word in embeddings.words if np.any(embeddings.vector(word))]
-    of_words = ["projection-pca", "projection-tsne", "similarity"] if len(directed) > 2 else []
+    of_words = ["projection"] if len(directed) > 2 else []
     assert list(found) == of_words, "no picture of a single word, or of words without a direction"
     assert all(png(figure).startswith(b"\x89PNG") for figure in found.values())
 
@@ -126,15 +112,3 @@ def test_a_loss_has_no_panel_without_data() -> None:
     assert figure is not None
     assert len(figure.axes) == 2
     assert losses({}) is None
-
-
-def test_scores_show_what_is_not_defined_as_a_dash() -> None:
-    evaluation = VectorsEvaluation(
-        5, 2, 5,
-        similarity={"simlex": SimilarityScore(-12.3, 9, 10), "flat": SimilarityScore(None, 1, 9)},
-        analogies={"q": {"total": AnalogyScore(0.0, 0.0, 0, 7), "family": AnalogyScore(50.0, 25.0, 4, 8)}},
-    )  # fmt: skip
-    similarity, analogies = scores(evaluation).axes
-    assert [text.get_text() for text in written(similarity)] == ["-12.3", "-"]
-    assert [text.get_text() for text in written(analogies)] == ["-", "50.0", "-", "25.0"]
-    assert [tick.get_text() for tick in analogies.get_yticklabels()] == ["q total\n0 of 7", "family\n4 of 8"]
