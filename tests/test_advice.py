@@ -70,9 +70,8 @@ NO_SETTINGS = {  # what looks like one: words of other verbs, and of a file
     "corpus.fields",  # a section that is given as a whole
     *("activation_function", "model_type", "layer_norm_epsilon", "d_model"),  # of a config.json of transformers
     *("d_kv", "feed_forward_proj", "tie_word_embeddings", "head_dim", "hidden_size", "rope_type"),  # the same
-    *("hidden_sizes", "layer"),  # of COMET's hparams.yaml
     *("ends", "role", "owner"),  # words of dragoman tokens and token
-    *("evaluate.sets.test", "service.proxy.roles.submitter"),  # keys that a user makes
+    "service.proxy.roles.submitter",  # a key that a user makes
     *("state", "since", "tag", "what"),  # filters of dragoman jobs, stop, rm and audit
     *("project", "jobs", "group"),  # words of dragoman owner, quota and projects
 }

@@ -61,11 +61,10 @@ def test_any_text_and_any_list_arrive_as_they_are(text: str, texts: list[str]) -
 def test_a_map_of_ones_own_keys_arrives_as_it_is(reader: str, folder: Path) -> None:
     fields = {"source": "text.en", "hot dog": "Würstchen, heiß", "für: x": "a 'b' {c}"}
     settings = {"loader": {"mix": {"weights": {"news": 2, "web": 1.5}}}, "corpus": {"languages": fields}}
-    (folder / "mine.yaml").write_text(yaml.safe_dump({**settings, "evaluate.sets": {"n": ["a.tsv"]}}))
+    (folder / "mine.yaml").write_text(yaml.safe_dump(settings))
     values = composed("--config", "mine.yaml", reader)
     assert values["loader"]["mix"]["weights"] == {"news": 2, "web": 1.5}
     assert values["corpus"]["languages"] == fields
-    assert values["evaluate"]["sets"] == {"n": ["a.tsv"]}
 
 
 def test_an_experiments_file_is_one_too() -> None:

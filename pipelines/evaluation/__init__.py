@@ -1,1 +1,1 @@
-"""Evaluation of models: scores on held-out texts, alignment errors, and settings chosen on the validation set."""
+"""Evaluation of models: scores on held-out texts, and settings chosen on the validation set."""

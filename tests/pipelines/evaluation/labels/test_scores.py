@@ -1,4 +1,4 @@
-"""Scores of labels by hand: spans as conlleval counts them, calibration, numbers; McNemar's test."""
+"""Scores of labels by hand: spans as conlleval counts them, calibration, numbers."""
 
 import numpy as np
 import pytest
