@@ -46,7 +46,7 @@ class InferenceQueue:
         except EngineStoppedError as problem:
             raise HTTPException(503, f"{REFUSAL}: {problem}") from None
 
-    async def ask_patiently(
+    async def ask_in_pieces(
         self, model: LoadedModel, lines: Sequence[str], nbest: int, client: str, priority: int
     ) -> list[Translation]:
         """Returns the same for a document: in pieces, each of which waits until there is room. Raises as `ask`."""

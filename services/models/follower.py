@@ -47,14 +47,14 @@ class Follower(Generic[Model]):
         self._failed: ModelVersion | None = None
         self._pause = 0.0  # seconds
         self._again = 0.0  # time for another try of `_failed`, monotonic clock
-        self.repeating = Repeating("follower", seconds, self.look, first=0.0)
+        self.repeating = Repeating("follower", seconds, self.poll, first=0.0)
 
     def load_now(self) -> None:
         """Loads the version that the reference names, in this thread; errors propagate."""
         version = self._versions.resolve(self._reference)
         self._take(version)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Checks once and loads a new version. Stores errors in `error` and never raises."""
         try:
             version = self._versions.resolve(self._reference)

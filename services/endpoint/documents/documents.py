@@ -193,7 +193,7 @@ class _Replies:
             return {}
         # not in the turn of the key's own requests, which would wait for them
         client = f"documents {self.key.client}"
-        ask = partial(self.endpoint.queue.ask_patiently, client=client, priority=-BEHIND)
+        ask = partial(self.endpoint.queue.ask_in_pieces, client=client, priority=-BEHIND)
         translator = RouteTranslator(ask, self.endpoint.metrics, self.endpoint.config.longest)
         return plain_answer(await translator.answer(self.route, Question(**question)))
 

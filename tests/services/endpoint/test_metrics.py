@@ -112,7 +112,7 @@ def test_versions_that_come_to_answer_and_that_cannot_are_counted() -> None:
     follower.swapped = metrics.swapped
     for number in (1, 1, 2, 2, 3):
         shelf.number = number
-        follower.look()
+        follower.poll()
     value = metrics.telemetry.registry.get_sample_value
     assert value("dragoman_model_swaps_total", {"result": "ok"}) == 2
     assert value("dragoman_model_swaps_total", {"result": "failed"}) == 1

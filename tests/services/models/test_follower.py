@@ -51,7 +51,7 @@ def test_a_moved_alias_brings_the_new_model_and_a_still_one_nothing(shelf: Shelf
     following = follower(shelf)
     for version in ("1", "1", "2", "2", "1"):
         shelf.version = version
-        following.look()
+        following.poll()
         assert answering(following) == version
     assert shelf.loads == ["1", "2", "1"]
 
@@ -59,17 +59,17 @@ def test_a_moved_alias_brings_the_new_model_and_a_still_one_nothing(shelf: Shelf
 def test_a_version_that_fails_leaves_the_last_good_one_and_is_named(shelf: Shelf) -> None:
     shelf.failing = {"2": UserError("weights are torn")}
     following = follower(shelf)
-    following.look()
+    following.poll()
     shelf.version = "2"
     for _ in range(3):
-        following.look()
+        following.poll()
         assert answering(following) == "1"
         assert following.error is not None
         assert "weights are torn" in following.error
     assert shelf.loads == ["1", "2"]  # an unsound bundle is not tried again
     for version in ("1", "3"):  # going back clears the error too
         shelf.version = version
-        following.look()
+        following.poll()
         assert (answering(following), following.error) == (version, None)
 
 
@@ -77,10 +77,10 @@ def test_a_version_that_fails_leaves_the_last_good_one_and_is_named(shelf: Shelf
 def test_what_may_pass_is_tried_again_after_a_pause(shelf: Shelf, seconds: float, loads: list[str]) -> None:
     shelf.failing = {"1": OSError("disk full")}
     following = follower(shelf, seconds)
-    following.look()
+    following.poll()
     assert answering(following) is None
     shelf.failing = {}
-    following.look()
+    following.poll()
     assert shelf.loads == loads and (answering(following) == "1") == (following.error is None) == (len(loads) == 2)
 
 
@@ -91,20 +91,20 @@ def test_a_message_for_people_is_shown_as_it_is(shelf: Shelf, monkeypatch: pytes
         raise UserError("m@champion: nothing is registered yet")
 
     monkeypatch.setattr(shelf, "resolve", refuse)
-    following.look()
+    following.poll()
     assert following.error == "m@champion: nothing is registered yet"
 
 
 def test_a_registry_that_is_away_stops_nothing(shelf: Shelf) -> None:
     following = follower(shelf)
-    following.look()
+    following.poll()
     shelf.away = True
-    following.look()
+    following.poll()
     assert answering(following) == "1"
     assert following.error is not None
     assert "away" in following.error
     shelf.away = False
-    following.look()
+    following.poll()
     assert following.error is None
 
 
@@ -149,5 +149,5 @@ def test_a_swap_forgets_the_old_model_and_returns_its_memory(shelf: Shelf, monke
     following = Follower(shelf, "m", load)
     for version in map(str, range(5)):
         shelf.version = version
-        following.look()
+        following.poll()
     assert alive == [1] * 5

@@ -169,7 +169,7 @@ def test_a_swapped_model_is_freed_with_its_engine_while_requests_come(bundle: Pa
     batcher.start()
     try:
         for _ in range(3):
-            follower.look()
+            follower.poll()
             assert follower.current is not None and asyncio.run(queue.ask(follower.current, ["the dog"]))[0].text
     finally:
         batcher.stop()
