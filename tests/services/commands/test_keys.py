@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.services.cli import main
 from dragoman.services.commands.keys import KeysConfig, keys
 
 
@@ -16,14 +15,14 @@ def database(tmp_path: Path) -> str:
 
 
 def test_a_key_is_added_listed_shown_and_revoked(database: str, capsys: pytest.CaptureFixture[str]) -> None:
-    config = KeysConfig(database, characters=500, requests=3, languages=["en", "de"], priority="high")
+    config = KeysConfig(database, characters=500, requests=3)
     assert keys(config, ["add", "anna"]) == 0
     assert capsys.readouterr().out.startswith("dgk_")
     keys(config, [])
     assert capsys.readouterr().out.splitlines()[1].split("  ")[0] == "anna"
     keys(config, ["show", "anna"])
     shown = capsys.readouterr().out
-    assert "500 a month" in shown and "3 a minute" in shown and "en,de" in shown and "never used" in shown
+    assert "500 a month" in shown and "3 a minute" in shown and "never used" in shown
     keys(config, ["revoke", "anna"])
     capsys.readouterr()
     keys(config, ["list"])
@@ -42,8 +41,3 @@ def test_a_key_is_added_listed_shown_and_revoked(database: str, capsys: pytest.C
 def test_mistakes_are_named(database: str, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
         keys(KeysConfig(database), words)
-
-
-def test_a_name_of_a_language_is_no_code(database: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["keys", "add", "anna", f"keys.database={database}", "keys.languages=[german]"]) == 2
-    assert "keys.languages=german: 'german' is a name, its code is de" in capsys.readouterr().err
