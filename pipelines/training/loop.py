@@ -6,7 +6,6 @@ One *step* is one update: a micro-batch from each of the run's lanes, this rank'
 
 import contextlib
 import math
-import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,16 +23,14 @@ from dragoman.model.memory import keep_few_products, keep_freed_memory, return_f
 from dragoman.model.networks.architectures import Loss
 from dragoman.model.networks.network import Network
 from dragoman.model.precision import autocast_dtype
-from dragoman.model.runs import checkpoints
 from dragoman.model.runs.journal import Journal, step_digest
 from dragoman.model.settings import LossConfig, Precision
 from dragoman.model.text.text_batch import Batch
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.settings import TrainConfig
-from dragoman.pipelines.training import checkpoint, stopping
 from dragoman.pipelines.training.final_weights import kept_weights
 from dragoman.pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
-from dragoman.pipelines.training.publishing import Publisher, publisher
+from dragoman.pipelines.training.publishing import Publisher, Speed, publisher
 from dragoman.pipelines.training.recurrent_state import export_state, reset_broken_state, restore_state
 
 
@@ -134,7 +131,7 @@ class Trainer:
     def run(self, report: Report) -> Progress:
         """Trains from the newest checkpoint, or from the beginning, to the end; returns the progress."""
         with keep_freed_memory(), publisher(self.run_dir, self.ranks) as publish:
-            self.resume()
+            self.resume(publish)
             with publish.begin(self.progress.step) as journal:
                 self._steps(publish, journal, report)
         return self.progress
@@ -144,14 +141,13 @@ class Trainer:
         model = self._distributed()
         speed, mean = Speed(), Mean()
         nonfinite = 0
-        saved, stops = self.ranks.from_first((journal.seconds, self._asked()) if journal else None)
-        while progress.step < config.max_steps and not progress.stopped and not stops:
+        while progress.step < config.max_steps and not progress.stopped and not publish.stops:
             step = progress.step + 1
             lr = learning_rate(config.optimizer, step, config.schedule_steps or config.max_steps)
             sums = self._gradients(model, self.loader.step(), step)
-            if journal:
-                sums[-2], sums[-1] = journal.seconds, self._asked()
+            sums[-2], sums[-1] = publish.beat()
             loss, nll, items, *digests, seconds, stops = self.ranks.sum(sums).tolist()
+            publish.hear(seconds, stops)
             norm, finite = self._update(lr, loss, items)
             if not finite:
                 reset_broken_state(self.network)
@@ -176,7 +172,7 @@ class Trainer:
                 return_freed()
             last = step == config.max_steps or bool(progress.stopped)
             due = last or step % config.checkpoint_every == 0
-            save = due or stops or 0 < 60 * config.checkpoint_minutes <= seconds - saved
+            save = due or publish.is_due(config.checkpoint_minutes)
             if (save or step % config.evaluate_every == 0) and not self._finite_weights():
                 raise self._diverged(
                     f"step {step + 1 - max(nonfinite, 1)}: the weights are not finite numbers any more"
@@ -189,7 +185,6 @@ class Trainer:
                 due = due or bool(progress.stopped)
             if save or due:
                 self.save(publish, due)
-                saved = seconds
 
     def _finite_weights(self) -> bool:
         """Returns True if all weights are finite: the same on every rank."""
@@ -201,13 +196,9 @@ class Trainer:
         clip = "" if settings.clip_norm else ", or set train.optimizer.clip_norm=1"
         return UserError(f"{what}; lower train.optimizer.lr={settings.lr:g}{clip} and choose another name=")
 
-    def _asked(self) -> bool:
-        """Returns True if the run must stop at the next step; rank 0 asks and tells the others."""
-        return stopping.is_asked(self.run_dir)
-
     def _gradients(self, model: nn.Module, batches: Sequence[Batch], step: int) -> Tensor:
         """Runs backward through this rank's lanes; returns (3 + lanes + 2,) float64: loss, nll, items, a digest per
-        lane, and room for rank 0's values: seconds and the request to stop."""
+        lane, and room for `Publisher.beat`."""
         sums = torch.zeros(5 + self.lanes, dtype=torch.float64, device=self.ranks.device)
         self.network.train()
         dtype = autocast_dtype(self.config.precision)
@@ -293,14 +284,14 @@ class Trainer:
             }
             choose = kept_weights(self.config, progress.best_step)
             publish.checkpoint(progress.step, tensors, state, self.config.keep_checkpoints, choose, keep_weights)
-        self.ranks.wait()
+        publish.saved()
 
-    def resume(self) -> None:
+    def resume(self, publish: Publisher) -> None:
         """Loads the newest checkpoint that rank 0 sees, if there is one."""
-        last_checkpoint = self.ranks.from_first(checkpoints.newest(self.run_dir) if self.ranks.first else None)
-        if last_checkpoint is None:
+        newest = publish.resume()
+        if newest is None:
             return
-        tensors, state = checkpoint.read(last_checkpoint)
+        last_checkpoint, tensors, state = newest
         fill(self.network, tensors["network"], str(last_checkpoint))
         names = dict(self.network.named_parameters())
         for name, parameter in names.items():
@@ -332,22 +323,6 @@ class Trainer:
             return nn.parallel.DistributedDataParallel(
                 self.objective, device_ids=devices, broadcast_buffers=False, gradient_as_bucket_view=True
             )
-
-
-class Speed:
-    """Target tokens per second since the last call."""
-
-    def __init__(self) -> None:
-        self._items, self._since = 0.0, time.monotonic()
-
-    def count(self, items: float) -> None:
-        self._items += items
-
-    def rate(self) -> float:
-        now = time.monotonic()
-        rate = self._items / max(now - self._since, 1e-9)
-        self._items, self._since = 0.0, now
-        return rate
 
 
 class Mean:

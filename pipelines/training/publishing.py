@@ -6,6 +6,7 @@ The files of a run that stands for an address are sent by a thread beside the lo
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,12 +16,12 @@ from torch import Tensor
 
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.files import exclusive
-from dragoman.model.runs import attempts, paths
+from dragoman.model.runs import attempts, checkpoints, paths
 from dragoman.model.runs.journal import Journal
 from dragoman.model.storage import retry
 from dragoman.model.storage.mirror import Remote, publish_files, remote_of
 from dragoman.pipelines.cluster.ranks import Ranks
-from dragoman.pipelines.training import checkpoint, snapshots
+from dragoman.pipelines.training import checkpoint, snapshots, stopping
 
 AGAIN = 10.0  # seconds until a failed send is retried
 PATIENCE = 20.0  # seconds of one try
@@ -29,24 +30,52 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Publisher:
-    """Saves the checkpoints of one start of a run."""
+    """One start of a run in one process: its journal, its clock, the requests to stop, its checkpoints.
+
+    The first rank's clock and the request reach all ranks with the sums of a step: each adds its `beat` to them, and
+    gives the sum to `hear`.
+    """
 
     run: Path
     ranks: Ranks
     attempt: int
     thread: "SendingThread | None" = None
     journal: Journal | None = None  # of the first rank, from `begin` on
+    seconds: float = 0.0  # of training, over all starts of the run
+    stops: bool = False  # the run must stop at this step
+    _saved: float = 0.0  # `seconds` of the last checkpoint
 
     @contextlib.contextmanager
     def begin(self, step: int) -> Iterator[Journal | None]:
         """Notes that this start goes on after `step`; opens the journal of the first rank within the block."""
-        if not self.ranks.first:
-            yield None
-            return
-        with contextlib.closing(Journal(self.run, step)) as journal:
-            attempts.note_start(self.run, self.attempt, step, self.ranks.world)
-            self.journal = journal
-            yield journal
+        with contextlib.ExitStack() as stack:
+            if self.ranks.first:
+                self.journal = stack.enter_context(contextlib.closing(Journal(self.run, step)))
+                attempts.note_start(self.run, self.attempt, step, self.ranks.world)
+            self.hear(*self.ranks.from_first(self.beat()))
+            self._saved = self.seconds
+            yield self.journal
+
+    def resume(self) -> tuple[Path, dict[str, dict[str, Tensor]], dict[str, Any]] | None:
+        """Returns the newest checkpoint that the first rank sees, with its tensors and state; None if there is none."""
+        newest = self.ranks.from_first(checkpoints.newest(self.run) if self.ranks.first else None)
+        return None if newest is None else (newest, *checkpoint.read(newest))
+
+    def beat(self) -> tuple[float, float]:
+        """Returns (seconds of training, 1 if the run is asked to stop) on the first rank, zeros on the others."""
+        return (self.journal.seconds, float(stopping.is_asked(self.run))) if self.journal else (0.0, 0.0)
+
+    def hear(self, seconds: float, stops: float) -> None:
+        self.seconds, self.stops = seconds, bool(stops)
+
+    def is_due(self, minutes: float) -> bool:
+        """Returns True if a checkpoint is due by the clock (`minutes` after the last, 0: never) or before a stop."""
+        return self.stops or 0 < 60 * minutes <= self.seconds - self._saved
+
+    def saved(self) -> None:
+        """Ends a save on every rank: the next one by the clock counts from here, and nobody goes on before."""
+        self._saved = self.seconds
+        self.ranks.wait()
 
     def checkpoint(
         self,
@@ -62,6 +91,22 @@ class Publisher:
         checkpoint.prune(self.run, keep_checkpoints, choose)
         if self.thread is not None:
             self.thread.wake()
+
+
+class Speed:
+    """Tokens or words per second since the last call."""
+
+    def __init__(self) -> None:
+        self._items, self._since = 0.0, time.monotonic()
+
+    def count(self, items: float) -> None:
+        self._items += items
+
+    def rate(self) -> float:
+        now = time.monotonic()
+        rate = self._items / max(now - self._since, 1e-9)
+        self._items, self._since = 0.0, now
+        return rate
 
 
 @contextlib.contextmanager

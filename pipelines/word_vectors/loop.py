@@ -7,7 +7,6 @@ any number of ranks, and a run may resume with another number.
 
 import itertools
 import math
-import time
 import zlib
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -16,12 +15,10 @@ from pathlib import Path
 import torch
 
 from dragoman.model.errors import UserError
-from dragoman.model.runs import checkpoints
 from dragoman.model.word_vectors.learner import Learner
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.loaders.segments import NOTHING, Feed
-from dragoman.pipelines.training import checkpoint, stopping
-from dragoman.pipelines.training.publishing import Publisher, publisher
+from dragoman.pipelines.training.publishing import Publisher, Speed, publisher
 from dragoman.pipelines.word_vectors.averaging import Averaging, as_tensor, finite, rate_factor
 from dragoman.pipelines.word_vectors.settings import VectorsConfig
 
@@ -94,24 +91,25 @@ def train_tables(
     Raises UserError: the loss or a table is no longer finite, or an epoch had nothing to train on.
     """
     steps = config.epochs * feed.segments
-    recent, clock, rounds = Sums(), Clock(ranks), 0
+    recent, speed, rounds = Sums(), Speed(), 0
     with publisher(run, ranks) as publish:
-        progress = resume(learner, feed, run, ranks)
+        progress = resume(learner, feed, publish)
         decay = decay.times(rate_factor(decay.first, ranks.world, config))
         averaging = Averaging(learner.tables, ranks)
         with publish.begin(progress.step) as journal:
             last_step = progress.step  # the journal's last step
-            stops = ranks.from_first(stopping.is_asked(run) if ranks.first else None)
-            while progress.epoch < config.epochs and not stops:
+            while progress.epoch < config.epochs and not publish.stops:
                 rate = decay.at(progress.step / steps)
                 mine = train_segment(learner, feed, progress, rate, ranks, seed, threads)
-                is_stopping = ranks.first and stopping.is_asked(run)
-                *sums, since_line, since_save, stops = ranks.sum(clock.beside(mine, is_stopping)).tolist()
+                beat = torch.tensor([*mine, *publish.beat()], dtype=torch.float64, device=ranks.device)
+                *sums, seconds, stops = ranks.sum(beat).tolist()
+                publish.hear(seconds, stops)
                 if not math.isfinite(sums[0]):
                     raise overflow(progress.step, f"the loss is {sums[0]}", rate)
                 averaging.after_round()
                 rounds += 1
                 recent.add(*sums)
+                speed.count(sums[2])
                 progress.trained.add(*sums)
                 taken = min(ranks.world, feed.segments - progress.segment)
                 progress.segment += taken
@@ -120,17 +118,16 @@ def train_tables(
                 ends_epoch = progress.segment == feed.segments
                 last = ends_epoch and progress.epoch + 1 == config.epochs
                 saves = last or (config.checkpoint_every > 0 and rounds % config.checkpoint_every == 0)
-                saves = saves or bool(stops) or 0 < 60 * config.checkpoint_minutes <= since_save
+                saves = saves or publish.is_due(config.checkpoint_minutes)
                 if saves or ends_epoch or rounds % config.log_every == 0:
-                    speed, sent = recent.size / max(since_line, 1e-9), averaging.sent_since()
+                    sent = averaging.sent_since()
                     if journal:
                         line = {"step": progress.step, "steps": progress.step - last_step, "loss": recent.mean}
                         digest = f"{recent.digest:08x}"
                         journal.write({**line, "lr": rate, "tokens": recent.size, "batch": digest})
                     last_step = progress.step
-                    report(progress.step, metrics(recent, rate, feed.unit, speed, sent * ranks.world))
+                    report(progress.step, metrics(recent, rate, feed.unit, speed.rate(), sent * ranks.world))
                     recent = Sums()
-                    clock.line()
                 if ends_epoch:
                     mean = end_epoch(progress)
                     if journal:
@@ -139,7 +136,6 @@ def train_tables(
                 if saves:
                     averaging.everything()
                     save(learner, feed, progress, publish, config.keep_checkpoints, rate)
-                    clock.saved()
     return progress
 
 
@@ -195,15 +191,15 @@ def save(
         state = {**vars(progress), "trained": vars(progress.trained), "segments": feed.segments}
         tables = {name: as_tensor(table) for name, table in learner.tables.items()}
         publish.checkpoint(progress.step, {TABLES: tables}, state, keep_checkpoints)
-    ranks.wait()
+    publish.saved()
 
 
-def resume(learner: Learner, feed: Feed, run: Path, ranks: Ranks) -> Progress:
+def resume(learner: Learner, feed: Feed, publish: Publisher) -> Progress:
     """Loads the newest checkpoint that rank 0 sees into the tables; returns its progress."""
-    last_checkpoint = ranks.from_first(checkpoints.newest(run) if ranks.first else None)
-    if last_checkpoint is None:
+    newest = publish.resume()
+    if newest is None:
         return Progress()
-    groups, state = checkpoint.read(last_checkpoint)
+    last_checkpoint, groups, state = newest
     check_tables(learner, groups[TABLES], str(last_checkpoint))
     for name, table in learner.tables.items():
         as_tensor(table).copy_(groups[TABLES][name])
@@ -228,23 +224,3 @@ def overflow(step: int, what: str, rate: float) -> UserError:
         f"step {step}: {what} at a learning rate of {rate:.3g}; lower model.lr (or vectors.max_lr, up to which "
         f"vectors.scale_lr raises it for several ranks) and start a new run. The last checkpoint is from before that"
     )
-
-
-class Clock:
-    """Rank 0's time since the last line and the last checkpoint; summing over the ranks tells all."""
-
-    def __init__(self, ranks: Ranks) -> None:
-        self._ranks = ranks
-        self._line = self._save = time.monotonic()
-
-    def beside(self, mine: tuple[float, int, int, int], is_stopping: bool) -> torch.Tensor:
-        """Returns (7,) float64: `mine`, then seconds since the last line and the last checkpoint, and `is_stopping`."""
-        now = time.monotonic()
-        seconds = (now - self._line, now - self._save) if self._ranks.first else (0.0, 0.0)
-        return torch.tensor([*mine, *seconds, is_stopping], dtype=torch.float64, device=self._ranks.device)
-
-    def line(self) -> None:
-        self._line = time.monotonic()
-
-    def saved(self) -> None:
-        self._save = time.monotonic()
