@@ -54,7 +54,7 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Eval
     against = [settings.against] if isinstance(settings.against, str) else settings.against or []
     rivals = {rival: load(config.bundle_dir(rival, "evaluate.against")) for rival in against}
     run = run_name(bundle, folder)
-    about = describe_set(config, folder, run, members(bundle)) if row.held_out else ""
+    about = describe_set(config, folder, run, members(bundle)) if row.training.held_out else ""
     evaluation = row.evaluate(config, bundle)
     say(evaluation.report())
     if about:

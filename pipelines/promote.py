@@ -56,7 +56,7 @@ def comparison(registry: Registry, config: Config) -> Compare:
         if champion is None and IMPORTED_TAG in candidate.tags and not has_manifest(config.shard_dir):
             return None
         row = task_of(kinds[0])
-        if row.held_out:
+        if row.training.held_out:
             refuse_learned_gate(registry, candidate, config)
         return row.judge(config, registry, candidate, champion)
 

@@ -40,7 +40,7 @@ def with_budget(config: Config, entries: Sequence[Entry]) -> list[Entry]:
     for entry in entries:
         limits = None if entry.config is None else with_limits(replace(entry.config, loader=config.loader), steps)
         if limits is not None:
-            task_for(limits.model).validate(limits)
+            task_for(limits.model).training.validate(limits)
             refuse_more(limits)
         limited.append(replace(entry, config=limits))
     return limited
@@ -79,7 +79,7 @@ def refuse_more(config: Config) -> None:
     """Refuses a run that was started with other settings, or has exceeded the others' budget."""
     if paths.begun(config.run_dir):
         try:
-            claim_run_dir(config, task_for(config.model).fingerprint(config))
+            claim_run_dir(config, task_for(config.model).training.fingerprint(config))
         except UserError as problem:
             raise UserError(f"{problem} (of a comparison: choose another compare.name=)") from None
     step, minutes = checkpoints.newest_step(config.run_dir), (trained_seconds(config.run_dir) or 0.0) / 60
@@ -110,4 +110,4 @@ def is_finished(config: Config) -> bool:
     """Returns True if the run has finished and its bundle has its last weights."""
     task = task_for(config.model)
     has_checkpoint = paths.begun(config.run_dir) and checkpoints.newest(config.run_dir) is not None
-    return has_checkpoint and not task.needs_training(config) and is_released(config, task)
+    return has_checkpoint and not task.training.needs_training(config) and is_released(config, task)

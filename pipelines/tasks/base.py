@@ -3,9 +3,10 @@
 The commands `train`, `evaluate` and `promote` and the release at a training's end are the same for all kinds; they ask
 the row of the model's kind. A new kind needs a row here, the functions it names, one in
 `model/networks/architectures.py` for its configuration and one in `model/inference/kinds.py` for its bundles' answers.
-That of a network begins with `network.network_task`, its evaluation of a split with `evaluation.base.SplitEvaluation`.
+`network.NetworkTraining` trains networks; an evaluation of a split begins with `evaluation.base.SplitEvaluation`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -58,37 +59,60 @@ def compare_rivals(task: "Task", config: Config, ours: Any, rivals: Mapping[str,
 Judge = Callable[[Config, Registry, Version, Version | None], Comparison]  # by the sections `promote` and `paths`
 
 
-@dataclass(frozen=True)
-class Task:
-    """One row: how a kind of model is trained, released, evaluated and promoted.
+class Training(ABC):
+    """How a kind of model is trained, and what its weights depend on.
 
-    Every function that takes the whole configuration may raise UserError, which names the key and its choices.
+    Every method that takes the whole configuration may raise UserError, which names the key and its choices.
     """
 
+    unread: tuple[str, ...] = ()  # sections that it does not read, left out of a run's record
+    held_out: bool = True  # models are scored on held-out texts of the shards; False: on test sets of their own
+
+    @abstractmethod
+    def validate(self, config: Config) -> None:
+        """Reports all detectable mistakes before any worker starts."""
+
+    def validate_settings(self, config: Config) -> None:  # noqa: B027 - most kinds need the shards
+        """The same from the settings alone, where the shards are not visible."""
+
+    @abstractmethod
+    def fingerprint(self, config: Config) -> dict[str, Any]:
+        """Returns everything that the weights after a given step depend on."""
+
+    def needs_training(self, config: Config) -> bool:
+        """Returns True if the training is not finished."""
+        return True
+
+    def plan(self, config: Config) -> Plan | None:
+        """Prepares a training once; returns None if there is no work for ranks."""
+        return None
+
+    def train_rank(self, config: Config, ranks: Ranks, run: Run) -> object:
+        """Trains on this rank until the run is over, from the run's newest checkpoint."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def weights_origin(self, config: Config) -> Any:
+        """Returns the origin of the run's final weights, as plain values."""
+
+    @abstractmethod
+    def stored_origin(self, facts: Mapping[str, Any]) -> Any:
+        """Returns the same, from a bundle's facts."""
+
+    def replay(self, config: Config) -> Generator[tuple[int, int]] | None:
+        """Yields (digest, tokens) of the run's steps from its shards and settings, without end; None: it has none."""
+        return None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One row: how a kind of model is trained, released, evaluated and promoted."""
+
     kind: str  # of its bundles, and of its row in model/inference/kinds.py
-    unread: tuple[str, ...]  # sections that it does not read, left out of a run's record
-
-    # before and during training
-    validate: Callable[[Config], None]  # reports all detectable mistakes before any worker starts
-    validate_settings: Callable[[Config], None]  # the same from the settings alone, if the shards are not visible
-    fingerprint: Callable[[Config], dict[str, Any]]  # everything that the weights after a given step depend on
-    needs_training: Callable[[Config], bool]
-    plan: Callable[[Config], Plan | None]  # None: no work for ranks
-    train_rank: Callable[[Config, Ranks, Run], object]  # a top-level function; resumes from the newest checkpoint
-
-    # release
-    weights_origin: Callable[[Config], Any]  # the origin of the run's final weights, as plain values
-    stored_origin: Callable[[Mapping[str, Any]], Any]  # the same, from a bundle's facts
+    training: Training
     save_bundle: Callable[[Config, Path, TrackedRun], Bundle]
-
-    # evaluation and promotion
-    evaluate: Callable[[Config, Any], Evaluation]  # an open bundle
+    evaluate: Callable[[Config, Any], Evaluation]  # of an open bundle
     judge: Judge
-    # verification: yields (digest, tokens) of the run's steps from its shards and settings, from the first on, without
-    # end; None: it has no steps
-    replay: Callable[[Config], Generator[tuple[int, int]] | None] = lambda config: None
-
-    held_out: bool = True  # it is scored on held-out texts of the shards; False: on test sets of its own
     # records pictures and tables of the evaluation of an open bundle
     record: Callable[[Config, Any, Any, TrackedRun], None] = lambda config, bundle, made, tracked: made.log(tracked)
 

@@ -20,10 +20,11 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import shard_command
 from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation, evaluate_label_bundle
 from dragoman.pipelines.loaders.labelled import LabelledLoader, held_out_labelled
+from dragoman.pipelines.tasks.base import Task
 from dragoman.pipelines.tasks.network import (
     Learning,
+    NetworkTraining,
     final_network,
-    network_task,
 )
 from dragoman.pipelines.tasks.split_comparison import judge_by_split
 from dragoman.pipelines.tracking.run import TrackedRun
@@ -102,9 +103,9 @@ judge = judge_by_split(
     compared_by="models that label are compared by accuracy, of numbers by the mean error",
     evaluate=evaluate,
 )
-LABELS = network_task(
-    Labelled,
-    unread=("vectors", "embeddings", "decode"),
+LABELS = Task(
+    Labelled.kind,
+    NetworkTraining(Labelled, unread=("vectors", "embeddings", "decode")),
     save_bundle=save_bundle,
     evaluate=evaluate,
     judge=judge,

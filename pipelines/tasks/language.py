@@ -30,11 +30,12 @@ from dragoman.pipelines.loaders.prefetch import Lanes
 from dragoman.pipelines.loaders.segments import side_number
 from dragoman.pipelines.loaders.streams import StreamLoader, WindowLoader, rows_of
 from dragoman.pipelines.loaders.text import SplitText, side_tokenizer
+from dragoman.pipelines.tasks.base import Task
 from dragoman.pipelines.tasks.network import (
     Learning,
+    NetworkTraining,
     check_positions,
     final_network,
-    network_task,
 )
 from dragoman.pipelines.tasks.split_comparison import judge_by_split
 from dragoman.pipelines.tasks.workers import worker_count
@@ -179,9 +180,9 @@ def refuse_shared_statistics(config: Config, processes: int) -> None:
         )
 
 
-LANGUAGE = network_task(
-    Texts,
-    unread=("vectors", "embeddings", "decode"),
+LANGUAGE = Task(
+    Texts.kind,
+    NetworkTraining(Texts, unread=("vectors", "embeddings", "decode")),
     save_bundle=save_bundle,
     evaluate=evaluate,
     judge=judge,

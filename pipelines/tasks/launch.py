@@ -39,7 +39,7 @@ def train(config: Config, say: Callable[[str], object] = print) -> Path | None:
     Returns the bundle's directory, on the first rank; `say` receives the report of its scores. A refused command leaves
     no folder of a run.
 
-    Raises UserError: the task's `validate` refuses, the folder belongs to a run of other settings, or is being trained.
+    Raises UserError: the kind's `validate` refuses, the folder belongs to a run of other settings, or is being trained.
     Raises Interrupted: a signal came.
     """
     keep_few_products()
@@ -58,37 +58,37 @@ def train(config: Config, say: Callable[[str], object] = print) -> Path | None:
 
 def _train(config: Config, run: Run, say: Callable[[str], object]) -> Path | None:
     task = task_for(config.model)
-    task.validate(config)
-    claim_run_dir(config, task.fingerprint(config))
+    task.training.validate(config)
+    claim_run_dir(config, task.training.fingerprint(config))
     with claim_run(run) as received:
-        training = task.needs_training(config)
+        training = task.training.needs_training(config)
         if training:
             config = settle_schedule(config)
         # as written: without paths of this machine
-        values = {key: value for key, value in compose.plain(config).items() if key not in task.unread}
+        values = {key: value for key, value in compose.plain(config).items() if key not in task.training.unread}
         # workers may be started in another folder
         config = replace(config, tracking=run.tracking, paths=config.paths.absolute())
         if training and is_first():
             training_texts.keep(config)
         with run.closed_record():
             if training:
-                run_ranks(task, config, run, task.plan(config), values, received)
+                run_ranks(task, config, run, task.training.plan(config), values, received)
             return release(config, run, task, say) if is_first() else None
 
 
 def check(config: Config) -> None:
     """Refuses what a start would refuse at once, as far as that is known if the shards are elsewhere.
 
-    Raises UserError: the task's `validate` refuses, or the folder belongs to a run of other settings; without shards,
+    Raises UserError: the kind's `validate` refuses, or the folder belongs to a run of other settings; without shards,
     the task's `validate_settings` refuses.
     """
     config = with_lanes(config, [config.run_dir])
     task = task_for(config.model)
     if not config.paths.visible:
-        task.validate_settings(config)
+        task.training.validate_settings(config)
         return
-    task.validate(config)
-    check_run_dir(config, task.fingerprint(config))
+    task.training.validate(config)
+    check_run_dir(config, task.training.fingerprint(config))
 
 
 @contextlib.contextmanager
@@ -120,7 +120,7 @@ def run_ranks(
         config = replace(config, cluster=cluster)
         record_start(config, run, values)
         publishing.publish(run.folder)
-        train_rank = partial(train_here, task.train_rank)
+        train_rank = partial(train_here, task.training.train_rank)
         with display, received.awaited():
             if cluster.backend == "local":
                 train_rank(config, from_environment(cluster.device))

@@ -1,10 +1,11 @@
-"""Networks of any kind: the row of their task, and the work of one training process."""
+"""The training of networks of any kind: its checks, and the work of one process."""
 
 import contextlib
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -26,7 +27,7 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import cutting, shard_command, training_file
 from dragoman.pipelines.loaders.prefetch import Lanes
 from dragoman.pipelines.tasks import beginnings, warm_start
-from dragoman.pipelines.tasks.base import Plan, Task
+from dragoman.pipelines.tasks.base import Plan, Training
 from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint, origin_facts
 from dragoman.pipelines.tasks.parts import counted, share
 from dragoman.pipelines.tasks.precision import refuse_unrunnable, settle_precision
@@ -123,76 +124,92 @@ class Learning(ABC):
         return ""
 
 
-def network_task(learning: type[Learning], unread: tuple[str, ...], **release: Any) -> Task:
-    """Returns the row of a kind of network; `release`: its fields for release, evaluation and promotion."""
-    return Task(
-        kind=learning.kind,
-        unread=unread,
-        validate=partial(validate, learning),
-        validate_settings=check_lanes_of,
-        fingerprint=lambda config: network_fingerprint(config, learning(config).of_loader),
-        needs_training=needs_training,
-        plan=partial(plan, learning),
-        train_rank=partial(train_rank, learning),
-        weights_origin=lambda config: weights_hashes(config.run_dir, config.train),
-        stored_origin=stored_weights,
-        replay=lambda config: replay_lanes(learning(config).loader()),
-        **release,
-    )
+@dataclass(frozen=True)
+class NetworkTraining(Training):
+    """The training of a kind of network: `learning` has its data and its checks."""
 
+    learning: type[Learning]
+    unread: tuple[str, ...]
 
-def validate(kind: type[Learning], config: Config) -> None:
-    """Reports all mistakes that can be known before any worker starts.
+    def validate(self, config: Config) -> None:
+        """Reports all mistakes that can be known before any worker starts.
 
-    Raises UserError: a setting is out of range or for other models, shards are missing or of another kind or language,
-    or a model or lanes do not fit them.
-    """
-    config.train.check()
-    learning = kind(config)
-    learning.check()
-    processes = worker_count(config)
-    with contextlib.closing(learning.loader(0, processes)) as loader:
-        refuse_unrunnable(config, learning.network)
-        warn_of_warmup(config)
-        ShardReader(learning.shards, "valid")
-        logger.info(
-            f"{config.name}: {config.model['name']}, {counted(learning.network)}; {learning.describe()}; "
-            f"{plural(processes, 'worker')}, {plural(config.loader.lanes, 'lane')} of {config.loader.batch_tokens:,} "
-            f"tokens; shards {manifest_hash(learning.shards)[:12]}"
-        )
-        for line in learning.shares(loader):
-            logger.info(line)
+        Raises UserError: a setting is out of range or for other models, shards are missing or of another kind or
+        language, or a model or lanes do not fit them.
+        """
+        config.train.check()
+        learning = self.learning(config)
+        learning.check()
+        processes = worker_count(config)
+        with contextlib.closing(learning.loader(0, processes)) as loader:
+            refuse_unrunnable(config, learning.network)
+            warn_of_warmup(config)
+            ShardReader(learning.shards, "valid")
+            logger.info(
+                f"{config.name}: {config.model['name']}, {counted(learning.network)}; {learning.describe()}; "
+                f"{plural(processes, 'worker')}, {plural(config.loader.lanes, 'lane')} of "
+                f"{config.loader.batch_tokens:,} tokens; shards {manifest_hash(learning.shards)[:12]}"
+            )
+            for line in learning.shares(loader):
+                logger.info(line)
 
+    def validate_settings(self, config: Config) -> None:
+        check_lanes_of(config)
 
-def plan(kind: type[Learning], config: Config) -> Plan:
-    """Keeps what the network begins with, once, before the ranks start."""
-    learning = kind(config)
-    beginnings.keep(config, learning.tokenizers)
-    return Plan(config.train.max_steps, kind.unit, config.cluster, learning.plan())
+    def fingerprint(self, config: Config) -> dict[str, Any]:
+        return network_fingerprint(config, self.learning(config).of_loader)
 
+    def needs_training(self, config: Config) -> bool:
+        """Returns True if a network's training is not finished."""
+        newest = checkpoints.newest(config.run_dir)
+        if newest is None:
+            return True
+        state = checkpoints.state(newest)
+        step, max_steps = state["step"], config.train.max_steps
+        over = step >= max_steps or (state["stopped"] and state["limits"] == limits(config.train))
+        if step == max_steps:
+            keep_last(config.run_dir, step)
+        then = "is trained to its end" if over else f"goes on to step {max_steps:,}"
+        logger.info(f"{config.name}: found the checkpoint of step {step:,}; the run {then}")
+        return not over
 
-def train_rank(kind: type[Learning], config: Config, ranks: Ranks, run: Run) -> Progress:
-    """Trains on this rank until the run is over, from the run's newest checkpoint."""
-    learning = kind(config)
-    network, loader = learning.network, learning.loader(ranks.rank, ranks.world)
-    with contextlib.closing(loader), rank_record(run, ranks) as tracked:
-        if tracked:
-            tracked.tags(ancestry(beginnings.facts(config)))
-            if (trained := share(network)) < 1:
-                tracked.metrics(0, {"trained_share": trained})
-        trainer = Trainer(
-            network,
-            architecture(config.model["architecture"]).loss,
-            loader,
-            config.loader.lanes,
-            settle_precision(config, network, ranks, tracked),
-            run.folder,
-            ranks,
-            config.seed,
-            held_out=learning.held_out(ranks),
-            bleu=learning.bleu(ranks),
-        )
-        return trainer.run(tracked.metrics if tracked else lambda step, values: None)
+    def plan(self, config: Config) -> Plan:
+        """Keeps what the network begins with, once, before the ranks start."""
+        learning = self.learning(config)
+        beginnings.keep(config, learning.tokenizers)
+        return Plan(config.train.max_steps, self.learning.unit, config.cluster, learning.plan())
+
+    def train_rank(self, config: Config, ranks: Ranks, run: Run) -> Progress:
+        """Trains on this rank until the run is over, from the run's newest checkpoint."""
+        learning = self.learning(config)
+        network, loader = learning.network, learning.loader(ranks.rank, ranks.world)
+        with contextlib.closing(loader), rank_record(run, ranks) as tracked:
+            if tracked:
+                tracked.tags(ancestry(beginnings.facts(config)))
+                if (trained := share(network)) < 1:
+                    tracked.metrics(0, {"trained_share": trained})
+            trainer = Trainer(
+                network,
+                architecture(config.model["architecture"]).loss,
+                loader,
+                config.loader.lanes,
+                settle_precision(config, network, ranks, tracked),
+                run.folder,
+                ranks,
+                config.seed,
+                held_out=learning.held_out(ranks),
+                bleu=learning.bleu(ranks),
+            )
+            return trainer.run(tracked.metrics if tracked else lambda step, values: None)
+
+    def weights_origin(self, config: Config) -> list[str]:
+        return weights_hashes(config.run_dir, config.train)
+
+    def stored_origin(self, facts: Mapping[str, Any]) -> list[str]:
+        return stored_weights(facts)
+
+    def replay(self, config: Config) -> Generator[tuple[int, int]]:
+        return replay_lanes(self.learning(config).loader())
 
 
 def final_network(config: Config, tracked: TrackedRun, source: int, target: int) -> tuple[Network, dict[str, Any]]:
@@ -250,18 +267,3 @@ def refuse_noise(config: Config) -> None:
             f"loader.denoise={config.loader.denoise}: only encoder-decoders are pre-trained so; choose none, or "
             f"model=transformer_tiny"
         )
-
-
-def needs_training(config: Config) -> bool:
-    """Returns True if a network's training is not finished."""
-    newest = checkpoints.newest(config.run_dir)
-    if newest is None:
-        return True
-    state = checkpoints.state(newest)
-    step, max_steps = state["step"], config.train.max_steps
-    over = step >= max_steps or (state["stopped"] and state["limits"] == limits(config.train))
-    if step == max_steps:
-        keep_last(config.run_dir, step)
-    then = "is trained to its end" if over else f"goes on to step {max_steps:,}"
-    logger.info(f"{config.name}: found the checkpoint of step {step:,}; the run {then}")
-    return not over

@@ -32,13 +32,13 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
     directory = run.folder / paths.BUNDLE
     config = replace(config, evaluate=replace(config.evaluate, bundle=None))
     with run.record() as tracked:
-        if stored_origin(task, directory) == plain(task.weights_origin(config)):
+        if stored_origin(task, directory) == plain(task.training.weights_origin(config)):
             logger.info(f"the bundle {directory} is of these weights already")
             bundle = open_bundle(directory)
         else:
             bundle = task.save_bundle(config, directory, tracked)
         attach(bundle, run.folder)
-        about = describe_set(config, run.folder, run.name, [directory], tracked) if task.held_out else ""
+        about = describe_set(config, run.folder, run.name, [directory], tracked) if task.training.held_out else ""
         evaluation = task.evaluate(config, bundle)
         page = f"{evaluation.report()}\n\n{about}" if about else evaluation.report()
         bundle.update_facts({"scores": evaluation.facts()})
@@ -68,12 +68,14 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
 def is_released(config: Config, task: Task) -> bool:
     """Returns True if the run's bundle has its last weights and has been evaluated."""
     evaluated = paths.evaluation(config.run_dir, config.evaluate.split).is_file()
-    return evaluated and stored_origin(task, config.run_dir / paths.BUNDLE) == plain(task.weights_origin(config))
+    return evaluated and stored_origin(task, config.run_dir / paths.BUNDLE) == plain(
+        task.training.weights_origin(config)
+    )
 
 
 def stored_origin(task: Task, bundle: Path) -> Any:
     """Returns the task's `weights_origin` at the time of the bundle; None if there is none."""
-    return task.stored_origin(read_facts(bundle)) if (bundle / CONFIG).is_file() else None
+    return task.training.stored_origin(read_facts(bundle)) if (bundle / CONFIG).is_file() else None
 
 
 def plain(value: Any) -> Any:

@@ -24,8 +24,9 @@ from dragoman.pipelines.evaluation.metrics import quick_bleu
 from dragoman.pipelines.loaders.denoising import DenoisingLoader, held_out_noised
 from dragoman.pipelines.loaders.pairs import LaneLoader, check_lengths, held_out_batches
 from dragoman.pipelines.tasks import pretrained_embeddings
+from dragoman.pipelines.tasks.base import Task
 from dragoman.pipelines.tasks.identity import check_shards
-from dragoman.pipelines.tasks.network import Learning, network_task, refuse_bleu
+from dragoman.pipelines.tasks.network import Learning, NetworkTraining, refuse_bleu
 from dragoman.pipelines.tasks.translation_release import (
     evaluate,
     judge,
@@ -135,9 +136,9 @@ def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: Tok
     return float(ranks.from_first(bleu))
 
 
-TRANSLATION = network_task(
-    Pairs,
-    unread=("vectors",),
+TRANSLATION = Task(
+    Pairs.kind,
+    NetworkTraining(Pairs, unread=("vectors",)),
     save_bundle=save_bundle,
     record=record,
     evaluate=evaluate,

@@ -110,7 +110,7 @@ def check_bundle(run: Path, shards: str) -> str:
 
 def check_batches(settings: Config) -> str:
     """Compares the journal with the batches that the shards and the run's settings give."""
-    replay = task_for(settings.model).replay(settings)
+    replay = task_for(settings.model).training.replay(settings)
     if replay is None:
         return "none: the model is counted whole"
     return f"{plural(compare_steps(settings.run_dir, replay), 'step')}, as made again from the shards"

@@ -191,7 +191,7 @@ def test_a_fraction_that_was_set_is_all_that_is_cut_and_what_is_missing_is_said(
         assert (f"no {split} split: " in out) is (split not in splits)
         assert (f"corpus.{split}.source and .target, or corpus.cut.{split}=0.02" in out) is (split not in splits)
     with pytest.raises(UserError, match=f"no {'test' if 'valid' in splits else 'valid'} split: "):
-        TRANSLATION.validate(config)
+        TRANSLATION.training.validate(config)
 
 
 def test_a_corpus_with_its_own_held_out_files_is_what_it_was_before_there_was_a_cut_by_default(make: Make) -> None:

@@ -4,7 +4,7 @@ Of every source token it keeps the target token with the largest Dice coefficien
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +26,7 @@ from dragoman.pipelines.evaluation.base import Evaluation
 from dragoman.pipelines.evaluation.held_out import gate_split, held_out
 from dragoman.pipelines.evaluation.metrics import quick_bleu
 from dragoman.pipelines.evaluation.significance import compare_translations
-from dragoman.pipelines.tasks.base import Task
+from dragoman.pipelines.tasks.base import Task, Training
 from dragoman.pipelines.tasks.identity import check_shards
 from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
@@ -129,9 +129,24 @@ KIND = Kind(
     "a table", "translate by it", load, lambda bundle: lambda texts, _: [one.text for one in bundle.translate(texts)],
     open_translator=lambda bundle, *engine, **hardware: bundle,
 )  # fmt: skip
-TASK = Task(
-    kind="unigram", unread=("train", "loader", "vectors"), validate=check_shards, validate_settings=lambda config: None,
-    fingerprint=fingerprint, needs_training=lambda config: True, plan=lambda config: None,
-    train_rank=lambda config, ranks, run: None, weights_origin=fingerprint, save_bundle=save_bundle, evaluate=evaluate,
-    stored_origin=lambda facts: facts.get("made_from"), judge=judge,
-)  # fmt: skip
+
+
+class Counting(Training):
+    """Nothing is trained: the release counts."""
+
+    unread = ("train", "loader", "vectors")
+
+    def validate(self, config: Config) -> None:
+        check_shards(config)
+
+    def fingerprint(self, config: Config) -> dict[str, Any]:
+        return fingerprint(config)
+
+    def weights_origin(self, config: Config) -> Any:
+        return fingerprint(config)
+
+    def stored_origin(self, facts: Mapping[str, Any]) -> Any:
+        return facts.get("made_from")
+
+
+TASK = Task("unigram", Counting(), save_bundle, evaluate, judge)
