@@ -8,7 +8,7 @@ import contextlib
 import math
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -108,18 +108,14 @@ class Trainer:
         seed: int,
         held_out: Callable[[], Iterable[Batch]],
         bleu: Callable[[], float] | None = None,
-        scales: Mapping[nn.Parameter, float] | None = None,
     ) -> None:
-        """`held_out` yields this rank's share of the validation batches; `bleu` is called on every rank together.
-
-        `scales` has the factors of the learning rate of parameters that do not have the rate itself.
-        """
+        """`held_out` yields this rank's share of the validation batches; `bleu` is called on every rank together."""
         keep_few_products()  # unless a command has done so
         self.config, self.run_dir, self.ranks, self.seed, self.lanes = config, run, ranks, seed, lanes
         self.network = network.to(ranks.device)
         self.objective = Objective(network, loss, config.loss)
         self.loader, self.held_out, self.bleu = loader, held_out, bleu
-        self.optimizer = make_optimizer(config.optimizer, network, config.precision, scales)
+        self.optimizer = make_optimizer(config.optimizer, network, config.precision)
         self.parameters = [p for p in network.parameters() if p.requires_grad]
         decay = config.optimizer.ema_decay
         self.average = MovingAverage(decay, network) if decay else None
@@ -233,7 +229,7 @@ class Trainer:
         finite = math.isfinite(norm) and math.isfinite(loss)
         if finite:
             for group in self.optimizer.param_groups:
-                group["lr"] = lr * group["scale"]
+                group["lr"] = lr
             self.optimizer.step()
             if self.average:
                 self.average.update(self.progress.step)

@@ -30,22 +30,20 @@ class Muon(torch.optim.Optimizer):
     A step is scaled to the root mean square of Adam's, so that one rate and one schedule serve both. torch's own Muon
     computes in bfloat16 everywhere and processes the matrices one by one.
 
-    `matrices` may be groups of them, each with its factor of the rate (`scale`); `adam` has the other parameters;
-    `work` is the computing type. `packed` has the rows of each matrix in a parameter that holds several, such as
-    queries above keys above values: treated as one matrix, the part with the largest gradient would leave the others
-    short steps.
+    `adam` has the other parameters; `work` is the computing type. `packed` has the rows of each matrix in a parameter
+    that holds several, such as queries above keys above values: treated as one matrix, the part with the largest
+    gradient would leave the others short steps.
     """
 
     def __init__(
         self,
-        matrices: Iterable[nn.Parameter] | Iterable[dict[str, Any]],
+        matrices: Iterable[nn.Parameter],
         adam: torch.optim.Optimizer,
         weight_decay: float,
         work: torch.dtype,
         packed: Mapping[Tensor, Sequence[int]] | None = None,
     ) -> None:
-        super().__init__(matrices, {"lr": adam.defaults["lr"], "weight_decay": weight_decay, "scale": 1.0})
-        self._groups = len(self.param_groups)
+        super().__init__([{"params": list(matrices)}], {"lr": adam.defaults["lr"], "weight_decay": weight_decay})
         self._adam, self._work, self._packed = adam, work, packed or {}
         adam.state = self.state
         self.param_groups += adam.param_groups  # the same objects: setting a rate sets it for both
@@ -53,8 +51,7 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]  # no closure, no loss
         """Updates everything that has a gradient."""
-        for group in self.param_groups[: self._groups]:
-            self._step_group(group)
+        self._step_group(self.param_groups[0])
         self._adam.step()
 
     def _step_group(self, group: dict[str, Any]) -> None:
@@ -121,41 +118,28 @@ def learning_rate(config: OptimizerConfig, step: int, schedule_steps: int) -> fl
     return config.min_lr + (config.lr - config.min_lr) * left
 
 
-def make_optimizer(
-    config: OptimizerConfig,
-    network: nn.Module,
-    precision: Precision = "fp32",
-    scales: Mapping[nn.Parameter, float] | None = None,
-) -> torch.optim.Optimizer:
+def make_optimizer(config: OptimizerConfig, network: nn.Module, precision: Precision = "fp32") -> torch.optim.Optimizer:
     """Returns an optimizer with fused kernels for every parameter that is not frozen.
 
     Weight decay is for matrices alone (`roles`), not for tables and plain parameters. Muon takes the matrices, each of
     those that share a parameter by itself if `split_packed` is set, and computes in bfloat16 if the network does; Adam
-    has the rest. The parameters of each factor in `scales` are a group with that `scale`; the others have 1.
+    has the rest.
     """
     trained = {parameter: role for parameter, role in roles(network).items() if parameter.requires_grad}
     matrices = [parameter for parameter, role in trained.items() if role.kind == "matrix"]
     spared = [parameter for parameter, role in trained.items() if role.kind != "matrix"]
     rates: dict[str, Any] = {"lr": config.lr, "betas": (config.betas[0], config.betas[1]), "eps": config.eps}
     if config.kind == "muon":
-        adam = torch.optim.Adam(scaled(spared, scales or {}), **rates, fused=True)
+        adam = torch.optim.Adam([{"params": spared}], **rates, fused=True)  # which may be none
         work = torch.bfloat16 if precision == "bf16" else torch.float32
         rows: dict[Tensor, Sequence[int]] = {parameter: role.rows for parameter, role in trained.items() if role.rows}
-        own = scaled(matrices, scales or {})
-        return Muon(own, adam, config.weight_decay, work, rows if config.split_packed else {})
+        return Muon(matrices, adam, config.weight_decay, work, rows if config.split_packed else {})
     kind = torch.optim.Adam if config.kind == "adam" else torch.optim.AdamW
-    decayed = scaled(matrices, scales or {}, weight_decay=config.weight_decay)
-    return kind([*decayed, *scaled(spared, scales or {}, weight_decay=0.0)], **rates, fused=True)
-
-
-def scaled(
-    parameters: Iterable[nn.Parameter], scales: Mapping[nn.Parameter, float], **settings: float
-) -> list[dict[str, Any]]:
-    """Returns a group of an optimizer for each factor of the learning rate; there is always one of factor 1."""
-    groups: dict[float, list[nn.Parameter]] = {1.0: []}
-    for parameter in parameters:
-        groups.setdefault(scales.get(parameter, 1.0), []).append(parameter)
-    return [{"params": members, "scale": factor, **settings} for factor, members in groups.items()]
+    groups = [
+        {"params": matrices, "weight_decay": config.weight_decay},
+        {"params": spared, "weight_decay": 0.0},
+    ]
+    return kind(groups, **rates, fused=True)
 
 
 def clip(parameters: Iterable[nn.Parameter], scale: float, clip_norm: float) -> float:
