@@ -1,7 +1,6 @@
 """A new kind of model is a row in each table and its functions: the ordinary verbs and the endpoint take it."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -80,7 +79,7 @@ def test_one_with_test_sets_of_its_own_counts_no_held_out_set(
     settings: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = config(settings)
-    monkeypatch.setitem(TASKS, "unigram", replace(unigram_kind.TASK, held_out=False))
+    monkeypatch.setattr(unigram_kind.Counting, "held_out", False)
     assert evaluate.task(made) == 0
     assert "(set " not in capsys.readouterr().out
     monkeypatch.setitem(TASKS, "unigram", unigram_kind.TASK)
