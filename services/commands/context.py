@@ -22,7 +22,7 @@ from dragoman.model.text.tokenizers import load_pair
 from dragoman.services.commands.lines import open_input, read_lines
 from dragoman.services.commands.output import check_picture, file_errors, open_output
 from dragoman.services.commands.query_settings import QueryConfig
-from dragoman.services.models.vectors_source import VectorsLoader, VectorsSource
+from dragoman.services.models.vectors_source import VectorsSource, newest_bundle, vectors_folder
 
 logger = logging.getLogger(__name__)
 FEWEST, MOST_DRAWN = 3, 300  # uses in a picture
@@ -54,14 +54,13 @@ def nearest_uses(config: QueryConfig, words: Sequence[str]) -> int:
 
 def model_directory(config: VectorsSource, section: str = "query") -> Path:
     """Returns the bundle that the section's `vectors` names, or that of the newest run with a network."""
-    loader = VectorsLoader.of(section, config)
     if config.vectors is not None:
-        return loader.directory(config.vectors)
-    if bundle := loader.newest_bundle(lambda kind: kind != "vectors"):
+        return vectors_folder(config, section, config.vectors)
+    if bundle := newest_bundle(Path(config.runs), lambda kind: kind != "vectors"):
         logger.info("%s.vectors is not given: the network of the newest run, %s", section, bundle.parent.name)
         return bundle
     raise UserError(
-        f"{section}.vectors: no run with a network in {loader.runs}; name a run, a bundle or models:/NAME@ALIAS"
+        f"{section}.vectors: no run with a network in {config.runs}; name a run, a bundle or models:/NAME@ALIAS"
     )
 
 

@@ -16,7 +16,7 @@ from dragoman.model.storage.mirror import publish_files
 from dragoman.model.storage.places import local_folder
 from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.model.word_vectors.formats import Format, write_format
-from dragoman.services.models.vectors_source import VectorsLoader, VectorsSource
+from dragoman.services.models.vectors_source import VectorsSource, open_vectors, vectors_folder
 
 FORMATS: dict[Format, str] = {
     "text": "word2vec's text format",
@@ -58,7 +58,7 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
         if word not in FORMATS:
             raise unknown("export format", word, [*FORMATS, HUGGINGFACE])
     check_ranges("export", config)
-    embeddings = most_frequent(VectorsLoader.of("export", config).load(config.vectors).embeddings, config.restrict)
+    embeddings = most_frequent(open_vectors(config, "export").embeddings, config.restrict)
     output = local_folder(config.output, config.cache)
     try:
         output.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def export_network(config: ExportConfig) -> int:
 
     if config.vectors is None:
         raise UserError("export.vectors: name the model: a run, a bundle's directory or models:/NAME@ALIAS")
-    bundle = open_bundle(VectorsLoader.of("export", config).directory(config.vectors))
+    bundle = open_bundle(vectors_folder(config, "export", config.vectors))
     output = local_folder(config.output, config.cache)
     if output.exists():
         raise UserError(f"export.output: {output} is there already; name a new folder")

@@ -21,7 +21,7 @@ from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.services.commands.lines import open_input, read_lines
 from dragoman.services.commands.output import open_output
 from dragoman.services.commands.query_settings import QueryConfig
-from dragoman.services.models.vectors_source import VectorsLoader
+from dragoman.services.models.vectors_source import open_vectors
 
 logger = logging.getLogger(__name__)
 Verb = Literal["neighbours", "analogy"]
@@ -63,7 +63,7 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
             lines = enumerate(read_lines(file, name, config.on_error, "query"), 1)
             split = (questions_of(verb, (line or "").split(), f"{name}, line {number}") for number, line in lines)
             questions = itertools.chain.from_iterable(split)
-        embeddings = VectorsLoader.of("query", config).load(config.vectors).embeddings
+        embeddings = open_vectors(config, "query").embeddings
         out = stack.enter_context(open_output(None, "query"))
         failed = 0
         for number, question in enumerate(questions):

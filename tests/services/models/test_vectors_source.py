@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from dragoman.model.bundles.vectors import VectorsBundle
 from dragoman.model.errors import UserError
-from dragoman.services.models.registry import ModelVersion, Registry
+from dragoman.services.models import vectors_source
+from dragoman.services.models.registry import ModelVersion
 from dragoman.services.models.source import Loader
-from dragoman.services.models.vectors_source import VectorsLoader
+from dragoman.services.models.vectors_source import VectorsSource, open_vectors
 from dragoman.services.settings import ModelSource
 
 
@@ -33,19 +35,22 @@ class Shelf:
         return self.directory
 
 
-def loader(directory: Path, runs: Path) -> VectorsLoader:
-    registry: Any = Shelf(directory)
-    return VectorsLoader(registry, runs, key="query.vectors")
+@pytest.fixture
+def shelf(vectors: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors_source, "Registry", lambda *_: Shelf(vectors))
 
 
-def test_a_directory_and_a_runs_name_and_a_reference_lead_to_the_bundle(vectors: Path) -> None:
+def opened(runs: Path, reference: str | None) -> VectorsBundle:
+    return open_vectors(VectorsSource(reference, str(runs), f"sqlite:///{runs}/none.db", str(runs / "cache")), "query")
+
+
+def test_a_directory_and_a_runs_name_and_a_reference_lead_to_the_bundle(vectors: Path, shelf: None) -> None:
     runs = vectors.parents[1]
-    loading = loader(vectors, runs)
     for reference in (str(vectors), str(vectors.parent), "words"):
-        found = loading.load(reference)
+        found = opened(runs, reference)
         assert (found.facts["run"]["name"], len(found.embeddings)) == ("words", 7)
         assert found.facts["manifest_hash"] == "cd" * 32
-    assert len(loading.load("models:/m@champion").embeddings) == 7
+    assert len(opened(runs, "models:/m@champion").embeddings) == 7
 
 
 def test_without_a_name_the_newest_run_with_word_vectors_is_taken(
@@ -56,25 +61,28 @@ def test_without_a_name_the_newest_run_with_word_vectors_is_taken(
         shutil.copytree(made, runs / name / "bundle")
         os.utime(runs / name / "bundle" / "config.json", (1e9 - age, 1e9 - age))
     with caplog.at_level("INFO"):
-        served = loader(tmp_path / "nowhere", runs).load(None)
+        served = opened(runs, None)
     assert len(served.embeddings) == 7
     assert "query.vectors is not given: the word vectors of the newest run that has any, new" in caplog.text
 
 
-def test_without_a_name_or_a_run_the_registry_is_asked(vectors: Path, tmp_path: Path) -> None:
-    assert len(loader(vectors, tmp_path).load(None).embeddings) == 7
+def test_without_a_name_or_a_run_the_registry_is_asked(shelf: None, tmp_path: Path) -> None:
+    assert len(opened(tmp_path, None).embeddings) == 7
+
+
+def test_without_any_vectors_their_training_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"query\.vectors: no word vectors in .*train model=skipgram"):
-        VectorsLoader(Registry(f"sqlite:///{tmp_path}/none.db", tmp_path), tmp_path, key="query.vectors").load(None)
+        opened(tmp_path, None)
 
 
 def test_a_name_that_is_nothing_lists_the_runs(vectors: Path) -> None:
     with pytest.raises(UserError, match=r"query\.vectors: 'wrods' is neither .* Runs: words"):
-        loader(vectors, vectors.parents[1]).load("wrods")
+        opened(vectors.parents[1], "wrods")
 
 
 def test_a_bundle_of_the_other_kind_is_refused_with_the_key_that_takes_it(bundle: Path, vectors: Path) -> None:
     with pytest.raises(UserError, match=r"query\.vectors: .* holds a translation model.*serve\.model or serve\.bundle"):
-        loader(bundle, vectors).load(str(bundle))
+        opened(vectors.parents[1], str(bundle))
     with pytest.raises(UserError, match=r"holds word vectors, not a translation model.*mlflow models serve"):
         Loader(ModelSource(bundle=str(vectors))).load()
     with pytest.raises(UserError, match=r"no translation model is named"):
