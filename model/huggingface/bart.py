@@ -10,13 +10,14 @@ meet the residual stream, and none inside of a head or of the feed-forward layer
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from dragoman.model.errors import UserError
 from dragoman.model.huggingface.families import BART, M2M, MARIAN, Row
-from dragoman.model.huggingface.folder import CONFIG, Folder, Imported, ImportOptions
+from dragoman.model.huggingface.folder import CONFIG, Folder, Imported, ImportOptions, Tensors
 from dragoman.model.huggingface.pieces import added_tokens, before_added, read_pieces
 from dragoman.model.huggingface.tokenizer import read_tokenizer
 from dragoman.model.huggingface.vocabulary import (
@@ -27,7 +28,7 @@ from dragoman.model.huggingface.vocabulary import (
     reordered,
     some,
 )
-from dragoman.model.huggingface.weights import fill, shape
+from dragoman.model.huggingface.weights import fill, first_position, shape
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.text.tokenizer import TokenizerPair
 
@@ -36,10 +37,12 @@ PIECES = "sentencepiece.bpe.model"
 
 def read_marian(folder: Folder, options: ImportOptions) -> Imported:
     """Reads a MarianMTModel, such as those of OPUS-MT."""
+    tensors = folder.tensors()
+    config = shape(folder, MARIAN, tensors)
     shared = folder.setting("share_encoder_decoder_embeddings", bool, True)
+    sizes = [vocabulary(folder, MARIAN, tensors, "encoder")]
+    sizes.append(sizes[0] if shared else vocabulary(folder, MARIAN, tensors, "decoder"))
     names = [named(folder, "vocab.json"), named(folder, "vocab.json" if shared else "target_vocab.json")]
-    sizes = [folder.setting("vocab_size", int)]
-    sizes.append(folder.setting("decoder_vocab_size", int, sizes[0]))
     orders = [marian_order(folder, side, size) for side, size in zip(names, sizes, strict=True)]
     added = {number: token for number, token in added_tokens(folder).items() if names[0].get(number) != token}
     if added and not shared:
@@ -49,41 +52,42 @@ def read_marian(folder: Folder, options: ImportOptions) -> Imported:
         for file, side, order in zip(("source.spm", "target.spm"), names, orders, strict=True)
     )
     tokens = {piece: number for number, piece in names[0].items() if piece.startswith(">>") and piece.endswith("<<")}
-    config = shape(folder, MARIAN)
     if tokens:
         theirs = language_token(tokens, options.target_language, options.target_token, "imports.target_token")
         config.source_prefix = [orders[0].ours(theirs)]
     elif options.target_token is not None:
         raise UserError(f"imports.target_token={options.target_token}: this model has one target language")
-    network = read_network(folder, MARIAN, config, orders, interleaved(config.width), shared=shared)
+    network = read_network(folder, MARIAN, config, tensors, orders, interleaved(config.width), shared=shared)
     lacking = notes.get("pieces_without_id", 0) + more.get("pieces_without_id", 0)
     return Imported(network, TokenizerPair(source, target), notes | ({"pieces_without_id": lacking} if lacking else {}))
 
 
 def read_bart(folder: Folder, _options: ImportOptions) -> Imported:
-    tokenizer, order, special = read_tokenizer(folder, folder.setting("vocab_size", int), "eos")
-    config = shape(folder, BART)
+    tensors = folder.tensors()
+    config = shape(folder, BART, tensors)
+    tokenizer, order, special = read_tokenizer(folder, vocabulary(folder, BART, tensors), "eos")
     config.source_prefix, config.target_prefix = [order.ours(special["bos"])], [order.ours(special["bos"])]
-    return Imported(read_network(folder, BART, config, [order, order]), TokenizerPair(tokenizer, tokenizer))
+    return Imported(read_network(folder, BART, config, tensors, [order, order]), TokenizerPair(tokenizer, tokenizer))
 
 
 def read_m2m(folder: Folder, options: ImportOptions) -> Imported:
     """Reads an M2M100ForConditionalGeneration: M2M-100 and, if it has no vocab.json, NLLB."""
+    row, tensors = replace(M2M, first_position=first_position(folder, M2M)), folder.tensors()
+    config = shape(folder, row, tensors)
     added = added_tokens(folder)
     names = m2m_names(folder) if (folder.path / "vocab.json").is_file() else nllb_names(folder)
     names |= added
     ids = {piece: number for number, piece in names.items()}
     order = our_order(
-        folder.setting("vocab_size", int),
-        pad=folder.setting("pad_token_id", int, 1),
+        vocabulary(folder, row, tensors),
+        pad=folder.setting("pad_token_id", int, row.read["pad_token_id"]),
         unk=ids.get("<unk>", 3),
-        eos=folder.setting("eos_token_id", int, 2),
-        start=folder.setting("decoder_start_token_id", int, 2),
+        eos=folder.setting("eos_token_id", int, row.read["eos_token_id"]),
+        start=folder.setting("decoder_start_token_id", int, row.read["decoder_start_token_id"]),
         mask=ids.get("<mask>", -1),
     )
     tokenizer, notes = reordered(read_pieces(folder, PIECES), names, order, added, before_added(folder))
     tokens = {piece: number for piece, number in ids.items() if piece.startswith("__") or is_language_and_script(piece)}
-    config = shape(folder, M2M)
     config.source_prefix, config.target_prefix = (
         [order.ours(language_token(tokens, language, token, f"imports.{side}_token"))]
         for side, language, token in (
@@ -91,25 +95,28 @@ def read_m2m(folder: Folder, options: ImportOptions) -> Imported:
             ("target", options.target_language, options.target_token),
         )
     )
-    return Imported(read_network(folder, M2M, config, [order, order]), TokenizerPair(tokenizer, tokenizer), notes)
+    return Imported(
+        read_network(folder, row, config, tensors, [order, order]), TokenizerPair(tokenizer, tokenizer), notes
+    )
 
 
 def read_network(
     folder: Folder,
     row: Row,
     config: TransformerConfig,
+    tensors: Tensors,
     orders: Sequence[Order],
     width_order: Tensor | None = None,
     shared: bool = True,
 ) -> Transformer:
     """Returns the network with its weights; `shared`: both sides have one table."""
-    tensors = folder.tensors()
     sizes = max(orders[0].theirs) + 1, max(orders[1].theirs) + 1
-    tied = folder.setting("tie_word_embeddings", bool, True)
+    tied = folder.setting("tie_word_embeddings", bool, row.read["tie_word_embeddings"])
     tables = tensors.tables(sizes, config.width, shared=shared, tied=tied)
     config.tie = tables.tie(shared=shared)
     network = Transformer(config, *map(len, orders))
-    bias = None if row is M2M else tensors.take("final_logits_bias", 1, sizes[1])[0]
+    computed = row.after_padding  # M2M-100's positions, although they are a table here
+    bias = None if computed else tensors.take("final_logits_bias", 1, sizes[1])[0]
     columns = slice(None) if width_order is None else width_order
     state = {
         "source_embedding.weight": orders[0].rows(tables.source)[:, columns],
@@ -117,11 +124,22 @@ def read_network(
         "output.weight": orders[1].rows(tables.output)[:, columns],
         "output.bias": orders[1].bias(bias),
     }
-    if row is M2M:  # computed, although it is a table here
+    if computed:
         table = m2m_positions(config.max_positions, config.width, row.first_position)
         state |= {"source_positions.table": table, "target_positions.table": table}
     fill(network, row, tensors, state, {}, width_order=width_order)
     return network
+
+
+def vocabulary(folder: Folder, row: Row, tensors: Tensors, side: str = "encoder") -> int:
+    """Returns the size of a side's vocabulary. Raises UserError: the table of the weights has another."""
+    size = folder.setting("vocab_size", int, row.read["vocab_size"])
+    size = folder.setting("decoder_vocab_size", int, size) if side == "decoder" else size
+    for name in ("model.shared.weight", f"model.{side}.embed_tokens.weight"):
+        if name in tensors and len(tensors.left[name]) != size:
+            key = "decoder_vocab_size" if side == "decoder" else "vocab_size"
+            raise UserError(f"{folder.path / CONFIG}: {key}={size}: the weights have {len(tensors.left[name])} tokens")
+    return size
 
 
 def interleaved(width: int) -> Tensor:
@@ -154,8 +172,8 @@ def marian_order(folder: Folder, names: dict[int, str], size: int) -> Order:
     for piece in ("<unk>", "</s>"):
         if piece not in ids:
             raise UserError(f"{folder.path}: the vocabulary has no {piece}")
-    pad = folder.setting("pad_token_id", int)
-    start = folder.setting("decoder_start_token_id", int, pad)
+    pad = folder.setting("pad_token_id", int, MARIAN.read["pad_token_id"])
+    start = folder.setting("decoder_start_token_id", int, MARIAN.read["decoder_start_token_id"])
     return our_order(size, pad=pad, unk=ids["<unk>"], eos=ids["</s>"], start=start)
 
 

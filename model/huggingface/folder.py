@@ -4,6 +4,7 @@ Weights that are pickles are never opened: to unpickle a file is to run what its
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -66,7 +67,7 @@ class Folder:
         """Returns the object in the file `name`. Raises UserError: no such file, or it holds no JSON object."""
         try:
             content = json.loads(self.file(name).read_bytes())
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             raise UserError(f"{self.path / name}: not JSON ({problem})") from None
         if not isinstance(content, dict):
             raise UserError(f"{self.path / name}: must be a JSON object, not {type(content).__name__}")
@@ -92,8 +93,10 @@ class Folder:
         value = self.config.get(key)
         value = default if value is None else value
         right = isinstance(value, kind) or (kind is float and isinstance(value, int))
-        if not right or (kind is int and isinstance(value, bool)):
+        if not right or (kind is not bool and isinstance(value, bool)):
             raise UserError(f"{self.path / CONFIG}: {key}={value!r}: must be of the type {kind.__name__}")
+        if kind is float and not math.isfinite(value):
+            raise UserError(f"{self.path / CONFIG}: {key}={value!r}: must be a finite number")
         return value
 
     def weight_files(self) -> list[Path]:
@@ -129,7 +132,8 @@ class Folder:
     def hashes(self) -> dict[str, str]:
         """Returns file -> sha256 of the configuration, the weights and the tokenizer's files."""
         kept = (".json", ".safetensors", ".spm", ".model")
-        return {path.name: file_sha256(path) for path in sorted(self.path.iterdir()) if path.name.endswith(kept)}
+        files = (path for path in sorted(self.path.iterdir()) if path.is_file() and path.name.endswith(kept))
+        return {path.name: file_sha256(path) for path in files}
 
     def front_matter(self, key: str) -> str | None:
         """Returns what README.md says of a key, such as the license, in its front matter; None if it does not."""

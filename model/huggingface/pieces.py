@@ -74,7 +74,7 @@ def from_json(folder: Folder) -> Any:
 
 def steps(step: Any) -> Iterator[dict[str, Any]]:
     """Yields the parts of a normaliser or pre-tokenizer of tokenizer.json, those of sequences one by one."""
-    inner = (step or {}).get("normalizers") or (step or {}).get("pretokenizers")
+    inner = next((step[key] for key in ("normalizers", "pretokenizers", "decoders") if step and step.get(key)), None)
     if inner is not None:
         for normalizer in inner:
             yield from steps(normalizer)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,9 @@ from dragoman.model.errors import unknown
 from dragoman.model.huggingface.bart import read_bart, read_m2m, read_marian
 from dragoman.model.huggingface.families import ROWS
 from dragoman.model.huggingface.folder import CONFIG, Folder, Imported, ImportOptions
+from dragoman.model.huggingface.generation import decoding, not_followed
 from dragoman.model.huggingface.stacks import read_stack
 from dragoman.model.networks.network import TranslationNetwork
-from dragoman.model.schema import build
-from dragoman.model.settings import DecodeConfig
 
 READERS: dict[str, Callable[[Folder, ImportOptions], Imported]] = {
     "marian": read_marian,
@@ -58,17 +57,9 @@ def save_imported(directory: Path, imported: Imported, folder: Folder, pair: str
             **imported.notes,
         },
     }
+    if others := not_followed(folder):
+        facts["imported"]["generation_not_followed"] = others
     if isinstance(network, TranslationNetwork):
         facts["decode"] = asdict(decoding(folder))
     facts = json.loads(json.dumps(facts))
     save_bundle(directory, network=network, config=config, tokenizers=imported.tokenizers, facts=facts)
-
-
-def decoding(folder: Folder) -> DecodeConfig:
-    """Returns the decoding defaults that the folder names, in our settings."""
-    named = {**folder.config, **folder.optional("generation_config.json")}
-    values = {"beam": named.get("num_beams"), "length_penalty": named.get("length_penalty")}
-    settings = build(
-        DecodeConfig, {key: value for key, value in values.items() if value is not None}, "generation_config"
-    )
-    return replace(settings, length_penalty=1.0) if settings.length_penalty == "auto" else settings

@@ -8,7 +8,7 @@ from typing import Any
 
 from dragoman.model.errors import UserError
 from dragoman.model.huggingface.folder import Folder
-from dragoman.model.huggingface.pieces import TOKENIZER, added_tokens
+from dragoman.model.huggingface.pieces import TOKENIZER, added_tokens, steps
 from dragoman.model.huggingface.vocabulary import NONE, Order, our_order
 from dragoman.model.text.huggingface_tokenizer import OURS, THEIRS, HuggingFaceTokenizer
 from dragoman.model.text.tokenizer import SPECIAL_PIECES, UNK, canonical_json
@@ -94,6 +94,7 @@ def our_tokenizer(
     folder: Folder, content: Mapping[str, Any], names: Mapping[int, str], order: Order
 ) -> HuggingFaceTokenizer:
     """Returns the tokenizer of a content with ids in our order, of which every one has a name."""
+    check_growth(folder, content)
     size = max(order.theirs) + 1
     if (highest := max(names)) >= size:
         raise UserError(f"{folder.path}: {names[highest]!r} has the id {highest}, the network {size} tokens")
@@ -118,3 +119,15 @@ def our_tokenizer(
         "post_processor": None, "decoder": content.get("decoder"), "model": model,
     }  # fmt: skip
     return HuggingFaceTokenizer.deserialise(canonical_json(ours), str(folder.path / TOKENIZER))
+
+
+def check_growth(folder: Folder, content: Mapping[str, Any]) -> None:
+    """Refuses a tokenizer that makes texts longer: some steps that double a letter would fill the memory."""
+    for step in (*steps(content.get("normalizer")), *steps(content.get("decoder"))):
+        pattern = step.get("pattern")
+        replaced = (
+            pattern.get("String", " ") if isinstance(pattern, dict) else " "
+        )  # a regular expression finds a letter
+        written = str(step.get("content" if step.get("type") == "Replace" else "prepend", ""))
+        if step.get("type") in ("Replace", "Prepend") and len(written) > len(str(replaced)):
+            raise UserError(f"{folder.path / TOKENIZER}: {step['type']} writes {written[:40]!r}, which lengthens texts")

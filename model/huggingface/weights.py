@@ -1,15 +1,16 @@
 """Settings and tensors of a family's row, read and written."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from dragoman.model.errors import UserError
-from dragoman.model.huggingface.families import ACTIVATIONS, Row
+from dragoman.model.huggingface.families import ABOUT, ACTIVATIONS, Row
 from dragoman.model.huggingface.folder import CONFIG, Folder, Tensors
+from dragoman.model.huggingface.generation import KEYS
 from dragoman.model.huggingface.vocabulary import Order
 from dragoman.model.layers.roles import roles
 from dragoman.model.networks.network import Network
@@ -21,22 +22,39 @@ WRITES = re.compile(r".*(\.out|\.outer|norm)\.(weight|bias)")  # to the residual
 KINDS = {"activation": str, "scale_table": bool, "norm_epsilon": float} | dict.fromkeys(
     ("dropout", "attention_dropout", "activation_dropout"), float
 )  # of settings; the others are whole numbers
+MOST_POSITIONS = 1 << 20  # more than any table of theirs has
 
 
-def shape(folder: Folder, row: Row) -> Any:
-    """Returns our configuration of the network that config.json describes.
+def check_keys(folder: Folder, row: Row) -> None:
+    """Refuses a config.json with a key that the row does not list, or a value that ours does not compute.
 
-    Raises UserError: a value that ours does not compute, or of another type; names it and the choices.
+    Raises UserError: names the key and its value.
     """
     where = folder.path / CONFIG
-    for theirs, values in row.needs.items():
-        if folder.config.get(theirs, values[0]) not in values:
-            choices = " or ".join(map(repr, values))
-            raise UserError(f"{where}: {theirs}={folder.config[theirs]!r}: ours has {choices}")
-    for pair in row.same:
-        first, second = (folder.setting(key, int) for key in pair)
-        if first != second:
-            raise UserError(f"{where}: {pair[0]}={first}, {pair[1]}={second}: this network has one number for both")
+    known = {theirs for theirs, _ in row.settings.values()} | {*row.read, *row.needs, *row.ignored} | ABOUT | KEYS
+    for key, value in folder.config.items():
+        if key in row.needs and value is not None and value not in row.needs[key]:
+            raise UserError(f"{where}: {key}={value!r}: ours has {' or '.join(map(repr, row.needs[key]))}")
+        if key not in known and value is not None:
+            raise UserError(
+                f"{where}: {key}={str(value)[:60]!r}: what this key changes in {folder.config['model_type']} is not "
+                "known here; without it the model is read as if it changed nothing"
+            )
+    defaults = {**dict(row.settings.values()), **row.read}
+    for first, second in row.same:
+        sides = [folder.setting(key, int, defaults[key]) for key in (first, second)]
+        if sides[0] != sides[1]:
+            raise UserError(f"{where}: {first}={sides[0]}, {second}={sides[1]}: this network has one number for both")
+
+
+def shape(folder: Folder, row: Row, tensors: Tensors) -> Any:
+    """Returns our configuration of the network that config.json describes.
+
+    Raises UserError: a key or value that ours does not compute, one of another type, or a size that is not that of the
+    tensors; nothing is built before. Names it and the choices.
+    """
+    check_keys(folder, row)
+    where = folder.path / CONFIG
     sizes: dict[str, Any] = {"name": str(folder.config["model_type"]), **row.fixed}
     for ours, (theirs, default) in row.settings.items():
         kind = KINDS.get(ours, int)
@@ -45,13 +63,56 @@ def shape(folder: Folder, row: Row) -> Any:
             if value not in ACTIVATIONS:
                 raise UserError(f"{where}: {theirs}={value!r} is not known. Choices: {', '.join(ACTIVATIONS)}")
             value = ACTIVATIONS[value]
+        if ours.endswith("dropout") and not 0 <= value < 1:
+            raise UserError(f"{where}: {theirs}={value!r}: must be at least 0 and below 1")
         sizes[ours] = float(value) if kind is float else value
+    heads = row.settings["heads"][0]
+    if sizes["heads"] < 1 or sizes["width"] % sizes["heads"]:
+        raise UserError(f"{where}: {heads}={sizes['heads']}: must divide {row.settings['width'][0]}={sizes['width']}")
+    check_sizes(folder, row, tensors, sizes)
     if row.halves:
-        sizes |= rotary(folder, sizes)
+        sizes |= rotary(folder, row, sizes)
     return row.config(**sizes)
 
 
-def rotary(folder: Folder, sizes: dict[str, Any]) -> dict[str, Any]:
+def check_sizes(folder: Folder, row: Row, tensors: Tensors, sizes: Mapping[str, Any]) -> None:
+    """Compares the sizes of config.json with the tensors. Raises UserError: names the key and both numbers."""
+
+    def compare(theirs: str, declared: int, held: int, what: str) -> None:
+        if declared != held:
+            raise UserError(f"{folder.path / CONFIG}: {theirs}={declared}: the weights have {held} {what}")
+
+    def rows_of(name: str, dimension: int = 0) -> int:
+        tensor = tensors.left.get(f"{name}.weight")
+        return 0 if tensor is None or tensor.dim() <= dimension else tensor.shape[dimension]
+
+    for key, stack in (("layers", "layers"), ("encoder_layers", "encoder"), ("decoder_layers", "decoder")):
+        if key not in row.settings:
+            continue
+        before, after = row.names[f"{stack}.{{}}.self_attention.out"][0].split("{}")
+        held = sum(name.startswith(before) and name.endswith(f"{after}.weight") for name in tensors.left)
+        compare(row.settings[key][0], sizes[key], held, "layers")
+        inner = row.names[f"{stack}.{{}}.feed_forward.inner"][0].format(0)
+        if held:
+            theirs = row.settings["feed_forward"][0]
+            compare(theirs, sizes["feed_forward"], rows_of(inner, int(row.transposed)), "rows in its layers")
+    theirs = row.settings["max_positions"][0]
+    for table in ("positions", "source_positions"):
+        if table in row.names and sizes["positions"] == "learned" and (held := rows_of(row.names[table][0])):
+            extra = row.first_position if table == "source_positions" else 0  # one stack counts them among its own
+            compare(theirs, sizes["max_positions"], held - extra, "positions")
+    if not 1 <= sizes["max_positions"] <= MOST_POSITIONS:
+        raise UserError(f"{folder.path / CONFIG}: {theirs}={sizes['max_positions']}: must be 1 to {MOST_POSITIONS:,}")
+
+
+def first_position(folder: Folder, row: Row) -> int:
+    """Returns the row of the table of positions of the first token."""
+    return (
+        folder.setting("pad_token_id", int, row.read["pad_token_id"]) + 1 if row.after_padding else row.first_position
+    )
+
+
+def rotary(folder: Folder, row: Row, sizes: dict[str, Any]) -> dict[str, Any]:
     """Returns the settings of rotary positions and of shared heads.
 
     Raises UserError: heads of another width, or angles that are scaled.
@@ -64,7 +125,9 @@ def rotary(folder: Folder, sizes: dict[str, Any]) -> dict[str, Any]:
     kind = angles.get("rope_type", angles.get("type", "default"))
     if kind != "default":
         raise UserError(f"{where}: rope_type={kind!r}: ours turns by 'default' angles alone")
-    window = folder.config.get("sliding_window") if folder.config.get("use_sliding_window", True) else None
+    window = folder.config.get("sliding_window", row.read.get("sliding_window"))
+    if not folder.setting("use_sliding_window", bool, row.read.get("use_sliding_window", True)):
+        window = None
     return {
         "rotary_base": float(angles.get("rope_theta") or folder.setting("rope_theta", float, 10000.0)),
         "kv_heads": 0 if sizes["kv_heads"] == heads else sizes["kv_heads"],

@@ -18,7 +18,7 @@ from dragoman.model.bundles.tokenizer_json import tokenizer_json, tokenizer_sett
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
 from dragoman.model.huggingface.bart import interleaved
-from dragoman.model.huggingface.families import ACTIVATIONS, MARIAN, ROWS, Row
+from dragoman.model.huggingface.families import ACTIVATIONS, ALONE, MARIAN, ROWS, Row
 from dragoman.model.huggingface.folder import CONFIG, WEIGHTS
 from dragoman.model.huggingface.weights import written_tensors
 from dragoman.model.layers.transformer_layers import activation_dropout, attention_dropout
@@ -129,7 +129,7 @@ def stack(network: DecoderOnly | EncoderOnly, bundle: TextBundle) -> tuple[dict[
     kind = "bert" if masked else "llama" if config.positions == "rotary" else "gpt2"
     row, name = ROWS[kind], CLASSES[kind]
     check(config, needed(row), name)
-    tied = row.tied and config.tie and not config.scale_table
+    tied = row.read["tie_word_embeddings"] and config.tie and not config.scale_table
     # Ours reads an end of sentence before the first token of a language model.
     special = {**SPECIAL_IDS, "bos_token_id": BOS if masked else EOS}
     weights = written_tensors(row, network)
@@ -140,9 +140,10 @@ def stack(network: DecoderOnly | EncoderOnly, bundle: TextBundle) -> tuple[dict[
     settings = {
         "architectures": [name], "model_type": kind, "vocab_size": bundle.tokenizer.vocabulary,
         "tie_word_embeddings": tied,
-        **{theirs: values[0] for theirs, values in row.needs.items()}, **written_settings(row, config), **special,
+        **{theirs: values[0] for theirs, values in row.needs.items() if theirs not in ALONE},
+        **written_settings(row, config), **special,
         **({"rope_theta": config.rotary_base, "attention_bias": True, "mlp_bias": True} if row.halves else {}),
-        **({"type_vocab_size": 1} if row.types else {"embd_pdrop": config.dropout}),
+        **({"type_vocab_size": 1} if row.types else {"embd_pdrop": config.dropout} if kind == "gpt2" else {}),
     }  # fmt: skip
     before, after = ((BOS,), (EOS,)) if masked else ((EOS,), ())
     files: dict[str, Any] = {

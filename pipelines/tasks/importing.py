@@ -13,6 +13,7 @@ from dragoman.model.bundles.vectors import save_read
 from dragoman.model.errors import UserError
 from dragoman.model.files import file_sha256
 from dragoman.model.huggingface.folder import Folder, ImportOptions
+from dragoman.model.huggingface.generation import not_followed
 from dragoman.model.huggingface.hub import fetch
 from dragoman.model.huggingface.read import is_of_one_language, read_model, save_imported
 from dragoman.model.languages import check_language, is_single, same_language, split_pair
@@ -103,6 +104,8 @@ def save_model(config: ImportRoot, source: str, path: Path, origin: Mapping[str,
     logger.info(f"{config.run_dir / BUNDLE}: {imported.network.parameter_count():,} parameters, {pair}")
     if imported.notes.get("head"):
         logger.warning(f"{source}: holds no layer that predicts tokens; `dragoman predict` would guess at random")
+    if others := not_followed(folder):
+        logger.warning(f"{source}: generation settings that are not followed here: {', '.join(others)}")
     kind = imported.tokenizers.source.type
     logger.info(
         f"fine-tune it: dragoman shard tokenizer={kind} tokenizer.same_as={config.name} ..., then: dragoman train "

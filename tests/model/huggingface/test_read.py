@@ -11,7 +11,9 @@ import torch
 
 from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.errors import UserError
+from dragoman.model.huggingface.families import ABOUT, BART, M2M, MARIAN, ROWS, Row
 from dragoman.model.huggingface.folder import Folder, Imported, ImportOptions
+from dragoman.model.huggingface.generation import KEYS, decoding, not_followed
 from dragoman.model.huggingface.read import read_model, save_imported
 from dragoman.model.huggingface.vocabulary import NONE, our_order
 from dragoman.model.inference.translator import open_translator
@@ -21,7 +23,7 @@ from dragoman.model.text.batch import collate
 from dragoman.model.text.tokenizer import BOS, EOS, PAD, UNK
 from tests import huggingface_folders as folders
 
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 OPTIONS = ImportOptions("en", "de")
 CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "marian": (folders.marian, {}),
@@ -31,6 +33,7 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "marian of three tables": (folders.marian, {"tie_word_embeddings": False}),
     "marian of a table a side": (folders.marian, {"share_encoder_decoder_embeddings": False}),
     "m2m": (folders.m2m, {}),
+    "m2m of another padding": (folders.m2m, {"pad_token_id": 0}),
     "m2m of three tables": (folders.m2m, {"tie_word_embeddings": False}),
     "nllb": (folders.nllb, {}),
     "nllb of three tables": (folders.nllb, {"tie_word_embeddings": False}),
@@ -267,12 +270,51 @@ BROKEN: list[tuple[Callable[[Path], object], str]] = [
     (lambda model: change(model, model_type="albert"), r"model_type: 'albert'.* Choices: .*marian"),
     (lambda model: change(model, d_model=64), r"tensor '.*' has shape .*, config.json asks for"),
     (lambda model: change(model, d_model="big"), r"d_model='big': must be of the type int"),
-    (lambda model: change(model, decoder_layers=4), r"no tensor 'model.decoder.layers.3"),
-    (lambda model: change(model, decoder_layers=1), r"tensors have no place in this architecture"),
+    (lambda model: change(model, decoder_layers=4), r"decoder_layers=4: the weights have 3 layers"),
+    (lambda model: change(model, encoder_layers=10**6), r"encoder_layers=1000000: the weights have 2 layers"),
+    (lambda model: change(model, vocab_size=10**11), r"vocab_size=100000000000: the weights have \d+ tokens"),
+    (
+        lambda model: change(model, max_position_embeddings=10**12),
+        r"max_position_embeddings=1000000000000: must be 1 to",
+    ),
+    (lambda model: change(model, dropout=5), r"dropout=5: must be at least 0 and below 1"),
+    (lambda model: change(model, encoder_attention_heads=5, decoder_attention_heads=5), r"=5: must divide d_model=32"),
+    (lambda model: change(model, auto_map={"AutoModel": "evil.Evil"}), r"auto_map=.*: what this key changes in marian"),
+    (lambda model: change(model, is_decoder=True), r"is_decoder=True: ours has False"),
+    (lambda model: (model / "config.json").write_text("[" * 200_000 + "]" * 200_000), r"config.json: not JSON"),
     (lambda model: change(model, decoder_ffn_dim=8), r"encoder_ffn_dim=48, decoder_ffn_dim=8"),
     (lambda model: change(model, activation_function="mish"), r"activation_function='mish' is not known"),
     (lambda model: change(model, pad_token_id=9999), r"pad_token_id=9999: outside of the vocabulary"),
 ]
+
+
+def test_generation_settings_are_read_or_named(tmp_path: Path) -> None:
+    folders.marian(tmp_path / "model", num_beams=3)
+    pad = json.loads((tmp_path / "model" / "config.json").read_text())["pad_token_id"]
+    settings = {"num_beams": 5, "length_penalty": 0.8, "no_repeat_ngram_size": 3, "temperature": 1.0}
+    folders.write(tmp_path / "model" / "generation_config.json", {**settings, "bad_words_ids": [[pad]], "new_key": 7})
+    folder = Folder(tmp_path / "model")
+    assert (decoding(folder).beam, decoding(folder).length_penalty) == (5, 0.8)
+    assert not_followed(folder) == ["no_repeat_ngram_size=3", "new_key=7"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "row"), {**ROWS, "bart": BART, "marian": MARIAN, "m2m_100": M2M}.items(), ids=lambda value: str(value)[:9]
+)
+def test_keys_and_their_defaults_are_those_of_the_class_in_transformers(kind: str, row: Row) -> None:
+    theirs = transformers.CONFIG_MAPPING[kind]().to_dict()
+    ours = {**dict(row.settings.values()), **row.read, **{key: values[0] for key, values in row.needs.items()}}
+    assert set(theirs) <= {*ours, *row.ignored} | ABOUT | KEYS
+    own = {"head_dim", "rope_parameters", "decoder_vocab_size", "sliding_window"}  # computed from others there
+    for key in (ours.keys() & theirs.keys()) - own:
+        default = ours[key]
+        if callable(default):
+            default = default({"heads": theirs.get("num_attention_heads"), "width": theirs.get("n_embd")})
+            assert theirs[key] in (default, None), key
+        else:
+            assert theirs[key] == default, key
+    window = theirs.get("sliding_window", row.read.get("sliding_window"))
+    assert kind == "qwen2" or window == row.read.get("sliding_window")
 
 
 def change(model: Path, **settings: object) -> None:

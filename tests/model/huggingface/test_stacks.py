@@ -29,6 +29,7 @@ TEXTS = [*folders.SENTENCES, *folders.GERMAN]
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{kind: (kind, {}) for kind in folders.STACKS},
     "bert of two tables": ("bert", {"tie_word_embeddings": False}),
+    "roberta of another padding": ("roberta", {"pad_token_id": 3}),
     "roberta with coarse norms": ("roberta", {"layer_norm_eps": 1e-2}),
     "gpt2 relu": ("gpt2", {"activation_function": "relu", "n_inner": 40}),
     "llama with biases": ("llama", {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True}),
@@ -196,9 +197,12 @@ def change(folder: Path, **settings: object) -> None:
     ("kind", "settings", "message"),
     [
         ("bert", {"hidden_act": "relu"}, r"hidden_act='relu': ours has 'gelu'"),
-        ("bert", {"num_hidden_layers": 3}, r"no tensor 'encoder.layer.2"),
-        ("bert", {"num_hidden_layers": 1}, r"tensors have no place in this architecture"),
-        ("bert", {"vocab_size": 90}, r"has the id \d+, the network 90 tokens"),
+        ("bert", {"num_hidden_layers": 3}, r"num_hidden_layers=3: the weights have 2 layers"),
+        ("bert", {"intermediate_size": 10**13}, r"intermediate_size=10{13}: the weights have 48 rows in its layers"),
+        ("bert", {"max_position_embeddings": 10**12}, r"max_position_embeddings=10{12}: the weights have 64 positions"),
+        ("bert", {"vocab_size": 90}, r"tensor 'embeddings.word_embeddings.weight' has shape"),
+        ("bert", {"quantization_config": {"bits": 4}}, r"quantization_config=.*: what this key changes in bert"),
+        ("llama", {"pretraining_tp": 2}, r"pretraining_tp=2: ours has 1"),
         ("gpt2", {"activation_function": "mish"}, r"activation_function='mish' is not known. Choices: relu"),
         ("gpt2", {"n_embd": "big"}, r"n_embd='big': must be of the type int"),
         ("gpt2", {"tie_word_embeddings": False}, r"does not tie the tables, and lm_head.weight is missing"),
@@ -218,6 +222,15 @@ def test_a_tokenizer_of_another_kind_is_named(tmp_path: Path) -> None:
     content = json.loads((tmp_path / "tokenizer.json").read_text())
     folders.write(tmp_path / "tokenizer.json", content | {"normalizer": None})
     with pytest.raises(UserError, match=r"not a tokenizer of Hugging Face's library \(BPE; this program reads"):
+        imported_from(tmp_path)
+
+
+def test_a_tokenizer_that_lengthens_texts_is_refused(tmp_path: Path) -> None:
+    folders.stack(tmp_path, "bert")
+    content = json.loads((tmp_path / "tokenizer.json").read_text())
+    steps = [{"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}] * 36
+    folders.write(tmp_path / "tokenizer.json", content | {"normalizer": {"type": "Sequence", "normalizers": steps}})
+    with pytest.raises(UserError, match=r"tokenizer.json: Replace writes 'aa', which lengthens texts"):
         imported_from(tmp_path)
 
 
