@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dragoman.conf import own
 from dragoman.model.addresses import mask_credentials
 
-OWN = ("--config", "--config-dir", "-cd")  # options with a value that name a user's own settings
+OWN = ("--config", "--config-dir")  # options with a value that name a user's own settings
 _line = ContextVar[tuple[str, ...]]("line", default=())
 
 
@@ -34,7 +34,7 @@ def command(verb: str, *changes: str, keep: Callable[[str], bool] = lambda key: 
 
 
 def has_options() -> bool:
-    """Returns True if the running line has options (`-m`, `--cfg job`) other than files of the user's settings."""
+    """Returns True if the running line has options (`--multirun`, `--cfg job`) beside files of settings."""
     return any(not option and word.startswith("-") for option, word in own_options(_line.get()))
 
 

@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,11 +32,10 @@ from dragoman.conf.mistakes import (
     suggesting_of,
     unknown_key,
 )
-from dragoman.conf.options import INFO, PAGES, Options, check_info, each_run, read_options
+from dragoman.conf.options import Options, each_run, read_options
 from dragoman.conf.own import json_map, search_path
 from dragoman.model.errors import UserError, unknown
-from dragoman.model.ranges import Range, all_ranges
-from dragoman.model.schema import convert
+from dragoman.model.schema import convert, flat
 from dragoman.model.storage.places import local_folder
 
 Root = TypeVar("Root")
@@ -46,12 +44,9 @@ Tree = dict[str, Any]
 # (the values as settled so far, the words of the command line) -> dotted keys with the values that follow from the data
 Settle = Callable[[Callable[[], Tree], Sequence[str]], Iterable[Mapping[str, Any]]]
 Resolve = Callable[[Tree], Tree]
-Further = Callable[[Mapping[str, Any]], Iterable[tuple[str, Range]]]  # the composed values -> dotted keys with ranges
 
 OK, FAILED, USER_MISTAKE = endings.OK, endings.FAILED, endings.USER_MISTAKE
 CHATTY = ("alembic", "httpx")  # they log a line per plugin at import, or per request
-RAISE = "HYDRA_FULL_ERROR"  # if set, Hydra raises its errors; otherwise it prints them and exits
-PRINTED = {"all", "config"}  # pages of --info that ranges follow
 logger = logging.getLogger("dragoman")
 _rehearsing: ContextVar[Literal["no", "composing", "checking"]] = ContextVar("rehearsing", default="no")
 _rehearsed: ContextVar[dict[str, Any]] = ContextVar("rehearsed")  # the configuration of the rehearsed command
@@ -64,29 +59,27 @@ def run(
     verb: str,
     check: Callable[[Root], int | None] = lambda _: None,
     settle: Settle | None = None,
-    further: Further = lambda _: (),
     shown: Sequence[str] | None = None,
 ) -> int:
     """Composes, types and runs `task`; returns the exit code (0 done, 1 failed, 2 the user's mistake, 130 interrupted
     by SIGINT, 143 by SIGTERM; 75 if a training makes room because one of its nodes goes away).
 
     `root` is a dataclass of the sections that the command reads. In a rehearsal `check` is called instead of `task`.
-    `settle` yields dotted keys with the values that follow from the data, where the user chose none. `further` returns
-    the ranges of sections for which `root` has no types. `shown` are what `--cfg job` prints, by default all sections
-    of `root`. `conf/options.py` has the options.
+    `settle` yields dotted keys with the values that follow from the data, where the user chose none. `shown`
+    are what `--cfg job` prints, by default all sections of `root`. `conf/options.py` has the options.
     """
     task = {"no": task, "composing": lambda _: None, "checking": check}[_rehearsing.get()]
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
-    def once(words: Sequence[str], options: Options | None = None) -> int:
+    def once(words: Sequence[str]) -> int:
         homes: list[str] = []
         try:
             try:
-                composed = values(words, settle, options)
+                composed = values(words, settle)
             except (AttributeError, KeyError, TypeError):  # `settle` reads values whose types are checked only now
-                typed(root, values(words, None, options))
+                typed(root, values(words))
                 raise
             homes.extend(home_of(composed))
             if is_rehearsal():
@@ -102,25 +95,21 @@ def run(
         with interruptible(), suggesting_of(field.name for field in dataclasses.fields(root)):  # type: ignore[arg-type]
             if not any(word.startswith("-") for word in argv):
                 return once(argv)
-            if any(word.partition("=")[0] in PAGES for word in argv):
-                code = _show_page(argv, verb)
-                _show_ranges(root, argv, further)
-                return code
             options = read_options(argv, misspelt_option)
             if options.cfg is not None:
                 note = f"# As written; where nobody chose, `dragoman {verb}` takes what fits the corpus, and says it.\n"
                 return _show(options, root, shown, note if settle else "")
             if not options.multirun:
-                return once(options.overrides, options)
+                return once(options.overrides)
             codes = []
             with _in_our_words(options.overrides):
                 runs = each_run(options.overrides)
             for words in runs:  # a mistake in one of them is reported before the first begins
-                typed(root, values(words, settle, options))
+                typed(root, values(words, settle))
             for number, words in enumerate(runs, 1):
                 logger.info("run %d of %d: %s", number, len(runs), shlex.join(words))
                 with remembered(words):
-                    codes.append(once(words, options))
+                    codes.append(once(words))
             return max(codes, default=OK)
     except (Exception, KeyboardInterrupt) as problem:
         return end(verb, problem)
@@ -172,13 +161,13 @@ def is_rehearsal() -> bool:
     return _rehearsing.get() != "no"
 
 
-def values(overrides: Sequence[str], settle: Settle | None = None, options: Options | None = None) -> dict[str, Any]:
+def values(overrides: Sequence[str], settle: Settle | None = None) -> dict[str, Any]:
     """Returns the composed and fully resolved configuration as plain values.
 
     Raises UserError: an override cannot be parsed, a key or choice is unknown, or an interpolation leads nowhere.
     """
     with _in_our_words(overrides):
-        tree, resolve = _compose(overrides, options)
+        tree, resolve = _compose(overrides)
         for changes in settle(lambda: resolve(tree), overrides) if settle else ():
             for key, value in changes.items():  # what is made of a settled key is computed again
                 usual.put(tree, key, value)
@@ -201,29 +190,29 @@ def _in_our_words(words: Sequence[str]) -> Iterator[None]:
         raise mistake from None
 
 
-def _compose(words: Sequence[str], options: Options | None = None) -> tuple[Tree, Resolve]:
+def _compose(words: Sequence[str]) -> tuple[Tree, Resolve]:
     """Returns the composed values, with interpolations as written, and the function that resolves them."""
     refuse_hydras(words)
     refuse_unfitting(words)
-    name = options.config_name if options else "config"
     maps = {key: value for key, value in map(json_map, words) if value is not None}
     words = [word for word in words if word.partition("=")[0] not in maps]
     resolve: Resolve = partial(usual.resolve, functions=FUNCTIONS)
     try:
-        tree = usual.compose(words, name)
+        tree = usual.compose(words)
     except usual.UnusualError:
-        tree, resolve = _compose_by_hydra(words, name), _resolve_by_omegaconf
+        tree, resolve = _compose_by_hydra(words), _resolve_by_omegaconf
+        maps |= usual.written_numbers(words)
     for key, value in maps.items():
         usual.put(tree, key, value)
     return tree, resolve
 
 
-def _compose_by_hydra(words: Sequence[str], name: str) -> Tree:
+def _compose_by_hydra(words: Sequence[str]) -> Tree:
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
     with initialize_config_dir(config_dir=str(FOLDER), version_base="1.3"):
-        node = compose(name, overrides=[*search_path(), *quote_plain(words)])
+        node = compose("config", overrides=[*search_path(), *quote_plain(words)])
     return OmegaConf.to_container(node)  # type: ignore[return-value]  # a mapping, as config.yaml is
 
 
@@ -232,8 +221,12 @@ def _resolve_by_omegaconf(tree: Tree) -> Tree:
 
     for name, function in FUNCTIONS.items():
         OmegaConf.register_new_resolver(name, function, replace=True)
-    node = OmegaConf.create(tree)
-    return OmegaConf.to_container(node, resolve=True, throw_on_missing=True)  # type: ignore[return-value]  # as above
+    node = OmegaConf.create(_as_typed(tree, None))  # which cannot hold a number that remembers its text
+    resolved: Tree = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+    for key, value in flat(tree):
+        if isinstance(value, usual.WrittenInt | usual.WrittenFloat):
+            usual.put(resolved, key, value)
+    return resolved
 
 
 def _local(place: str, cache: str) -> str:
@@ -283,10 +276,10 @@ def _show(options: Options, root: type[Any], sections_read: Sequence[str] | None
     from omegaconf import OmegaConf
 
     words, package = options.overrides, options.package
-    typed(root, values(words, options=options))
+    config = typed(root, values(words))
     with _in_our_words(words):
-        tree, resolve = _compose(words, options)
-        node = OmegaConf.create(resolve(tree) if options.resolve else tree)
+        tree, resolve = _compose(words)
+        node = OmegaConf.create(_as_typed(resolve(tree) if options.resolve else tree, config))
         read = [name for name in sections_read or root.__dataclass_fields__ if name in tree]
         section = OmegaConf.masked_copy(node, read) if package is None else OmegaConf.select(node, package)
         if section is None:
@@ -296,31 +289,10 @@ def _show(options: Options, root: type[Any], sections_read: Sequence[str] | None
     return OK
 
 
-def _show_page(argv: Sequence[str], verb: str) -> int:
-    """Prints Hydra's own pages: the origin of each value (`--info`)."""
-    import hydra
-    from omegaconf import DictConfig
-
-    @hydra.main(config_path=str(FOLDER), config_name="config", version_base="1.3")
-    def application(_: DictConfig) -> None: ...
-
-    check_info(argv)
-    before, raising = sys.argv, os.environ.get(RAISE)
-    sys.argv, os.environ[RAISE] = [f"dragoman {verb}", *search_path(), *argv], "1"
-    try:
-        with _in_our_words(argv):
-            application()
-    finally:
-        sys.argv = before
-        if raising is None:
-            del os.environ[RAISE]
-    return OK
-
-
-def _show_ranges(root: type[Any], argv: Sequence[str], further: Further) -> None:
-    """Prints, after `--info` and `--info config`, the numbers that each setting may have."""
-    if any(re.fullmatch(r"(--info|-i)(=(all|config))?", word) for word in argv) and not {*argv} & {*INFO} - PRINTED:
-        print("\nRanges\n******")
-        words = [word for word in argv if not word.startswith("-") and word not in INFO]
-        for key, bounds in (*all_ranges(root), *further(_compose(words)[0])):
-            print(f"{key}: {bounds}")
+def _as_typed(node: Any, config: Any) -> Any:
+    """Returns composed values with each number that remembers its text as what the typed `config` makes of it."""
+    if isinstance(node, dict):
+        return {key: _as_typed(value, getattr(config, key, None)) for key, value in node.items()}
+    if isinstance(node, usual.WrittenInt | usual.WrittenFloat):
+        return config if isinstance(config, str) else usual.plain_number(node)
+    return node

@@ -237,9 +237,9 @@ def _wrong_value(key: str, value: str) -> str | None:
     if read.value_type == ValueType.SIMPLE_CHOICE_SWEEP:
         return (
             f"{word}: a list stands in brackets, '{key}=[{value}]'; text with a comma in quotes, {quoted}; "
-            "-m runs once a value"
+            "--multirun runs once a value"
         )
-    return f"{word}: several values; -m runs once a value"
+    return f"{word}: several values; --multirun runs once a value"
 
 
 def _unknown_choice(path: str, options: Iterable[str]) -> UserError:
@@ -247,8 +247,6 @@ def _unknown_choice(path: str, options: Iterable[str]) -> UserError:
         (section for section in sections() | {"experiment"} if path.startswith(f"{section}/")), path.rpartition("/")[0]
     )
     choice = path.removeprefix(f"{group}/")
-    if not group:
-        return UserError(f"--config-name {choice}: there is no such file in the folder of --config-dir")
     return unknown(group, choice, choices(group) or options)
 
 

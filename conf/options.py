@@ -1,16 +1,12 @@
 """The options of every command: show the configuration, run once per value. services/cli.py reads `--config` first."""
 
 import argparse
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import NoReturn
 
 from dragoman.model.errors import UserError
-
-PAGES = ("--info", "-i")  # Hydra's own: origins of values
-INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")  # the choices of --info
 
 
 @dataclass
@@ -22,7 +18,6 @@ class Options:
     package: str | None = None
     resolve: bool = False
     multirun: bool = False
-    config_name: str = "config"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -39,11 +34,10 @@ def read_options(argv: Sequence[str], meant: Callable[[str, str], str]) -> Optio
     Raises UserError: an option is unknown, or lacks its value.
     """
     parser = _Parser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
-    parser.add_argument("--cfg", "-c", choices=["job"])
-    parser.add_argument("--package", "-p")
+    parser.add_argument("--cfg", choices=["job"])
+    parser.add_argument("--package")
     parser.add_argument("--resolve", action="store_true")
-    parser.add_argument("--multirun", "-m", action="store_true")
-    parser.add_argument("--config-name", "-cn", dest="config_name")
+    parser.add_argument("--multirun", action="store_true")
     parsed, rest = parser.parse_known_args(list(argv))
     for place, word in enumerate(rest):
         if word.startswith("-"):
@@ -65,13 +59,6 @@ def positional(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     return words, [word for word in argv[:options] if "=" in word] + list(argv[options:])
 
 
-def check_info(argv: Sequence[str]) -> None:
-    """Refuses an unknown choice of `--info`."""
-    match = re.fullmatch(r"(?:.* )?(?:--info|-i)(?:[ =]([^ =]+)(?: .*=.*)?)?", " ".join(argv))
-    if match is None or (match[1] is not None and match[1] not in INFO):
-        raise UserError(f"--info: shows one of {', '.join(INFO)}, after the settings: KEY=VALUE ... --info defaults")
-
-
 def each_run(overrides: Sequence[str]) -> list[list[str]]:
     """Returns the settings of each run of `--multirun`: every combination of the listed values.
 
@@ -88,7 +75,7 @@ def each_run(overrides: Sequence[str]) -> list[list[str]]:
         if isinstance(override.value(), Glob):
             raise UserError(f"{word}: list the choices, {key}=A,B")
         if override.is_sweep_override() and not override.is_discrete_sweep():
-            raise UserError(f"{word}: -m runs once a value, {key}=A,B; `dragoman sweep` draws from an interval")
+            raise UserError(f"{word}: --multirun runs once a value, {key}=A,B; `dragoman sweep` draws from an interval")
         if override.is_sweep_override():
             choices.append([f"{key}={value}" for value in override.sweep_string_iterator()])
         else:

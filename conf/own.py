@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dragoman.conf import usual
 from dragoman.conf.groups import FOLDER, OVERRIDE, VARIABLE, default_choices, written_defaults
 from dragoman.model.errors import UserError
 
@@ -21,21 +22,36 @@ def read_settings(name: str) -> list[str]:
     Raises UserError: it is no file of settings.
     """
     import yaml
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
 
     try:
-        values = OmegaConf.to_container(OmegaConf.load(name))
+        values = _as_typed(yaml.compose(Path(name).read_text(encoding="utf-8"), yaml.SafeLoader))
     except yaml.MarkedYAMLError as problem:
         line = problem.problem_mark.line + 1 if problem.problem_mark else 1
         raise UserError(f"--config {name}: line {line} is not YAML: {problem.problem}") from None
     except OSError as problem:
         raise UserError(f"--config {name}: {problem.strerror or 'cannot be read as YAML'}") from None
-    except (yaml.YAMLError, OmegaConfBaseException, UnicodeDecodeError, RecursionError):
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
         raise UserError(f"--config {name}: not a YAML file of settings") from None
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise UserError(f"--config {name}: must hold settings such as `seed: 2`, a key and its value each")
-    return as_words(values, f"--config {name}")  # type: ignore[arg-type]  # checked above
+    return as_words(values, f"--config {name}")
+
+
+class _Typed(str):
+    """A value without quotes: what the same letters are on the command line (`0123`, `12:30:45` and `on` are texts)."""
+
+
+def _as_typed(node: Any) -> Any:
+    """Returns a node of a YAML file as mappings, lists and texts; null where nothing stands."""
+    import yaml
+
+    if isinstance(node, yaml.MappingNode):
+        return {_as_typed(key): _as_typed(value) for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return [_as_typed(item) for item in node.value]
+    if node is None or (node.style is None and node.value in ("", "~")):
+        return None
+    return _Typed(node.value) if node.style is None else str(node.value)
 
 
 def as_words(values: Mapping[str, Any], where: str) -> list[str]:
@@ -99,7 +115,7 @@ def _flat(key: str, value: Any, where: str) -> Iterator[str]:
         raise UserError(f"{where}: {key!r} is no key; settings are KEY: VALUE, such as `seed: 2`")
     if isinstance(value, Mapping) and value and key in _maps():
         try:
-            yield f"{key}={json.dumps(value, ensure_ascii=False)}"
+            yield f"{key}={json.dumps(_plain(value), ensure_ascii=False)}"
         except TypeError as problem:
             raise UserError(f"{where}: {key}: {problem}") from None
     elif isinstance(value, Mapping) and value:
@@ -107,6 +123,15 @@ def _flat(key: str, value: Any, where: str) -> Iterator[str]:
             yield from _flat(f"{key}.{name}", item, where)
     else:
         yield f"{key}={_value(value, key, where)}"
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value of a YAML file for JSON, its texts without quotes as what they are on the command line."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return usual.read_plain(value) if isinstance(value, _Typed) and usual.is_plain(value) else value
 
 
 def json_map(word: str) -> tuple[str, dict[str, Any] | None]:
@@ -138,6 +163,8 @@ def _value(value: Any, key: str, where: str) -> str:
         return f"[{','.join(_value(item, key, where) for item in value)}]"
     if isinstance(value, Mapping):
         return f"{{{','.join(f'{name}:{_value(item, key, where)}' for name, item in value.items())}}}"
+    if isinstance(value, _Typed) and usual.is_plain(value):
+        return str(value)
     if not isinstance(value, str | os.PathLike):
         raise UserError(f"{where}: {key}: {value!r} is no text, number, list or mapping of such")
     text = os.fspath(value)

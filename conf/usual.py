@@ -36,16 +36,34 @@ CONSTANTS = {"null": None, "true": True, "false": False}
 REFERENCE = re.compile(r"\$\{([\w.]+)([:}])")
 
 
+class WrittenInt(int):
+    """A whole number that remembers how it was typed: the value of a text setting is that text."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class WrittenFloat(float):
+    """A fraction that remembers how it was typed, as `name=7e12`."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class UnusualError(Exception):
     """Hydra must read these words."""
 
 
-def compose(words: Sequence[str], file: str = "config") -> Tree:
+def compose(words: Sequence[str]) -> Tree:
     """Returns all sections with the words' values; interpolations stay as written.
 
-    Raises UnusualError: a word is not usual, or names no key or choice, or the file is another one.
+    Raises UnusualError: a word is not usual, or names no key or choice.
     """
-    if os.environ.get(VARIABLE) or file != "config":
+    if os.environ.get(VARIABLE):
         raise UnusualError
     groups = {*default_choices(), "experiment"}
     chosen: dict[str, str] = {}
@@ -100,12 +118,45 @@ def _value(text: str) -> Any:
     if text.lower() in CONSTANTS:
         return CONSTANTS[text.lower()]
     if INTEGER.fullmatch(text):
-        return int(text)
+        return _written(int(text), WrittenInt(text), text)
     if FLOAT.fullmatch(text):
-        return float(text)
+        return _written(float(text), WrittenFloat(text), text)
     if not WORD.fullmatch(text):
         raise UnusualError
     return text
+
+
+def _written(plain: float, written: WrittenInt | WrittenFloat, text: str) -> float:
+    """Returns the plain number, or the one that remembers its text where the number's own is another."""
+    written.text = text
+    return plain if str(plain) == text else written
+
+
+def is_plain(text: str) -> bool:
+    """Returns True for a number, a constant or a word, which need no quotes."""
+    forms = (INTEGER, FLOAT, WORD)
+    return text.lower() in CONSTANTS or any(form.fullmatch(text) for form in forms)
+
+
+def written_numbers(words: Sequence[str]) -> dict[str, Any]:
+    """Returns key -> number of the settings whose number remembers how it was typed."""
+    numbers: dict[str, Any] = {}
+    for word in words:
+        key, _, text = word.partition("=")
+        if (INTEGER.fullmatch(text) or FLOAT.fullmatch(text)) and isinstance(_value(text), WrittenInt | WrittenFloat):
+            numbers[key] = _value(text)
+    return numbers
+
+
+def read_plain(text: str) -> Any:
+    """Returns the number, constant or word that a plain text is."""
+    value = _value(text)
+    return plain_number(value) if isinstance(value, WrittenInt | WrittenFloat) else value
+
+
+def plain_number(number: float) -> float:
+    """Returns the number without its text."""
+    return int(number) if isinstance(number, int) else float(number)
 
 
 def resolve(tree: Tree, functions: Functions) -> Tree:

@@ -1,12 +1,11 @@
 """The allowed range of a numeric setting, as part of its type: `lr: Positive`.
 
-`model/schema.py` refuses any other value by name; `--info` and the job service's form show the range.
+`model/schema.py` refuses any other value by name; the job service's form shows the range.
 """
 
 import dataclasses
 import math
 import types
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -94,14 +93,6 @@ def ranges_of(schema: type) -> tuple[tuple[str, Range], ...]:
     """Returns the numeric fields of a dataclass with their ranges; sections within it are left out."""
     hints = get_type_hints(schema, include_extras=True).items()
     return tuple((name, bounds) for name, hint in hints if (bounds := range_in(hint)) is not None)
-
-
-def all_ranges(schema: type, where: str = "") -> Iterator[tuple[str, Range]]:
-    """Yields the dotted key and the range of every number in a dataclass and in the sections within it."""
-    yield from ((f"{where}{name}", bounds) for name, bounds in ranges_of(schema))
-    for name, hint in get_type_hints(schema).items():
-        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-            yield from all_ranges(hint, f"{where}{name}.")
 
 
 def range_in(hint: Any) -> Range | None:

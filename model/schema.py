@@ -15,6 +15,7 @@ from dragoman.model.ranges import OutOfRangeError, check_range, range_in
 T = TypeVar("T")
 
 EXACT = (int, str)  # types that need no conversion
+NUMBERS = (int, float)
 
 
 def build(schema: type[T], values: object, where: str) -> T:
@@ -102,7 +103,7 @@ def _convert_scalar(hint: Any, value: Any, where: str) -> Any:
         return str(value)
     # bool is an int in Python, but `steps: true` is a mistake
     if isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
-        return value
+        return hint(value) if hint in NUMBERS else value  # a plain number, where it remembered how it was typed
     raise UserError(f"{where}: expected {_names((hint,))}, got {value!r}")
 
 

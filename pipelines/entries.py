@@ -6,16 +6,14 @@ Torch takes longer to load than all other steps before the work, so a command's 
 import contextlib
 import importlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from dragoman.conf import again, compose
 from dragoman.conf.kinds import kind_words
 from dragoman.model.errors import UserError
-from dragoman.model.ranges import Range, all_ranges
 from dragoman.model.runs import paths
 from dragoman.model.shards.manifest import has_manifest, read_manifest
 from dragoman.pipelines.cluster.embedded_ray import begin_ray
@@ -61,15 +59,7 @@ def main(argv: Sequence[str]) -> int:
             importlib.import_module(f"dragoman.pipelines.{verb}").check(config)
 
     settled = partial(settle, verb)
-    return compose.run(task, ROOTS.get(verb, Config), words, verb, check, settled, model_ranges, SHOWN.get(verb))
-
-
-def model_ranges(composed: Mapping[str, Any]) -> Iterator[tuple[str, Range]]:
-    """Yields the keys of the chosen architecture's settings with their ranges."""
-    table = importlib.import_module("dragoman.model.networks.architectures")  # loads torch
-    name = dict(composed.get("model") or {}).get("architecture")
-    if name:
-        yield from all_ranges(table.architecture(str(name)).config, "model.")
+    return compose.run(task, ROOTS.get(verb, Config), words, verb, check, settled, SHOWN.get(verb))
 
 
 def next_command(verb: str, config: Config) -> str | None:

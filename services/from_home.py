@@ -41,7 +41,7 @@ SHARDING = (
 )  # how keys that say which shards begin
 NAMING = (*SHARDING[:2], "name", *SHARDING[3:], "model")  # or which model
 POINTING = (".bundle", ".model", ".models", ".ensemble", ".vectors", "tracking_uri", ".uri", ".wait")  # ends of keys
-OPTIONS = ("-m", "--multirun", "--json")
+OPTIONS = ("--multirun", "--json")
 MOST = 8  # shardings or models to list
 SHARD = "dragoman shard corpus=tsv pair=en-de corpus.train.file=PAIRS.tsv"
 

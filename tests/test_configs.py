@@ -18,7 +18,6 @@ from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import ARCHITECTURES, any_network, architecture, model_config
 from dragoman.model.ranges import ranges_of
 from dragoman.model.schema import flat
-from dragoman.pipelines import entries
 from dragoman.pipelines.config import Config
 from dragoman.services.config import Config as ServicesConfig
 from dragoman.services.jobs.planning.fields import fields
@@ -204,18 +203,8 @@ application()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_info_shows_the_ranges(capsys: pytest.CaptureFixture[str]) -> None:
-    assert compose.run(lambda _: 1, Config, ["--info", "config"], "x") == 0
-    assert "train.optimizer.lr: above 0\n" in capsys.readouterr().out
-
-
-def test_ranges_of_the_chosen_model_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    """By `--info` of a verb and in the job service's form, from the types of the architecture."""
-    assert entries.main(["train", "model=rnnsearch_dot", "--info", "config"]) == 0
-    shown = capsys.readouterr().out
-    assert (
-        "model.dropout: at least 0 and below 1\n" in shown and "model.feed_forward" not in shown.partition("Ranges")[2]
-    )
+def test_ranges_of_the_chosen_model_are_shown_in_the_form() -> None:
+    """From the types of the architecture."""
     (section,) = (one for one in fields("train", {"model": "transformer_base"})["sections"] if one["name"] == "model")
     rows = {row["key"]: row for row in section["fields"]}
     assert rows["model.dropout"]["range"] == "at least 0 and below 1"

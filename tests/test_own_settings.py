@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman.conf import compose, groups
 from dragoman.conf.own import as_words, read_settings
+from dragoman.pipelines.config import Config
 from dragoman.services import cli
 
 
@@ -80,8 +81,8 @@ def test_an_experiments_file_is_one_too() -> None:
         (b"a: [b\n", "is not YAML"),
         (b"\xff\xfe\xff", "not a YAML file of settings"),
         (b"- a\n- b\n", "must hold settings"),
-        (b"just text\n", "'just text' is no key"),
-        (b"2: 3\n", "must hold settings"),
+        (b"just text\n", "must hold settings"),
+        (b"2: 3\n", "'2' is no key"),
         (b"defaults:\n  - model: rnnenc\n", "write `- override /GROUP: CHOICE`"),
         (b"train: {max_stps: 3}\n", "Did you mean 'max_steps'"),
         (b"model: nosuch\n", "model: 'nosuch' is not known"),
@@ -136,3 +137,20 @@ def test_a_bad_folder_is_one_line_and_exit_code_2(
     told = capsys.readouterr().err
     assert said in told and told.count("\n") == 1, told
     assert cli.main(["shard", "--config-dir"]) == 2
+
+
+@pytest.mark.parametrize("text", ["7e1234567", "1e5", "0123", "12:30:45", "1_000"])
+def test_a_text_that_looks_like_a_number_stays_as_typed(text: str, folder: Path) -> None:
+    (folder / "mine.yaml").write_text(f"name: {text}\n")
+    for words in ([f"name={text}"], ["--config", "mine.yaml"], [f"name={text}", "+evaluate.extra=1"]):
+        chosen = words if words[0] != "--config" else read_settings("mine.yaml")
+        assert (
+            compose.typed(Config, {**compose.values(["seed=1"]), "name": compose.values(chosen)["name"]}).name == text
+        )
+
+
+def test_a_number_has_one_grammar(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "mine.yaml").write_text("train: {max_steps: 010}\n")
+    for words in (["train.max_steps=010"], ["--config", "mine.yaml"]):
+        assert cli.main(["train", "corpus=everyday", *words]) == 2
+        assert "train.max_steps: expected a whole number, got '010'" in capsys.readouterr().err

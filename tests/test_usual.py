@@ -25,7 +25,7 @@ def by_hydra(words: list[str]) -> str:
 
 
 def as_usual(words: list[str]) -> str:
-    return OmegaConf.to_yaml(OmegaConf.create(usual.compose(words)))
+    return OmegaConf.to_yaml(OmegaConf.create(compose._as_typed(usual.compose(words), None)))
 
 
 @pytest.mark.parametrize("experiment", groups.choices("experiment"))
