@@ -293,6 +293,8 @@ def _as_typed(node: Any, config: Any) -> Any:
     """Returns composed values with each number that remembers its text as what the typed `config` makes of it."""
     if isinstance(node, dict):
         return {key: _as_typed(value, getattr(config, key, None)) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_as_typed(item, None) for item in node]
     if isinstance(node, usual.WrittenInt | usual.WrittenFloat):
         return config if isinstance(config, str) else usual.plain_number(node)
     return node

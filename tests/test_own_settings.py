@@ -139,7 +139,7 @@ def test_a_bad_folder_is_one_line_and_exit_code_2(
     assert cli.main(["shard", "--config-dir"]) == 2
 
 
-@pytest.mark.parametrize("text", ["7e1234567", "1e5", "0123", "12:30:45", "1_000"])
+@pytest.mark.parametrize("text", ["7e1234567", "1e5", "0123", "010", "1_000"])
 def test_a_text_that_looks_like_a_number_stays_as_typed(text: str, folder: Path) -> None:
     (folder / "mine.yaml").write_text(f"name: {text}\n")
     for words in ([f"name={text}"], ["--config", "mine.yaml"], [f"name={text}", "+evaluate.extra=1"]):

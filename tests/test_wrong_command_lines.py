@@ -42,7 +42,7 @@ WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code,
     ("train hydra.run.dir=x", 2, "hydra.run.dir=x: Hydra's own settings have no effect here"),
     ("train '~train.nothing'", 2, "'train.nothing' does not exist"),
     ("train +experiment=demo", 2, "a choice is written without a plus, experiment=demo"),
-    ("train experiment=demo model=rnnenc", 2, "experiment=demo sets model.norm, which this network has not"),
+    ("train experiment=wikitext_bert model=rnnenc", 2, "experiment=wikitext_bert sets model.norm, which this"),
     # other tools' words
     ("train lr=0.001", 2, "lr: no such key; write train.optimizer.lr=0.001"),
     ("train optimizer=adam", 2, "optimizer: no such key; write train.optimizer.kind=adam"),
