@@ -39,19 +39,19 @@ def maps_picture(maps: Sequence[AttentionMap], titles: Sequence[str]) -> "Figure
     heights = [len(sentence.target_tokens) * inch for sentence, inch in zip(maps, inches, strict=True)]
     across = room([word for sentence in maps for word in sentence.target_tokens])
     down = room([word for sentence in maps for word in sentence.source_tokens]) + 0.35
-    each = [max(widths[place] for place in range(column, len(maps), columns)) for column in range(columns)]
+    each = [max(widths[index] for index in range(column, len(maps), columns)) for column in range(columns)]
     across += max(0.0, TITLE_SIGN * max(map(len, titles)) - min(each))  # a title starts at the left edge of its map
     figure, axes = grid(
-        [max(heights[place] for place in row) for row in rows], each, (across * columns, down * len(rows))
+        [max(heights[index] for index in row) for row in rows], each, (across * columns, down * len(rows))
     )
-    for place, axis in enumerate(axes):
-        if place >= len(maps):
+    for index, axis in enumerate(axes):
+        if index >= len(maps):
             axis.set_axis_off()
             continue
-        sentence = maps[place]
+        sentence = maps[index]
         axis.set_anchor("NW")
         draw_map(axis, sentence.weights, sentence.source_tokens, sentence.target_tokens)
-        axis.set_title(for_markup(titles[place]), fontsize=9, loc="left", parse_math=False, family=fonts())
+        axis.set_title(for_markup(titles[index]), fontsize=9, loc="left", parse_math=False, family=fonts())
     return figure
 
 
@@ -67,8 +67,8 @@ def heads_picture(weights: Weights, source: Sequence[str], target: Sequence[str]
         (room(target) + 0.1 * heads, room(source) + 0.25 * layers),
     )
     figure.suptitle(for_markup(title), fontsize=11, fontweight="bold", x=0.01, ha="left", parse_math=False)
-    for place, axis in enumerate(axes):
-        layer, head = divmod(place, heads)
+    for index, axis in enumerate(axes):
+        layer, head = divmod(index, heads)
         draw_map(
             axis,
             weights[layer, head],

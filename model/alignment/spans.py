@@ -28,13 +28,13 @@ def word_spans(text: str) -> list[Span]:
     In scripts without spaces, each Chinese or Japanese character is a word; elsewhere each run of letters is one.
     """
     spans: list[Span] = []
-    for place, sign in enumerate(text):
+    for position, sign in enumerate(text):
         if sign.isspace():
             continue
-        if spans and spans[-1][1] == place and _continues_word(text, place):
-            spans[-1] = (spans[-1][0], place + 1)
+        if spans and spans[-1][1] == position and _continues_word(text, position):
+            spans[-1] = (spans[-1][0], position + 1)
         else:
-            spans.append((place, place + 1))
+            spans.append((position, position + 1))
     return spans
 
 
@@ -71,7 +71,7 @@ def token_spans(written: Sequence[str | None], text: str) -> list[Span]:
         if not surface:
             waiting.append(number)
             continue
-        unknown = sum(written[place] is None for place in waiting)
+        unknown = sum(written[position] is None for position in waiting)
         begin = folded.find(_caseless(surface), cursor + unknown)
         if begin < 0:  # the text spells it differently: treat it like an unknown token
             waiting.append(number)
@@ -93,7 +93,7 @@ def shares(spans: Sequence[Span], words: Sequence[Span]) -> NDArray[np.float32]:
 
     A token outside every word, such as a blank, belongs to the next word, or to the last one if there is no next.
     """
-    (begins, ends), (firsts, lasts) = (np.array(places, np.int64).reshape(-1, 2).T for places in (spans, words))
+    (begins, ends), (firsts, lasts) = (np.array(pairs, np.int64).reshape(-1, 2).T for pairs in (spans, words))
     overlaps = np.minimum.outer(ends, lasts) - np.maximum.outer(begins, firsts)
     table: NDArray[np.float32] = np.maximum(overlaps, 0).astype(np.float32)
     if len(words):
@@ -154,16 +154,16 @@ def _share(
         spans[number] = span
 
 
-def _continues_word(text: str, place: int) -> bool:
-    """Returns True if the character at `place` belongs to the same word as the one before it."""
-    before, sign, after = text[place - 1], text[place], text[place + 1 : place + 2]
+def _continues_word(text: str, position: int) -> bool:
+    """Returns True if the character at `position` belongs to the same word as the one before it."""
+    before, sign, after = text[position - 1], text[position], text[position + 1 : position + 2]
     kind = unicodedata.category(sign)
     if kind[0] == "M" or kind == "Cf":  # accents, selectors and joiners belong to the character before them
         return True
     if SINGLE.match(sign) or SINGLE.match(before):
         return False
     if _is_letter(sign):
-        return _is_letter(before) or (place > 1 and _joins_word(text[place - 2], before, sign))
+        return _is_letter(before) or (position > 1 and _joins_word(text[position - 2], before, sign))
     return bool(after) and _joins_word(before, sign, after)
 
 

@@ -47,8 +47,8 @@ def sentence_maps(bundle: TranslationBundle, sentences: Sequence[str], texts: Se
     targets = aligner.tokenizers.target.decode([pair.target for pair in pairs])
     maps: dict[int, SentenceMaps] = {}
     for row, weights in aligner.weights(pairs):  # (L, H, T, S)
-        place = pairs[row], sources[row], targets[row]
-        heads = [[aligner.make_map(*place, head).weights for head in layer] for layer in weights]
-        chosen = aligner.make_map(*place, aligner.head.select(weights))
+        sentence = pairs[row], sources[row], targets[row]
+        heads = [[aligner.make_map(*sentence, head).weights for head in layer] for layer in weights]
+        chosen = aligner.make_map(*sentence, aligner.head.select(weights))
         maps[row] = SentenceMaps(texts[row], chosen, heads).cut()
     return [maps[row] for row in range(len(pairs))]

@@ -62,8 +62,8 @@ def all_pictures(networks: Sequence[Measured], maps: Sequence[str], map_count: i
 def styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Returns a colour and a marker for each label, since not everyone can tell lines apart by colour."""
     return {
-        label: {"color": PALETTE[place % len(PALETTE)], "marker": MARKERS[place % len(MARKERS)], "label": label}
-        for place, label in enumerate(labels)
+        label: {"color": PALETTE[index % len(PALETTE)], "marker": MARKERS[index % len(MARKERS)], "label": label}
+        for index, label in enumerate(labels)
     }
 
 
@@ -71,9 +71,9 @@ def draw_learning(records: Mapping[str, TrainingRecord], labels: Sequence[str]) 
     """Draws the validation loss by token and by minute. `labels`: of the whole comparison."""
     figure, axes = panels(1, 2, (10.0, 4.2), "Learning")
     style = styles(labels)
-    for axis, unit, place in zip(axes, ("million target tokens", "minutes of training"), (0, 1), strict=True):
+    for axis, unit, column in zip(axes, ("million target tokens", "minutes of training"), (0, 1), strict=True):
         for label, record in records.items():
-            points = [(point[place] / (1e6 if place == 0 else 1.0), point[2]) for point in record.validation]
+            points = [(point[column] / (1e6 if column == 0 else 1.0), point[2]) for point in record.validation]
             if points:
                 axis.plot(*zip(*points, strict=True), markersize=3.5, linewidth=1.5, **style[label])
         axis.set_xlabel(unit, fontsize=9)
@@ -95,8 +95,8 @@ def length_buckets(sources: Sequence[str], step: int = STEP, fewest: int = FEWES
         by_step.setdefault(max(0, len(words_of(text)) - 1) // step, []).append(row)
     buckets: list[list[int]] = []
     held: list[int] = []
-    for place in sorted(by_step):
-        held += by_step[place]
+    for number in sorted(by_step):
+        held += by_step[number]
         if len(held) >= fewest:
             buckets.append(held)
             held = []
@@ -156,10 +156,10 @@ def draw_attention(bundles: Mapping[str, TranslationBundle], sentences: Sequence
     for label, bundle in bundles.items() if sentences else ():
         if own := sentence_maps(bundle, sentences, translations(bundle, sentences)):
             maps[label] = own
-    for place in range(len(sentences) if maps else 0):
-        chosen = {label: own[place].chosen for label, own in maps.items()}
+    for index in range(len(sentences) if maps else 0):
+        chosen = {label: own[index].chosen for label, own in maps.items()}
         titles = [f"{label} ({sentence_map.head})" for label, sentence_map in chosen.items()]
-        figures[f"alignment-{place + 1}"] = maps_picture(list(chosen.values()), titles)
+        figures[f"alignment-{index + 1}"] = maps_picture(list(chosen.values()), titles)
     for label, (first, *_) in maps.items():
         if len(first.heads) * len(first.heads[0]) > 1:
             words = first.chosen.source_tokens, first.chosen.target_tokens

@@ -45,7 +45,7 @@ def table_of(networks: Sequence[Measured], kind: str, tests: dict[str, Significa
     for network in networks:
         values, test = figures(network), tests.get(network.label)
         difference = [DASH, DASH] if test is None else [f"{test.difference:+.{digits}f}", f"{test.p_value:.3f}"]
-        cells = [DASH if key not in values else f"{values[key]:,.{places}f}" for key, (_, places) in more.items()]
+        cells = [DASH if key not in values else f"{values[key]:,.{decimals}f}" for key, (_, decimals) in more.items()]
         rows.append([network.label, f"{values[first]:.{digits}f}", *difference, *cells])
     return rows
 

@@ -64,4 +64,4 @@ def gate_split(shards: Path, split_name: str) -> str:
 def pick_evenly(items: Sequence[Item], count: int) -> list[Item]:
     """Returns `count` of the items, evenly from the first to the last; all if there are fewer."""
     count = min(count, len(items))
-    return [items[round(place * (len(items) - 1) / max(1, count - 1))] for place in range(count)]
+    return [items[round(number * (len(items) - 1) / max(1, count - 1))] for number in range(count)]

@@ -88,8 +88,8 @@ def length_histogram(bounds: Sequence[int], sides: Mapping[str, Sequence[int]], 
     labels = [_bucket(bounds, i) for i in range(used)]
     width = 0.8 / max(len(sides), 1)
     for i, ((side, counts), colour) in enumerate(zip(sides.items(), (BLUE, ORANGE), strict=False)):
-        places = [place - 0.4 + width * (i + 0.5) for place in range(used)]
-        axis.bar(places, list(counts[:used]), width=0.92 * width, color=colour, label=side)
+        centres = [column - 0.4 + width * (i + 0.5) for column in range(used)]
+        axis.bar(centres, list(counts[:used]), width=0.92 * width, color=colour, label=side)
     axis.set_xticks(range(used), labels, rotation=45 if used > 9 else 0)
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axis.set_xlabel("tokens, end of sentence included")
@@ -106,8 +106,8 @@ def draw_dropped(rules: Mapping[str, int], kept: int, title: str) -> Figure | No
         return None
     figure, (axis,) = panels(1, 1, (8.0, 1.6 + 0.34 * len(ordered)), title)
     axis.barh([rule for rule, _ in ordered], [count for _, count in ordered], color=ORANGE, height=0.6)
-    for place, (_, count) in enumerate(ordered):
-        axis.annotate(f" {count:,}", (count, place), va="center", fontsize=9)
+    for row, (_, count) in enumerate(ordered):
+        axis.annotate(f" {count:,}", (count, row), va="center", fontsize=9)
     axis.margins(x=0.15)
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axis.set_xlabel(f"records dropped, of {kept + sum(rules.values()):,}; {kept:,} kept")

@@ -144,9 +144,9 @@ class Registry:
         is not the registered one.
         """
         reference = f"models:/{self.config.name}/{version.number}"
-        place = download(self.tracking.uri, reference, to)
-        flavors = yaml.safe_load((place / "MLmodel").read_text(encoding="utf-8"))["flavors"]
-        bundle = Path(place, flavors["python_function"]["artifacts"]["bundle"]["path"])
+        folder = download(self.tracking.uri, reference, to)
+        flavors = yaml.safe_load((folder / "MLmodel").read_text(encoding="utf-8"))["flavors"]
+        bundle = Path(folder, flavors["python_function"]["artifacts"]["bundle"]["path"])
         registered, digest = version.tags.get(BUNDLE_TAG), bundle_hash(bundle)
         if registered and digest != registered:
             raise UserError(

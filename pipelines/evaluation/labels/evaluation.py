@@ -44,9 +44,9 @@ def class_scores(gold: Sequence[str], guessed: Sequence[str]) -> dict[str, float
 
 def calibration(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> list[tuple[int, float, float]]:
     """Returns (labels, mean confidence, accuracy) of each of BINS equal ranges of confidence; of empty ones zeros."""
-    places = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
-    counts = np.bincount(places, minlength=BINS)
-    sums = (np.bincount(places, values, BINS) for values in (confidence, right.astype(np.float64)))
+    numbers = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
+    counts = np.bincount(numbers, minlength=BINS)
+    sums = (np.bincount(numbers, values, BINS) for values in (confidence, right.astype(np.float64)))
     means = [means / np.maximum(counts, 1) for means in sums]
     return list(zip(counts.tolist(), means[0].tolist(), means[1].tolist(), strict=True))
 
@@ -66,13 +66,13 @@ def are_spans(labels: Sequence[str]) -> bool:
 def spans_of(tags: Sequence[str]) -> set[Span]:
     """Returns the spans of a text's tags, as conlleval finds them: a span also begins where its kind changes."""
     spans, first = set(), 0
-    for place, (before, tag) in enumerate(pairwise(["O", *tags, "O"])):
+    for position, (before, tag) in enumerate(pairwise(["O", *tags, "O"])):
         inside = before != "O"
         goes_on = tag[0] in "IEL" and before[2:] == tag[2:] and before[0] not in "ESLU"
         if inside and not goes_on:
-            spans.add((first, place, before[2:]))
+            spans.add((first, position, before[2:]))
         if tag != "O" and not (inside and goes_on):
-            first = place
+            first = position
     return spans
 
 
@@ -149,18 +149,18 @@ class LabelEvaluation(SplitEvaluation):
         owners, starts = np.repeat(np.arange(len(self.texts)), self.sizes), np.cumsum(self.sizes) - self.sizes
         by = self.confidence if len(self.confidence) else self.wrong
 
-        def text_of(place: int) -> str:
-            owner = int(owners[place])
+        def text_of(unit: int) -> str:
+            owner = int(owners[unit])
             text = self.texts[owner]
             if self.sizes[owner] == 1:
                 return text
-            words, at = text.split(" "), place - int(starts[owner])
+            words, at = text.split(" "), unit - int(starts[owner])
             return " ".join([*words[:at], f"[{words[at]}]", *words[at + 1 :]])
 
-        order = (place for place in np.argsort(-by, kind="stable").tolist() if self.gold[place] != self.guessed[place])
+        order = (unit for unit in np.argsort(-by, kind="stable").tolist() if self.gold[unit] != self.guessed[unit])
         return [
-            Mistake(text_of(place), self.gold[place], self.guessed[place], float(by[place]))
-            for place in islice(order, self.samples)
+            Mistake(text_of(unit), self.gold[unit], self.guessed[unit], float(by[unit]))
+            for unit in islice(order, self.samples)
         ]
 
     def figures(self) -> dict[str, float]:
@@ -268,14 +268,14 @@ def evaluate_label_bundle(
             units = [line.split(" ") for line in truth]
         check_labels(bundle, units, shards)
         table = np.concatenate(list(rows)).astype(np.float64)  # (N, C)
-        answers = [[choices[place] for place in row.argmax(1)] for row in rows]
+        answers = [[choices[index] for index in row.argmax(1)] for row in rows]
         gold, guessed = ([label for text in side for label in text] for side in (units, answers))
         confidence = table.max(1)
         right = np.array([ours == theirs for ours, theirs in zip(guessed, gold, strict=True)])
         sizes = np.fromiter(map(len, units), np.int64, len(units))
         wrong = sums_of((~right).astype(np.float64), sizes)
-        places = {label: place for place, label in enumerate(choices)}
-        of_gold = table[np.arange(len(gold)), [places[label] for label in gold]]
+        indices = {label: index for index, label in enumerate(choices)}
+        of_gold = table[np.arange(len(gold)), [indices[label] for label in gold]]
         bins = calibration(confidence, right)
         scores = {
             **class_scores(gold, guessed),

@@ -271,8 +271,8 @@ def evaluate_text_bundle(
 
 def unigram_nll(lines: Lines) -> NDArray[np.float64]:
     """Returns (records,) nats of the records, each token as likely as it is frequent in them."""
-    _, places, counts = np.unique(lines.row, return_inverse=True, return_counts=True)
-    return lines.by_record(-np.log(counts[places] / len(lines.row)))
+    _, inverse, counts = np.unique(lines.row, return_inverse=True, return_counts=True)
+    return lines.by_record(-np.log(counts[inverse] / len(lines.row)))
 
 
 def _language_nll(bundle: TextBundle, lines: Lines, stride: int) -> tuple[NDArray[np.float64], str]:
@@ -304,11 +304,11 @@ def _masked_nll(
     filled = window.inputs.copy()
     for batch, rows in sorted_batches(window, BATCH_TOKENS):
         losses = token_losses(bundle.network, batch)
-        places = window.starts[rows][losses.rows] + losses.columns
+        positions = window.starts[rows][losses.rows] + losses.columns
         np.add.at(nll, batch.ids[losses.rows], losses.nll)
         np.add.at(items, batch.ids[losses.rows], 1)
-        right += int(np.count_nonzero(losses.predictions == window.targets[places]))
-        filled[places] = losses.predictions
+        right += int(np.count_nonzero(losses.predictions == window.targets[positions]))
+        filled[positions] = losses.predictions
     samples_shown = []
     guessed = np.flatnonzero(items)
     for number in pick_evenly(guessed.tolist(), samples):

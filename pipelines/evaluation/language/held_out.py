@@ -46,7 +46,7 @@ class Span:
 
 def parts(tokens: int, count: int = PARTS, warm_up: int = WARM_UP) -> list[Span]:
     """Splits the text into `count` equal parts, each after a warm-up; one part carries the state through it all."""
-    edges = [place * tokens // count for place in range(count + 1)]
+    edges = [number * tokens // count for number in range(count + 1)]
     return [Span(max(0, begin - warm_up), begin, end) for begin, end in pairwise(edges) if end > begin]
 
 
@@ -76,9 +76,9 @@ def span_batches(
             width = min(length, longest - at)
             tokens = torch.from_numpy(text.rows(begins + at - 1, width + 1))  # (B, T + 1)
             inputs, targets = tokens[:, :-1].clone(), tokens[:, 1:].clone()
-            places = torch.from_numpy(begins + at)[:, None] + torch.arange(width)  # (B, T)
-            inside = places < torch.tensor([span.end for span in group])[:, None]
-            scored = inside & (places >= torch.tensor([span.scored for span in group])[:, None])
+            positions = torch.from_numpy(begins + at)[:, None] + torch.arange(width)  # (B, T)
+            inside = positions < torch.tensor([span.end for span in group])[:, None]
+            scored = inside & (positions >= torch.tensor([span.scored for span in group])[:, None])
             inputs[~inside] = PAD
             targets[~scored] = PAD
             yield TextBatch(inputs, targets, int(scored.sum()), 0, begins + at, goes_on=at > 0)

@@ -31,8 +31,8 @@ def continuations(
         return []
     long = [text for text in texts if len(text) >= PROMPT_CHARACTERS and len(text.split()) > PROMPT_WORDS]
     long = long or list(texts)
-    places = [round(place * (len(long) - 1) / max(1, count - 2)) for place in range(count - 1)]
-    records = [long[place] for place in places]
+    rows = [round(number * (len(long) - 1) / max(1, count - 2)) for number in range(count - 1)]
+    records = [long[row] for row in rows]
     prompts = ["", *(" ".join(record.split()[:PROMPT_WORDS]) for record in records)]
     config = GenerateConfig(temperature=0.8, max_tokens=TOKENS.get(tokenizer.type, WORDS), lines=0)
     generated = generate(network, tokenizer, prompts, config, form)

@@ -90,12 +90,12 @@ def answer(embeddings: Embeddings, rows: Rows, restrict: int) -> Rows:
     most = max(3, BLOCK_BYTES // (2 * 4 * limit))  # words in a block, two rows of float32 each
     answers = np.empty((len(rows), 2), np.int64)
     for block in _blocks(rows, most):
-        words, place = np.unique(rows[block], return_inverse=True)
+        words, index = np.unique(rows[block], return_inverse=True)
         shifted = embeddings.row_cosines(words, restrict)  # (words, limit)
         shifted += 1
         inverse = 1 / (shifted + 2 * EPSILON)
         score = np.empty(limit, np.float32)
-        for number, (a, b, c) in zip(range(block.start, block.stop), place.reshape(-1, 3), strict=True):
+        for number, (a, b, c) in zip(range(block.start, block.stop), index.reshape(-1, 3), strict=True):
             np.subtract(shifted[b], shifted[a], out=score)
             score += shifted[c]
             answers[number, 0] = _best(score, rows[number])

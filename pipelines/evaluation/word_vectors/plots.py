@@ -44,11 +44,11 @@ def projection(embeddings: Embeddings, words: Sequence[str]) -> Figure | None:
     if len(words) < FEWEST:
         return None
     figure, (axis,) = panels(1, 1, (11.0, 8.0), f"{len(words)} words by PCA")
-    places = project(directions(embeddings, words))
-    axis.scatter(places[:, 0], places[:, 1], s=9, c=BLUE)
+    points = project(directions(embeddings, words))
+    axis.scatter(points[:, 0], points[:, 1], s=9, c=BLUE)
     bare(axis)
     axis.margins(0.06)
-    label_points(axis, places, words, [BLUE] * len(words))
+    label_points(axis, points, words, [BLUE] * len(words))
     return figure
 
 
@@ -62,11 +62,11 @@ def analogy_steps(embeddings: Embeddings, sections: Mapping[str, Sequence[Questi
         return None
     rows = -(-len(drawn) // 2)
     figure, axes = panels(rows, 2 if len(drawn) > 1 else 1, (12.0, 1.0 + 3.9 * rows), "Analogies: the step from a to b")
-    for axis, (name, (pairs, places)), colour in zip(axes, drawn.items(), PALETTE, strict=False):
+    for axis, (name, (pairs, ends)), colour in zip(axes, drawn.items(), PALETTE, strict=False):
         axis.set_title(name, fontsize=10, loc="left")
-        for begin, end in places:
+        for begin, end in ends:
             axis.annotate("", end, begin, arrowprops={"arrowstyle": "->", "color": colour, "lw": 1.2, "alpha": 0.75})
-        flat, names = places.reshape(-1, 2), [word for pair in pairs for word in pair]
+        flat, names = ends.reshape(-1, 2), [word for pair in pairs for word in pair]
         axis.scatter(flat[:, 0], flat[:, 1], s=10, color=colour)
         axis.margins(0.2, 0.12)
         bare(axis)
