@@ -15,7 +15,7 @@ from dragoman.model.networks.architectures import any_network, model_config
 from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
 from dragoman.model.text.tokenizer import EOS, MASK, Tokenizer, TokenizerConfig
 from dragoman.model.text.tokenizers import train
-from dragoman.pipelines.evaluation.language.evaluation import Lines, evaluate_text_bundle
+from dragoman.pipelines.evaluation.language.evaluation import Lines, TextEvaluation, evaluate_text_bundle
 from dragoman.pipelines.tracking.plots import curves
 from tests.held_out import keep_texts
 
@@ -128,15 +128,19 @@ def test_a_masked_network_is_asked_for_the_same_tokens_each_time(kind: str, tmp_
         evaluate_text_bundle(whole, shards, "valid", samples=0).compare(one)
 
 
-def test_models_of_other_tokenizers_are_compared_a_character(tmp_path: Path, shards: Path) -> None:
-    characters = evaluate_text_bundle(bundle(tmp_path, "rnnlm"), shards, "valid", samples=0)
-    words = evaluate_text_bundle(bundle(tmp_path, "rnnlm", 2, "words"), shards, "valid", samples=0)
-    found = words.compare(characters)
-    assert found.candidate == pytest.approx(words.figures()["bits_per_character"])
+def test_models_are_compared_by_character_where_both_write_the_whole_text(tmp_path: Path, shards: Path) -> None:
+    def evaluate(*what: Any) -> TextEvaluation:
+        return evaluate_text_bundle(bundle(tmp_path, *what), shards, "valid", samples=0)
+
+    characters, others, words = evaluate("rnnlm"), evaluate("gpt", 2), evaluate("rnnlm", 2, "words")
+    found = others.compare(characters)
+    assert found.candidate == pytest.approx(others.figures()["bits_per_character"])
     assert found.baseline == pytest.approx(characters.figures()["bits_per_character"])
-    assert found.difference < 0 and found.p_value < 0.05  # untrained: fewer tokens per character, fewer bits
+    assert words.compare(evaluate("rnnlm", 3, "words")).p_value <= 1.0, "the same words are left out by both"
+    with pytest.raises(UserError, match="one model leaves out what its vocabulary lacks"):
+        words.compare(characters)
     with pytest.raises(UserError, match="cannot be compared"):
-        evaluate_text_bundle(bundle(tmp_path, "bert"), shards, "valid", samples=0).compare(characters)
+        evaluate("bert").compare(characters)
 
 
 def test_a_split_that_is_not_there_is_named(tmp_path: Path, shards: Path) -> None:
