@@ -218,7 +218,7 @@ def _index(glossary: Glossary, language: str) -> Index:
     return _index_of(tuple(glossary.terms), language)
 
 
-_index_of = lru_cache(16)(Index)  # by the terms: each request that names a stored glossary reads it anew
+_index_of = lru_cache(16)(Index)  # by the terms: those of `serve.glossary` come with every request
 
 
 def read_glossary(path: str, key: str, source: str, target: str) -> Glossary:

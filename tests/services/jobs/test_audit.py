@@ -249,7 +249,7 @@ def test_a_client_that_left_and_an_error_of_ours_have_rows(
     deadline = time.monotonic() + 20
     while last(served)[3] != f"/v1/jobs/{job}/stop" and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert last(served) == ("anna", "a", "POST", f"/v1/jobs/{job}/stop", middleware.LEFT, f"{job} stopped")
+    assert last(served) == ("anna", "a", "POST", f"/v1/jobs/{job}/stop", 200, f"{job} stopped")
     assert served.loop.ledger.job(job).state == State.STOPPED
 
     def broken(*_: object) -> None:
