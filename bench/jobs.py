@@ -165,7 +165,7 @@ def make(home: Path, waiting: int, url: str) -> Loop:
         for entry in entries(waiting):
             now = time.time()
             job: dict[str, Any] = {"id": f"b-{entry.id}", "owner": entry.owner, "verb": "train", "words": ["name=x"]}
-            job |= {"after": [], "tags": [], "notify": [], "state": State.WAITING}
+            job |= {"after": [], "tags": [], "state": State.WAITING}
             job |= {"submitted": now, "changed": now, "queued": entry.age}
             job |= {"choices": list(entry.needs.choices), "cpus": 1.0, "run": f"run {entry.id}", "plan": plan}
             session.add(Job(**job, priority=entry.priority, seconds_low=entry.low, seconds_high=entry.high))
@@ -237,7 +237,7 @@ def clients(port: int, home: str, seconds: float) -> dict[str, list[float]]:
 
     def client(number: int) -> None:
         kind = kinds[number]
-        words = ["corpus=phrasebook", f"paths.shards={home}/shards/o{number}", f"cluster.workers={1 + number % 2}"]
+        words = ["corpus=phrasebook", f"cluster.workers={1 + number % 2}"]
         body = {"verb": "shard", "overrides": words}
         headers = {"X-Dragoman-Owner": f"o{number}"}
         connection = HTTPConnection("127.0.0.1", port, timeout=60)  # kept alive

@@ -239,8 +239,14 @@ def _variable(name: str, other: str | None) -> str | None:
     return os.environ.get(name) or other
 
 
-# The functions of the configuration's files: `${local:PLACE,CACHE}` and `${variable:NAME,DEFAULT}`.
-FUNCTIONS: dict[str, Callable[..., Any]] = {"local": _local, "variable": _variable}
+def _given(before: str, text: object, after: str) -> str:
+    """Returns a text between two others; nothing at all if it is null."""
+    return "" if text is None else f"{before}{text}{after}"
+
+
+# The functions of the configuration's files: `${local:PLACE,CACHE}`, `${variable:NAME,DEFAULT}` and
+# `${given:BEFORE,TEXT,AFTER}`.
+FUNCTIONS: dict[str, Callable[..., Any]] = {"local": _local, "variable": _variable, "given": _given}
 
 
 def typed(root: type[Root], values: Mapping[str, Any]) -> Root:

@@ -43,6 +43,7 @@ class PathsConfig:
     """Locations; each may be a folder that all machines of a run can see, or an address (s3://..., gs://...)."""
 
     root: str = "artifacts"
+    owner: str | None = None  # whose shards, runs and models these are; the job service sets it
     shards: str = "artifacts/shards/corpus"
     runs: str = "artifacts/runs"
     mlflow: str = "artifacts/mlflow"

@@ -57,6 +57,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys((f"train.lora.{key}" for key in ("targets", "parts", "whole")), Kind.PLAIN),
     **dict.fromkeys(("cluster.address", "tracking.uri", "tracking.artifacts", "paths.mlflow"), Kind.SERVICE),
     **dict.fromkeys(("corpus.fetch.url", "corpus.fetch.file"), Kind.SERVICE),
+    "paths.owner": Kind.PLAIN,
     "paths.root": Kind.ROOT,
     "paths.cache": Kind.CACHE,
     "paths.shards": Kind.SHARDS,

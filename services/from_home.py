@@ -121,17 +121,18 @@ def _without(own: list[str], words: Sequence[str]) -> list[str]:
 
 
 def shardings(folder: Path, visible: Callable[[Path], bool]) -> Iterator[list[str]]:
-    """Yields the words of each finished sharding in a folder, by name."""
-    for path in filter(lambda path: visible(path.parent), sorted(folder.glob("*/manifest.json"))):
+    """Yields the words of each finished sharding in a folder, by name, and of those that owners' jobs made below it."""
+    manifests = [*sorted(folder.glob("*/manifest.json")), *sorted(folder.glob("*/*/manifest.json"))]
+    for path in filter(lambda path: visible(path.parent), manifests):
         try:
             manifest = json.loads(path.read_text(encoding="utf-8"))
-            yield words_of(manifest, path.parent)
+            yield words_of(manifest, path.parent, folder)
         except (OSError, ValueError, KeyError, TypeError):
             continue  # damaged: who names it is told
 
 
-def words_of(manifest: dict[str, Any], folder: Path) -> list[str]:
-    """Returns the settings that lead to these shards and to the kind of model that is trained on them."""
+def words_of(manifest: dict[str, Any], folder: Path, root: Path) -> list[str]:
+    """Returns the settings that lead to these shards below `root`, and to the kind of model that is trained on them."""
     corpus, tokenizer = manifest["config"]["corpus"], manifest["config"]["tokenizer"]
     form, pair = str(corpus["format"]), str(manifest["config"]["pair"])
     words = [f"corpus={form}"]
@@ -139,6 +140,8 @@ def words_of(manifest: dict[str, Any], folder: Path) -> list[str]:
         words.append(f"corpus.name={corpus['name']}")
     words += [f"pair={pair}", f"tokenizer={tokenizer['type']}"]
     words += kind_words(form, corpus.get("labels", "classes"), len(pair.split("-")), tokenizer["type"])
+    if folder.parent != root:
+        words.append(f"paths.owner={folder.parent.name}")
     if folder.name != f"{corpus['name']}-{pair}-{tokenizer['type']}":
         words.append(f"paths.shards={folder}")
     return words
@@ -147,13 +150,14 @@ def words_of(manifest: dict[str, Any], folder: Path) -> list[str]:
 def models(verb: str, home: Path) -> list[list[str]]:
     """Returns the words of each champion among the home's models that the verb takes; without any those of each run."""
     registered: dict[str, str] = {}  # run -> name in the registry
-    for bundle in sorted(bundles(home / "runs")):
+    runs = home / "runs"
+    for bundle in [path for folder in (runs, *sorted(runs.glob("*/"))) for path in sorted(bundles(folder))]:
         try:
             facts, release = read_facts(bundle), json.loads((bundle.parent / RELEASE).read_text(encoding="utf-8"))
         except (OSError, ValueError, UserError):
             continue  # damaged or not released: who names it is told
         if not OF_MODELS[verb] or facts.get("kind", "translation") in OF_MODELS[verb]:
-            registered[bundle.parent.name] = str(release.get("model") or "")
+            registered[str(bundle.parent.relative_to(runs))] = str(release.get("model") or "")
     names = sorted({*registered.values()} & champions(home)) if registered else []
     if names:
         return [[f"{verb}.model=models:/{name}@champion"] for name in names]

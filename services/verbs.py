@@ -96,11 +96,7 @@ VERBS: dict[str, Verb] = {
         json=ROWS,
     ),
     "up": _verb("dragoman.services.jobs.up.entry", "run the whole service on this machine, until Ctrl-C", "service"),
-    "submit": _job(
-        "plan a verb and queue it as a job", "VERB [--array] [--every CRON] [--save NAME] [--from NAME|JOB]"
-    ),
-    "schedules": _job("list what is submitted again and again; pause, resume or remove one", "[rm|pause|resume ID]"),
-    "presets": _job("list the submissions that are kept under a name; remove one", "[rm NAME]"),
+    "submit": _job("plan a verb and queue it as a job", "VERB [--from JOB]"),
     "jobs": _job("list the jobs (-f: live)", "[-f]"),
     "job": _job("show a job and its history"),
     "why": _job("show what a job waits for, and until when"),
@@ -110,7 +106,6 @@ VERBS: dict[str, Verb] = {
     "retry": _job("queue an ended job again"),
     "priority": _job("set a job's priority", "JOB low|normal|high"),
     "rm": _job("delete an ended job"),
-    "report": _job("write a report of a job as one HTML page", json=""),
     "sweep": _verb(
         "dragoman.services.sweeps.entries",
         "search over settings: trials are jobs, bad ones stop early",
@@ -118,27 +113,10 @@ VERBS: dict[str, Verb] = {
         "train 'KEY=choice(A,B)' 'KEY=interval(A,B)'",
         json=ROWS,
     ),
-    "bill": _job("show what faults have cost: tokens, time", "[OWNER]"),
-    "retention": _job("show which ended jobs service.keep would delete", "[succeeded=DAYS failed=DAYS newest=N]"),
     "quota": _job("show or set the quota of an owner", "[OWNER cpus=N|none gpus=N|none jobs=N|none]"),
-    "owner": _job("list the owners of registered models, or change one", "[MODEL OWNER|project=NAME]"),
     "token": _job(
         "manage the service's API tokens: list, issue, rotate, revoke",
-        "[issue NAME owner=OWNER role=ROLE | rotate NAME | revoke NAME]",
-    ),
-    "login": _job("let this command line in: type its code on a page of the service", ""),
-    "logout": _job("end the token of login", ""),
-    "tokens": _job(
-        "list the tokens that you made for yourself; make one with an end, or revoke one",
-        "[create NAME ends=30d|DATE role=ROLE | revoke NAME]",
-    ),
-    "projects": _job(
-        "list projects; make or remove one, set its quota, choose its members",
-        "[show NAME | create NAME [cpus=N gpus=N jobs=N group=GROUP] | quota NAME cpus=N ... | "
-        "add NAME OWNER [role=maintainer] | remove NAME OWNER | rm NAME]",
-    ),
-    "audit": _job(
-        "list who asked for which change, and who was refused", "[person=NAME what=TEXT status=4xx since=2d]"
+        "[issue NAME owner=OWNER role=ROLE ends=90d | rotate NAME | revoke NAME]",
     ),
     "doctor": _command("doctor", "report what this machine offers and what is missing", "cluster tracking", json=ROWS),
     "demo": _command("demo", "run everything on the built-in corpus, in minutes"),

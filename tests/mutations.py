@@ -88,7 +88,7 @@ services/jobs/pages/sessions.py: services/jobs/pages/test_pages.py
 not hmac.compare_digest(str(word).encode(), visitor.csrf.encode()) => not word
 services/http/pages.py: services/jobs/pages/test_pages.py services/jobs/pages/test_lists.py
 autoescape=True => autoescape=False
-services/jobs/service/targets.py: services/jobs/test_notifier.py
+services/jobs/service/webhook.py: services/jobs/test_webhook.py
 {identity}.{at}. => {at}.{identity}.
 services/jobs/scheduling/queue.py: services/jobs/scheduling/test_fairness.py
 -job.priority, share(job.account), => -job.priority, -share(job.account),

@@ -72,8 +72,8 @@ NO_SETTINGS = {  # what looks like one: words of other verbs, and of a file
     *("d_kv", "feed_forward_proj", "tie_word_embeddings", "head_dim", "hidden_size", "rope_type"),  # the same
     *("ends", "role", "owner"),  # words of dragoman tokens and token
     "service.proxy.roles.submitter",  # a key that a user makes
-    *("state", "since", "tag", "what"),  # filters of dragoman jobs, stop, rm and audit
-    *("project", "jobs", "group"),  # words of dragoman owner, quota and projects
+    *("state", "since", "tag"),  # filters of dragoman jobs, stop and rm
+    "jobs",  # a word of dragoman quota
 }
 
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -15,11 +14,8 @@ from dragoman.pipelines.tracking.cards import CARDS
 from dragoman.pipelines.tracking.descriptions import describe_run
 from dragoman.pipelines.tracking.version import describe, facts
 from dragoman.services.commands.attention import draw
-from dragoman.services.jobs.ledger.access import Person
-from dragoman.services.jobs.ledger.tables import Attempt, Job
+from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages.site import templates
-from dragoman.services.jobs.service.report import report
-from dragoman.services.jobs.service.schemas import ChangeView
 from tests.markup import HOSTILE, TEXTS, check_nothing_runs, check_picture
 
 often = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -41,26 +37,6 @@ def job_of(text: str) -> Job:
         **{"id": "j1", "owner": text, "verb": "train", "words": [text], "state": "failed", "reason": text},
         **{"plan": plan, "submitted": 0.0, "spent": 1.0, "attempt": 1},
     )
-
-
-@given(TEXTS)
-@often
-def test_a_jobs_report_is_strict_html_of_the_same_elements(tmp_path: Path, text: str) -> None:
-    def page(of: str) -> str:
-        log = tmp_path / "jobs" / "j1"
-        attempt = Attempt(job="j1", number=1, workers=1, decided=0.0, outcome="failed", cause=of, message=of or "-")
-        attempt.ended, attempt.startup, attempt.lost_tokens, attempt.lost_seconds, attempt.started = 1.0, 0, 0, 0, 0.0
-        change = ChangeView(
-            **{"id": 1, "job": "j1", "owner": of, "at": 0.0, "attempt": 1, "actor": of},
-            **{"action": "state", "before": "", "after": of, "reason": of},
-        )
-        log.mkdir(parents=True, exist_ok=True)
-        operations = MagicMock()
-        operations.job.return_value, operations.loop.home = job_of(of), tmp_path
-        operations.ledger.attempts.return_value, operations.changes.return_value = [attempt], [change]
-        return report(operations, Person("anna", "admin"), "j1")
-
-    assert check_nothing_runs(page(text)) == check_nothing_runs(page("plain"))
 
 
 @pytest.mark.parametrize("kind", CARDS)

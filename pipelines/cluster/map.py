@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from dragoman.model.confinement import confine_worker
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.model.usage.recorder import start_recorder
 from dragoman.pipelines.cluster import embedded_ray
 from dragoman.pipelines.settings import ClusterConfig
 
@@ -94,7 +93,6 @@ def _as_task(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
     """Returns a plain function, as Ray requires; its worker opens no more files than the job may."""
 
     def call(argument: Any) -> Result:
-        start_recorder()  # a thread from before stays free to write the job's files
         confine_worker()
         return function(argument)
 

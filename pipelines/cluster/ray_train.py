@@ -16,7 +16,6 @@ import torch
 from dragoman.model.confinement import confine_worker
 from dragoman.model.device import KERNELS, pick_device, use_cores
 from dragoman.model.errors import ServiceError, UserError, is_infrastructure
-from dragoman.model.usage.recorder import start_recorder
 from dragoman.pipelines.cluster import actors
 from dragoman.pipelines.cluster.map import connect_ray
 from dragoman.pipelines.cluster.ranks import Ranks
@@ -191,7 +190,6 @@ def _run_rank(
     function: Callable[[Argument, Ranks], bool], argument: Argument, device: str, threads: int, place: actors.Place
 ) -> bool:
     """Runs one training process: takes its device and cores, then calls the function."""
-    start_recorder()  # before it is confined
     confine_worker()
     chosen = pick_device(device, place.local_rank)
     if chosen.type == "cuda":

@@ -57,6 +57,6 @@ def check_owner(name: str, tags: Mapping[str, str], expected: str) -> None:
     if expected and tags.get(OWNER_TAG) != expected:
         whose = "another owner" if tags.get(OWNER_TAG) else "nobody"
         raise UserError(
-            f"registry.name={name}: the model belongs to {whose} in the registry; an admin gives it to an owner with: "
-            f"dragoman owner {name} OWNER"
+            f"registry.name={name}: the model belongs to {whose} in the registry; choose another registry.name=, or "
+            f"let MLflow's admin set its tag {OWNER_TAG}"
         )

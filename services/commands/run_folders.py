@@ -60,12 +60,12 @@ class RunFolder:
 
 
 def run_folders(runs: Path) -> list[RunFolder]:
-    """Returns the runs below `runs`, last changed first; ignores other folders."""
+    """Returns the runs below `runs` and below the folders of owners there, last changed first; ignores others."""
     if not runs.is_dir():
         return []
     folders = [
         RunFolder(path, *extent(path))
-        for path in runs.iterdir()
+        for path in (*runs.glob("*"), *runs.glob("*/*"))
         if path.is_dir() and not path.is_symlink() and paths.is_run(path)
     ]
     return sorted(folders, key=lambda run: (-run.changed, run.path.name))

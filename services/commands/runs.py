@@ -42,7 +42,7 @@ def show(runs: Path, shards: bool = False) -> int:
     shown_folders = [run for run in folders if shards or not run.is_sharding]
     records = [
         {
-            "name": run.path.name,
+            "name": str(run.path.relative_to(runs)),
             "path": str(run.path),
             "state": run.state,
             "score": run.score,

@@ -6,10 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 NAME = r"^[\w.+-]+$"
 JobId = Annotated[str, Field(max_length=40, pattern=NAME)]
+JobName = Annotated[str, Field(min_length=1, max_length=160, pattern=NAME)]  # its id, or its name
 Owner = Annotated[str, Field(min_length=1, max_length=160, pattern=NAME)]
 Tag = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_.+-]+$")]
-SavedName = Annotated[str, Field(min_length=1, max_length=64, pattern=NAME)]
-ProjectOrNone = Annotated[str, Field(max_length=64, pattern=r"^[\w.+-]*$")]  # empty: none
 Moment = Annotated[str, Field(max_length=40)]  # an age such as 2d, or a date
 Cursor = Annotated[int, Field(ge=1, le=2**31 - 1)]
 

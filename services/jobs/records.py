@@ -2,7 +2,6 @@
 
 a1.json      host, start, and at the end the exit code: the attempt's own record, which outranks Ray's
 a1.log       the output as written; it outlives the cluster
-a1.usage-HOST  what its processes used on a machine: see model/usage
 a1.lock      locked while a process of the attempt lives: a silent attempt may live, one with a free lock is dead
 a1.request   `yield` or `stop`, from the service
 """
@@ -36,11 +35,6 @@ class Attempt:
     @property
     def log(self) -> Path:
         return self._path("log")
-
-    @property
-    def usage(self) -> Path:
-        """Returns the beginning of the files' names; the machine's follows."""
-        return self._path("usage")
 
     @property
     def lock(self) -> Path:

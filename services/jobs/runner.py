@@ -3,9 +3,8 @@
     python -m dragoman.services.jobs.runner HOME JOB NUMBER VERB WORD...
 
 The child writes directly to the log, so nothing is lost if a process dies; new output is also copied to standard
-output, which Ray keeps. What the job's processes use is noted beside the log. A request or SIGTERM is passed to the
-child once, which then ends in order. If it was asked to make room, the exit code is 75. If this process is killed, the
-child gets SIGTERM.
+output, which Ray keeps. A request or SIGTERM is passed to the child once, which then ends in order. If it was asked to
+make room, the exit code is 75. If this process is killed, the child gets SIGTERM.
 """
 
 import contextlib
@@ -25,7 +24,6 @@ from dragoman.conf.endings import UNAVAILABLE, describe
 from dragoman.conf.interrupts import end_with_parent, handled_by
 from dragoman.model.confinement import read_grant, temporary_prefix
 from dragoman.model.errors import is_infrastructure
-from dragoman.model.usage.recorder import start_recorder
 from dragoman.services.jobs.records import YIELDED, Attempt, attempt_of
 
 POLL = 0.2  # seconds between two looks at the child, its log and the requests
@@ -102,7 +100,6 @@ def _run(attempt: Attempt, command: Sequence[str], descriptor: int, received: Se
             start_new_session=True,
             preexec_fn=end_with_parent,
         )
-        end_recorder = start_recorder()  # a thread, so after the fork
         is_asked = False
         while child.poll() is None:
             if not is_asked and (received or attempt.asked() is not None):
@@ -112,7 +109,6 @@ def _run(attempt: Attempt, command: Sequence[str], descriptor: int, received: Se
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(POLL)
         _pass_on(copied)
-        end_recorder()
     code = child.returncode
     return code if code >= 0 else 128 - code
 

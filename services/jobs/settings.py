@@ -1,67 +1,32 @@
 """The section `service`: the settings of `dragoman up`'s job service."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from dragoman.model.errors import UserError, unknown
-from dragoman.model.ranges import Amount, Count, Interval, Port, Positive, Range, Share, Whole, check_ranges
+from dragoman.model.names import check_name
+from dragoman.model.ranges import Amount, Count, Interval, Port, Positive, Range, Whole, check_ranges
 from dragoman.services.http.listening import check_proxies
 from dragoman.services.telemetry.traceparent import check_address
 
 
 @dataclass
-class IdleConfig:
-    """A GPU idles if in every sample of these minutes it was at work for less than this share of the time."""
+class WebhookConfig:
+    """The operator's webhook, which is told what becomes of all jobs."""
 
-    share: Share = 0.05  # 0: none ever idles; counts for attempts that start from now on
-    minutes: Annotated[float, Range(1, 1440)] = 15.0
-
-
-@dataclass
-class KeepConfig:
-    """Ages are in days since a job's end; 0: jobs that ended so are never deleted."""
-
-    succeeded: Amount = 0.0
-    failed: Amount = 0.0  # or lost
-    stopped: Amount = 0.0
-    newest: Whole = 100  # ended jobs of each owner that stay, whatever their age
-    most: Whole = 0  # ended jobs of each owner; older ones are deleted, whatever their age; 0: no limit
-    runs: bool = True  # delete a training's folder with its last job; never that of a registered version
-
-    audit: Amount = 365.0  # days that a row of the audit is kept; 0: for ever
-
-    def active(self) -> bool:
-        """Returns True if any job may ever be deleted."""
-        return bool(self.succeeded or self.failed or self.stopped or self.most)
-
-
-# forecast: it runs longer than was promised; idle: GPUs that it holds do not work
-Event = Literal["succeeded", "failed", "stuck", "preempted", "forecast", "idle"]
-
-
-@dataclass
-class MailConfig:
-    """The mail server that messages are handed to."""
-
-    server: str | None = None  # HOST:PORT; null: no mail is sent
-    security: Literal["starttls", "tls", "none"] = "starttls"
-    user: str | None = None
-    password: str | None = None  # a file with the user's password
-    sender: str = "dragoman@localhost"
-
-
-@dataclass
-class NotifyConfig:
-    """Targets by owner, and what targets may be. A target is https://..., slack:https://..., teams:https://... or
-    mailto:..."""
-
-    owners: dict[str, list[str]] = field(default_factory=dict)  # owner: targets, for all jobs; beside jobs.notify
-    events: list[Event] = field(default_factory=lambda: list(get_args(Event)))
-    secret: str | None = None  # a file with the key that signs webhooks: whsec_ and base64; null: no webhooks
-    hosts: list[str] = field(default_factory=list)  # private hosts that targets may name, also by http
+    url: str | None = None  # null: nobody is told
+    secret: str | None = None  # a file with the key that signs: whsec_ and base64
+    timeout: Annotated[float, Range(0.1, 120)] = 10.0  # seconds for one delivery, from the connection to the answer
     stuck: Interval = 14_400.0  # seconds of waiting in the queue
-    timeout: Annotated[float, Range(0.1, 120)] = 10.0  # seconds for one delivery
-    mail: MailConfig = field(default_factory=MailConfig)
+
+    def check(self) -> None:
+        """Refuses impossible values. Raises UserError: names the key and the value."""
+        if self.url is None:
+            return
+        if not self.url.startswith(("https://", "http://")):
+            raise UserError(f"service.webhook.url={self.url}: write https://HOST/PATH")
+        if self.secret is None:
+            raise UserError("service.webhook.secret: is missing; name a file with the key that signs")
 
 
 ROLES = ("viewer", "submitter", "admin")
@@ -78,7 +43,7 @@ class ProxyConfig:
     groups_header: str = "X-Forwarded-Groups"  # names with commas between
     domain: str | None = None  # of names like anna@DOMAIN: it is left out, and others are refused
     roles: dict[str, list[str]] = field(default_factory=dict)  # role: groups that have it; "*": everybody
-    session: Interval = 43_200.0  # seconds that a `dragoman login` lasts
+    teams: list[str] = field(default_factory=list)  # groups that own jobs, shards, runs and models as a person does
 
     def check(self) -> None:
         """Refuses impossible values. Raises UserError: names the key and the value."""
@@ -93,6 +58,8 @@ class ProxyConfig:
             raise UserError(
                 "service.proxy.roles: nobody would be let in; say who is: '+service.proxy.roles.submitter=[GROUP]'"
             )
+        for team in self.teams:
+            check_name("service.proxy.teams", team)
 
 
 @dataclass
@@ -122,7 +89,6 @@ class ServiceConfig:
     environment: dict[str, str] = field(default_factory=dict)  # variables of every job
     url: str | None = None  # public address of the pages; null: where the service listens
     tracking_url: str | None = None  # of MLflow's pages; null: those of the MLflow started here
-    endpoint_url: str | None = None  # of the endpoint that pages ask; null: the endpoint started here
     tracking: bool = True  # start MLflow here
     endpoint: bool = True  # start the endpoint here
     ports: Port = 8310  # MLflow, the endpoint and Ray's dashboard take this one and the next two; 0: free ones
@@ -134,9 +100,7 @@ class ServiceConfig:
     preempt_after: Amount = 120.0  # time that a job runs from its first step before it yields to a higher priority
     patience: Amount = 86_400.0  # a job that has waited this long goes first, one at a time; 0: never
     fair_share: FairShareConfig = field(default_factory=FairShareConfig)
-    notify: NotifyConfig = field(default_factory=NotifyConfig)
-    idle: IdleConfig = field(default_factory=IdleConfig)
-    keep: KeepConfig = field(default_factory=KeepConfig)
+    webhook: WebhookConfig = field(default_factory=WebhookConfig)
     proxy: ProxyConfig = field(default_factory=ProxyConfig)
     rate: Annotated[float, Range(0.1)] = 50.0  # requests per second of one user, after the first `burst`
     burst: Count = 200
@@ -150,6 +114,7 @@ class ServiceConfig:
         """Refuses invalid numbers. Raises UserError: names the key and the value."""
         check_proxies("service.proxies", self.proxies)
         self.proxy.check()
+        self.webhook.check()
         if self.traces is not None:
             check_address(self.traces)
         check_ranges("service", self)

@@ -1,6 +1,6 @@
 """The states of a job and the changes between them; every change has a reason, which the ledger keeps.
 
-And the quota of an account, which bounds its active jobs."""
+And the quota of an owner, which bounds their active jobs."""
 
 from enum import StrEnum
 from typing import Literal, NamedTuple
@@ -45,7 +45,7 @@ MOVES: dict[State, frozenset[State]] = {
 
 
 class Quota(NamedTuple):
-    """The limits of an account's jobs together; None: no limit."""
+    """The limits of an owner's jobs together; None: no limit."""
 
     cpus: float | None = None
     gpus: float | None = None

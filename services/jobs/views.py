@@ -12,13 +12,13 @@ class Job(TypedDict):
 
     id: str
     owner: str
-    project: str  # whose members share it; empty: none
     verb: str
     words: list[str]
     state: State
     reason: str
     why: str  # what a waiting job waits for now; `reason` belongs to the last change of its state
     priority: int
+    name: str  # of its run or its shards; empty: none
     run: str
     model: str  # the registered model that it changes; empty: none
     tags: list[str]

@@ -29,16 +29,14 @@ class Connection:
         owner: str | None = None,
         timeout: float = 60.0,
         trace: TraceParent | None = None,
-        project: str | None = None,
     ) -> None:
-        """`owner` is the user's name for a service without tokens; `trace` the trace that the requests belong to;
-        `project` that of all submissions that name none; without it the owner's only one, if they have one."""
+        """`owner` is the user's name for a service without tokens; `trace` the trace that the requests belong to."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if owner:
             headers["X-Dragoman-Owner"] = owner
         if trace is not None:
             headers["traceparent"] = str(trace)
-        self.address, self.project = address, project
+        self.address = address
         self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout)
 
     def __enter__(self) -> Self:

@@ -7,10 +7,9 @@ from typing import Any
 
 from dragoman.conf import compose
 from dragoman.conf.groups import sections
-from dragoman.conf.options import combinations
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.untrusted import read_object
-from dragoman.services.jobs.client import selecting, sign_in, special, verbs
+from dragoman.services.jobs.client import selecting, submission, verbs
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.client.settings import Root
 from dragoman.services.jobs.options import is_option
@@ -18,11 +17,9 @@ from dragoman.services.jobs.planning.refusals import ELASTIC, VERBS
 from dragoman.services.verbs import run_verb
 
 OURS = re.compile(r"[+~]*(jobs[.=]|paths\.root=)")  # settings of the request itself
-BOUND = re.compile(r"jobs=(\d|none|null).*")  # a bound of these verbs, and no setting
-BOUNDED = ("quota", "projects")
-EVERY = "--every"  # of submit, with a cron expression
+BOUND = re.compile(r"jobs=(\d|none|null).*")  # a bound of a quota, and no setting
 CONNECTION = re.compile(r"[+~]*(jobs\.(service|key_file|owner)=|paths\.root=)")  # those that say which service
-OWN_OPTIONS = {"submit": (special.ARRAY,), "jobs": verbs.FOLLOW, "logs": verbs.FOLLOW} | dict.fromkeys(
+OWN_OPTIONS = {"jobs": verbs.FOLLOW, "logs": verbs.FOLLOW} | dict.fromkeys(
     ("stop", "rm"), (selecting.DRY_RUN, selecting.YES)
 )
 
@@ -30,13 +27,10 @@ OWN_OPTIONS = {"submit": (special.ARRAY,), "jobs": verbs.FOLLOW, "logs": verbs.F
 def main(argv: Sequence[str]) -> int:
     """Returns the exit code of the command that is the first word."""
     verb, *words = argv
-    saved = None
     if verb == "submit":
-        name, words = special.take(special.FROM, words)
+        name, words = submission.take_from(words)
         if name is not None:
             return _submit_from(name, words)
-        saved, words = special.take(special.SAVE, words)
-        words = _set_every(words)
     rest = [word for word in words if not (is_option(word) if verb == "submit" else _is_ours(verb, word))]
     own = OWN_OPTIONS.get(verb, ())
     first = next((at for at, word in enumerate(words) if word.startswith("-") and word not in own), len(words))
@@ -49,12 +43,6 @@ def main(argv: Sequence[str]) -> int:
         if options:
             raise UserError(f"{options[0]}: {verb} takes {', '.join((*own, '--cfg job'))}")
         with connect(root) as client:
-            if verb in sign_in.VERBS:
-                return sign_in.VERBS[verb](client, root.paths["root"], rest)
-            if saved is not None:
-                command = verbs.submitted(rest)[0]
-                kept = [word for word in words if word != command and not CONNECTION.match(word)]
-                return special.save(client, saved, command, kept)
             return verbs.VERBS[verb](root.jobs, client, rest)
 
     def check(_: Root) -> int:
@@ -65,12 +53,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _submit_from(name: str, words: Sequence[str]) -> int:
-    """Runs `submit` with the words of a preset or a job and, after them, `words`; returns its exit code."""
+    """Runs `submit` with the words of a job and, after them, `words`; returns its exit code."""
     identities: list[str] = []
 
     def look(root: Root) -> int:
         with connect(root) as client:
-            identities.extend(special.submission(client, name, words))
+            identities.extend(submission.words_again(client, name, words))
         return compose.OK
 
     code = compose.run(look, Root, [word for word in words if CONNECTION.match(word)], "submit")
@@ -79,28 +67,15 @@ def _submit_from(name: str, words: Sequence[str]) -> int:
 
 def _is_ours(verb: str, word: str) -> bool:
     """Returns True if a word is a setting of the request itself."""
-    return OURS.match(word) is not None and not (verb in BOUNDED and BOUND.match(word))
-
-
-def _set_every(words: Sequence[str]) -> list[str]:
-    """Returns the words with the setting that `--every CRON` stands for."""
-    if EVERY not in words:
-        return list(words)
-    at = words.index(EVERY)
-    if at + 1 == len(words):
-        raise UserError(f"{EVERY}: say when, in UTC: {EVERY} '0 3 * * 1-5'")
-    quoted = words[at + 1].replace("\\", "\\\\").replace("'", "\\'")
-    return [*words[:at], f"jobs.every='{quoted}'", *words[at + 2 :]]
+    return OURS.match(word) is not None and not (verb == "quota" and BOUND.match(word))
 
 
 def _check_submission(words: Sequence[str]) -> int:
     """Lets the submitted command check its command line, with the most workers of a range; returns its exit code."""
-    verb, *overrides = verbs.submitted([word for word in words if word != special.ARRAY])
-    overrides = combinations(overrides)[0] if special.ARRAY in words else overrides
+    verb, *overrides = verbs.submitted(words)
     if verb not in VERBS:
         raise unknown("submit: verb", verb, VERBS)
-    sample = (word.replace("@time", "20300131T0800") for word in overrides)  # as a schedule fills it in
-    return run_verb(verb, [ELASTIC.sub(r"cluster.workers=\2", word) for word in sample])
+    return run_verb(verb, [ELASTIC.sub(r"cluster.workers=\2", word) for word in overrides])
 
 
 def address(root: Root) -> str:
@@ -123,5 +98,5 @@ def running_here(home: str) -> Mapping[str, Any]:
 
 
 def connect(root: Root) -> JobClient:
-    """Returns the client of the service that the settings name, with the token of `dragoman login`."""
-    return verbs.client(root.jobs, address(root), home=root.paths["root"])
+    """Returns the client of the service that the settings name."""
+    return verbs.client(root.jobs, address(root))

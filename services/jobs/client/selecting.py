@@ -4,35 +4,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from dragoman.model.errors import UserError, unknown
+from dragoman.model.errors import UserError
 from dragoman.model.plural import plural
-from dragoman.services.jobs.client.client import FILTERS, JobClient, JobFilters
-from dragoman.services.jobs.states import State
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.filters import read_filters
 
 DRY_RUN, YES = "--dry-run", "--yes"
-LISTS = {"state": list(State), "tag": None}  # filters of several values, A,B, and the choices of each
-
-
-def read_filters(verb: str, words: Sequence[str]) -> JobFilters:
-    """Returns the filters in `words`, as the client takes them."""
-    filters: JobFilters = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise UserError(f"{word}: a filter is written KEY=VALUE, such as state=failed or since=2d")
-        if key not in FILTERS:
-            raise unknown("filter", key, FILTERS)
-        if not value:
-            raise UserError(f"{key}= is empty; leave it out for all")
-        if key in LISTS:
-            values = value.split(",")
-            for state in values if key == "state" else ():
-                if state not in list(State):
-                    raise unknown("state", state, list(State))
-            filters[key] = values  # type: ignore[literal-required]  # one of FILTERS
-        else:
-            filters[key] = value  # type: ignore[literal-required]
-    return filters
 
 
 def select(verb: str, service: JobClient, words: Sequence[str]) -> list[dict[str, Any]]:
@@ -49,7 +26,7 @@ def select(verb: str, service: JobClient, words: Sequence[str]) -> list[dict[str
         )
     if names:
         return [dict(service.job(name)) for name in dict.fromkeys(names)]
-    return [dict(job) for job in service.every_job(**read_filters(verb, filters))]
+    return [dict(job) for job in service.every_job(**read_filters(filters))]
 
 
 def confirm(verb: str, jobs: Sequence[dict[str, Any]], words: Sequence[str]) -> bool:

@@ -12,16 +12,14 @@ class JobsConfig:
 
     service: str | None = None  # http://host:8300; null: the one that `dragoman up` runs here
     key_file: str | None = None  # a file with the service's token
-    owner: str | None = None  # null: this user; counts where the service requires no token
+    owner: str | None = None  # null: who asks; or a team of theirs. Believed where the service requires no token
     priority: Literal["low", "normal", "high"] = "normal"
-    project: str | None = None  # whose members share the job; null: your only one, if you have one; empty: none
     after: list[str] = field(default_factory=list)  # jobs that must succeed before
     tags: list[str] = field(default_factory=list)  # to find the job by
-    notify: list[str] = field(default_factory=list)  # targets to tell: mailto:WHO, https://..., slack:https://...
     retries: Whole = 0  # failures after which the job is retried
     max_hours: Amount = 0.0  # of running; 0: unlimited
     by: str | None = None  # 08:00, or 2030-01-31T08:00: the deadline
-    every: str | None = None  # a cron expression in UTC: submit the job at these times
+    key: str | None = None  # the same key gives the same job: what cron repeats is queued once
     plan: Literal["first", "only"] = "first"  # only: print the plan and queue nothing
     show: Count = 20
     stop_timeout: Amount = 30.0  # seconds

@@ -4,15 +4,12 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import pairwise
 from typing import Any
 
 from dragoman.conf import compose, showing
 from dragoman.model.columns import columns as aligned
 from dragoman.model.durations import duration
 from dragoman.model.errors import UserError
-from dragoman.model.plural import plural
-from dragoman.services.jobs.measures import MEASURES
 from dragoman.services.jobs.states import PRIORITY_NAMES
 
 Column = str | Callable[[Mapping[str, Any]], object]  # a key of a record, or what to show of it
@@ -60,13 +57,13 @@ def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[obj
     """Returns one row per job, as wide as the terminal; `!` marks a high priority, `.` a low one."""
     rows: list[list[str]] = [["JOB", "STATE", "OWNER", "NAME", "SCORE", "SINCE", "WHY"]]
     for job in jobs:
-        name = str(job["run"]).partition(" ")[2].rpartition("/")[2] or job["model"]
+        name = job["name"] or job["model"]
         high = {"high": "!", "low": "."}.get(PRIORITY_NAMES.get(job["priority"], ""), "")
         rows.append(
             [
                 job["id"],
                 f"{job['state']}{high}",
-                cut(job["project"] or job["owner"], NARROW),
+                cut(job["owner"], NARROW),
                 cut(f"{job['verb']} {name}".rstrip(), WIDE),
                 "-" if job.get("score") is None else f"{job['score']:.4g}",
                 duration(now - job["changed"]),
@@ -83,24 +80,13 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def whose(job: Mapping[str, Any]) -> str:
-    """Returns the owner of a job or a schedule, and its project."""
-    return f"{job['owner']} ({job['project']})" if job.get("project") else str(job["owner"])
-
-
 def detail(job: Mapping[str, Any]) -> str:
-    """Returns the text of `dragoman job`; `usage` of the job is shown if it was asked for."""
-    used = job.get("usage", {"machines": []})
+    """Returns the text of `dragoman job`."""
     facts = [
-        ("job", f"{job['id']}, of {whose(job)}, priority {PRIORITY_NAMES.get(job['priority'], job['priority'])}"),
+        ("job", f"{job['id']}, of {job['owner']}, priority {PRIORITY_NAMES.get(job['priority'], job['priority'])}"),
         ("command", " ".join(["dragoman", job["verb"], *job["words"]])),
         ("state", ": ".join(filter(None, (job["state"], job["why"] or reason_beyond(job["state"], job["reason"]))))),
         ("ran for", duration(job["spent"] + (time.time() - job["started"] if job["started"] else 0))),
-    ]
-    facts += [
-        (f"idle on {machine['machine']}", f"{plural(machine['idle'], 'GPU')}, since {clock(machine['idle_since'])}")
-        for machine in used["machines"]
-        if machine["idle"] and job["state"] == "running"
     ]
     parts = [table(facts)]
     if job.get("plan"):
@@ -115,37 +101,11 @@ def detail(job: Mapping[str, Any]) -> str:
             outcome = (attempt["outcome"] or "runs", attempt["cause"] or "-", attempt["lost_tokens"] or "-", startup)
             rows.append((attempt["number"], attempt["workers"], clock(attempt["started"]), took, *outcome))
         parts.append(table(rows))
-    if used["machines"]:
-        parts.append(table(usage_rows(used)))
-    if job["notices"]:
-        notices: list[Sequence[object]] = [("TOLD", "OF", "WHEN", "TRIES", "ERROR")]
-        notices += [
-            (notice["target"], notice["event"], clock(notice["sent"]), notice["tries"], notice["error"])
-            for notice in job["notices"]
-        ]
-        parts.append(table(notices))
     changes = []
     for change in job["changes"]:
         state = change["after"] or change["action"]
         changes.append((clock(change["at"]), change["actor"], state, reason_beyond(state, change["reason"])))
     return "\n\n".join([*parts, table([("WHEN", "BY", "STATE", "WHY"), *changes])])
-
-
-def usage_rows(use: Mapping[str, Any]) -> list[Sequence[object]]:
-    """Returns what the newest attempt uses: a row for each measure and machine."""
-    rows: list[Sequence[object]] = [(f"USE OF ATTEMPT {use['attempt']}", "MACHINE", "LAST", "MEAN", "MOST")]
-    for machine in use["machines"]:
-        for name, measure in MEASURES.items():
-            if curve := machine["curves"].get(name):
-                values = (curve[-1][1], _mean(curve), max(value for _, value in curve))
-                rows.append((measure.label, machine["machine"], *map(measure.shown, values)))
-    return rows
-
-
-def _mean(curve: Sequence[tuple[float, float]]) -> float:
-    """Returns the mean over time; a point stands for the time since the one before."""
-    spans = [at - before for (before, _), (at, _) in pairwise(curve)] or [1.0]
-    return sum(span * value for span, (_, value) in zip(spans[::-1], curve[::-1], strict=False)) / sum(spans)
 
 
 def plan(planned: Mapping[str, Any]) -> str:

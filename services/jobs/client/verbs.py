@@ -1,22 +1,21 @@
 """The commands that talk to the job service: each asks, prints, and returns an exit code."""
 
-import getpass
 import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from dragoman.conf import compose, showing
 from dragoman.model.errors import UserError, unknown
-from dragoman.model.files import atomic_write, read_secret
-from dragoman.services.jobs.client import admin, selecting, special, table
+from dragoman.model.files import read_secret
+from dragoman.services.jobs.client import admin, selecting, submission, table
 from dragoman.services.jobs.client.client import Detail, JobClient
 from dragoman.services.jobs.client.connection import LARGEST
 from dragoman.services.jobs.client.settings import JobsConfig
-from dragoman.services.jobs.client.sign_in import read_token
+from dragoman.services.jobs.filters import read_filters
+from dragoman.services.jobs.options import this_user
 from dragoman.services.jobs.states import ENDED, PRIORITIES, PRIORITY_NAMES
 from dragoman.services.jobs.views import Job
 from dragoman.services.telemetry.traceparent import read_environment
@@ -26,36 +25,21 @@ FOLLOW = ("-f", "--follow")
 Verb = Callable[[JobsConfig, JobClient, Sequence[str]], int]
 
 
-def client(config: JobsConfig, address: str, owner: str | None = None, home: str | Path | None = None) -> JobClient:
-    """Returns the client of the service at `address`; `owner` counts where no token is required.
-
-    Without jobs.key_file it has the token that `dragoman login` has left in `home`.
+def client(config: JobsConfig, address: str) -> JobClient:
+    """Returns the client of the service at `address`.
 
     Raises UserError: jobs.key_file cannot be read.
     """
-    token = read_token(home, address) if home is not None else None
-    if config.key_file is not None:
-        token = read_secret("jobs.key_file", config.key_file)
-    return JobClient(
-        address,
-        token,
-        owner or config.owner or getpass.getuser(),
-        trace=read_environment(),
-        project=config.project,
-    )
+    token = None if config.key_file is None else read_secret("jobs.key_file", config.key_file)
+    return JobClient(address, token, config.owner or this_user(), trace=read_environment())
 
 
 def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Plans and queues a job, and prints its id."""
-    as_array, words = special.ARRAY in words, [word for word in words if word != special.ARRAY]
     verb, *overrides = submitted(words)
-    if as_array:
-        return special.submit_array(config, service, verb, overrides)
-    if config.every is not None:
-        return special.add_schedule(config, service, verb, overrides)
     if config.plan == "only":
         by = table.moment(config.by) if config.by else None
-        found_plan = service.plan(verb, overrides, by)
+        found_plan = service.plan(verb, overrides, by, config.owner)
         showing.show([found_plan], lambda: table.plan(found_plan))
         return compose.OK
     entered = enter(config, service, verb, overrides)
@@ -77,7 +61,7 @@ def submitted(words: Sequence[str]) -> Sequence[str]:
 
 def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> Detail:
     """Plans and queues a job as the section says, and returns it."""
-    job = service.submit(verb, overrides, **special.options(config, service))
+    job = service.submit(verb, overrides, **submission.options(config))
     plan = service.planned(job["id"])
     if plan["state"] == "failed" and not plan["attempts"]:
         service.remove(job["id"])
@@ -88,7 +72,7 @@ def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence
 def jobs(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Prints the wanted jobs; with -f until Ctrl-C, again after each change. As JSON only changed jobs come again."""
     follow, jobs_shown = _flag(words), dict[str, Job]()
-    filters = selecting.read_filters("jobs", [word for word in words if word not in FOLLOW])
+    filters = read_filters([word for word in words if word not in FOLLOW])
     while True:
         first = service.jobs(limit=min(LARGEST, config.show), **filters)
         newest = first["jobs"]
@@ -107,7 +91,7 @@ def jobs(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 def job(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     name = _name("job", words)
-    detail = {**service.job(name), "usage": service.usage(name)}
+    detail = service.job(name)
     showing.show([detail], lambda: table.detail(detail))
     return compose.OK
 
@@ -179,15 +163,6 @@ def _remove(service: JobClient, name: str) -> None:
     showing.show([{"id": name, "state": "removed"}], lambda: f"{name}: removed")
 
 
-def report(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Writes JOB.html to the working folder and prints its path."""
-    name = _name("report", words)
-    path = Path(f"{name}.html")
-    atomic_write(path, service.report(name))
-    print(path)
-    return compose.OK
-
-
 VERBS: dict[str, Verb] = {
     "submit": submit,
     "jobs": jobs,
@@ -199,17 +174,8 @@ VERBS: dict[str, Verb] = {
     "retry": partial(act, "retry"),
     "priority": priority,
     "rm": remove,
-    "report": report,
     "quota": admin.quota,
-    "owner": admin.owner,
     "token": admin.token,
-    "bill": admin.bill,
-    "retention": admin.retention,
-    "schedules": special.schedules,
-    "tokens": admin.tokens,
-    "presets": special.presets,
-    "audit": admin.audit,
-    "projects": admin.projects,
 }
 
 

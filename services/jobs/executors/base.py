@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from dragoman.model.confinement import VARIABLE as GRANT
-from dragoman.model.usage.recorder import VARIABLE as USAGE
 from dragoman.services.jobs.records import Request
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.telemetry.traceparent import VARIABLE
@@ -32,7 +31,6 @@ class Start:
     trace: str = ""  # W3C traceparent, the parent of its processes; empty: none
     model_owner: str = ""  # owner of the model that it registers or promotes; empty: none
     grant: str = ""  # files that its processes may open, for `dragoman.model.confinement`; empty: all that the user may
-    usage: str = ""  # where samples of its use go, for `model.usage`; empty: none are taken
 
     @property
     def id(self) -> str:
@@ -47,7 +45,7 @@ class Start:
         """Returns its processes' variables that identify the job and its owner; no others may replace them."""
         values = {"DRAGOMAN_JOB": self.job, "DRAGOMAN_ATTEMPT": str(self.number), "DRAGOMAN_OWNER": self.owner}
         values["DRAGOMAN_MODEL_OWNER"] = self.model_owner
-        more = {VARIABLE: self.trace, GRANT: self.grant, USAGE: self.usage}
+        more = {VARIABLE: self.trace, GRANT: self.grant}
         return {**values, **{name: value for name, value in more.items() if value}}
 
 

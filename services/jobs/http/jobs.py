@@ -1,29 +1,25 @@
-"""The routes of submissions and jobs: plans, jobs, their logs, streams of changes, presets, schedules."""
+"""The routes of submissions and jobs: plans, jobs, their logs, streams of changes."""
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
-from dragoman.services.jobs.bodies import JobId, SavedName
+from dragoman.services.jobs.bodies import JobName
 from dragoman.services.jobs.http import streams
 from dragoman.services.jobs.http.parts import Here, Id, Submitter, Viewer
 from dragoman.services.jobs.http.problems import PROBLEMS
 from dragoman.services.jobs.http.streams import event_stream, place_in
 from dragoman.services.jobs.ledger.filters import ListQuery
-from dragoman.services.jobs.ledger.tables import Schedule
 from dragoman.services.jobs.scheduling.why import Why
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.curves import read_curves, released, run_of
-from dragoman.services.jobs.service.report import POLICY, report
-from dragoman.services.jobs.service.usage import read_use
 from dragoman.services.jobs.states import PRIORITIES
 from dragoman.services.jobs.views import Job, JobHistory, columns, job_view
 from dragoman.services.telemetry.telemetry import current
 from dragoman.services.telemetry.traceparent import parse
 
-PAGE: dict[int | str, dict[str, Any]] = {200: {"content": {"text/html": {}}, "description": "the page"}}
 router = APIRouter(prefix="/v1", responses=PROBLEMS)
 
 
@@ -49,12 +45,6 @@ async def submit(here: Here, person: Submitter, body: schemas.Submission, trace:
     return job_view(await run_in_threadpool(here.operations.submit, person, body, trace))
 
 
-@router.post("/arrays", status_code=201)
-def submit_array(here: Here, person: Submitter, body: schemas.ArrayRequest, trace: Trace) -> list[Job]:
-    """Creates a job for each of `runs`, all with a tag of their own; the same key again creates none."""
-    return [job_view(job) for job in here.operations.submit_array(person, body, trace)]
-
-
 @router.get("/jobs")
 async def jobs(here: Here, person: Viewer, query: Annotated[ListQuery, Query()]) -> schemas.JobPage:
     """Returns the wanted jobs, one page at a time."""
@@ -67,11 +57,10 @@ def job(here: Here, person: Viewer, id: Id) -> schemas.JobDetail:
     row = here.operations.job(person, id)
     detail: schemas.JobDetail = {
         **columns(row, JobHistory),  # type: ignore[typeddict-item]  # named by it
-        "notices": [schemas.NoticeView.model_validate(notice) for notice in here.ledger.notices(id)],
-        "attempts": [schemas.AttemptView.model_validate(attempt) for attempt in here.ledger.attempts(id)],
-        "changes": here.operations.changes(person, id),
+        "attempts": [schemas.AttemptView.model_validate(attempt) for attempt in here.ledger.attempts(row.id)],
+        "changes": here.operations.changes(person, row.id),
     }
-    detail["why"] = here.operations.waits_for([detail]).get(id, "")
+    detail["why"] = here.operations.waits_for([detail]).get(row.id, "")
     return detail
 
 
@@ -87,23 +76,6 @@ def curves(here: Here, person: Viewer, id: Id) -> schemas.CurvesView:
     row = here.operations.job(person, id)
     run = run_of(row)
     return schemas.CurvesView(run=row.run, curves=read_curves(run), released=released(run))
-
-
-@router.get("/jobs/{id}/usage")
-def usage(here: Here, person: Viewer, id: Id, attempt: Annotated[int, Query(ge=0, le=10**6)] = 0) -> schemas.UsageView:
-    """Returns what an attempt (0: the newest) used of processors, memory, GPUs, disk and network, as last values and
-    curves."""
-    row = here.operations.job(person, id)
-    number = attempt or row.attempt
-    return schemas.UsageView.of(number, read_use(here.home, row.id, number))
-
-
-@router.get("/jobs/{id}/report", responses=PAGE, response_class=Response)
-def page(here: Here, person: Viewer, id: Id) -> Response:
-    """Returns a report of the job: one page that needs no other files."""
-    headers = {"Content-Security-Policy": POLICY}
-    text = report(here.operations, person, id)
-    return Response(text, headers=headers, media_type="text/html; charset=utf-8")
 
 
 @router.post("/jobs/{id}/stop")
@@ -138,7 +110,7 @@ def after(here: Here, person: Submitter, id: Id, body: schemas.AfterRequest) -> 
 
 @router.delete("/jobs/{id}", status_code=204)
 def remove(here: Here, person: Submitter, id: Id) -> None:
-    """Removes an ended job; the audit trail keeps it."""
+    """Removes an ended job with its logs; the audit trail keeps it."""
     here.operations.remove(person, id)
 
 
@@ -167,12 +139,12 @@ def stream(
     here: Here,
     person: Viewer,
     request: Request,
-    job: JobId | None = None,
+    job: JobName | None = None,
     after: Annotated[int | None, Query(ge=0, le=2**31 - 1)] = None,
 ) -> StreamingResponse:
     """Streams changes as they happen; continues after `after` or the header Last-Event-ID."""
     if job is not None:
-        here.operations.job(person, job)
+        job = here.operations.job(person, job).id
     text = request.headers.get("last-event-id", "")
     last = int(text) if text.isdecimal() and len(text) < 10 else after or 0
     return event_stream(streams.changes(here.ledger, last, job, person), here.access, person)
@@ -183,77 +155,6 @@ def log_stream(
     here: Here, person: Viewer, request: Request, id: Id, attempt: Annotated[int, Query(ge=0, le=10**6)] = 0
 ) -> StreamingResponse:
     """Streams the job's log; continues after the header Last-Event-ID."""
-    here.operations.job(person, id)
+    job = here.operations.job(person, id).id
     start = place_in(request.headers.get("last-event-id", "")) or (attempt, 0)
-    return event_stream(streams.logs(here.ledger, here.home, id, start), here.access, person)
-
-
-PresetName = Annotated[SavedName, Path()]
-
-
-@router.get("/presets")
-def presets(here: Here, person: Viewer) -> list[schemas.PresetView]:
-    """Returns the person's own presets by name."""
-    return [schemas.PresetView.model_validate(preset) for preset in here.operations.presets.all(person.owner)]
-
-
-@router.put("/presets/{preset}")
-def keep_preset(here: Here, person: Submitter, preset: PresetName, body: schemas.PresetRequest) -> schemas.PresetView:
-    """Keeps a submission, in the place of one of the same name; its words are checked, and planned when it is used."""
-    return schemas.PresetView.model_validate(here.operations.keep(person, preset, body))
-
-
-@router.delete("/presets/{preset}", status_code=204)
-def remove_preset(here: Here, person: Submitter, preset: PresetName) -> None:
-    """Removes a preset."""
-    here.operations.presets.remove(person.owner, preset)
-
-
-def own_schedule(here: Here, person: Submitter, id: Annotated[int, Path(ge=1, le=2**31 - 1)]) -> Schedule:
-    schedule = here.loop.schedules.get(id)
-    if schedule is None or not person.sees(schedule.owner):
-        raise HTTPException(404, f"schedule {id} is not known")
-    return schedule
-
-
-OwnSchedule = Annotated[Schedule, Depends(own_schedule)]
-
-
-@router.get("/schedules")
-def schedules(here: Here, person: Viewer) -> list[schemas.ScheduleView]:
-    """Returns the schedules that the person may see."""
-    return [
-        schemas.ScheduleView.model_validate(schedule)
-        for schedule in here.loop.schedules.all(here.operations.only(person, None))
-    ]
-
-
-@router.post("/schedules", status_code=201)
-def add_schedule(here: Here, person: Submitter, body: schemas.ScheduleRequest) -> schemas.ScheduleView:
-    """Enters a schedule once its first job has been planned. Its jobs never have an admin's rights."""
-    project = person.project(body.project)
-    options = {**body.model_dump(include=set(schemas.Options.model_fields)), "project": project}
-    command = body.every, body.verb, body.overrides, options
-    first = here.loop.schedules.check(*command)
-    here.loop.intake.plan(
-        person.owner, body.verb, first, here.loop.capacity, deadline=None, admin=False, project=project
-    )
-    return schemas.ScheduleView.model_validate(here.loop.schedules.add(person, *command))
-
-
-@router.post("/schedules/{id}/pause", status_code=204)
-def pause(here: Here, person: Submitter, schedule: OwnSchedule) -> None:
-    """Submits nothing until it is resumed."""
-    here.loop.schedules.set_active(schedule, False, person)
-
-
-@router.post("/schedules/{id}/resume", status_code=204)
-def resume(here: Here, person: Submitter, schedule: OwnSchedule) -> None:
-    """Goes on from its next time."""
-    here.loop.schedules.set_active(schedule, True, person)
-
-
-@router.delete("/schedules/{id}", status_code=204)
-def remove_schedule(here: Here, person: Submitter, schedule: OwnSchedule) -> None:
-    """Removes a schedule; its jobs stay."""
-    here.loop.schedules.remove(schedule, person.owner)
+    return event_stream(streams.logs(here.ledger, here.home, job, start), here.access, person)

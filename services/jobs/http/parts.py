@@ -10,22 +10,19 @@ from fastapi import Depends, HTTPException, Path, Request
 from fastapi.concurrency import run_in_threadpool
 
 from dragoman.services.http.rates import Rate
-from dragoman.services.jobs.bodies import NAME, Owner
+from dragoman.services.jobs.bodies import JobName, Owner
 from dragoman.services.jobs.http.guard import Guard
 from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.own_tokens import OwnTokens
-from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.service.forecaster import Forecaster
+from dragoman.services.jobs.service.health import Health
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.metrics import Metrics, Observer
 from dragoman.services.jobs.service.operations import Operations
-from dragoman.services.jobs.service.retention import Retention
-from dragoman.services.jobs.service.sharing import Sharing
-from dragoman.services.jobs.service.sign_in import Devices, Proxy
+from dragoman.services.jobs.service.sign_in import Proxy
 from dragoman.services.jobs.settings import ServiceConfig
 
-Id = Annotated[str, Path(max_length=40, pattern=NAME)]
+Id = Annotated[JobName, Path()]
 Name = Annotated[Owner, Path()]
 
 
@@ -42,7 +39,7 @@ class ServiceParts:
     metrics: Metrics = field(default_factory=Metrics)
     tracking: str = ""  # MLflow's address for the service; empty: none
     tracking_pages: str = ""  # and for browsers, if it is another
-    endpoint: str = ""
+    dashboard: str = ""  # Ray's; empty: none
     url: str = ""  # of the pages, as people open them
     proxy: Proxy | None = None  # that lets people in
     children: Callable[[], dict[str, str]] = dict  # the states of the processes that `up` has started
@@ -60,28 +57,12 @@ class ServiceParts:
         return Operations(self.ledger, self.loop, self.config, self.forecaster)
 
     @cached_property
-    def own_tokens(self) -> OwnTokens:
-        return OwnTokens(self.access)
-
-    @property
-    def projects(self) -> Projects:
-        return self.loop.intake.projects
-
-    @cached_property
-    def sharing(self) -> Sharing:
-        return Sharing(self.access, self.projects)
-
-    @cached_property
-    def devices(self) -> Devices:
-        return Devices(self.own_tokens, self.config.proxy.session)
+    def health(self) -> Health:
+        return Health(self.loop, self.tracking, self.children)
 
     @cached_property
     def observer(self) -> Observer:
         return Observer(self.ledger, self.metrics)
-
-    @cached_property
-    def retention(self) -> Retention:
-        return Retention(self.ledger, self.config.keep, self.home, self.metrics)
 
 
 async def parts_of(request: Request) -> ServiceParts:

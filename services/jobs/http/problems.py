@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import ServiceError, UserError, reason
 from dragoman.services.http.answers import refusal
-from dragoman.services.jobs.http.audit import REFUSED
+from dragoman.services.jobs.http.access_log import REFUSED
 from dragoman.services.jobs.ledger.asked import tell_change
 from dragoman.services.jobs.ledger.ledger import ConflictError, UnknownJobError
 from dragoman.services.jobs.service import schemas

@@ -14,13 +14,13 @@ router = APIRouter()
 @router.get("/status", responses={503: PROBLEMS[503]})
 def status(here: Here) -> schemas.StatusView:
     """Returns the service's health; needs no token and names nobody."""
-    loop = here.loop
+    loop, trouble = here.loop, here.health.trouble()
     # a line of a log may name somebody
     children = {name: state.partition(":")[0] if here.guard.keys else state for name, state in here.children().items()}
     return schemas.StatusView(
         children=children,
-        status="degraded" if loop.trouble else "ok",
-        trouble=loop.trouble,
+        status="degraded" if trouble else "ok",
+        trouble=trouble,
         version=version(),
         counts=here.ledger.counts(),
         nodes=list(loop.capacity.nodes) if loop.capacity else [],

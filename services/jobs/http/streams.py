@@ -131,11 +131,10 @@ async def follow(ledger: Ledger, reader: LogReader) -> AsyncGenerator[Piece | No
 async def changes(ledger: Ledger, after: int, job: str | None, person: Person) -> AsyncGenerator[str]:
     """Yields the changes that `person` may see, with their number as id; for one job, until it has ended."""
     seen, looked = after, -1
-    owner = None if person.sees_all else person.owner
-    projects = [name for name, _ in person.projects]
+    owners = [] if person.sees_all else person.owners
     while True:
         newest = ledger.newest
-        rows = await asyncio.to_thread(ledger.changes, seen, job, owner, 500, projects) if newest > looked else []
+        rows = await asyncio.to_thread(ledger.changes, seen, job, owners, 500) if newest > looked else []
         if rows:
             seen = rows[-1].id
             yield "".join(

@@ -4,11 +4,11 @@ import contextlib
 import secrets
 from collections.abc import Iterator
 
-from sqlalchemy import Connection, bindparam, select, text, update
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from dragoman.services.jobs.ledger.asked import ASKED
-from dragoman.services.jobs.ledger.tables import Base, Job, Meta
+from dragoman.services.jobs.ledger.tables import Base, Meta
 from dragoman.services.store import database as store
 from dragoman.services.store.database import answering
 from dragoman.services.store.upgrade import Schema, upgrade
@@ -16,16 +16,7 @@ from dragoman.services.store.upgrade import Schema, upgrade
 SETTING = "service.ledger"
 
 
-def _fill_models(connection: Connection) -> None:
-    """Takes the models of jobs of version 0.2.0 from their plans."""
-    rows = connection.execute(select(Job.seq, Job.plan).where(Job.plan.is_not(None), Job.model == ""))
-    models = [{"row": seq, "name": str(plan["model"])[:160]} for seq, plan in rows if plan and plan.get("model")]
-    if models:
-        jobs = Base.metadata.tables[Job.__tablename__]
-        connection.execute(update(jobs).where(jobs.c.seq == bindparam("row")).values(model=bindparam("name")), models)
-
-
-SCHEMA = Schema(Base.metadata, "0019", "alembic_version", {"0018": _fill_models})
+SCHEMA = Schema(Base.metadata, "0020", "alembic_version")
 
 
 class Database(store.Database):
@@ -45,13 +36,9 @@ class Database(store.Database):
             stack.pop_all()
 
     @contextlib.contextmanager
-    def write(self, lasting: bool | None = None, urgent: bool | None = None) -> Iterator[Session]:
-        """Yields a transaction as the store's own. In a request only the last one lasts, and with it those before: the
-        row of the audit, which is written before the answer is sent."""
-        is_asker = ASKED.get() is not None  # the asker waits; the loop comes between
-        with super().write(
-            not is_asker if lasting is None else lasting, is_asker if urgent is None else urgent
-        ) as session:
+    def write(self, lasting: bool = True, urgent: bool | None = None) -> Iterator[Session]:
+        """Yields a transaction as the store's own. Those of requests are urgent: the loop comes between them."""
+        with super().write(lasting, ASKED.get() is not None if urgent is None else urgent) as session:
             yield session
 
     def alone(self, session: Session, lock: int) -> bool:

@@ -1,14 +1,14 @@
-"""Chooses and orders jobs: the one definition for the command line, the REST interface and the Python client."""
+"""The jobs that filters choose, as conditions and an order of the ledger's rows."""
 
 import re
 from datetime import datetime
-from typing import Annotated, Literal, Protocol, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 from sqlalchemy import ColumnElement, String, cast, or_
 
 from dragoman.model.errors import UserError
-from dragoman.services.jobs.bodies import Cursor, Moment, Owner, SavedName, Strict, Tag
+from dragoman.services.jobs.bodies import Cursor, Moment, Owner, Strict, Tag
 from dragoman.services.jobs.ledger.statements import JOBS
 from dragoman.services.jobs.states import State
 
@@ -16,7 +16,7 @@ SortKey = Literal["submitted", "changed", "name", "owner", "model", "state", "pr
 SORT_KEYS: tuple[SortKey, ...] = get_args(SortKey)
 SORT = rf"^-?({'|'.join(SORT_KEYS)})$"
 NEWEST_FIRST = "-submitted"
-COLUMNS: dict[str, ColumnElement[object]] = {"submitted": JOBS.c.seq, "name": JOBS.c.run}  # others have the key's name
+COLUMNS: dict[str, ColumnElement[object]] = {"submitted": JOBS.c.seq}  # others have the key's name
 AGE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(s|min|h|d|w)")
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
@@ -26,9 +26,8 @@ class JobQuery(Strict):
 
     state: Annotated[list[State], Field(max_length=20)] = []
     owner: Owner | None = None
-    project: SavedName | None = None
     verb: Annotated[str, Field(max_length=32)] | None = None
-    name: Annotated[str, Field(max_length=200)] | None = None  # of the run or the shards; * stands for any characters
+    name: Annotated[str, Field(max_length=200)] | None = None  # with * for any characters; or an id
     model: Owner | None = None  # the registered model, or the network of the submission
     tag: Annotated[list[Tag], Field(max_length=20)] = []  # all of them
     since: Moment | None = None  # submitted then or later
@@ -49,14 +48,12 @@ class JobQuery(Strict):
         conditions = within(self, JOBS.c.submitted, now)
         if state and self.state:
             conditions.append(JOBS.c.state.in_(sorted(self.state)))
-        for key in ("owner", "project", "verb"):
+        for key in ("owner", "verb"):
             if (value := getattr(self, key)) is not None:
                 conditions.append(JOBS.c[key] == value)
-        if self.name is not None:  # `run` is a kind, a blank and the name or the folder
-            pattern = _pattern(self.name)
-            conditions.append(
-                or_(JOBS.c.run.like(f"run {pattern}", escape="\\"), JOBS.c.run.like(f"%/{pattern}", escape="\\"))
-            )
+        if self.name is not None:
+            same = JOBS.c.name.like(_pattern(self.name), escape="\\")
+            conditions.append(or_(same, JOBS.c.id == self.name.strip("*")))
         if self.model is not None:
             conditions.append(or_(JOBS.c.model == self.model, _holds(JOBS.c.words, f"model={self.model}")))
         return [*conditions, *(_holds(JOBS.c.tags, tag) for tag in self.tag)]
@@ -75,14 +72,7 @@ class ListQuery(JobQuery):
     limit: Annotated[int, Field(ge=1, le=500)] = 50
 
 
-class Spanned(Protocol):
-    """A query with a beginning and an end."""
-
-    since: str | None
-    until: str | None
-
-
-def within(query: Spanned, at: ColumnElement[float], now: float) -> list[ColumnElement[bool]]:
+def within(query: JobQuery, at: ColumnElement[float], now: float) -> list[ColumnElement[bool]]:
     """Returns the conditions of a query's span of time. Raises UserError for an impossible moment."""
     conditions: list[ColumnElement[bool]] = []
     if query.since:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypedDict, TypeVarTuple, Unpack
 
-from sqlalchemy import ColumnElement, Row, Select, delete, func, or_, select
+from sqlalchemy import ColumnElement, Row, Select, delete, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import InstrumentedAttribute, Session, defer, make_transient_to_detached
 from sqlalchemy.sql.base import ExecutableOption
@@ -20,14 +20,14 @@ from dragoman.services.jobs.ledger.asked import tell_change
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.filters import JobQuery
 from dragoman.services.jobs.ledger.statements import JOBS, NEWEST, oldest
-from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Notice
+from dragoman.services.jobs.ledger.tables import Attempt, Change, Job
 from dragoman.services.jobs.states import ENDED, MOVES, State
 
 PASS = 7_100_115  # advisory lock of a scheduler's pass
 AT_ONCE = 500  # values per query
 NOTED = "noted"  # key of a session for the number of its last row in the audit trail, and
 TOLD = "told"  # for its rows as texts
-NAMES = ("name", "registry.name", "promote.version", "promote.force")  # keys of a submission that the audit names
+NAMES = ("name", "registry.name", "promote.version", "promote.force")  # keys of a submission that the access log names
 SHORT = (defer(Job.plan, raiseload=True),)  # a plan is larger than the rest of a job
 REST = [column.name for column in JOBS.columns if column.name != "plan"]
 
@@ -48,9 +48,8 @@ class Options(TypedDict, total=False):
     """The columns that say how a job is queued."""
 
     priority: int
-    project: str
+    name: str
     tags: list[str]
-    notify: list[str]
     retries: int
     max_seconds: float | None
     deadline: float | None
@@ -78,7 +77,7 @@ class Ledger:
         self._learn(self.newest_change())
 
     @contextlib.contextmanager
-    def write(self, lasting: bool | None = None) -> Iterator[Session]:
+    def write(self, lasting: bool = True) -> Iterator[Session]:
         """Yields a transaction as the database's own; once it is committed, announces its rows of the audit trail."""
         with self.database.write(lasting) as session:
             yield session
@@ -122,7 +121,7 @@ class Ledger:
             TooManyError: `most` of the owner's jobs are unfinished. (PostgreSQL counts those committed before.)
         """
         now = self.now()
-        values: dict[str, Any] = {"tags": [], "notify": [], "choices": [], **options}
+        values: dict[str, Any] = {"tags": [], "choices": [], **options}
         values |= {"owner": owner, "verb": verb, "words": list(words), "key": key}
         values |= {"after": list(after), "follows": bool(after)}
         values |= {"state": State.SUBMITTED, "submitted": now, "changed": now}
@@ -209,10 +208,6 @@ class Ledger:
     def set_priority(self, job: Job, priority: int, actor: str) -> Job:
         """Raises ConflictError if the job has changed since it was read."""
         return self._alter(job, actor, "priority", "", job.priority, priority, priority=priority)
-
-    def add_tag(self, job: Job, tag: str, actor: str) -> Job:
-        """Raises ConflictError if the job has changed since it was read."""
-        return self._alter(job, actor, "tag", f"tagged {tag}", tags=list(dict.fromkeys([*job.tags, tag])))
 
     def set_after(self, job: Job, after: list[str], actor: str) -> Job:
         """Sets the jobs that a job comes after. Raises ConflictError if it has changed since it was read."""
@@ -308,27 +303,15 @@ class Ledger:
     def attempts(self, name: str) -> list[Attempt]:
         return self.database.all(select(Attempt).where(Attempt.job == name).order_by(Attempt.number))
 
-    def notices(self, name: str) -> list[Notice]:
-        """Returns what was told of a job, oldest first."""
-        return self.database.all(select(Notice).where(Notice.job == name).order_by(Notice.created, Notice.id))
-
     def changes(
-        self,
-        after: int = 0,
-        job: str | None = None,
-        owner: str | None = None,
-        limit: int = 1000,
-        projects: Collection[str] = (),
+        self, after: int = 0, job: str | None = None, owners: Sequence[str] = (), limit: int = 1000
     ) -> list[Change]:
-        """Returns the audit trail from an id on, oldest first: all of it, or the part of `owner` and `projects`."""
+        """Returns the audit trail from an id on, oldest first: all of it, or the part of some owners."""
         query = select(Change).where(Change.id > after).order_by(Change.id).limit(limit)
         if job is not None:
             query = query.where(Change.job == job)
-        if owner is not None:
-            shared = select(Job.id).where(Job.project.in_(projects))
-            query = query.where(
-                or_(Change.owner == owner, Change.job.in_(shared)) if projects else Change.owner == owner
-            )
+        if owners:
+            query = query.where(Change.owner.in_(owners))
         return self.database.all(query)
 
     def newest_change(self) -> int:
@@ -386,7 +369,7 @@ def _text(job: Job, before: object, after: object, reason: str, action: str) -> 
 
 
 def _add(session: Session, row: Mapping[str, Any], text: str) -> None:
-    """Adds a row at once, so that its number gives its order; `text` is for the audit of a request."""
+    """Adds a row at once, so that its number gives its order; `text` is for the access log."""
     added: Any = session.execute(statements.NOTE, row)
     session.info[NOTED] = int(added.inserted_primary_key[0])
     session.info.setdefault(TOLD, []).append(text)

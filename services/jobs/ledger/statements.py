@@ -5,15 +5,15 @@ from typing import Any
 
 from sqlalchemy import Select, bindparam, func, insert, select, update
 
-from dragoman.services.jobs.ledger.tables import Attempt, AuditRow, Base, Change, Job, Measurement, Token
+from dragoman.services.jobs.ledger.tables import Attempt, Base, Change, Job, Measurement, Token
 from dragoman.services.jobs.states import UNENDED
 
-JOBS, CHANGES, ATTEMPTS, AUDIT, MEASUREMENTS = (
-    Base.metadata.tables[table.__tablename__] for table in (Job, Change, Attempt, AuditRow, Measurement)
+JOBS, CHANGES, ATTEMPTS, MEASUREMENTS = (
+    Base.metadata.tables[table.__tablename__] for table in (Job, Change, Attempt, Measurement)
 )
 ANY_TOKEN = select(Token.digest).limit(1)
 NEWEST = select(func.max(CHANGES.c.id))
-NOTE, ENTER, BEGIN, AUDITED, MEASURED = map(insert, (CHANGES, JOBS, ATTEMPTS, AUDIT, MEASUREMENTS))
+NOTE, ENTER, BEGIN, MEASURED = map(insert, (CHANGES, JOBS, ATTEMPTS, MEASUREMENTS))
 NUMBER = update(JOBS).where(JOBS.c.seq == bindparam("entered"))  # gives a job that is entered its id
 SET_ATTEMPT = update(ATTEMPTS).where(ATTEMPTS.c.job == bindparam("of"), ATTEMPTS.c.number == bindparam("nth"))
 # updates a job of the version that was read; sets the columns of its parameters

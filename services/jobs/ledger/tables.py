@@ -13,15 +13,8 @@ CONVENTION = {  # so that an upgrade can name what it changes
 }
 
 
-# Rows from before such a column was added have its default.
 Count = Annotated[int, mapped_column(default=0, server_default="0")]
 Amount = Annotated[float, mapped_column(Double, default=0.0, server_default="0")]
-PROJECT = "project "  # begins the account of a project; no owner's name has a blank
-
-
-def account_of(owner: str, project: str) -> str:
-    """Returns what a job is counted for, and what owns what it makes: its project, or its owner if it has none."""
-    return f"{PROJECT}{project}" if project else owner
 
 
 class Base(DeclarativeBase):
@@ -48,8 +41,7 @@ class Job(Base):
         Index("ix_jobs_state_seq_version", "state", "seq", "version"),
         Index("ix_jobs_owner_seq", "owner", "seq"),
         Index("ix_jobs_owner_state_seq", "owner", "state", "seq"),
-        Index("ix_jobs_project_seq", "project", "seq"),
-        Index("ix_jobs_run", "run"),
+        Index("ix_jobs_name", "name"),
         Index("ix_jobs_owner_key", "owner", "key", unique=True),
         {"sqlite_autoincrement": True},  # the number of a removed job is never given again
     )
@@ -57,16 +49,15 @@ class Job(Base):
     seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     id: Mapped[str] = mapped_column(String(40), unique=True)
     owner: Mapped[str] = mapped_column(String(160))
-    project: Mapped[str] = mapped_column(String(64), default="", server_default="")  # empty: none
     admin: Mapped[bool] = mapped_column(default=False, server_default=false())  # submitted with an admin's rights
     token: Mapped[str | None] = mapped_column(String(64))  # hash of what lends them; empty: nobody was asked
     key: Mapped[str | None] = mapped_column(String(64))  # from the client: the same key again returns the same job
     verb: Mapped[str] = mapped_column(String(32))
     words: Mapped[list[str]]
-    run: Mapped[str] = mapped_column(String(160), default="")  # its name; empty until it is planned
+    name: Mapped[str] = mapped_column(String(160), default="")  # of its run or its shards; empty: it has none
+    run: Mapped[str] = mapped_column(Text, default="")  # what it alone may write; empty until it is planned
     model: Mapped[str] = mapped_column(String(160), default="", server_default="")  # that it changes; empty: none
     tags: Mapped[list[str]] = mapped_column(server_default="[]")  # of its owner, to find it by
-    notify: Mapped[list[str]] = mapped_column(server_default="[]")  # targets of notices, beside those of its owner
     priority: Mapped[Count]
     after: Mapped[list[str]]
     follows: Mapped[bool] = mapped_column(default=False)  # True if `after` names any
@@ -99,11 +90,6 @@ class Job(Base):
     metric: Mapped[str] = mapped_column(String(64), default="", server_default="")  # the measure of what it released,
     score: Mapped[float | None]  # and its value
 
-    @property
-    def account(self) -> str:
-        """Returns what it is counted for, and what owns what it makes."""
-        return account_of(self.owner, self.project)
-
 
 class Attempt(Base):
     """One start of a job. Its submission id at the executor is JOB-aNUMBER."""
@@ -118,7 +104,7 @@ class Attempt(Base):
     started: Mapped[float | None]
     ended: Mapped[float | None]
     outcome: Mapped[str | None] = mapped_column(String(16))  # succeeded, yielded, stopped, failed, lost
-    cause: Mapped[str | None] = mapped_column(String(64))  # the reason of its end, for the bill of faults
+    cause: Mapped[str | None] = mapped_column(String(64))  # the reason of its end
     code: Mapped[int | None]  # exit code
     incarnation: Mapped[str | None] = mapped_column(String(160))  # the cluster's incarnation in which it started
     message: Mapped[str] = mapped_column(Text, default="")
@@ -147,33 +133,12 @@ class Change(Base):
     reason: Mapped[str] = mapped_column(Text, default="")
 
 
-class AuditRow(Base):
-    """A request that changed something, or was refused; see `audit`. Never altered (the database refuses)."""
-
-    __tablename__ = "audit"
-    __table_args__ = (
-        Index("ix_audit_person_id", "person", "id"),
-        Index("ix_audit_at", "at"),
-        {"sqlite_autoincrement": True},
-    )
-
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
-    at: Mapped[float]
-    person: Mapped[str] = mapped_column(String(160))  # empty: unknown
-    token: Mapped[str] = mapped_column(String(160))  # its name
-    address: Mapped[str] = mapped_column(String(64))
-    method: Mapped[str] = mapped_column(String(8))
-    resource: Mapped[str] = mapped_column(String(300))  # the path
-    status: Mapped[int]
-    detail: Mapped[str] = mapped_column(Text)
-
-
 class Notice(Base):
-    """A message to one target about a job; see `notifier`. It outlives the job."""
+    """A message to the webhook about a job; see `service/webhook.py`. It outlives the job."""
 
     __tablename__ = "notices"
     __table_args__ = (
-        Index("uq_notices_job", "job", "attempt", "event", "target", "spell", unique=True),
+        Index("uq_notices_job", "job", "attempt", "event", unique=True),
         Index("ix_notices_due", "due"),
     )
 
@@ -181,47 +146,15 @@ class Notice(Base):
     job: Mapped[str] = mapped_column(String(40))
     attempt: Mapped[int]
     event: Mapped[str] = mapped_column(String(16))
-    spell: Mapped[Amount]  # its start, for events that may come again in an attempt
-    target: Mapped[str] = mapped_column(String(500))
     owner: Mapped[str] = mapped_column(String(160))
     verb: Mapped[str] = mapped_column(String(32))
-    run: Mapped[str] = mapped_column(Text)
+    name: Mapped[str] = mapped_column(String(160))
     text: Mapped[str] = mapped_column(Text)
     created: Mapped[float]
     due: Mapped[float | None]  # the next try; null: delivered, or given up
     tries: Mapped[Count]
     sent: Mapped[float | None]
     error: Mapped[str] = mapped_column(Text, default="")  # of the last try
-
-
-class Schedule(Base):
-    """A command that is submitted again and again; see `schedules`."""
-
-    __tablename__ = "schedules"
-    __table_args__ = (Index("ix_schedules_due", "due"), {"sqlite_autoincrement": True})  # no id comes again
-
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
-    owner: Mapped[str] = mapped_column(String(160))
-    every: Mapped[str] = mapped_column(String(100))  # five fields of cron, in UTC
-    verb: Mapped[str] = mapped_column(String(32))
-    words: Mapped[list[str]]  # @time stands for the time of the submission
-    options: Mapped[dict[str, Any]]  # priority, tags, notify, retries, max_hours
-    created: Mapped[float]
-    due: Mapped[float | None]  # the next submission; null: paused
-    job: Mapped[str | None] = mapped_column(String(40))  # the last one
-    trouble: Mapped[str] = mapped_column(Text, default="")  # why the last time brought no job
-
-
-class SavedPreset(Base):
-    """A submission that a user keeps under a name; see `presets`."""
-
-    __tablename__ = "saved"
-
-    owner: Mapped[str] = mapped_column(String(160), primary_key=True)
-    kind: Mapped[str] = mapped_column(String(16), primary_key=True)  # preset
-    name: Mapped[str] = mapped_column(String(64), primary_key=True)
-    content: Mapped[dict[str, Any]]  # verb, words
-    changed: Mapped[float]
 
 
 class Token(Base):
@@ -235,46 +168,12 @@ class Token(Base):
     role: Mapped[str] = mapped_column(String(16))
     created: Mapped[float]
     revoked: Mapped[float | None]
-    kind: Mapped[str] = mapped_column(String(16), default="issued", server_default="issued")  # see own_tokens
-    made_with: Mapped[str | None] = mapped_column(String(64))  # digest of the token that proved its maker
     expires: Mapped[float | None]  # null: it has no end
     used: Mapped[float | None]  # the last request, to the minute
 
 
-class Project(Base):
-    """Owners who share jobs, models, folders and a quota; see `projects`."""
-
-    __tablename__ = "projects"
-
-    name: Mapped[str] = mapped_column(String(64), primary_key=True)
-    issuer_group: Mapped[str] = mapped_column(Text)  # of the proxy, whose people become members; empty: none
-    created: Mapped[float]
-
-
-class Member(Base):
-    """A member of a project."""
-
-    __tablename__ = "members"
-    __table_args__ = (Index("ix_members_owner", "owner"),)
-
-    project: Mapped[str] = mapped_column(String(64), primary_key=True)
-    owner: Mapped[str] = mapped_column(String(160), primary_key=True)
-    rank: Mapped[str] = mapped_column(String(16))  # member, maintainer
-    by_group: Mapped[bool]  # True if a group made them one
-
-
-class Model(Base):
-    """The owner of a registered model's name: an owner, or the account of a project."""
-
-    __tablename__ = "models"
-
-    name: Mapped[str] = mapped_column(String(160), primary_key=True)
-    owner: Mapped[str] = mapped_column(String(160))
-    since: Mapped[float]
-
-
 class Quota(Base):
-    """The limits of the jobs of an owner, or of a project's account, together; null: no limit."""
+    """The limits of the jobs of an owner together; null: no limit."""
 
     __tablename__ = "quotas"
 
@@ -310,17 +209,6 @@ class Measurement(Base):
     architecture: Mapped[str] = mapped_column(String(64), default="", server_default="")
 
 
-class Place(Base):
-    """A folder that jobs write, by its real path, and its owner; see `places`."""
-
-    __tablename__ = "places"
-
-    # compared byte by byte, like folders
-    path: Mapped[str] = mapped_column(Text().with_variant(Text(collation="C"), "postgresql"), primary_key=True)
-    owner: Mapped[str] = mapped_column(String(160))
-    job: Mapped[str] = mapped_column(String(40))  # the owner's newest job that writes it
-
-
 def _refuse(table: str, actions: str) -> None:
     """Makes the database itself refuse changes of a table, from its first moment."""
     refusal = f"the {table} are append-only"
@@ -342,4 +230,3 @@ def _refuse(table: str, actions: str) -> None:
 
 
 _refuse("changes", "UPDATE OR DELETE OR TRUNCATE")
-_refuse("audit", "UPDATE")  # old rows are deleted by `service.keep.audit`

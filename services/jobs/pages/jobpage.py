@@ -7,26 +7,21 @@ from typing import Any
 
 from sqlalchemy import select
 
-from dragoman.model.errors import ServiceError
 from dragoman.model.runs import paths
 from dragoman.model.untrusted import open_regular, read_object
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Attempt, Job
-from dragoman.services.jobs.pages import shards
 from dragoman.services.jobs.pages.site import Link, Page, PageContext, validated
 from dragoman.services.jobs.records import attempt_of
-from dragoman.services.jobs.service.charts import EDGE, JOB_CHARTS, Journal, Segment, charts, use_charts
+from dragoman.services.jobs.service.charts import EDGE, Journal, Segment, charts
 from dragoman.services.jobs.service.curves import score_in, score_text
 from dragoman.services.jobs.service.logs import PIECE, Piece, cut
-from dragoman.services.jobs.service.schemas import NoticeView, PriorityRequest
-from dragoman.services.jobs.service.shard_folders import Folder, manifest_digest, sharding_run
-from dragoman.services.jobs.service.targets import shown
-from dragoman.services.jobs.service.usage import read_use
+from dragoman.services.jobs.service.schemas import PriorityRequest
+from dragoman.services.jobs.service.shard_folders import sharding_run
 from dragoman.services.jobs.states import ACTIVE, ENDED, PRIORITIES, QUEUED, State
 
 BLOCK = 1 << 20  # bytes of a log that are sent at once
 BARS = 40  # attempts in the drawing; the table has all of them
-OTHERS = 50  # trainings that a curve is compared with
 CHANGES = 200  # newest rows of the audit trail
 PARENT = "tracking.parent="  # the word of a sweep's trial that names its parent run
 DONE = {  # word of the address after an action -> its message
@@ -68,20 +63,14 @@ class Promise:
         return "less than promised" if self.took < self.low else "as promised"
 
 
-def overview(page: Page, name: str, beside: str = "") -> dict[str, Any]:
-    """Returns what the parts of a job's page show; its curves beside those of the job `beside`."""
+def overview(page: Page, name: str) -> dict[str, Any]:
+    """Returns what the parts of a job's page show."""
     site, operations, person = page.site, page.operations, page.person
     job = page.job(name)
-    attempts, now = operations.ledger.attempts(name), page.now
+    attempts, now = operations.ledger.attempts(job.id), page.now
     plan = job.plan or {}
     journal = site.journals.read(job)
     notes = [*journal.notes, *operations.loop.notes(job)]
-    used = read_use(site.home, name, job.attempt)
-    journals = {str(plan.get("run") or job.id): journal}
-    trainings = _others(page, job) if job.verb == "train" else []
-    other = next((training for training in trainings if training.id == beside), None)
-    if other is not None:
-        journals[f"{title(other)} ({other.id})"] = site.journals.read(other)
     return {
         "job": job,
         "plan": plan,
@@ -89,49 +78,24 @@ def overview(page: Page, name: str, beside: str = "") -> dict[str, Any]:
         "bars": _bars(job, attempts, now),
         "why": operations.why(person, job.id) if job.state == State.WAITING else None,
         "progress": progress_of(job, journal),
-        "charts": charts(journals) if job.verb == "train" else [],
-        "beside": beside,
-        "others": [(training.id, title(training)) for training in trainings],
+        "charts": charts({str(plan.get("run") or job.id): journal}) if job.verb == "train" else [],
         "links": _links(page, job, plan, notes),
         "notes": notes,
         "may": _may(person, job),
+        "mistake": job.state == State.FAILED and (not attempts or attempts[-1].cause == "mistake"),  # in its settings
         "command": " ".join(["dragoman", job.verb, *job.words]),
         "error": operations.error(job),
-        "notices": [NoticeView.model_validate(notice) for notice in operations.ledger.notices(name)],
-        "told": [shown(target) for target in operations.targets(job)],
-        "idle": operations.idle(job),
         "lost": sum(attempt.lost_seconds for attempt in attempts),
         "promise": _promise(job, plan, attempts),
-        "usage": use_charts(used, JOB_CHARTS),
-        "machines": list(used),
         "ran": job.spent + (max(0.0, now - job.started) if job.started else 0.0),
-        "changes": operations.changes(person, name)[-CHANGES:][::-1],
+        "changes": operations.changes(person, job.id)[-CHANGES:][::-1],
     }
-
-
-def _others(page: Page, job: Job) -> list[Job]:
-    """Returns the newest other trainings of the job's project, or of its owner where it has none."""
-    mine = Job.project == job.project if job.project else (Job.owner == job.owner) & (Job.project == "")
-    query = select(Job).where(Job.verb == "train", Job.id != job.id, Job.attempt > 0, mine, *page.person.jobs())
-    return page.operations.ledger.database.all(query.order_by(Job.seq.desc()).limit(OTHERS))
 
 
 def chosen_priority(page: Page) -> int:
     """Returns the priority in a form. Raises UserError if there is none of that name."""
     values = {"priority": page.text("priority") or "normal"}
     return PRIORITIES[validated(PriorityRequest, values, "=").priority]
-
-
-def champion_job(site: PageContext, job: Job) -> str:
-    """Returns the job that trained the champion of the model that a job trains; empty if that is not known."""
-    if job.verb != "train" or not job.model or not site.tracking.address:
-        return ""
-    try:
-        model = site.tracking.model(job.model)
-    except ServiceError:
-        return ""
-    champions = [version for version in model.versions if "champion" in version.aliases] if model else []
-    return next((champion.tags.get("dragoman.job", "") for champion in champions), "")
 
 
 def _promise(job: Job, plan: dict[str, Any], attempts: Sequence[Attempt]) -> Promise | None:
@@ -146,8 +110,8 @@ def _promise(job: Job, plan: dict[str, Any], attempts: Sequence[Attempt]) -> Pro
 
 
 def title(job: Job) -> str:
-    """Returns the run's name, or else the verb and the model that it changes."""
-    return job.run.partition(" ")[2].rpartition("/")[2] or f"{job.verb} {job.model}".strip()
+    """Returns the job's name, or else the verb and the model that it changes."""
+    return job.name or f"{job.verb} {job.model}".strip()
 
 
 def log_piece(site: PageContext, job: Job, attempt: int, before: int | None, after: int | None = None) -> Piece:
@@ -207,7 +171,7 @@ def _bars(job: Job, attempts: Sequence[Attempt], now: float) -> list[Segment]:
 def _may(person: Person, job: Job) -> dict[str, bool]:
     """Returns the actions that the page offers; none to those who may not submit jobs."""
     submits = person.may("submitter")
-    able = submits and person.controls(job)
+    able = submits and person.sees(job.owner)
     return {
         "stop": able and job.state not in ENDED and job.state != State.STOPPING,
         "yield": able and job.state in (State.STARTING, State.RUNNING),
@@ -228,47 +192,32 @@ def _links(page: Page, job: Job, plan: dict[str, Any], notes: list[str]) -> list
         read_object(run_dir / name, notes) if run_dir and job.verb in ("train", "shard") else {}
         for name in (paths.TRACKED, paths.RECORD, paths.RELEASE)
     )
-    links = shards.run_links(page.site, tracked)
+    links = []
+    if tracked.get("run_id"):
+        address = page.site.tracking.run_page(str(tracked["run_id"]))
+        links.append(Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), address, outside=True))
     above = next((word.removeprefix(PARENT) for word in job.words if word.startswith(PARENT)), "")
     if above:
         links.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/?sweep={above}"))
-    links += [Link("Array", tag, f"/?q=tag:{tag}") for tag in job.tags if tag.startswith("array-")]
     digest = str(released.get("manifest_hash") or begun.get("shards") or "")
-    folder = _shards(page, job, digest)
     maker = _maker(page.site, job, str(released.get("shards") or ""))
-    if folder is not None:
-        links.append(Link("Shards", folder.name, shards.address(folder)))
-    elif maker is not None:
+    if maker is not None:
         links.append(Link("Shards", digest[:12] or "made by another job", f"/jobs/{maker}"))
     elif digest:
         links.append(Link("Shards", f"manifest {digest[:12]}"))
     elif job.verb == "shard" and job.run:
         links.append(Link("Shards", job.run.partition(" ")[2]))
     if released.get("version"):
-        name = str(released.get("model"))
-        links.append(
-            Link("Model version", f"{name} {released['version']}", f"/models/{name}?version={released['version']}")
-        )
+        name, number = str(released.get("model")), str(released["version"])
+        address = page.site.tracking.version_page(name, number)
+        links.append(Link("Model version", f"{name} {number}", address, outside=True))
     elif job.model and job.verb != "train":  # promote, rollback
-        links.append(Link("Model", job.model, f"/models/{job.model}"))
+        links.append(Link("Model", job.model))
     if score := score_text(*score_in(released)):
         links.append(Link("Score", score))
     if plan.get("fingerprint"):
         links.append(Link("Submission", f"sha256 {plan['fingerprint'][:12]}"))
     return [*links, *(Link("After", other, f"/jobs/{other}") for other in job.after)]
-
-
-def _shards(page: Page, job: Job, digest: str) -> Folder | None:
-    """Returns the folder of the shards that a job makes or reads, as far as the user may see it; None also if the
-    shards with this manifest, which the job has read, were made anew since.
-    """
-    if job.verb == "shard":
-        place = job.run.partition(" ")[2]
-    else:
-        places = (job.plan or {}).get("places") or [] if job.verb in shards.USE else []
-        place = next((str(place["path"]) for place in places if place["key"] == "paths.shards"), "")
-    folder = page.site.shards.at(page.person, place) if place else None
-    return folder if folder is None or digest in ("", manifest_digest(folder.path)) else None
 
 
 def _sharding_run(site: PageContext, job: Job) -> Path | None:

@@ -1,69 +1,31 @@
-"""The list of jobs: what is asked for, the rows, the page with its stream, and the same as CSV."""
+"""The list of jobs: what is asked for, the rows, and the page with its stream."""
 
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
-from fastapi import HTTPException, Response
-from fastapi.responses import JSONResponse, RedirectResponse, StreamingResponse
-from sqlalchemy import ColumnElement, String, cast, or_
+from fastapi import Response
+from fastapi.responses import StreamingResponse
+from sqlalchemy import ColumnElement, String, cast
 
-from dragoman.model.errors import UserError, unknown
-from dragoman.model.plural import plural
+from dragoman.model.errors import UserError
 from dragoman.services.jobs import views
+from dragoman.services.jobs.filters import read_filters
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.filters import NEWEST_FIRST, JobQuery
-from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
+from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import live
-from dragoman.services.jobs.pages.csv_files import AT_ONCE, Column, csv_file
-from dragoman.services.jobs.pages.jobpage import PARENT, Progress, chosen_priority, progress_of, title
-from dragoman.services.jobs.pages.site import (
-    HEADERS,
-    Page,
-    PageContext,
-    Parts,
-    SubmitterForm,
-    Viewer,
-    marked,
-    page_router,
-    validated,
-)
+from dragoman.services.jobs.pages.jobpage import PARENT, Progress, progress_of
+from dragoman.services.jobs.pages.site import Page, PageContext, Parts, Viewer, marked, page_router, validated
 from dragoman.services.jobs.scheduling.why import Forecast
-from dragoman.services.jobs.service.usage import read_use
-from dragoman.services.jobs.service.words import iso, priority
 from dragoman.services.jobs.states import ACTIVE, QUEUED, State
 
 Conditions = Sequence[ColumnElement[bool]]
 COLUMNS = ("seq", *views.COLUMNS, "plan")
-router = page_router()
-FIELDS = tuple(name for name in JobQuery.model_fields if name != "sort")
-SEVERAL = ("state", "tag")  # with A,B
-TOKEN = re.compile(r'([a-z_]+):("[^"]*"|\S*)|"[^"]*"|\S+')
-
-
-def read_search(text: str) -> tuple[JobQuery, str]:
-    """Returns what the fields of a text ask for, and the rest of it. Raises UserError if a field cannot be read."""
-    fields: dict[str, Any] = {}
-    rest: list[str] = []
-    for match in TOKEN.finditer(text):
-        key, value = match[1], (match[2] or "").strip('"')
-        if key is None or value.startswith("//"):  # a word, or an address
-            rest.append(match[0].strip('"'))
-        elif key not in FIELDS:
-            raise unknown('field (a word with a colon stands in quotation marks, "A:B")', key, FIELDS)
-        elif not value:
-            raise UserError(f"{key}: is empty; write {key}:VALUE")
-        elif key in SEVERAL:
-            fields[key] = [*fields.get(key, []), *value.split(",")]
-        else:
-            fields[key] = value
-    return validated(JobQuery, fields, ":"), " ".join(filter(None, rest))
-
-
 ROWS = 50
 ACTIVE_ROWS = 20  # running jobs, above the others
 NEXT = 5  # waiting jobs above all others
@@ -77,18 +39,18 @@ GROUPS: dict[str, tuple[str, frozenset[State]]] = {
     "failed": ("Failed", frozenset({State.FAILED, State.LOST})),
     "stopped": ("Stopped", frozenset({State.STOPPED})),
 }
+router = page_router()
 
 
 @dataclass(frozen=True)
 class Filter:
     """The requested jobs, by the names in an address. `before` is the cursor, the `seq` of the last page's end.
 
-    `q` is as somebody typed it, with fields or without. Waiting jobs come in the queue's order; their cursor is
-    `place`, the number of jobs before the page. `sweep` is the run above trials."""
+    `q` has the filters of the command line, as somebody typed them. Waiting jobs come in the queue's order; their
+    cursor is `place`, the number of jobs before the page. `sweep` is the run above trials."""
 
     state: str = "all"  # a key of GROUPS
     q: str = ""
-    owner: str = ""
     sweep: str = ""
     before: int | None = None
     place: int = 0
@@ -101,7 +63,6 @@ class Filter:
         return cls(
             values.get("state", "all") if values.get("state") in GROUPS else "all",
             values.get("q", "").strip()[:200],
-            values.get("owner", "").strip()[:160],
             sweep if RUN.fullmatch(sweep) else "",
             _number(values.get("before", "")),
             _number(values.get("place", "")) or 0,
@@ -113,16 +74,10 @@ class Filter:
 
         Raises UserError if the text cannot be read.
         """
-        query, rest = read_search(self.q)
+        query = validated(JobQuery, read_filters(self.q.split()), "=")
         conditions = [*person.jobs(), *query.conditions(time.time())]
-        words = cast(Job.words, String)
-        if self.owner:
-            conditions.append(Job.owner == self.owner)
         if self.sweep:
-            conditions.append(words.contains(f"{PARENT}{self.sweep}"))
-        if rest:
-            matches = [column.icontains(rest, autoescape=True) for column in (Job.run, Job.verb, words)]
-            conditions.append(or_(Job.id == rest, *matches))
+            conditions.append(cast(Job.words, String).contains(f"{PARENT}{self.sweep}"))
         return conditions
 
     def query(self, **changed: Any) -> str:
@@ -142,8 +97,6 @@ class Row:
     job: Any
     forecast: Forecast | None = None
     progress: Progress | None = None  # of a running training
-    cpus: str = ""  # in use of those that it holds
-    gpus: str = ""
 
 
 @dataclass(frozen=True)
@@ -193,15 +146,7 @@ def listing(page: Page, filters: Filter) -> Listing:
 def _row(site: PageContext, job: Any, forecast: Forecast | None) -> Row:
     if job.state not in ACTIVE:
         return Row(job, forecast if job.state in QUEUED else None)
-    used = [use.last for use in read_use(site.home, job.id, job.attempt).values()]
-    cpus = _use(sum(use.get("cpu", 0.0) for use in used) if used else None, job.workers * job.cpus)
-    gpus = _use(sum(use.get("gpu", 0.0) for use in used) / 100 if used else None, job.workers * job.gpus)
-    return Row(job, None, progress_of(job, site.journals.read(job)), cpus, gpus)
-
-
-def _use(used: float | None, held: float) -> str:
-    """Returns what a job uses of the processors that it holds; empty if it holds none."""
-    return "" if not held else f"{held:g}" if used is None else f"{used:.1f} of {held:g}"
+    return Row(job, None, progress_of(job, site.journals.read(job)))
 
 
 def _jobs(ledger: Ledger, filters: Filter, conditions: Conditions, most: int) -> Sequence[Any]:
@@ -229,35 +174,6 @@ def _among(states: Collection[State]) -> ColumnElement[bool]:
     return Job.state.in_(sorted(states))
 
 
-def _change_many(page: Page, names: Sequence[str]) -> str:
-    """Stops, retries, tags, or gives a priority to jobs; returns what was done, and why not for the others."""
-    operations, person, what, tag = page.operations, page.person, page.text("do"), page.text("tag")
-    words = {"stop": "asked to stop", "retry": "queued again", "priority": "given another priority", "tag": "tagged"}
-    if what not in words:
-        raise UserError(f"do: {what!r} is none of {', '.join(words)}")
-    if what == "tag":
-        validated(JobQuery, {"tag": [tag]})
-    done, refused = 0, []
-    for name in names:
-        try:
-            match what:
-                case "stop":
-                    operations.stop(person, name)
-                case "retry":
-                    operations.retry(person, name)
-                case "priority":
-                    operations.set_priority(person, name, chosen_priority(page))
-                case _:
-                    operations.add_tag(person, name, tag)
-            done += 1
-        except (UserError, ConflictError, HTTPException) as problem:
-            refused.append(f"{name}: {problem.detail if isinstance(problem, HTTPException) else problem}")
-    others = f"; not {refused[0]}{f' and {len(refused) - 1} more' if len(refused) > 1 else ''}" if refused else ""
-    return f"{plural(done, 'job')} {words[what]}{others}." if names else "Choose some jobs first."
-
-
-VISITORS = 1000  # whose changes are remembered until they are shown
-RECENT = 50  # jobs offered by name
 REMOVED = "The job is removed."
 
 
@@ -278,8 +194,7 @@ def show(page: Viewer) -> Response:
         asked=filters,
         problem=problem,
         stream="" if problem else f"/live/jobs{filters.query()}",
-        done=REMOVED if "removed" in page.request.query_params else page.site.notes.pop(page.visitor.csrf, ""),
-        fields=FIELDS,
+        done=REMOVED if "removed" in page.request.query_params else "",
         parts=marked(parts),
     )
 
@@ -288,54 +203,3 @@ def show(page: Viewer) -> Response:
 def follow(page: Viewer) -> StreamingResponse:
     filters = Filter.read(page.request.query_params)
     return page.stream(live.parts(page.operations.ledger, lambda: _parts(page, filters)))
-
-
-@router.post("/jobs")
-def change(page: SubmitterForm) -> Response:
-    names, notes = [str(name) for name in page.sent.getlist("job")][:AT_ONCE], page.site.notes
-    if len(notes) >= VISITORS:
-        notes.clear()
-    notes[page.visitor.csrf] = _change_many(page, names)
-    back = Filter.read(dict(parse_qsl(page.text("back").lstrip("?"))))
-    return RedirectResponse(f"/{back.query()}", 303)
-
-
-CSV: dict[str, Column] = {
-    "job": "id",
-    "owner": "owner",
-    "project": "project",
-    "command": lambda job: " ".join([job.verb, *job.words]),
-    "run": lambda job: job.run.partition(" ")[2],
-    "model": "model",
-    "tags": lambda job: " ".join(job.tags),
-    "state": "state",
-    "reason": "reason",
-    "priority": lambda job: priority(job.priority),
-    "workers": "workers",
-    "attempts": "attempt",
-    "metric": "metric",
-    "score": lambda job: "" if job.score is None else job.score,
-    "submitted": lambda job: iso(job.submitted),
-    "changed": lambda job: iso(job.changed),
-    "seconds": lambda job: round(job.spent, 1),
-}
-
-
-@router.get("/jobs.csv")
-def file(page: Viewer) -> Response:
-    filters = Filter.read(page.request.query_params)
-    filters.conditions(page.person)  # refused before the answer begins
-    return csv_file("jobs.csv", CSV, lambda before: older(page, filters, before, AT_ONCE), "seq")
-
-
-@router.get("/recent.json")
-def recent(page: Viewer) -> Response:
-    newest = older(page, Filter(), None, RECENT)
-    rows = [{"id": job.id, "name": title(job), "verb": job.verb, "state": job.state} for job in newest]
-    return JSONResponse(rows, headers=HEADERS)
-
-
-def older(page: Page, filters: Filter, before: int | None, most: int) -> Sequence[Any]:
-    """Returns the wanted jobs older than `before`, newest first."""
-    conditions = [*filters.conditions(page.person), _among(GROUPS[filters.state][1])]
-    return _jobs(page.operations.ledger, replace(filters, before=before, sort=""), conditions, most)

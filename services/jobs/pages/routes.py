@@ -1,11 +1,10 @@
-"""The routes of a job's page, its log and its actions, of the form that submits one, and of schedules.
+"""The routes of a job's page, its log and its actions, and of the form that submits one.
 
-/jobs/ID (log, log.txt, stop, yield, retry, priority, after, remove, report)   /submit   /schedules
-Those of the list, the cluster, shards, models and people are in the modules of these names.
+/jobs/ID (log, log.txt, stop, yield, retry, priority, after, remove)   /submit
+Those of the list and of people are in the modules of these names.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, cast
 from urllib.parse import urlencode
@@ -19,8 +18,7 @@ from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.http.static_files import KeptStaticFiles
 from dragoman.services.jobs.bodies import NAME
 from dragoman.services.jobs.http.streams import place_in
-from dragoman.services.jobs.ledger.tables import Schedule
-from dragoman.services.jobs.pages import cluster, jobpage, listing, live, models, people, shards, submitting
+from dragoman.services.jobs.pages import jobpage, listing, live, people, submitting
 from dragoman.services.jobs.pages.site import (
     FOLDER,
     HEADERS,
@@ -38,7 +36,6 @@ from dragoman.services.jobs.pages.site import (
 )
 from dragoman.services.jobs.planning.refusals import VERBS
 from dragoman.services.jobs.service import schemas
-from dragoman.services.jobs.service.report import POLICY, report
 from dragoman.services.jobs.states import ENDED, QUEUED
 
 Handler = Callable[[Request, Exception], Awaitable[Response]]
@@ -47,7 +44,7 @@ router = page_router()
 
 def add_pages(app: FastAPI) -> None:
     """Adds the pages to an application whose state has their context."""
-    for module in (people, listing, shards, models, cluster):
+    for module in (people, listing):
         app.include_router(module.router)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))
@@ -62,74 +59,28 @@ def add_pages(app: FastAPI) -> None:
         return await run_in_threadpool(problem_page, request, Refusal(404, "There is no such page."))
 
 
-Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
-SCHEDULE_DONE = {
-    "pause": "It is paused: it submits nothing until it is resumed.",
-    "resume": "It goes on from its next time.",
-    "remove": "It is removed; its jobs stay.",
-}
-REMOVE = Question("Remove this schedule?", "Remove it", "It submits nothing more; the jobs that it has submitted stay.")
-
-
-def _schedule(page: Page, number: int) -> Schedule:
-    """Returns a schedule. Raises HTTPException (404) if there is none, or it is another owner's."""
-    schedule = page.operations.loop.schedules.get(number)
-    if schedule is None or not page.person.sees(schedule.owner):
-        raise HTTPException(404, f"There is no schedule {number}, or it is not yours.")
-    return schedule
-
-
-@router.get("/schedules")
-def schedules(page: Viewer) -> Response:
-    rows = page.operations.loop.schedules.all(page.operations.only(page.person, None))
-    states = page.operations.ledger.states([schedule.job for schedule in rows if schedule.job])
-    return page.show("schedules.html", schedules=rows, states=states, done=page.done(SCHEDULE_DONE))
-
-
-@router.get("/schedules/{number}/remove")
-def ask_removal(page: Submitter, number: Number) -> Response:
-    schedule = _schedule(page, number)
-    command = " ".join([schedule.verb, *schedule.words])
-    return page.ask(REMOVE, command, f"at {schedule.every} (UTC), of {schedule.owner}", ("/schedules", "Schedules"))
-
-
-@router.post("/schedules/{number}/{action}")
-def change_schedule(page: SubmitterForm, number: Number, action: str) -> Response:
-    schedule, kept = _schedule(page, number), page.operations.loop.schedules
-    match action:
-        case "pause" | "resume":
-            kept.set_active(schedule, action == "resume", page.person)
-        case "remove":
-            kept.remove(schedule, page.person.owner)
-        case _:
-            raise HTTPException(404, "There is no such page.")
-    return RedirectResponse(f"/schedules?done={action}", 303)
-
-
 Id = Annotated[str, Path(max_length=40, pattern=NAME)]
 AttemptNumber = Annotated[int, Query(ge=0, le=10**6)]  # 0: the newest
 Place = Annotated[int | None, Query(ge=0, le=2**53)]
-Beside = Annotated[str | None, Query(max_length=40)]  # a job whose curves are drawn too; none: the champion's
-PARTS = ("head", "attempts", "curves", "usage", "links", "notices", "changes")
+PARTS = ("head", "attempts", "curves", "links", "changes")
 
 
-def _parts(page: Page, name: str, beside: str) -> Parts:
-    content = jobpage.overview(page, name, beside)
+def _parts(page: Page, name: str) -> Parts:
+    content = jobpage.overview(page, name)
     return {part: page.render(f"_job_{part}.html", **content) for part in PARTS}
 
 
 @router.get("/jobs/{id}")
-def job(page: Viewer, id: Id, beside: Beside = None) -> Response:
+def job(page: Viewer, id: Id) -> Response:
     job = page.job(id)
-    beside = jobpage.champion_job(page.site, job) if beside is None else beside
     log = jobpage.log_piece(page.site, job, job.attempt, None)
-    follow = urlencode({"after": f"{page.operations.ledger.newest}:{max(1, job.attempt)}:{log.end}", "beside": beside})
+    follow = urlencode({"after": f"{page.operations.ledger.newest}:{max(1, job.attempt)}:{log.end}"})
     return page.show(
         "job.html",
         job=job,
         title=jobpage.title(job),
         log=log,
-        parts=marked(_parts(page, id, beside)),
+        parts=marked(_parts(page, id)),
         choices=submitting.choices(page) if job.state in QUEUED else [],
         done=page.done(jobpage.DONE),
         stream="" if job.state in ENDED else f"/live/jobs/{id}?{follow}",
@@ -137,11 +88,10 @@ def job(page: Viewer, id: Id, beside: Beside = None) -> Response:
 
 
 @router.get("/live/jobs/{id}")
-def follow(page: Viewer, id: Id, after: str = "", beside: Beside = None) -> StreamingResponse:
+def follow(page: Viewer, id: Id, after: str = "") -> StreamingResponse:
     page.job(id)
     start = place_in(page.request.headers.get("last-event-id") or after) or (1, 0)
-    parts = partial(_parts, page, id, beside or "")
-    return page.stream(live.job(page.operations.ledger, page.site.home, id, start, parts))
+    return page.stream(live.job(page.operations.ledger, page.site.home, id, start, partial(_parts, page, id)))
 
 
 @router.get("/jobs/{id}/log")
@@ -158,12 +108,6 @@ def whole_log(page: Viewer, id: Id, attempt: AttemptNumber = 0) -> Response:
     headers = {**HEADERS, "Content-Disposition": f'inline; filename="{job.id}-a{number}.log"'}
     lines = jobpage.whole_log(page.site, job, number)
     return StreamingResponse(lines, media_type="text/plain; charset=utf-8", headers=headers)
-
-
-@router.get("/jobs/{id}/report")
-def one_page(page: Viewer, id: Id) -> Response:
-    text = report(page.operations, page.person, id)
-    return HTMLResponse(text, headers={**HEADERS, "Content-Security-Policy": POLICY})
 
 
 ASKS = {
@@ -196,7 +140,7 @@ def act(page: SubmitterForm, id: Id, action: str) -> Response:
         "retry": lambda: operations.retry(person, id),
         "remove": lambda: operations.remove(person, id),
         "priority": lambda: operations.set_priority(person, id, jobpage.chosen_priority(page)),
-        "after": lambda: operations.set_after(person, id, submitting.find_jobs(page, page.text("after"))),
+        "after": lambda: operations.set_after(person, id, submitting.items(page.text("after"))),
     }
     if action not in does:
         raise HTTPException(404, "There is no such page.")
@@ -210,7 +154,6 @@ def _show_form(
     plan: Any = None,
     refusal: Refusal | None = None,
     words: Sequence[str] = (),
-    kept: str = "",
 ) -> Response:
     try:
         fields, filled = submitting.form(page.site, filled)
@@ -227,24 +170,17 @@ def _show_form(
         asked=fields,
         filled=filled,
         verbs=VERBS,
-        presets=page.operations.presets.all(page.person.owner),
-        kept=kept,
         choices=submitting.choices(page),
-        projects=[project.name for project in page.site.sharing.all(page.person)],
     )
 
 
 @router.get("/submit")
-def empty_form(page: Submitter, like: str = "", preset: str = "") -> Response:
+def empty_form(page: Submitter, like: str = "") -> Response:
     if like:
         filled = submitting.repeat_job(page.site, page.job(like))
-    elif preset:
-        filled = submitting.fill_preset(page.operations.presets.get(page.person.owner, preset).content)
     else:
         filled = submitting.read_form(page.request.query_params)
-        project = page.person.project(page.request.query_params.get("project"))
-        filled = replace(filled, queuing={**filled.queuing, "project": project})
-    return _show_form(page, filled, kept=preset)
+    return _show_form(page, filled)
 
 
 @router.post("/submit")
@@ -255,15 +191,11 @@ def hand_in(page: SubmitterForm) -> Response:
     try:
         fields, filled = submitting.form(page.site, filled)
         words = submitting.overrides(fields, filled)
-        if what in ("keep", "forget"):
-            name = page.text("preset")
-            submitting.change_preset(page, what, name, filled, words)
-            return RedirectResponse(f"/submit?preset={name}" if what == "keep" else "/submit", 303)
-        body = submitting.submission(page, filled, words)
+        body = submitting.submission(filled, words)
         if what == "submit":
             job = page.operations.submit(page.person, body)
             return RedirectResponse(f"/jobs/{job.id}?done=submit", 303)
-        request = schemas.PlanRequest(verb=body.verb, overrides=body.overrides, project=body.project)
+        request = schemas.PlanRequest(verb=body.verb, overrides=body.overrides, owner=body.owner)
         return _show_form(page, filled, page.operations.plan(page.person, request), words=body.overrides)
     except (UserError, ServiceError, HTTPException, KeyError) as wrong:
         return _show_form(page, filled, refusal=refusal_of(wrong))

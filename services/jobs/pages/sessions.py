@@ -1,9 +1,7 @@
 """Sessions of browsers in signed cookies, and the word that each form has to send back."""
 
-import getpass
 import hashlib
 import hmac
-import os
 import re
 import secrets
 import time
@@ -19,6 +17,7 @@ from dragoman.services.jobs.bodies import NAME
 from dragoman.services.jobs.http.guard import ANONYMOUS, Guard
 from dragoman.services.jobs.ledger.access import Person, TokenExpiredError, digest_of
 from dragoman.services.jobs.ledger.asked import tell_person
+from dragoman.services.jobs.options import this_user
 
 COOKIE = "dragoman_session"
 LASTS = 7 * 86_400.0  # seconds from signing in
@@ -124,8 +123,5 @@ def _is_secure(request: Request) -> bool:
 
 def _login_name() -> str:
     """Returns the owner of jobs submitted on loopback: the service's user, as on the command line."""
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):
-        name = str(os.getuid())
+    name = this_user()
     return name if re.fullmatch(NAME, name) and len(name) <= 160 else ANONYMOUS

@@ -32,7 +32,6 @@ from dragoman.services.jobs.pages.sessions import LoginNeededError, Sessions, Vi
 from dragoman.services.jobs.service import words
 from dragoman.services.jobs.service.charts import Journals
 from dragoman.services.jobs.service.operations import Operations
-from dragoman.services.jobs.service.shard_folders import ShardFolders
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED
 
@@ -66,15 +65,12 @@ class PageContext:
     """The parts that pages are made of, beside those of the service."""
 
     def __init__(self, parts: ServiceParts) -> None:
-        self.operations, self.forecaster, self.sharing = parts.operations, parts.forecaster, parts.sharing
-        self.devices, self.own_tokens = parts.devices, parts.own_tokens
-        self.home, self.endpoint = parts.home, parts.endpoint
+        self.operations, self.forecaster, self.access = parts.operations, parts.forecaster, parts.access
+        self.home, self.health = parts.home, parts.health
         self.sessions = Sessions(parts.guard, parts.home)
         self.tracking = Tracking(parts.tracking, parts.tracking_pages)
-        self.shards = ShardFolders(parts.loop.intake.places, parts.home)
         self.journals = Journals()
-        self.notes: dict[str, str] = {}  # visitor -> what their last change of many jobs did, shown once
-        self.templates = templates(tracking=self.tracking, endpoint=self.endpoint)
+        self.templates = templates(tracking=self.tracking, dashboard=parts.dashboard)
 
     def render(self, template: str, **context: Any) -> str:
         """Returns a template or a part of a page as HTML."""
@@ -140,7 +136,7 @@ class Page:
             "keys": self.site.sessions.guard.keys,
             "now": self.now,
         }
-        shared |= {"trouble": self.operations.loop.trouble, "path": self.request.url.path}
+        shared |= {"trouble": self.site.health.trouble(), "path": self.request.url.path}
         return self.site.render(template, **{**shared, "stream": "", "problem": "", "done": "", **context})
 
     def show(self, template: str, status: int = 200, **context: Any) -> Response:
@@ -149,15 +145,13 @@ class Page:
             self.site.sessions.set_cookie(self.request, answer, self.visitor.cookie)
         return answer
 
-    def ask(
-        self, question: Question, title: str, about: str, *above: tuple[str, str], form: str = "ask.html", **more: Any
-    ) -> Response:
+    def ask(self, question: Question, title: str, about: str, *above: tuple[str, str]) -> Response:
         """Returns the page that asks, and whose form is sent to its own address.
 
-        `above`: address and label of the pages that lead here. `form`: the template with the form's fields.
+        `above`: address and label of the pages that lead here.
         """
         action = quote(self.request.url.path)
-        return self.show(form, **question._asdict(), title=title, about=about, above=above, action=action, **more)
+        return self.show("ask.html", **question._asdict(), title=title, about=about, above=above, action=action)
 
     def stream(self, source: AsyncGenerator[str]) -> StreamingResponse:
         """Returns a stream of the page's changes."""
@@ -192,7 +186,6 @@ def _admitted(page: Page, role: Role) -> Page:
 # form is foreign.
 Viewer = Annotated[Page, _page("viewer")]
 Submitter = Annotated[Page, _page("submitter")]
-Admin = Annotated[Page, _page("admin")]
 ViewerForm = Annotated[Page, _form("viewer")]
 SubmitterForm = Annotated[Page, _form("submitter")]
 AdminForm = Annotated[Page, _form("admin")]

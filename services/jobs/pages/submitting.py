@@ -1,6 +1,5 @@
 """The form that submits a job: its fields are those of the typed configuration; the plan is shown beside it."""
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -14,13 +13,12 @@ from starlette.datastructures import FormData, QueryParams
 
 from dragoman.conf.again import key_of
 from dragoman.model.errors import UserError
-from dragoman.services.jobs.bodies import NAME
 from dragoman.services.jobs.client.table import moment
 from dragoman.services.jobs.ledger.filters import JobQuery
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.options import KEPT, OPTION, is_option
+from dragoman.services.jobs.options import KEPT
 from dragoman.services.jobs.pages.site import Page, PageContext, validated
-from dragoman.services.jobs.planning.refusals import ELASTIC, MOST_WORDS, VERBS, WORD
+from dragoman.services.jobs.planning.refusals import ELASTIC, VERBS, WORD
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.states import PRIORITY_NAMES, UNENDED, State
 
@@ -28,7 +26,7 @@ SET = "set."  # prefix of the name of a configuration field
 BASE = "base."  # prefix of the name of a choice that the form was made with
 GROUPS = ("experiment", "corpus", "tokenizer", "model", "train", "cluster", "registry")
 RESUMES = "train"  # the command that resumes the run of its name
-LISTS = ("after", "tags", "notify")  # of these several, with blanks between them
+LISTS = ("after", "tags")  # of these several, with blanks between them
 OFFERED = 100  # jobs to come after
 
 
@@ -61,10 +59,10 @@ def repeat_job(site: PageContext, job: Job) -> Filled:
     """Returns the form that repeats a job. A training gets a new name, because its own would resume its run."""
     words = [word for word in job.words if job.verb != RESUMES or key_of(word) != "name"]
     values, more = _in_fields(words)
-    if job.verb == RESUMES and job.run:
+    if job.verb == RESUMES and job.name:
         values["name"] = _new_name(site, job)
     queuing = dict.fromkeys(KEPT, "") | {key: " ".join(getattr(job, key)) for key in LISTS}
-    queuing["project"] = job.project
+    queuing["owner"] = job.owner
     queuing["priority"] = PRIORITY_NAMES.get(job.priority, "normal")
     if job.retries:
         queuing["retries"] = str(job.retries)
@@ -84,71 +82,27 @@ def _in_fields(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     return values, more
 
 
-def fill_preset(content: Mapping[str, Any]) -> Filled:
-    """Returns the form of a preset."""
-    queuing = dict.fromkeys(KEPT, "")
-    for word in content["words"]:
-        if match := OPTION.fullmatch(word):
-            items = re.split(r"[\s,]+", match[2].strip("[]")) if match[1] in LISTS else [match[2]]
-            queuing[match[1]] = " ".join(item.strip("'\"") for item in items)
-    values, more = _in_fields([word for word in content["words"] if not is_option(word)])
-    return Filled(content["verb"], values, "\n".join(more), queuing)
-
-
-def change_preset(page: Page, what: str, name: str, filled: Filled, words: Sequence[str]) -> None:
-    """Keeps the form as a preset, or forgets that preset (`what` is `forget`)."""
-    if not re.fullmatch(NAME, name) or len(name) > 64:
-        raise UserError(f"preset {name!r}: a name has letters, digits and . + - _, at most 64")
-    if what == "forget":
-        page.operations.presets.remove(page.person.owner, name)
-        return
-    options = []
-    for key, value in filled.queuing.items():
-        if value and (key, value) != ("priority", "normal"):
-            items = ",".join(json.dumps(item) for item in _items(key, value))
-            options.append(f"jobs.{key}=[{items}]" if key in LISTS else f"jobs.{key}={value}")
-    body = validated(schemas.PresetRequest, {"verb": filled.verb, "words": [*words, *options]})
-    page.operations.keep(page.person, name, body)
-
-
 def choices(page: Page) -> list[tuple[str, str]]:
     """Returns (id, description) of the newest jobs that another may come after."""
     filters = JobQuery(state=sorted(UNENDED | {State.SUCCEEDED}))
-    columns = ("seq", "id", "run", "verb", "state")
+    columns = ("seq", "id", "name", "verb", "state")
     offered, _ = page.operations.ledger.rows(columns, filters, limit=OFFERED, seen=page.person.jobs())
-    return [(row.id, f"{row.run.partition(' ')[2].rpartition('/')[2] or row.verb}, {row.state}") for row in offered]
+    return [(row.id, f"{row.name or row.verb}, {row.state}") for row in offered]
 
 
-def find_jobs(page: Page, text: str) -> list[str]:
-    """Returns the ids of the jobs that a text names, by id or by the name of a run: of several the newest."""
-    jobs, ledger = [], page.operations.ledger
-    for word in _items("after", text)[:MOST_WORDS]:
-        if ledger.states([word]) and page.job(word):
-            jobs.append(word)
-            continue
-        rows, _ = ledger.rows(("seq", "id"), JobQuery(name=word[:200]), limit=1, seen=page.person.jobs())
-        if not rows:
-            raise UserError(f"after: there is no job {word!r}: give an id, or the name of a run")
-        jobs.append(rows[0].id)
-    return jobs
-
-
-def _items(key: str, text: str) -> list[str]:
-    """Returns the parts of a field of several; addresses may hold commas."""
-    return [item for item in re.split(r"\s+" if key == "notify" else r"[\s,]+", text) if item]
+def items(text: str) -> list[str]:
+    """Returns the parts of a field of several."""
+    return [item for item in re.split(r"[\s,]+", text) if item]
 
 
 def _new_name(site: PageContext, job: Job) -> str:
     """Returns the name of the job's run with the lowest unused number: base-2, base-3, ..."""
-    kind, _, name = job.run.partition(" ")
-    base = re.sub(r"-\d{1,4}$", "", name)
-    runs = Path((job.plan or {}).get("run_dir") or name).parent
+    base = re.sub(r"-\d{1,4}$", "", job.name)
+    runs = Path((job.plan or {}).get("run_dir") or job.name).parent
     with site.operations.ledger.database.read() as session:
-        taken = set(session.scalars(select(Job.run).where(Job.run.startswith(f"{kind} {base}-", autoescape=True))))
+        taken = set(session.scalars(select(Job.name).where(Job.name.startswith(f"{base}-", autoescape=True))))
     numbers = (f"{base}-{number}" for number in count(2))
-    return next(
-        candidate for candidate in numbers if f"{kind} {candidate}" not in taken and not (runs / candidate).exists()
-    )
+    return next(candidate for candidate in numbers if candidate not in taken and not (runs / candidate).exists())
 
 
 def form(site: PageContext, filled: Filled) -> tuple[dict[str, Any], Filled]:
@@ -197,12 +151,11 @@ def overrides(fields: Mapping[str, Any], filled: Filled) -> list[str]:
     return [*words, *(line.strip() for line in filled.more.splitlines() if line.strip())]
 
 
-def submission(page: Page, filled: Filled, words: Sequence[str]) -> schemas.Submission:
+def submission(filled: Filled, words: Sequence[str]) -> schemas.Submission:
     """Returns the form as the REST interface takes it."""
     how = {key: value for key, value in filled.queuing.items() if value}
-    values: dict[str, Any] = {"verb": filled.verb, "overrides": list(words), "project": "", **how}
-    values |= {key: _items(key, how.get(key, "")) for key in ("tags", "notify")}
-    values["after"] = find_jobs(page, how.get("after", ""))
+    values: dict[str, Any] = {"verb": filled.verb, "overrides": list(words), **how}
+    values |= {key: items(how.get(key, "")) for key in LISTS}
     if "by" in how:
         values["by"] = moment(how["by"])
     return validated(schemas.Submission, values, "=")

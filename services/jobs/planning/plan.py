@@ -13,12 +13,19 @@ from dragoman.model.runs.paths import RECORD
 from dragoman.model.schema import flat
 from dragoman.model.untrusted import read_object, whole
 from dragoman.services.jobs.planning.planner import Stamp, stamp_of
-from dragoman.services.jobs.planning.refusals import ELASTIC, SPREADING, Areas, check_values, check_words, shipped_words
+from dragoman.services.jobs.planning.refusals import (
+    CLAIMS,
+    ELASTIC,
+    SPREADING,
+    Areas,
+    check_values,
+    check_words,
+    shipped_words,
+)
 from dragoman.services.jobs.planning.rehearsal import UNSEEN, rehearse
 from dragoman.services.jobs.planning.work import training
 
 MOST_WORKERS = 1024  # of a range: a plan has a time for each number
-CLAIMS = {"train": "name", "shard": "paths.shards"}  # the key of what only one job may write at a time
 
 # The settings that decide how long a job takes: of sharding, of a training with steps, of all others with the section
 # of their own name.

@@ -20,6 +20,7 @@ from dragoman.model.errors import UserError, unknown
 
 VERBS = ("shard", "train", "evaluate", "compare", "promote", "rollback", "sync", "unpack", "synthesize", "doctor")
 COMMANDS = re.compile(rf"\bdragoman ({'|'.join(VERBS)})\b")
+CLAIMS = {"train": "name", "shard": "paths.shards"}  # the key of what only one job may write at a time
 SPREADING = {"shard", "train", "compare"}  # commands that need the cluster's workers
 MOST_WORDS, LONGEST = 100, 2000  # words, characters of one
 ELASTIC = re.compile(r"cluster\.workers=(\d{1,4})\.\.(\d{1,4})")  # a job that takes what is free

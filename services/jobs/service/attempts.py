@@ -12,7 +12,6 @@ from pathlib import Path
 from dragoman.conf.endings import UNAVAILABLE
 from dragoman.model.durations import duration
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.model.usage.recorder import Order
 from dragoman.services.jobs.executors.base import Executor, Observation
 from dragoman.services.jobs.executors.base import Start as Handed
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError, set_attempt
@@ -22,7 +21,6 @@ from dragoman.services.jobs.records import YIELDED, Request, attempt_of
 from dragoman.services.jobs.service.curves import released, run_of, score_in
 from dragoman.services.jobs.service.intake import Intake
 from dragoman.services.jobs.service.progress import Footprint, Progress, footprint, progress
-from dragoman.services.jobs.service.shard_folders import sharding_run
 from dragoman.services.jobs.service.verdict import (
     CLUSTER,
     PREEMPTION,
@@ -47,8 +45,6 @@ class Accounts:
     def close(self, job: Job, verdict: Verdict, code: int | None = None) -> Progress:
         """Writes the end of an attempt to the ledger and returns the progress of its run."""
         plan = job.plan or {}
-        if job.verb == "shard" and (record := sharding_run(job)) is not None:
-            self.intake.places.take(job, record.resolve())
         run = progress(plan.get("run_dir") if job.verb == "train" else None)
         values = dict(verdict.values)
         if job.verb == "train":
@@ -228,10 +224,10 @@ class Attempts:
             return
         plan, admin = job.plan or {}, self.intake.rights.is_admin(job)
         try:
-            if job.project:
-                self.intake.projects.check_member(job.project, job.owner, admin)
-            granted = self.intake.places.check(job.owner, plan.get("places", ()), job.account, admin)
-            owner = self.intake.ownership.claim(plan, job.owner, admin, job.account)
+            ownership, places = self.intake.ownership, plan.get("places", ())
+            granted = ownership.grant(job.owner, places, admin)
+            owner = ownership.check_model(plan, job.owner, admin)
+            ownership.mark(job.owner, places)
         except UserError as problem:
             with contextlib.suppress(ConflictError):  # its owner was faster: the next look sees it
                 self._end(job, Verdict(State.FAILED, "failed", "mistake", str(problem)))
@@ -241,9 +237,7 @@ class Attempts:
             set_attempt(session, job, incarnation=incarnation)
         planner = self.intake.planner
         grant = json.dumps({"roots": planner.roots, "secrets": planner.secrets, **granted})
-        path = str(attempt_of(self.home, job.id, job.attempt).usage.absolute())
-        usage = str(Order(path, bool(job.gpus), self.config.idle.share))
-        self.executor.submit(replace(describe_attempt(job), model_owner=owner, grant=grant, usage=usage))
+        self.executor.submit(replace(describe_attempt(job), model_owner=owner, grant=grant))
 
     def _pause(self, attempts: Sequence[Attempt]) -> str:
         """Returns why the last attempt does not begin yet; empty if it may."""

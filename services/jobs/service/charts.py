@@ -16,9 +16,7 @@ from typing import Any
 from dragoman.model.runs import paths
 from dragoman.model.runs.lines import JournalReader
 from dragoman.model.untrusted import finite
-from dragoman.services.jobs.measures import MEASURES
 from dragoman.services.jobs.service.curves import POINTS, run_of, thinned
-from dragoman.services.jobs.service.usage import Use
 from dragoman.services.jobs.service.words import hour, number, short
 
 KEPT = 64  # journals kept in memory
@@ -207,44 +205,3 @@ class Segment:
     width: float
     look: str | int
     label: str = ""
-
-
-Groups = Sequence[tuple[str, Mapping[str, str]]]  # (title, measure -> its line's name)
-LINES = 16  # of a chart, those with the greatest values
-JOB_CHARTS: Groups = (
-    ("CPU, cores", {"cpu": ""}),
-    ("Memory, GiB", {"memory": ""}),
-    ("GPU, % of the time", {"gpu": ""}),
-    ("GPU memory, GiB", {"gpu_memory": ""}),
-    ("Disk, MB/s", {"read": "read", "written": "written"}),
-    ("Its machine's CPU, %", {"machine_cpu": ""}),
-    ("Its machine's network, MB/s", {"machine_sent": "sent", "machine_received": "received"}),
-)
-MACHINE_CHARTS: Groups = (
-    ("CPU, %", {"machine_cpu": ""}),
-    ("Memory, GiB", {"machine_memory": ""}),
-    ("GPUs, % of the time", {"machine_gpu": ""}),
-    ("GPU memory, GiB", {"machine_gpu_memory": ""}),
-    ("Disk, MB/s", {"machine_read": "read", "machine_written": "written"}),
-    ("Free disk, GiB", {"machine_free": ""}),
-    ("Network, MB/s", {"machine_sent": "sent", "machine_received": "received"}),
-)
-
-
-def use_charts(uses: Mapping[str, Use], groups: Groups) -> list[Chart]:
-    """Returns the charts for which there are values; a line for each machine and measure."""
-    drawn = []
-    for title, names in groups:
-        lines = {
-            f"{host} {word}".strip() if len(uses) > 1 or not word else word: [
-                [(at, MEASURES[name].scaled(value)) for at, value in piece] for piece in use.pieces(name)
-            ]
-            for host, use in uses.items()
-            for name, word in names.items()
-        }
-        most = {name: max((value for piece in line for _, value in piece), default=0.0) for name, line in lines.items()}
-        greatest = sorted(most, key=lambda name: -most[name])[:LINES]
-        lines = {name: line for name, line in lines.items() if name in greatest and most[name]}  # nothing is not drawn
-        if any(sum(map(len, line)) > 1 for line in lines.values()):
-            drawn.append(_chart("", title, lines, timed=True))
-    return drawn

@@ -1,12 +1,11 @@
 """Intake: turns a submitted job into a waiting one, with its plan, its needs of the cluster and its expected time."""
 
 import logging
-import os
 import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict
 from functools import partial
@@ -16,27 +15,23 @@ from typing import Any
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from dragoman.conf.again import key_of
 from dragoman.model.errors import UserError, is_infrastructure, reason
 from dragoman.model.plural import plural
 from dragoman.services.from_home import is_open
-from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.access import Rights
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
-from dragoman.services.jobs.ledger.own_tokens import Rights
-from dragoman.services.jobs.ledger.places import Places, TakenError
-from dragoman.services.jobs.ledger.projects import Projects, memberships
-from dragoman.services.jobs.ledger.tables import PROJECT, Job, Measurement, account_of
+from dragoman.services.jobs.ledger.tables import Job, Measurement
 from dragoman.services.jobs.planning.estimate import estimate
 from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
 from dragoman.services.jobs.planning.refusals import as_jobs
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.room import FreeResources, Needs
-from dragoman.services.jobs.service.ownership import Ownership
+from dragoman.services.jobs.service.ownership import OWNER_WORD, Ownership
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.states import State
 
 RANGED = ("train", "shard")  # commands that run with any number of workers
-NAMED = re.compile(r"\+*registry[.=]")  # the model has a name of its own
-FOLDERS = {"paths.shards": "paths.shards", "name": "paths.runs"}  # setting -> the setting of its folder
 WORKERS = re.compile(r"\+*cluster\.workers=")
 MOST = 1024  # workers to try
 AT_ONCE = 2  # plans of one owner at a time
@@ -56,8 +51,8 @@ class Intake:
     def __init__(self, ledger: Ledger, planner: Planner, cluster: str, tracking: Tracking | None = None) -> None:
         """`cluster` names the cluster of the measurements; jobs register models in `tracking`."""
         self.ledger, self.planner, self.cluster = ledger, planner, cluster
-        self.ownership = Ownership(ledger, tracking or Tracking("", ""))
-        self.places, self.projects, self.rights = Places(ledger), Projects(ledger), Rights(ledger)
+        self.ownership = Ownership(ledger, Path(planner.roots[0]), tracking or Tracking("", ""))
+        self.rights = Rights(ledger)
         self._lock = threading.Lock()
         self._making: dict[str, str] = {}  # job -> its owner
         self.waits: dict[str, str] = {}  # job -> why it has no plan yet
@@ -119,7 +114,6 @@ class Intake:
         early: bool = False,
         deadline: float | None = None,
         admin: bool = False,
-        project: str = "",
         queued: bool = False,
     ) -> dict[str, Any]:
         """Returns the plan of a submission with its time for each number of workers.
@@ -129,22 +123,15 @@ class Intake:
         the numbers of workers with which it ends by then if it starts now; if the words name none, all that the cluster
         holds and that train the same as one.
         """
-        if project:
-            self.projects.check_member(project, owner, admin)
-        account = account_of(owner, project)
         gpus = sum(node.gpus for node in capacity.nodes) if capacity else 0.0
-        ask = partial(self._asked, owner, account, admin, gpus, early, verb)
+        ask = partial(self._ask, owner, admin, gpus, early, verb)
         plan = ask(words)
         free = not any(WORKERS.match(word) for word in words)
         if deadline is not None and free and plan["spreads"] and verb in RANGED and capacity is not None:
             plan = ask([*words, *_range_of(plan, capacity)])
         if capacity is not None and capacity.nodes and not queued:
             self._check_room(plan, capacity)
-        if project and plan.get("model") and not any(NAMED.match(word) for word in words):
-            own = f"{project}-{plan['model']}"  # where the usual name is another owner's
-            if self.ownership.names.owner(own) == account or not self.ownership.allows(plan, owner, admin, account):
-                plan = ask([*plan["words"], f"registry.name={own}"])
-        self.ownership.check(plan, owner, admin, account)
+        self.ownership.check_model(plan, owner, admin)
         measured = self.measured()
         if capacity is not None and capacity.nodes:  # a range may exceed what the cluster ever holds
             most = FreeResources(capacity.nodes).holds(plan["cpus"], plan["gpus"], MOST)
@@ -181,21 +168,20 @@ class Intake:
                 states = self.ledger.states(job.after)
                 early = any(states.get(other) != State.SUCCEEDED for other in job.after)
                 admin = self.rights.is_admin(job)
-                whose = job.deadline, admin, job.project
-                plan = self.plan(job.owner, job.verb, job.words, capacity, early, *whose, queued=True)
-                self.ownership.claim(plan, job.owner, admin, job.account)
+                plan = self.plan(job.owner, job.verb, job.words, capacity, early, job.deadline, admin, queued=True)
             except UserError as problem:
                 self.ledger.change(job, State.FAILED, "planner", str(problem))
                 return
             seconds = plan["seconds"].get(str(plan["choices"][0])) or {}
             planned = {"plan": plan, "run": plan["claims"], "model": plan.get("model", "")}
+            if name := plan["claims"].rpartition("/")[2].rpartition(" ")[2][:160]:
+                planned["name"] = name
             planned |= {key: plan[key] for key in ("choices", "cpus", "gpus")}
             planned |= {f"seconds_{end}": seconds.get(end) for end in ("low", "high")}
         with self.ledger.write(lasting=False) as session:
             if planned:
                 reason = f"planned: {planned['plan']['fingerprint'][:12]}"
                 job = self.ledger.move(session, job, State.PLANNED, "planner", reason, **planned)
-                self.places.claim(session, job, planned["plan"].get("places", ()))
             self.ledger.move(session, job, State.WAITING, "planner", "in the queue")
 
     def _in_time(self, plan: dict[str, Any], left: float) -> list[int]:
@@ -222,58 +208,41 @@ class Intake:
                 f"CPUs and {room.gpus:g} GPUs in all. Ask for fewer workers, or join more nodes to it"
             )
 
-    def _asked(
-        self, owner: str, account: str, admin: bool, gpus: float, early: bool, verb: str, words: Sequence[str]
+    def _ask(
+        self, owner: str, admin: bool, gpus: float, early: bool, verb: str, words: Sequence[str]
     ) -> dict[str, Any]:
         """Returns the planner's answer, without what it says about another owner's files, even in a refusal.
 
-        Shards or a run whose name is another owner's are a project's own of that name, in a folder of the project."""
-        while True:
-            visible = self._visible(owner, verb, early) if verb != "shard" and is_open(verb, words) else ()
-            plan: dict[str, Any] = {}
-            try:
-                plan = self.planner.plan(verb, words, gpus, early, *visible)
-                places, refusal = plan.get("places", []), ""
-            except RefusedPlanError as problem:
-                places, refusal = problem.places, as_jobs(str(problem))
-            try:
-                self.places.check(owner, places, account, admin)
-                if not plan:
-                    raise UserError(refusal)
-                own = next(filter(None, (self._own(place, account, words, True) for place in places)), "")
-                if not own:
-                    return plan
-            except TakenError as taken:
-                own = self._own(taken.place, account, words, False)
-                if not own:
-                    raise
-            words = [*words, own]
+        Shards that the owner has not, and that no job made, are read where they are."""
+        visible: Sequence[str] = ()
+        if verb != "shard" and is_open(verb, words):
+            if early:
+                raise UserError(f"{verb}: comes after another job; say which shards, with that job's corpus and pair")
+            visible = [*self.ownership.visible(owner), self.planner.roots[0]]  # there may be none
+        if not any(key_of(word) == OWNER_WORD for word in words):
+            words = [*words, f"{OWNER_WORD}={owner}"]
+        plan: dict[str, Any] = {}
+        try:
+            plan = self.planner.plan(verb, words, gpus, early, *visible)
+            places, refusal = plan.get("places", []), ""
+        except RefusedPlanError as problem:
+            places, refusal = problem.places, as_jobs(str(problem))
+        self.ownership.grant(owner, places, admin)
+        if plan:
+            return plan
+        common = "" if any(key_of(word) == "paths.shards" for word in words) else self._made_by_no_job(owner, places)
+        if not common:
+            raise UserError(refusal)
+        return self._ask(owner, admin, gpus, early, verb, [*words, f"paths.shards={common}"])
 
-    def _own(self, place: Mapping[str, str], account: str, words: Sequence[str], made: bool) -> str:
-        """Returns the word for a project's own folder in the place of a common one; empty if there is none.
-
-        With `made` only where the project has made it, or is about to."""
-        key, path = FOLDERS.get(place["key"], ""), Path(place["path"])
-        project = account.removeprefix(PROJECT)
-        common = Path(self.planner.roots[0]).resolve() / key.removeprefix("paths.")
-        if project == account or not key or path.parent != common or any(word.startswith(f"{key}=") for word in words):
+    def _made_by_no_job(self, owner: str, places: Sequence[Mapping[str, str]]) -> str:
+        """Returns the shards beside the owners' folders that have the name of those which a job would read."""
+        read = next((Path(place["path"]) for place in places if place["key"] == "paths.shards"), None)
+        shards = Path(self.planner.roots[0]).resolve() / "shards"
+        if read is None or read.parent != shards / owner or read.exists():
             return ""
-        own = common / project / path.name
-        if made and not (own.exists() or self.places.owner(str(own)) == account):
-            return ""
-        return f"{key}={own if key == place['key'] else own.parent}"
-
-    def _visible(self, owner: str, verb: str, early: bool) -> Iterator[str]:
-        """Yields the folders of shards and runs that `owner` may read, for a command that does not say which."""
-        if early:
-            raise UserError(f"{verb}: it comes after another job; say which shards, with that job's corpus and pair")
-        home = Path(self.planner.roots[0])
-        folders = {os.path.realpath(path): str(path) for name in ("shards", "runs") for path in (home / name).glob("*")}
-        with self.ledger.database.read() as session:
-            person = Person(owner, "submitter", projects=memberships(session, owner)[0])
-        hidden = self.places.hidden(person, list(folders))
-        yield from (path for real, path in folders.items() if real not in hidden)
-        yield str(home)  # there may be none
+        common = shards / read.name
+        return str(common) if (common / "manifest.json").is_file() and not self.ownership.owners(common) else ""
 
 
 def _range_of(plan: dict[str, Any], capacity: Capacity) -> list[str]:

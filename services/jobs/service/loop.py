@@ -23,7 +23,6 @@ from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.service.attempts import Accounts, Attempts, describe_attempt
 from dragoman.services.jobs.service.intake import Intake
 from dragoman.services.jobs.service.scheduler import Scheduler, rules
-from dragoman.services.jobs.service.schedules import Schedules
 from dragoman.services.jobs.service.verdict import SHUTDOWN
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import ACTIVE, ENDED, UNENDED, State
@@ -42,7 +41,6 @@ class Loop:
     ) -> None:
         self.ledger, self.executor, self.intake, self.config, self.home = ledger, executor, intake, config, home
         self.scheduler = Scheduler(ledger, access, rules(config))
-        self.schedules = Schedules(ledger, config)
         self.accounts = Accounts(ledger, intake)
         self.attempts = Attempts(ledger, executor, intake, config, home, self.accounts)
         self.scheduler.footprints = self.accounts.footprints
@@ -110,8 +108,6 @@ class Loop:
     def look(self) -> bool:
         """Looks at everything once: ends, starts, and requests. Returns False if no job is unended."""
         self.ledger.look()
-        if self.admits:
-            self.schedules.look()
         working = bool(self.ledger.jobs(UNENDED, limit=1))
         reachable = not self._let_rest(working) and self._look_at_cluster()
         active = self.ledger.jobs(ACTIVE, plans=True)

@@ -4,7 +4,7 @@
 
 import contextlib
 import threading
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +22,6 @@ from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.ledger import Ledger, UnknownJobError
 from dragoman.services.jobs.ledger.tables import Attempt, Change, Job
 from dragoman.services.jobs.service.attempts import place_of
-from dragoman.services.jobs.service.usage import Spell
 from dragoman.services.jobs.states import ACTIVE, PRIORITIES, PRIORITY_NAMES, State
 from dragoman.services.repeating import Repeating
 from dragoman.services.telemetry.disk import disks
@@ -55,8 +54,6 @@ class Metrics:
         help_ = "Time taken in parts of the forecast"
         self.ratios = histogram("dragoman_forecast_error_ratio", help_, buckets=RATIOS)
         self.forecasts = counter("dragoman_forecasts_total", "Forecasts, by whether they held", ["inside"])
-        self.deleted_jobs = counter("dragoman_deleted_jobs_total", "Ended jobs that service.keep deleted")
-        self.deleted_bytes = counter("dragoman_deleted_bytes_total", "Of the files that service.keep deleted")
         for inside in ("yes", "no"):
             self.forecasts.labels(inside)
         for cause in CAUSES:
@@ -78,7 +75,6 @@ class LedgerMetrics(Collector):
     access: Access
     cluster: Callable[[], Mapping[str, float] | None]  # what jobs may use, by resource; None: it does not answer
     home: Path
-    idle: Callable[[Job], Spell | None]  # the spell in which a job's GPUs idle
 
     def describe(self) -> Iterable[Metric]:
         """Returns nothing: registering must not read the ledger."""
@@ -101,14 +97,11 @@ class LedgerMetrics(Collector):
 
     def _quotas(self) -> Iterable[Metric]:
         active, quotas = self.ledger.jobs(ACTIVE), self.access.quotas()
-        accounts = {job.account for job in active} | quotas.keys()  # zeros are shown for one without running jobs
-        used = dict.fromkeys(product(sorted(accounts), RESOURCES), 0.0)
-        idle: dict[tuple[str], int] = defaultdict(int)
+        owners = {job.owner for job in active} | quotas.keys()  # zeros are shown for one without running jobs
+        used = dict.fromkeys(product(sorted(owners), RESOURCES), 0.0)
         for job in active:
             for resource, amount in zip(RESOURCES, (job.workers * job.cpus, job.workers * job.gpus, 1), strict=True):
-                used[job.account, resource] += amount
-            if job.gpus:
-                idle[job.owner,] += spell.gpus if (spell := self.idle(job)) else 0
+                used[job.owner, resource] += amount
         most = {
             (owner, resource): limit
             for owner, row in quotas.items()
@@ -117,7 +110,6 @@ class LedgerMetrics(Collector):
         }
         yield _gauge("dragoman_quota_used", "What owners' jobs hold", ["owner", "resource"], used.items())
         yield _gauge("dragoman_quota_limit", "What they may hold", ["owner", "resource"], most.items())
-        yield _gauge("dragoman_idle_gpus", "GPUs that jobs hold and do not use", ["owner"], idle.items())
 
 
 def _gauge(name: str, about: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]) -> Metric:

@@ -1,27 +1,21 @@
 """The requests of people to the service, each checked: the job's owner, and the state that allows it."""
 
-import hashlib
-import secrets
-from collections.abc import Callable, Iterator, Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fastapi import HTTPException
-from sqlalchemy import and_, func, select
-from sqlalchemy.orm import aliased
 
 from dragoman.conf.again import key_of
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs import views
 from dragoman.services.jobs.ledger.access import Person
-from dragoman.services.jobs.ledger.audit import Audit, AuditQuery
 from dragoman.services.jobs.ledger.filters import JobQuery, ListQuery
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
 from dragoman.services.jobs.ledger.ledger import Options as Columns
-from dragoman.services.jobs.ledger.presets import Presets
-from dragoman.services.jobs.ledger.tables import Attempt, AuditRow, Job, SavedPreset
-from dragoman.services.jobs.options import KEPT, OPTION, is_option, merge_words
-from dragoman.services.jobs.planning.refusals import as_jobs, check_words
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.planning.refusals import CLAIMS, as_jobs, check_words
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.scheduling.why import Why, explain
 from dragoman.services.jobs.service import schemas
@@ -29,11 +23,8 @@ from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.logs import error_of
 from dragoman.services.jobs.service.loop import Loop
-from dragoman.services.jobs.service.people_schemas import BillRow
-from dragoman.services.jobs.service.targets import check_target
-from dragoman.services.jobs.service.usage import Spell, idle_spell
 from dragoman.services.jobs.settings import ServiceConfig
-from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED, UNENDED, State
+from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED, State
 
 LIST_PATIENCE = 0.5  # seconds that a list of jobs waits for the reasons: a command line asks only once
 AGAIN = 5  # attempts to change a row that others change too
@@ -44,32 +35,23 @@ class Operations:
 
     def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig, forecaster: Forecaster) -> None:
         self.ledger, self.loop, self.config, self.forecaster = ledger, loop, config, forecaster
-        self.audit = Audit(ledger)
-        self.presets = Presets(ledger)
         ledger.changed = loop.wake
 
-    def only(self, person: Person, owner: str | None) -> str | None:
-        """Returns the owner whose rows are shown; None: all. People who may not see all owners see their own."""
-        return owner if person.sees_all else person.owner
-
     def job(self, person: Person, name: str) -> Job:
-        """Returns a job. Raises UnknownJobError if there is none, or, to reveal nothing, if it is another owner's."""
-        job = self.ledger.job(name)
-        if not person.sees_job(job):
-            raise UnknownJobError(name)
-        return job
+        """Returns the job with an id, or else the newest with a name.
 
-    def own_job(self, person: Person, name: str) -> Job:
-        """Returns a job that the person may change.
-
-        Raises:
-            UnknownJobError: as `job`.
-            HTTPException: 403, it is another member's of their project.
+        Raises UnknownJobError: there is none, or, to reveal nothing, it is another owner's.
         """
-        job = self.job(person, name)
-        if not person.controls(job):
-            raise HTTPException(403, f"job {name} is {job.owner}'s: they and a maintainer of {job.project} may do it")
-        return job
+        try:
+            job = self.ledger.job(name)
+            if person.sees(job.owner):
+                return job
+        except UnknownJobError:
+            pass
+        named, _ = self.ledger.rows(("seq", "id"), JobQuery(name=name), limit=1, seen=person.jobs())
+        if not named:
+            raise UnknownJobError(name)
+        return self.ledger.job(named[0].id)
 
     def page(self, person: Person, query: ListQuery) -> schemas.JobPage:
         """Returns the wanted jobs, and the number of jobs in each state. Raises UserError for an impossible moment."""
@@ -95,80 +77,32 @@ class Operations:
     def plan(self, person: Person, body: schemas.PlanRequest) -> dict[str, Any]:
         """Returns the plan. Raises UserError if it is refused."""
         return self.loop.intake.plan(
-            person.owner,
+            person.acts_as(body.owner),
             body.verb,
             body.overrides,
             self.loop.capacity,
             deadline=body.by,
             admin=person.may("admin"),
-            project=person.project(body.project),
         )
 
     def submit(self, person: Person, body: schemas.Submission, trace: str | None = None) -> Job:
         """Creates a job. Raises UserError or HTTPException (429) if it is refused."""
         check_words(body.verb, body.overrides)
-        for target in body.notify:
-            check_target(target, self.config.notify)
-        for other in body.after:
-            self.job(person, other)
-        if project := person.project(body.project):
-            self.loop.intake.projects.check_member(project, person.owner, person.may("admin"))
+        after = [self.job(person, other).id for other in body.after]
         options: Columns = {
             **body.columns(),
-            "project": project,
+            "name": name_in(body.verb, body.overrides),
             "deadline": body.by,
             "trace": trace,
             "admin": person.may("admin"),
             "token": self.loop.intake.rights.lender(person),
         }
-        command, most = (person.owner, body.verb, body.overrides), self.config.waiting
+        command, most = (person.acts_as(body.owner), body.verb, body.overrides), self.config.waiting
         try:
-            return self.ledger.submit(*command, after=body.after, key=body.key, most=most, **options)
+            return self.ledger.submit(*command, after=after, key=body.key, most=most, **options)
         except TooManyError:
             words = f"{self.config.waiting} of your jobs have not ended"
             raise HTTPException(429, words, {"Retry-After": "60"}) from None
-
-    def submit_array(self, person: Person, body: schemas.ArrayRequest, trace: str | None = None) -> list[Job]:
-        """Creates a job for each of the body's runs, in order, once each value in them has been planned.
-
-        They have a common tag, `array-` and a part of the key's hash. Trainings without a `name` in their runs get the
-        common one, or the tag, and their number.
-        """
-        digest = hashlib.sha256((body.key or secrets.token_hex(16)).encode()).hexdigest()
-        tag = f"array-{digest[:8]}"
-        lines = [merge_words(body.overrides, run) for run in body.runs]
-        if body.verb == "train" and not any(key_of(word) == "name" for run in body.runs for word in run):
-            names = [word.partition("=")[2] for word in body.overrides if key_of(word) == "name"]
-            wide = len(str(len(lines)))
-            lines = [
-                merge_words(line, [f"name={names[-1] if names else tag}-{number:0{wide}}"])
-                for number, line in enumerate(lines, 1)
-            ]
-        for other in body.after:
-            self.job(person, other)
-        for line in _covering(lines):
-            check_words(body.verb, line)
-            self.plan(person, schemas.PlanRequest(verb=body.verb, overrides=line, by=body.by, project=body.project))
-        unended = self.ledger.counts(JobQuery(owner=person.owner))
-        if sum(unended.get(state, 0) for state in UNENDED) + len(lines) > self.config.waiting:
-            raise HTTPException(429, f"{len(lines)} jobs more: at most {self.config.waiting} of yours may wait")
-        common = body.model_dump(exclude={"runs", "overrides", "key", "tags"})
-        return [
-            self.submit(
-                person,
-                schemas.Submission(**common, overrides=line, tags=[*body.tags, tag], key=f"{digest[:40]}-{number}"),
-                trace,
-            )
-            for number, line in enumerate(lines)
-        ]
-
-    def keep(self, person: Person, name: str, body: schemas.PresetRequest) -> SavedPreset:
-        """Keeps a submission as a preset. Raises UserError if a word is refused, or the owner has too many."""
-        check_words(body.verb, [word for word in body.words if not is_option(word)])
-        for word in body.words:
-            if is_option(word) and ("${" in word or not word.isprintable() or not OPTION.fullmatch(word)):
-                raise UserError(f"{word[:80]!r}: a preset keeps jobs.{', jobs.'.join(KEPT)} and overrides of the job")
-        return self.presets.put(person.owner, name, body.model_dump())
 
     def stop(self, person: Person, name: str) -> Job:
         """Stops a job. Raises ConflictError if it has ended."""
@@ -183,10 +117,7 @@ class Operations:
     def retry(self, person: Person, name: str) -> Job:
         """Queues a job again. Raises ConflictError if it has not ended."""
         # a person who lost an admin's rights does not keep them here, nor does an admin lend them to another's job
-        job = self.own_job(person, name)
-        admin = job.admin and person.may("admin")
-        if job.project:
-            self.loop.intake.projects.check_member(job.project, job.owner, admin)
+        admin = self.job(person, name).admin and person.may("admin")
         fresh: dict[str, Any] = {"failures": 0, "losses": 0, "spent": 0.0, "admin": admin}
         fresh |= {"token": self.loop.intake.rights.lender(person)}
         return self._change(person, name, lambda _: State.SUBMITTED, "tried again by", **fresh)
@@ -196,9 +127,7 @@ class Operations:
             new_state = state(job)
             if job.state == new_state and new_state in ACTIVE:
                 return job  # it was asked before
-            shared = (job.project, "maintainer") in person.projects
-            other = f"{person.owner}, a maintainer of {job.project}" if shared else "an admin"
-            who = person.owner if person.owner == job.owner else other  # the owner reads the reason
+            who = person.owner if job.owner in person.owners else "an admin"  # the owner reads the reason
             return self.ledger.change(job, new_state, person.owner, f"{words} {who}", **values)
 
         return self._repeat(person, name, change)
@@ -206,11 +135,11 @@ class Operations:
     def _repeat(self, person: Person, name: str, change: Callable[[Job], Job]) -> Job:
         """Makes a change to a job, again if others change it at the same time."""
         for last in [False] * (AGAIN - 1) + [True]:
-            job = self.own_job(person, name)
+            job = self.job(person, name)
             try:
                 return change(job)
             except ConflictError:
-                if last or self.ledger.job(name).version == job.version:
+                if last or self.ledger.job(job.id).version == job.version:
                     raise
         raise AssertionError("unreachable")
 
@@ -224,9 +153,6 @@ class Operations:
 
         return self._repeat(person, name, change)
 
-    def add_tag(self, person: Person, name: str, tag: str) -> Job:
-        return self._repeat(person, name, lambda job: self.ledger.add_tag(job, tag, person.owner))
-
     def set_after(self, person: Person, name: str, after: Sequence[str]) -> Job:
         """Sets the jobs that a job comes after.
 
@@ -238,24 +164,28 @@ class Operations:
         def change(job: Job) -> Job:
             if job.state not in QUEUED:
                 raise ConflictError(f"job {name} is {job.state}: it has had its turn")
-            for other in after:
-                if (state := self.job(person, other).state) in ENDED - {State.SUCCEEDED}:
-                    raise UserError(f"after: job {other} is {state}, so {name} would never start")
-            seen, ahead = set[str](), list(after)
+            others = [self.job(person, other) for other in after]
+            for other in others:
+                if other.state in ENDED - {State.SUCCEEDED}:
+                    raise UserError(f"after: job {other.id} is {other.state}, so {job.id} would never start")
+            ids = list(dict.fromkeys(other.id for other in others))
+            seen, ahead = set[str](), list(ids)
             while ahead:
-                other = ahead.pop()
-                if other == name:
-                    raise UserError(f"after: job {name} would wait for itself")
-                if other not in seen:
-                    seen.add(other)
-                    ahead += self.job(person, other).after
-            return self.ledger.set_after(job, list(dict.fromkeys(after)), person.owner)
+                ahead_id = ahead.pop()
+                if ahead_id == job.id:
+                    raise UserError(f"after: job {job.id} would wait for itself")
+                if ahead_id not in seen:
+                    seen.add(ahead_id)
+                    ahead += self.job(person, ahead_id).after
+            return self.ledger.set_after(job, ids, person.owner)
 
         return self._repeat(person, name, change)
 
     def remove(self, person: Person, name: str) -> None:
-        """Removes a job. Raises ConflictError if it has not ended."""
-        self.ledger.remove(self.own_job(person, name), person.owner)
+        """Removes a job and its logs. Raises ConflictError if it has not ended."""
+        job = self.job(person, name)
+        self.ledger.remove(job, person.owner)
+        shutil.rmtree(self.loop.home / "jobs" / job.id, ignore_errors=True)
 
     def why(self, person: Person, name: str) -> Why:
         """Returns why a job waits, with the forecast of its start, or what it does instead; see `explain`."""
@@ -264,7 +194,7 @@ class Operations:
         if job.state == State.STARTING and pending:
             return Why(kind="queue", text=pending)
         if job.state == State.SUBMITTED:
-            return Why(kind="plan", text=self.loop.intake.waits.get(name, "it waits for its plan"))
+            return Why(kind="plan", text=self.loop.intake.waits.get(job.id, "it waits for its plan"))
         if job.state != State.WAITING:
             error = self.error(job)
             where = f"; its log says: {error}" if error else ""
@@ -272,6 +202,7 @@ class Operations:
         if self.loop.trouble or self.loop.capacity is None or not self.loop.capacity.nodes:
             trouble = self.loop.trouble or "none of its nodes is there yet"
             return Why(kind="cluster", text=f"the cluster does not answer: {trouble}")
+        name = job.id
         queue, quotas, rules = self.loop.scheduler.snapshot()
         if name not in queue.jobs or queue.jobs[name].active:
             return self.why(person, name)  # it has started in the meantime
@@ -287,21 +218,13 @@ class Operations:
             return ""
         return as_jobs(error_of(attempt_of(self.loop.home, job.id, job.attempt).log))
 
-    def idle(self, job: Job) -> Spell | None:
-        """Returns the spell in which GPUs of a running job idle; None if they work."""
-        return idle_spell(self.loop.home, job, self.ledger.now(), self.config.idle)
-
-    def targets(self, job: Job) -> list[str]:
-        """Returns who is told of a job: its own targets and its owner's."""
-        return list(dict.fromkeys([*job.notify, *self.config.notify.owners.get(job.owner, ())]))
-
     def changes(self, person: Person, name: str) -> list[schemas.ChangeView]:
         """Returns the changes of a job, as the person may read them.
 
         Raises UnknownJobError: there is no such job, or the person may not see it.
         """
-        self.job(person, name)
-        return [schemas.ChangeView.shown(change, person) for change in self.ledger.changes(job=name, limit=10_000)]
+        job = self.job(person, name).id
+        return [schemas.ChangeView.shown(change, person) for change in self.ledger.changes(job=job, limit=10_000)]
 
     def log(self, person: Person, name: str, attempt: int, offset: int, limit: int) -> tuple[bytes, int]:
         """Returns a piece of an attempt's log, and the attempt's number; 0 if there is none yet.
@@ -320,39 +243,9 @@ class Operations:
         except ServiceError as problem:
             raise HTTPException(503, str(problem)) from None
 
-    def audit_rows(self, person: Person, query: AuditQuery, before: int | None, limit: int) -> Sequence[AuditRow]:
-        """Returns rows of the audit, newest first; who is no admin gets their own. Raises UserError as `conditions`."""
-        own = query.model_copy(update={"person": self.only(person, query.person)})
-        return self.audit.rows(own, before, limit)
 
-    def bill(self, person: Person, owner: str | None) -> list[BillRow]:
-        """Returns the losses, the largest first."""
-        following = aliased(Attempt)
-        sums = (func.count(), func.sum(Attempt.lost_seconds), func.sum(Attempt.lost_tokens), func.sum(Attempt.startup))
-        away = func.coalesce(func.sum(following.started - Attempt.ended), 0.0)
-        query = (
-            select(Job.owner, Attempt.job, Attempt.cause, *sums, away)
-            .join(Job, Job.id == Attempt.job)
-            .outerjoin(following, and_(following.job == Attempt.job, following.number == Attempt.number + 1))
-            .where(Attempt.outcome.in_(["failed", "lost", "yielded", "stopped"]))
-            .group_by(Job.owner, Attempt.job, Attempt.cause)
-            .order_by(func.sum(Attempt.lost_tokens).desc(), func.sum(Attempt.startup).desc(), Attempt.job)
-            .limit(1000)
-            .where(*person.jobs())
-        )
-        if owner is not None:
-            query = query.where(Job.owner == owner)
-        with self.ledger.database.read() as session:
-            names = ("owner", "job", "cause", "attempts", "seconds", "tokens", "startup", "away")
-            rows = [dict(zip(names, row, strict=True)) for row in session.execute(query)]
-        return [BillRow.model_validate(row) for row in rows]
-
-
-def _covering(lines: Sequence[Sequence[str]]) -> Iterator[list[str]]:
-    """Yields lines that together have every word; names, of which each line has its own, do not count."""
-    seen: set[str] = set()
-    for line in lines:
-        words = {word for word in line if key_of(word) != "name"}
-        if not seen or not words <= seen:
-            seen |= words | {""}
-            yield list(line)
+def name_in(verb: str, words: Sequence[str]) -> str:
+    """Returns the name of the run or the shards that words say; empty: it shows when the job is planned."""
+    key = CLAIMS.get(verb)
+    values = [word.partition("=")[2] for word in words if key_of(word) == key]
+    return values[-1].rstrip("/").rpartition("/")[2][:160] if values else ""

@@ -1,110 +1,144 @@
-"""Ownership of registered models: who may register versions, and move the alias that is served.
+"""Who owns what jobs write: the one judge of the service.
 
-A name belongs to the project of the first accepted job that registers it, or to the owner of that job. The ledger knows
-the owner; MLflow's registered model has the same name in a tag, which the job's own process compares before it writes
-(pipelines/tracking/author.py). A name that MLflow had before the ledger belongs to the owner in that tag, else to the
-project or the owner of the job that made its first version, else to nobody: then an admin assigns it.
+What jobs make lies below their owner's name: HOME/shards/OWNER/NAME, HOME/runs/OWNER/NAME, HOME/corpora/OWNER/NAME, in
+a folder that the service marks. What lies beside the owners' folders was made by no job: all read it, and only an
+admin's job changes it. A registered model is called OWNER.NAME and belongs to the owner in MLflow's tag; the job's own
+process compares the tag again before it writes (pipelines/tracking/author.py).
 """
 
 import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
-
-from sqlalchemy import select
 
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.places import Models
-from dragoman.services.jobs.ledger.tables import PROJECT, Job, Member, account_of
-from dragoman.services.jobs.service.tracking import OWNER_TAG, Model, Tracking
+from dragoman.services.jobs.ledger.statements import ANY_TOKEN
+from dragoman.services.jobs.service.tracking import Tracking
 
-NOBODY = ""
-GIVE = "an admin gives it to an owner with: dragoman owner {name} OWNER"
+KINDS = ("shards", "runs", "corpora")  # folders of the home that hold those of owners
+MARK = ".owner"  # a file in an owner's folder
+OWNER_WORD = "paths.owner"  # the setting whose owner's shards, runs and models a command takes
+WRITES = ("write", "all", "record")
+Place = Mapping[str, str]  # of a plan: key, value, path, use
 logger = logging.getLogger(__name__)
 
 
 class Ownership:
-    """Ownership in a ledger and in the MLflow of its jobs."""
+    """Ownership in a home and in the MLflow of its jobs."""
 
-    def __init__(self, ledger: Ledger, tracking: Tracking) -> None:
-        self.ledger, self.tracking, self.names = ledger, tracking, Models(ledger)
+    def __init__(self, ledger: Ledger, home: Path, tracking: Tracking) -> None:
+        self.ledger, self.home, self.tracking = ledger, home.resolve(), tracking
+        self._roots = [self.home / kind for kind in KINDS]
 
-    def owner(self, name: str) -> str | None:
-        """Returns the owner of a registered model, `NOBODY`, or None if there is no such model yet."""
-        claimed = self.names.owner(name)
-        if claimed is not None or not self.tracking.address:
-            return claimed
-        model = self.tracking.model(name)
-        if model is None:
-            return None
-        account = model.owner or self._first_owner(model)
-        if not account:
-            return NOBODY
-        if not model.owner:
-            self.tracking.set_model_tag(name, OWNER_TAG, account)
-        return self.names.claim(name, account)
+    def grant(self, owner: str, places: Sequence[Place], admin: bool = False) -> dict[str, list[str]]:
+        """Returns the paths that a job of `owner` may read and write, of those that its plan names.
 
-    def check(self, plan: dict[str, Any], owner: str, admin: bool, account: str = "") -> str:
-        """Returns the owner of the model that a plan registers or promotes; empty if none or unknown.
+        `admin`: the token that submitted it is an admin's. Folders of the owner are writable even if the command only
+        reads them.
 
-        `account`: of the job's project, whose models are `owner`'s too in this job.
+        Raises UserError: a place belongs to another owner, or is to be changed and belongs to nobody.
+        """
+        closed = self._asks_for_tokens()
+        admin = admin and closed  # where everybody is an admin, names alone keep owners apart
+        granted: dict[str, list[str]] = {"read": [], "write": [], "record": []}
+        for place in places:
+            path, use = Path(place["path"]), place["use"]
+            if use == "cache":
+                granted["write"].append(place["path"])
+            if use == "cache" or (use == "maybe" and not os.path.lexists(path)):
+                continue
+            owners = self.owners(path)
+            if owners - {owner} and (use in WRITES or not admin):
+                raise _belongs(place)
+            mine = owner in owners or (path.name == owner and path.parent in self._roots and not path.exists())
+            if use in WRITES and closed and not (mine or admin):
+                raise self._outside(place, owner)
+            if use == "record":
+                granted["record"].append(place["path"])
+                granted["write"] += map(str, _records(path))  # the same shards made again continue the record
+            else:
+                granted["write" if use in WRITES or mine else "read"].append(place["path"])
+        return granted
+
+    def owners(self, path: Path) -> set[str]:
+        """Returns the owners of a real path, and of all below it."""
+        for root in self._roots:
+            if root == path or root.is_relative_to(path):
+                return {mark.parent.name for top in self._roots for mark in top.glob(f"*/{MARK}")}
+            if path.is_relative_to(root):
+                first, *below = path.relative_to(root).parts
+                is_owners = (root / first / MARK).exists() or bool(below and not (root / first).exists())
+                return {first} if is_owners else set()
+        return set()
+
+    def mark(self, owner: str, places: Sequence[Place]) -> None:
+        """Makes the owner's folders in which a job is about to write.
+
+        Raises UserError: something that no job made has the owner's name.
+        """
+        for root in self._roots:
+            folder = root / owner
+            writes = (Path(place["path"]) for place in places if place["use"] in WRITES)
+            if (folder / MARK).exists() or not any(path.is_relative_to(folder) for path in writes):
+                continue
+            folder.mkdir(parents=True, exist_ok=True)
+            if any(folder.iterdir()):
+                raise UserError(f"{folder}: was made by no job, and {owner}'s {root.name} go there: move it")
+            (folder / MARK).touch()
+
+    def check_model(self, plan: Mapping[str, Any], owner: str, admin: bool) -> str:
+        """Returns the owner of the model that a plan registers or promotes; empty if it has none.
 
         Raises UserError: the model is another owner's, and `owner` is no admin.
         """
-        account = account or owner
         name = plan.get("model")
         if not name:
-            return NOBODY
+            return ""
         try:
-            owner_account = self.owner(name)
+            of_model = self.tracking.model_owner(name) if self.tracking.address else None
         except ServiceError as problem:  # the job's own process asks MLflow again before it writes
             logger.info("model %s: %s", name, problem)
-            return account
-        if owner_account is None:
-            return account
-        if owner_account not in (owner, account) and not admin:
-            whose = self._whose(name, owner_account, owner)
-            instead = "; choose another registry.name=, or registry.register=false" if plan["verb"] == "train" else ""
+            return owner
+        instead = "; choose another registry.name=, or registry.register=false" if plan["verb"] == "train" else ""
+        if of_model is None:
+            if self._asks_for_tokens() and not (admin or name.startswith(f"{owner}.")):
+                raise UserError(f"registry.name={name}: a model of {owner} is called {owner}.NAME")
+            return owner
+        if of_model != owner and not admin:
+            whose = "belongs to another owner" if of_model else "has no owner, so only an admin's job changes it"
             raise UserError(f"registry.name={name}: the model {whose}{instead}")
-        return owner_account
+        return of_model
 
-    def allows(self, plan: dict[str, Any], owner: str, admin: bool, account: str) -> bool:
-        """Returns True if the plan may write its model; see `check`."""
-        try:
-            self.check(plan, owner, admin, account)
-        except UserError:
-            return False
-        return True
+    def visible(self, owner: str) -> list[str]:
+        """Returns the folders of shards and runs that `owner` may read: their own, and those that no job made."""
+        folders = []
+        for root in (self.home / kind for kind in ("shards", "runs")):
+            folders += [path for path in root.glob("*") if not self.owners(path)]
+            folders += [path for path in (root / owner).glob("*") if path.is_dir() and self.owners(path) == {owner}]
+        return list(map(str, folders))
 
-    def claim(self, plan: dict[str, Any], owner: str, admin: bool, account: str = "") -> str:
-        """Checks the same, and claims a free name for the account, or the owner, if the plan registers a version."""
-        account = account or owner
-        owner_account, name = self.check(plan, owner, admin, account), plan.get("model")
-        if name and plan["verb"] == "train" and owner_account == account:
-            try:
-                if self.owner(name) is None:
-                    return self.names.claim(name, account, owner)
-            except ServiceError:
-                pass
-        return owner_account
-
-    def _whose(self, name: str, account: str, owner: str) -> str:
-        """Returns why the model is not `owner`'s; a member of its project reads how it would be."""
-        if not account:
-            return f"has no owner; {GIVE.format(name=name)}"
-        project = account.removeprefix(PROJECT)
+    def _asks_for_tokens(self) -> bool:
         with self.ledger.database.read() as session:
-            member = account != project and session.get(Member, (project, owner)) is not None
-        return f"belongs to {account}: add jobs.project={project}" if member else "belongs to another owner"
+            return session.scalar(ANY_TOKEN) is not None
 
-    def give(self, name: str, owner: str, actor: str) -> None:
-        """Gives a name to another owner, in MLflow's registry and in the ledger."""
-        if self.tracking.address and self.tracking.model(name) is not None:
-            self.tracking.set_model_tag(name, OWNER_TAG, owner)
-        self.names.give(name, owner, actor)
+    def _outside(self, place: Place, owner: str) -> UserError:
+        root = next((root for root in self._roots if Path(place["path"]).is_relative_to(root)), None)
+        yours = self.home / "shards" / owner if root is None else root / owner
+        return UserError(
+            f"{place['key']}={place['value']}: a job of {owner} writes below {yours}; leave {place['key']} out, or "
+            f"name a folder there"
+        )
 
-    def _first_owner(self, model: Model) -> str:
-        """Returns the owner of the job that made the oldest version; empty if unknown."""
-        job = model.versions[-1].tags.get("dragoman.job", "") if model.versions else ""
-        with self.ledger.database.read() as session:
-            row = session.execute(select(Job.owner, Job.project).where(Job.id == job)).first()
-        return account_of(row.owner, row.project) if row else NOBODY
+
+def _records(folder: Path) -> list[Path]:
+    """Returns the runs in a folder that record shardings."""
+    return [path for path in folder.glob("shard-*") if path.is_dir() and not path.is_symlink()]
+
+
+def _belongs(place: Place) -> UserError:
+    key, value = place["key"], place["value"]
+    if place["use"] == "all":
+        return UserError(f"{key}={value}: holds runs of other owners; leave {key} out")
+    return UserError(f"{key}={value}: belongs to another owner; choose another {key}=")

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.ledger import PASS, SHORT, ConflictError, Ledger, rows_of
 from dragoman.services.jobs.ledger.statements import NEWEST
-from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Meta, account_of
+from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Meta
 from dragoman.services.jobs.scheduling.decide import NO_RULES, decide_queue
 from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Outcome, Start, Stop, Yield
 from dragoman.services.jobs.scheduling.queue import Queue
@@ -46,7 +46,6 @@ def entry(job: Job, states: Mapping[str, str]) -> Entry:
         next((other for other in job.after if states.get(other) != State.SUCCEEDED), ""),
         job.verb in YIELDING_VERBS,
         job.waiting_since or job.submitted,
-        account=job.account,
     )
 
 
@@ -143,13 +142,13 @@ class Scheduler:
         since = now - HALF_LIVES * usage.half_life if self._counted is None else self._counted - LATE
         query = (
             select(Attempt.job, Attempt.number, Attempt.workers, Attempt.decided, Attempt.ended)
-            .add_columns(Job.owner, Job.project, Job.cpus, Job.gpus)
+            .add_columns(Job.owner, Job.cpus, Job.gpus)
             .join(Job, Job.id == Attempt.job)
             .where(Attempt.ended > since)
         )
-        for job, number, workers, decided, ended, owner, project, cpus, gpus in session.execute(query):
+        for job, number, workers, decided, ended, owner, cpus, gpus in session.execute(query):
             if (job, number) not in self._charged:
-                usage.charge(account_of(owner, project), workers * cpus, workers * gpus, decided, ended)
+                usage.charge(owner, workers * cpus, workers * gpus, decided, ended)
                 self._charged[(job, number)] = ended
                 self._counted = max(self._counted or 0.0, ended)
         self._counted = now if self._counted is None else self._counted

@@ -1,9 +1,6 @@
-"""The pages' requests to MLflow, over its REST interface: models, versions, runs. Loads nothing of MLflow."""
+"""Questions to MLflow over its REST interface, and the addresses of its pages. Loads nothing of MLflow."""
 
-import json
 import time
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import httpx
@@ -14,86 +11,7 @@ from dragoman.model.errors import ServiceError
 
 PATIENCE = 5.0  # seconds
 AGAIN = 30.0  # seconds before MLflow is asked again for a run that it did not know
-MOST = 200  # models or versions on a page
 OWNER_TAG = "dragoman.owner"  # tag of a registered model
-HISTORY = "history/"  # prefix of a registered model's tags with its alias' history
-DRAWN = {"test": 0, "gate": 1, "valid": 2}  # splits in display order
-
-
-@dataclass(frozen=True)
-class Score:
-    """One measured value of a version, and how it was measured."""
-
-    split: str
-    name: str
-    value: float
-    signature: str
-
-
-@dataclass(frozen=True)
-class Version:
-    """A registered version."""
-
-    model: str
-    number: str
-    run: str
-    created: float
-    aliases: tuple[str, ...]
-    tags: dict[str, str]
-    status: str
-    scores: tuple[Score, ...] = ()
-
-    def score(self) -> Score | None:
-        """Returns the score that lists show."""
-        return self.scores[0] if self.scores else None
-
-
-@dataclass(frozen=True)
-class Move:
-    """An event of the promotion history."""
-
-    action: str
-    to: str
-    before: str
-    reason: str
-    by: str
-    time: str  # ISO 8601, UTC
-
-    @property
-    def at(self) -> float | None:
-        """Returns seconds since 1970; None if `time` cannot be read."""
-        try:
-            return datetime.fromisoformat(self.time).timestamp()
-        except ValueError:
-            return None
-
-
-@dataclass(frozen=True)
-class Model:
-    """A registered model with its versions, newest first."""
-
-    name: str
-    aliases: dict[str, str]
-    moves: list[Move] = field(default_factory=list)
-    versions: list[Version] = field(default_factory=list)
-    owner: str = ""
-
-    @property
-    def earlier(self) -> bool:
-        """Returns True if another version was champion before the one that is."""
-        champion = self.aliases.get("champion")
-        return any(move.action != "refused" and (move.before or move.to != champion) for move in self.moves)
-
-
-SCORES = {  # tag after the split -> its label
-    "bleu": "BLEU",
-    "chrf": "chrF",
-    "ter": "TER",
-    "bits_per_character": "bits per character",
-    "nats": "nats per token",
-    "perplexity": "perplexity",
-    "accuracy": "accuracy",
-}
 
 
 class Tracking:
@@ -103,32 +21,16 @@ class Tracking:
         self.address, self.pages = address.rstrip("/"), (pages or address).rstrip("/")
         self._runs: dict[str, tuple[str, float]] = {}  # run -> its experiment, when to ask again
 
-    def models(self) -> list[Model]:
-        """Returns all registered models, without their versions."""
-        models = self._get("registered-models/search", max_results=MOST).get("registered_models", [])
-        return [_model(row, [_version(version) for version in row.get("latest_versions", [])]) for row in models]
+    def model_owner(self, name: str) -> str | None:
+        """Returns the owner in a registered model's tag, empty if it has none; None if there is no such model.
 
-    def model(self, name: str) -> Model | None:
-        """Returns a model with its versions; None if there is none of that name."""
-        row = self._get("registered-models/get", name=name).get("registered_model")
-        if row is None:
+        Raises ServiceError: MLflow does not answer.
+        """
+        model = self._get("registered-models/get", name=name).get("registered_model")
+        if model is None:
             return None
-        query = "name='" + name.replace("'", "''") + "'"
-        rows = self._get("model-versions/search", filter=query, max_results=MOST).get("model_versions", [])
-        aliases = _aliases(row)
-        versions = [
-            _version(version, tuple(key for key, to in aliases.items() if to == version["version"])) for version in rows
-        ]
-        return _model(row, sorted(versions, key=lambda version: -int(version.number)))
-
-    def versions_with(self, tag: str, value: str, most: int) -> list[Version]:
-        """Returns the newest versions of all models whose tag has this value. Raises ServiceError as `models` does."""
-        query = f"tags.`{tag}` = '" + value.replace("'", "''") + "'"
-        query_values = {"filter": query, "max_results": most, "order_by": "creation_timestamp DESC"}
-        return [
-            _version(version)
-            for version in self._get("model-versions/search", **query_values).get("model_versions", [])
-        ]
+        tags = {tag["key"]: str(tag.get("value", "")) for tag in model.get("tags", [])}
+        return tags.get(OWNER_TAG, "")
 
     @property
     def home(self) -> str:
@@ -156,31 +58,6 @@ class Tracking:
 
     def version_page(self, name: str, number: str) -> str:
         return f"{self.pages}/{mlflow_pages.version_page(name, number)}" if self.pages else ""
-
-    def artifacts(self, run_id: str, folder: str = "") -> set[str]:
-        """Returns the paths of a run's artifacts in a folder. Raises ServiceError as `models` does."""
-        query_values = {"run_id": run_id, **({"path": folder} if folder else {})}
-        return {str(file.get("path")) for file in self._get("artifacts/list", **query_values).get("files", [])}
-
-    def artifact(self, run_id: str, path: str, most: int) -> bytes | None:
-        """Returns the content of a run's artifact; None if there is none, or it has more than `most` bytes."""
-        content = b""
-        try:
-            with httpx.stream(
-                "GET", f"{self.address}/get-artifact", params={"run_id": run_id, "path": path}, **self._login()
-            ) as answer:
-                if answer.is_error:
-                    return None
-                for block in answer.iter_bytes():
-                    content += block
-                    if len(content) > most:
-                        return None
-        except httpx.HTTPError as problem:
-            raise ServiceError(f"MLflow at {mask_address(self.address)} does not answer ({problem})") from None
-        return content
-
-    def set_model_tag(self, name: str, key: str, value: str) -> None:
-        self._ask("POST", "registered-models/set-tag", json={"name": name, "key": key, "value": value})
 
     def _get(self, path: str, /, **params: Any) -> dict[str, Any]:
         return self._ask("GET", path, params=params)
@@ -211,56 +88,3 @@ class Tracking:
         if "token" in login:
             return {"timeout": PATIENCE, "headers": {"Authorization": f"Bearer {login['token']}"}}
         return {"timeout": PATIENCE}
-
-
-def _aliases(row: dict[str, Any]) -> dict[str, str]:
-    return {alias["alias"]: str(alias["version"]) for alias in row.get("aliases", [])}
-
-
-def _tags(row: dict[str, Any]) -> dict[str, str]:
-    return {tag["key"]: str(tag.get("value", "")) for tag in row.get("tags", [])}
-
-
-def _model(row: dict[str, Any], versions: list[Version]) -> Model:
-    tags = _tags(row)
-    moves = [_move(tags[key]) for key in sorted(tags, reverse=True) if key.startswith(HISTORY)]
-    return Model(
-        row["name"], _aliases(row), [move for move in moves if move is not None], versions, tags.get(OWNER_TAG, "")
-    )
-
-
-def _move(text: str) -> Move | None:
-    try:
-        values = json.loads(text)
-        return Move(*(str(values.get(key) or "") for key in ("action", "to", "before", "reason", "by", "time")))
-    except (ValueError, AttributeError):
-        return None
-
-
-def _version(row: dict[str, Any], aliases: tuple[str, ...] = ()) -> Version:
-    tags = _tags(row)
-    return Version(
-        model=row["name"],
-        number=str(row["version"]),
-        run=row.get("run_id", ""),
-        aliases=aliases,
-        created=row.get("creation_timestamp", 0) / 1000,
-        tags=tags,
-        status=row.get("status", ""),
-        scores=tuple(sorted(_scores(tags), key=lambda score: (DRAWN.get(score.split, 9), score.split))),
-    )
-
-
-def _scores(tags: dict[str, str]) -> list[Score]:
-    scores = []
-    for key, value in tags.items():
-        split, _, name = key.partition("_")
-        label = SCORES.get(name) or (key if key.startswith(("similarity/", "analogies/")) else None)
-        try:
-            number = float(value)
-        except ValueError:
-            continue
-        if label:
-            signature = tags.get(f"{split}_signature", "") if name == "bleu" else ""
-            scores.append(Score(split if name in SCORES else "", label, number, signature))
-    return scores

@@ -6,7 +6,7 @@ from dragoman.services.http.answers import refusal
 from dragoman.services.http.documentation import documentation_routes
 from dragoman.services.http.middleware import INTERNAL, Guard
 from dragoman.services.jobs.http import jobs, people, status
-from dragoman.services.jobs.http.audit import Auditing
+from dragoman.services.jobs.http.access_log import AccessLog
 from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.http.problems import add_handlers
 from dragoman.services.jobs.pages.routes import add_pages
@@ -16,7 +16,7 @@ from dragoman.services.telemetry.telemetry import UNMEASURED
 from dragoman.services.version import version
 
 
-def create_app(parts: ServiceParts) -> Auditing:
+def create_app(parts: ServiceParts) -> AccessLog:
     """Returns the application. It starts and stops nothing; its caller runs the loop's threads."""
     app = FastAPI(
         title="Dragoman jobs",
@@ -31,7 +31,7 @@ def create_app(parts: ServiceParts) -> Auditing:
     parts.loop.scheduler.took = parts.metrics.passes.observe
     parts.loop.accounts.judged = parts.metrics.judge
     parts.observer.look()  # counts what happens from now on
-    state = LedgerMetrics(parts.ledger, parts.access, parts.loop.resources, parts.home, parts.operations.idle)
+    state = LedgerMetrics(parts.ledger, parts.access, parts.loop.resources, parts.home)
     parts.metrics.telemetry.registry.register(state)
     for resource in (status, jobs, people):
         app.include_router(resource.router)
@@ -44,4 +44,4 @@ def create_app(parts: ServiceParts) -> Auditing:
         seconds=parts.config.receive_timeout,
         fail=lambda _: refusal(500, INTERNAL),
     )
-    return Auditing(app, parts.operations.audit)
+    return AccessLog(app, parts.home / "service" / "access.jsonl")

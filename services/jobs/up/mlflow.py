@@ -5,7 +5,7 @@ write runs and models, but neither delete those of others nor change users or pe
 database of its own: docs/backup.md says how both get a new password.
 
 People have the login of the service's pages: what its proxy says of them, or a token as their password. MLflow asks the
-service who they are, and gives an admin the admin's rights, a submitter those of jobs, a viewer none but to read.
+service whether it knows them. They read, whatever their role; only jobs write.
 """
 
 import configparser
@@ -28,10 +28,9 @@ import httpx
 from dragoman.model.errors import ServiceError
 from dragoman.model.files import atomic_write, secret_file
 from dragoman.model.mlflow_client import make_database
-from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.settings import ROLES, ServiceConfig
 
 ADMIN, JOBS, READERS = "dragoman", "dragoman-jobs", "dragoman-readers"  # users
-USERS = {"admin": ADMIN, "submitter": JOBS, "viewer": READERS}  # of a person, by their role
 WHO, WHO_HEADERS = "DRAGOMAN_WHO", "DRAGOMAN_WHO_HEADERS"  # variables: where to ask, and what to pass on
 REMEMBERED = 60.0  # seconds
 READING = ("search", "get-", "graphql")  # begins the last part of a path that MLflow's pages read by POST
@@ -159,25 +158,35 @@ def authenticate() -> Any:
     from mlflow.server.auth import authenticate_request_basic_auth
     from werkzeug.datastructures import Authorization
 
+    last = request.path.rstrip("/").rpartition("/")[2]
+    if request.path.rstrip("/").endswith("experiments/create") and not _is_artifact_store(request):
+        return Response("artifact_location: artifacts are kept by this server; leave it out", 403)
     login = request.authorization
     headers = {name: request.headers[name] for name in os.environ[WHO_HEADERS].split(",") if name in request.headers}
     if login is not None and login.username not in FILES:
         headers = {"Authorization": f"Bearer {login.password}"}
-    user = _user(tuple(sorted(headers.items())), int(time.monotonic() / REMEMBERED)) if headers else ""
-    reads = request.method in ("GET", "HEAD") or request.path.rpartition("/")[2].startswith(READING)
-    if user == READERS and not reads:
-        return Response("a viewer reads, and changes nothing", 403)
-    return Authorization("basic", {"username": user, "password": ""}) if user else authenticate_request_basic_auth()
+    if not headers or not _is_known(tuple(sorted(headers.items())), int(time.monotonic() / REMEMBERED)):
+        return authenticate_request_basic_auth()
+    if request.method not in ("GET", "HEAD") and not last.startswith(READING):
+        return Response("people read MLflow; what is written comes from jobs: dragoman submit", 403)
+    return Authorization("basic", {"username": READERS, "password": ""})
+
+
+def _is_artifact_store(request: Any) -> bool:
+    """Returns True if a request's `artifact_location` is this server's own, or it names none."""
+    body = request.get_json(force=True, silent=True)
+    place = body.get("artifact_location") if isinstance(body, dict) else None
+    return not place or str(place).startswith("mlflow-artifacts:")
 
 
 @lru_cache(maxsize=1000)
-def _user(headers: tuple[tuple[str, str], ...], _minute: int) -> str:
-    """Returns MLflow's user for what a request says of its person; empty if the service does not know them."""
+def _is_known(headers: tuple[tuple[str, str], ...], _minute: int) -> bool:
+    """Returns True if the service knows the person of a request."""
     try:
         answer = httpx.get(os.environ[WHO], headers=dict(headers), timeout=30.0)
-        return USERS.get(answer.json()["role"], "") if answer.is_success else ""
+        return answer.is_success and answer.json()["role"] in ROLES
     except (httpx.HTTPError, ValueError, KeyError):
-        return ""
+        return False
 
 
 def main(argv: Sequence[str]) -> None:

@@ -32,11 +32,10 @@ from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.service.intake import Intake
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.metrics import Metrics
-from dragoman.services.jobs.service.notifier import Notifier
 from dragoman.services.jobs.service.outbox import Outbox
 from dragoman.services.jobs.service.sign_in import Proxy
-from dragoman.services.jobs.service.targets import check_settings
 from dragoman.services.jobs.service.tracking import Tracking
+from dragoman.services.jobs.service.webhook import Webhook, read_key
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.up import subprocesses
 from dragoman.services.jobs.up.app import create_app
@@ -55,7 +54,8 @@ logger = logging.getLogger(__name__)
 def up(root: UpRoot, words: Sequence[str]) -> int:
     """Starts everything, waits for a signal, ends everything. `words` are passed on to the endpoint."""
     root.service.check()
-    check_settings(root.service.notify)
+    if root.service.webhook.url is not None:
+        read_key(str(root.service.webhook.secret))
     home = Path(root.paths["root"]).absolute()
     with contextlib.ExitStack() as stack:
         stack.callback(os.umask, os.umask(0o077))  # for everything started here, and so for every job
@@ -137,12 +137,10 @@ def _run(parts: ServiceParts, listening: socket.socket, where: dict[str, str], s
             outbox = Outbox(parts.ledger, parts.tracking)
             outbox.repeating.start()
             stack.callback(outbox.stop)
-        notifier = Notifier(parts.ledger, config.notify, config.url or where["jobs"], parts.operations.idle)
-        notifier.repeating.start()
-        stack.callback(notifier.stop)
-        if config.keep.active() or config.keep.audit:
-            parts.retention.repeating.start()
-        stack.callback(parts.retention.repeating.stop, 30.0)
+        if config.webhook.url is not None:
+            webhook = Webhook(parts.ledger, config.webhook, config.url or where["jobs"])
+            webhook.repeating.start()
+            stack.callback(webhook.stop)
         parts.observer.repeating.start()
         stack.callback(parts.observer.stop)
         loop.start()
@@ -187,8 +185,8 @@ def _neighbours(config: ServiceConfig, where: dict[str, str]) -> dict[str, str]:
     """Returns the addresses that pages use: of the processes started here, or as configured."""
     elsewhere = os.environ.get("MLFLOW_TRACKING_URI", "")
     tracking = where.get("mlflow") or (elsewhere if elsewhere.startswith(("http://", "https://")) else "")
-    endpoint = config.endpoint_url or where.get("endpoint", "")
-    return {"tracking": tracking, "tracking_pages": config.tracking_url or tracking, "endpoint": endpoint}
+    dashboard = config.address or where.get("ray", "")
+    return {"tracking": tracking, "tracking_pages": config.tracking_url or tracking, "dashboard": dashboard}
 
 
 def _start_children(

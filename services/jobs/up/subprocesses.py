@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dragoman.model.files import secret_file
 from dragoman.model.ports import free_ports
+from dragoman.services.jobs.options import this_user
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.up.children import Child
 from dragoman.services.jobs.up.mlflow import LOGINS
@@ -136,8 +137,10 @@ def tracking(
 
 
 def endpoint(places: Places, words: Sequence[str], variables: Mapping[str, str]) -> Child:
-    """Returns the endpoint. It starts before there is a champion, and answers 503 until one is promoted."""
-    command = [sys.executable, "-m", "dragoman.services.cli", "serve", *words, "serve.wait=true"]
+    """Returns the endpoint. It starts before there is a champion, and answers 503 until one is promoted: by default the
+    model of this user's jobs."""
+    own = f"paths.owner={this_user()}"
+    command = [sys.executable, "-m", "dragoman.services.cli", "serve", own, *words, "serve.wait=true"]
     command.append(f"serve.port={places.endpoint}")
     passwords = {name: os.environ[name] for name in OF_DATABASES if name in os.environ}
     return Child("endpoint", command, {**variables, **passwords}, Path.cwd(), places.service / "endpoint.log")

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from dragoman.services.http.listening import bind
-from dragoman.services.jobs.http.audit import Auditing
+from dragoman.services.jobs.http.access_log import AccessLog
 from dragoman.services.jobs.http.listening import serving
 from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.service.loop import Loop
@@ -19,7 +19,7 @@ from tests.services.jobs.processes import PROCESSES
 LOCAL = "http://127.0.0.1:8300"
 
 
-def application(loop: Loop, keys: bool = False, **more: Any) -> Auditing:
+def application(loop: Loop, keys: bool = False, **more: Any) -> AccessLog:
     return create_app(ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, keys, **more))
 
 

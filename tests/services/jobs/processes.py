@@ -68,7 +68,7 @@ class ProcessExecutor:
         known = self._known()
         if start.id not in known:
             command = [sys.executable, "-c", RUNNER, str(self.stub), str(self.home), start.job, str(start.number)]
-            words = [word.partition("=")[2] for word in start.words if not word.startswith("cluster.")]
+            words = [word.partition("=")[2] for word in start.words if not word.startswith(("cluster.", "paths."))]
             process = subprocess.Popen(
                 [*command, start.verb, *words],
                 **{"cwd": REPOSITORY, "stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL},
@@ -138,7 +138,9 @@ class StubPlanner:
             **{"cpus": 1.0, "gpus": 0.0, "lanes": 2, "changed": {}, "shape": "stub", "fingerprint": "f" * 64},
             **{"steps": int(values["steps"]), "tokens": 10 * int(values["steps"]), "flops": 1.0, "parameters": 1},
             **{"memory": 1, "traffic": {}},
-            "places": [{"key": "name", "value": Path(values["run"]).name, "path": values["run"], "use": "write"}],
+            "places": [{"key": "name", "value": Path(values["run"]).name, "path": values["run"], "use": "write"}]
+            if "/runs/" in values["run"]
+            else [],
         }
 
     def close(self) -> None:

@@ -394,11 +394,14 @@ def test_the_service_answers_an_attack_with_400_and_starts_nothing(scene: dict[s
                 asked = http.post("/v1/jobs", json=body)
                 loop._take()
                 assert asked.status_code == 400 or loop.ledger.job(asked.json()["id"]).state == "failed"
-            mine = {"verb": "shard", "overrides": ["corpus=phrasebook", f"paths.shards={home}/shards/a"]}
+            mine = {"verb": "shard", "overrides": ["corpus=phrasebook"]}
             assert http.post("/v1/jobs", json=mine, headers={"X-Dragoman-Owner": "anna"}).status_code == 201
             loop._take()
             for verb in ("unpack", "train", "evaluate", "shard"):
-                body = {"verb": verb, "overrides": [f"paths.shards={home}/shards/./a", "name=new"]}
+                body = {
+                    "verb": verb,
+                    "overrides": [f"paths.shards={home}/shards/./anna/phrasebook-en-de-bpe", "name=new"],
+                }
                 told = http.post("/v1/plans", json=body, headers={"X-Dragoman-Owner": "bert"})
                 assert (told.status_code, "belongs to another owner" in told.text) == (400, True), told.text
     finally:

@@ -1,12 +1,10 @@
 """The job commands before they talk to a service: what a rehearsal checks, and what options do."""
 
-from pathlib import Path
-
 import pytest
 
 from dragoman.conf import compose
 from dragoman.model.errors import UserError
-from dragoman.services.jobs.client import entries, sign_in, verbs
+from dragoman.services.jobs.client import entries
 from dragoman.services.jobs.client.settings import JobsConfig
 
 
@@ -34,7 +32,7 @@ def test_options_show_the_configuration_of_the_job_and_submit_nothing(capsys: py
         assert entries.main(words) == 0
         assert ": 7" in capsys.readouterr().out
     assert entries.main(["submit", "train", "seed=7,8", "-m"]) == 2
-    assert "-m: submit takes --array, --cfg job" in capsys.readouterr().err
+    assert "-m: submit takes --cfg job" in capsys.readouterr().err
 
 
 def test_a_service_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,17 +41,3 @@ def test_a_service_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]
     root = entries.Root(JobsConfig(service="here:8300"), {})
     with pytest.raises(UserError, match="give its address as http://HOST:8300"):
         entries.address(root)
-
-
-def test_a_submission_of_a_preset_has_the_token_of_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tokens: list[str | None] = []
-
-    def connect(_address: str, token: str | None, *_: object, **__: object) -> None:
-        tokens.append(token)
-        raise UserError("seen")
-
-    monkeypatch.setattr(verbs, "JobClient", connect)
-    service = "http://127.0.0.1:8300"
-    sign_in.save_token(tmp_path, service, "dgm_mine")
-    assert entries.main(["submit", "--from", "nightly", f"jobs.service={service}", f"paths.root={tmp_path}"]) == 2
-    assert tokens == ["dgm_mine"]

@@ -14,8 +14,9 @@ from dragoman.model.errors import UserError
 from dragoman.services.jobs.confined import ADDRESS, check_again, keep_token
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.places import Places
 from dragoman.services.jobs.planning.plan import make_plan
+from dragoman.services.jobs.service.ownership import Ownership
+from dragoman.services.jobs.service.tracking import Tracking
 
 TEXT = ["corpus=text", "pair=en", "tokenizer=characters"]
 
@@ -35,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def granted(home: Path, plan: dict[str, Any]) -> dict[str, Any]:
     """What the service grants the job of a plan."""
     ledger = Ledger(Database(f"sqlite:///{home}/service/ledger.db"))
-    found = Places(ledger).check("anna", plan["places"])
+    found = Ownership(ledger, home, Tracking("", "")).grant("anna", plan["places"])
     ledger.database.close()
     return {"roots": [str(home)], "secrets": [], **found}
 

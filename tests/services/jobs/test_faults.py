@@ -111,10 +111,9 @@ def test_a_disk_that_is_full_at_a_checkpoint_costs_the_steps_since_the_last_one(
         with JobClient(f"http://127.0.0.1:{port}", owner="anna") as service:
             job = service.submit("train", words(tmp_path, "run", 12), retries=2)["id"]
             wait(loop, [job])
-            (bill,) = service.bill()
         first, second = loop.ledger.attempts(job)
         assert (first.outcome, first.cause, second.outcome) == ("failed", "exit 1", "succeeded")
-        assert (bill["cause"], bill["tokens"]) == ("exit 1", 50)  # steps 6 to 10, ten tokens each
+        assert (first.lost_tokens, second.lost_tokens) == (50, 0)  # steps 6 to 10, ten tokens each
         journal = (tmp_path / "run" / "steps.jsonl").read_text().splitlines()
         assert [json.loads(line)["step"] for line in journal] == list(range(1, 13))
         log = attempt_of(tmp_path, job, 1).log.read_text()

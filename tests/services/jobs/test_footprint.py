@@ -1,4 +1,4 @@
-"""What a running training would lose, read from its folder; and start-up on the bill."""
+"""What a running training would lose, read from its folder; and its start-up."""
 
 import json
 import os

@@ -265,6 +265,8 @@ def test_a_thousand_submissions_of_one_owner_do_not_keep_anothers_from_being_pla
     over = threading.Event()
 
     class Slow:
+        roots = (str(tmp_path),)
+
         def plan(self, verb: str, words: Sequence[str], gpus: float, early: bool, owner: str) -> dict[str, Any]:
             if owner == "ben":
                 over.wait(60)

@@ -18,8 +18,6 @@ from dragoman.services.jobs.ledger import statements
 from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
-from dragoman.services.jobs.ledger.places import Models
-from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.ledger.tables import Base, Change, Job, Token
 from dragoman.services.jobs.states import ENDED, MOVES, State
 from dragoman.services.store.database import Turns
@@ -71,11 +69,11 @@ def test_who_waits_for_changes_hears_of_each_commit(ledger: Ledger) -> None:
 
 
 def test_a_change_without_its_row_in_the_audit_trail_is_none(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    access, projects, models = Access(ledger), Projects(ledger), Models(ledger)
+    access = Access(ledger)
     access.issue("root", "root", "admin", "root")
     state = lambda: (  # noqa: E731
         [(token.name, token.digest, token.revoked) for token in access.tokens()],
-        (access.quotas(), [project.name for project in projects.all()], models.owner("mt")),
+        access.quotas(),
     )
     before = state()
     monkeypatch.setattr(statements, "NOTE", text("INSERT INTO nowhere VALUES (1)"))
@@ -85,8 +83,6 @@ def test_a_change_without_its_row_in_the_audit_trail_is_none(ledger: Ledger, mon
         lambda: access.rotate("root", "root"),
         lambda: access.revoke("root", "root"),
         lambda: access.set_quota("anna", 1.0, None, "root"),
-        lambda: projects.create("vision", "", "root"),
-        lambda: models.claim("mt", "anna"),
     ):
         with pytest.raises(DBAPIError):
             act()

@@ -1,176 +1,188 @@
-"""Whose registered models are: who may register, promote, force and go back, when handed in and when it starts."""
+"""Whose shards, runs and models are: below their owner's name, judged when planned and when started."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+from dragoman.conf import compose
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.services.jobs.client.admin import owner as owner_verb
-from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.client.settings import JobsConfig
-from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.pages.models import shown
+from dragoman.pipelines.places import find_places
+from dragoman.pipelines.shard import samples_of
 from dragoman.services.jobs.planning.plan import make_plan
-from dragoman.services.jobs.service.attempts import describe_attempt
+from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
 from dragoman.services.jobs.service.loop import Loop
-from dragoman.services.jobs.service.tracking import Model, Move, Tracking, Version
+from dragoman.services.jobs.service.ownership import MARK, Ownership
+from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.states import State
-from tests.services.jobs.at_work import application
-from tests.services.jobs.processes import StubPlanner, make_loop
-
-# Starlette's client would rather have the next httpx.
-pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
-LOCAL = "http://127.0.0.1:8300"
-
-
-class Planner(StubPlanner):
-    """Plans that say which model a job writes to: the word model=NAME."""
-
-    def plan(
-        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, owner: str = ""
-    ) -> dict[str, Any]:
-        own = next((word.partition("=")[2] for word in words if word.startswith("model=")), "")
-        return {**super().plan(verb, words, gpus, early), "model": own}
+from tests.services.jobs.processes import bring
 
 
 class Registered(Tracking):
-    """MLflow with these models."""
+    """MLflow with these models and their owners."""
 
-    def __init__(self) -> None:
+    def __init__(self, **owners: str) -> None:
         super().__init__("http://mlflow", "")
-        self.found: dict[str, Model] = {}
-        self.away = False
+        self.owners, self.away = owners, False
 
-    def model(self, name: str) -> Model | None:
+    def model_owner(self, name: str) -> str | None:
         if self.away:
             raise ServiceError("MLflow does not answer")
-        return self.found.get(name)
-
-    def set_model_tag(self, name: str, key: str, value: str) -> None:
-        assert key == "dragoman.owner" and not self.away
-        self.found[name] = replace(self.found[name], owner=value)
+        return self.owners.get(name)
 
 
 @pytest.fixture
-def loop(tmp_path: Path) -> Iterator[Loop]:
-    one = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
-    one.capacity = one.executor.capacity()
-    one.intake.planner = Planner(tmp_path)  # type: ignore[assignment]  # as far as it is asked
-    one.intake.ownership.tracking = Registered()
-    yield one
-    one.ledger.database.close()
+def home(loop: Loop) -> Path:
+    """A home with folders of anna's and of bert's, and with shards that no job made."""
+    for owner in ("anna", "bert"):
+        loop.intake.ownership.mark(owner, [place(loop.home / "shards" / owner / "mine", "write")])
+        loop.intake.ownership.mark(owner, [place(loop.home / "runs" / owner, "record")])
+        (loop.home / "shards" / owner / "mine").mkdir()
+    (loop.home / "shards/plain").mkdir()
+    (loop.home / "shards/plain/manifest.json").write_text("{}")
+    return loop.home
+
+
+def close(loop: Loop) -> None:
+    """From now on everybody needs a token."""
+    loop.scheduler.access.issue("r", "root", "admin", "up")
+
+
+def place(path: Path, use: str = "read") -> dict[str, str]:
+    return {"key": "paths.shards", "value": str(path), "path": str(path), "use": use}
+
+
+def test_an_owners_folder_is_neither_read_nor_changed_by_others(loop: Loop, home: Path) -> None:
+    grant = loop.intake.ownership.grant
+    mine = home / "shards/anna/mine"
+    assert grant("anna", [place(mine)]) == {"read": [], "write": [str(mine)], "record": []}
+    for ask in (lambda: None, lambda: close(loop)):
+        ask()
+        for path in (mine, mine / "inside", mine.parent, home / "shards", home):
+            for use in ("read", "start", "write"):
+                with pytest.raises(UserError, match="belongs to another owner"):
+                    grant("bert", [place(path, use)])
+        with pytest.raises(UserError, match="holds runs of other owners"):
+            grant("bert", [place(home / "runs", "all")])
+        grant("bert", [place(home / "shards/bert/new", "write"), place(home / "runs/bert", "record")])
+    with pytest.raises(UserError, match="belongs to another owner"):  # nor by an admin
+        grant("root", [place(mine, "write")], admin=True)
+    assert grant("root", [place(mine)], admin=True)["read"] == [str(mine)]
+
+
+def test_what_no_job_made_is_read_by_all_and_changed_by_admins(loop: Loop, home: Path) -> None:
+    grant, plain = loop.intake.ownership.grant, home / "shards/plain"
+    grant("bert", [place(plain, "write")])  # a service that asks nobody for a token
+    close(loop)
+    assert grant("bert", [place(plain)])["read"] == [str(plain)]
+    assert grant("root", [place(plain, "write")], admin=True)["write"] == [str(plain)]
+    for path in (plain, home / "shards/new"):
+        with pytest.raises(UserError, match=f"a job of bert writes below {home}/shards/bert; leave paths.shards out"):
+            grant("bert", [place(path, "write")])
+    assert grant("bert", [place(home / "runs/bert/gone", "maybe")]) == {"read": [], "write": [], "record": []}
+
+
+def test_a_record_of_a_sharding_is_gone_on_with_by_its_owner(loop: Loop, home: Path) -> None:
+    runs = home / "runs/anna"
+    (runs / "shard-text-0").mkdir()
+    (runs / "shard-text-1").symlink_to("/etc")
+    granted = loop.intake.ownership.grant("anna", [place(runs, "record")])
+    assert granted == {"read": [], "write": [str(runs / "shard-text-0")], "record": [str(runs)]}
+
+
+def test_a_folder_that_has_an_owners_name_and_was_made_by_no_job_stays_as_it_is(loop: Loop, home: Path) -> None:
+    (home / "shards/carl").mkdir()
+    (home / "shards/carl/manifest.json").write_text("{}")
+    with pytest.raises(UserError, match="was made by no job, and carl's shards go there"):
+        loop.intake.ownership.mark("carl", [place(home / "shards/carl/mine", "write")])
+    assert not (home / "shards/carl" / MARK).exists()
+
+
+@pytest.mark.parametrize("corpus", ["everyday", "webdataset"])
+def test_a_sharding_may_write_the_lines_that_its_corpus_becomes(corpus: str) -> None:
+    values = compose.values([f"corpus={corpus}"])
+    shards = Path(values["paths"]["shards"]).absolute()
+    written = {Path(one.path) for one in find_places("shard", values) if one.use == "write"}
+    assert {shards, samples_of(shards)} <= written
+
+
+class Plans:
+    """Plans as the planner makes them, in this process."""
+
+    def __init__(self, home: Path) -> None:
+        self.roots, self.secrets = [str(home)], list[str]()
+
+    def plan(self, verb: str, words: list[str], gpus: float, early: bool, *_: str) -> dict[str, Any]:
+        places: list[dict[str, str]] = []
+        try:
+            return make_plan(verb, words, [Path(self.roots[0])], gpus, early, places=places)
+        except UserError as problem:
+            raise RefusedPlanError(str(problem), places) from None
 
 
 @pytest.fixture
-def people(loop: Loop) -> Iterator[dict[str, httpx.Client]]:
-    """Anna and Ben, who hand in jobs, and the admin Zelda."""
-    from fastapi.testclient import TestClient
+def plan(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(loop.home))
+    loop.intake.planner = Plans(loop.home)  # type: ignore[assignment]  # as far as it is asked
 
-    app = application(loop, True)
-    issue = loop.scheduler.access.issue
-    roles = {"zelda": "admin", "anna": "submitter", "ben": "submitter"}
-    tokens = {name: issue(name, name, role, "zelda") for name, role in roles.items()}
-    heads = {name: {"Authorization": f"Bearer {token}"} for name, token in tokens.items()}
-    yield {name: TestClient(app, base_url=LOCAL, headers=head) for name, head in heads.items()}
+    def plan(owner: str, verb: str, *words: str, early: bool = False) -> dict[str, Any]:
+        return loop.intake.plan(owner, verb, words, loop.capacity, early=early)
+
+    return plan
 
 
-def asks(loop: Loop, http: httpx.Client, verb: str, run: str, model: str) -> tuple[str, Job]:
-    """What the plan is refused with (empty: it is not), and the job after it was planned."""
-    body = {"verb": verb, "overrides": [f"run={loop.home}/{run}", "steps=1", f"model={model}"]}
-    plan = http.post("/v1/plans", json=body)
-    job = http.post("/v1/jobs", json=body).json()["id"]
-    loop._take()
-    return plan.json().get("error", ""), loop.ledger.job(job)
-
-
-def test_a_model_belongs_to_whoever_had_the_first_job_accepted_that_registers_it(
-    loop: Loop, people: dict[str, httpx.Client]
+def test_two_owners_first_commands_are_the_same_and_never_collide(
+    loop: Loop, plan: Callable[..., dict[str, Any]]
 ) -> None:
-    assert asks(loop, people["anna"], "train", "a", "m")[1].state == State.WAITING
-    for verb in ("train", "promote", "rollback"):  # with force or without: a submitter chooses what proves it
-        refused, job = asks(loop, people["ben"], verb, f"b-{verb}", "m")
-        assert refused.startswith("registry.name=m: the model belongs to another owner")
-        assert (job.state, job.attempt, job.reason) == (State.FAILED, 0, refused)
-        assert asks(loop, people["anna"], verb, f"a-{verb}", "m")[1].state == State.WAITING
-        assert asks(loop, people["zelda"], verb, f"z-{verb}", "m")[1].state == State.WAITING
-    assert asks(loop, people["ben"], "train", "own", "n")[1].state == State.WAITING
-    assert asks(loop, people["ben"], "train", "none", "")[1].state == State.WAITING
-    owned = {name: http.get("/v1/models").json() for name, http in people.items()}
-    assert [(one["name"], one["owner"]) for one in owned["zelda"]] == [("m", "anna"), ("n", "ben")]
-    assert [one["name"] for one in owned["ben"]] == ["n"]
+    close(loop)
+    for owner in ("anna", "bert"):
+        sharding = plan(owner, "shard", "corpus=everyday")
+        assert sharding["claims"] == f"shards {loop.home}/shards/{owner}/everyday-en-de-bpe"
+        training = plan(owner, "train", "corpus=everyday", "name=base", early=True)
+        assert training["run_dir"] == f"{loop.home}/runs/{owner}/base"
+        assert training["model"] == f"{owner}.everyday-en-de"
+        loop.intake.ownership.mark(owner, sharding["places"])
+        (loop.home / "shards" / owner / "everyday-en-de-bpe").mkdir()
+    with pytest.raises(UserError, match="belongs to another owner"):
+        plan("bert", "shard", "corpus=everyday", f"paths.shards={loop.home}/shards/anna/everyday-en-de-bpe")
+    with pytest.raises(UserError, match="belongs to another owner"):
+        plan("bert", "shard", "corpus=everyday", "paths.owner=anna")
 
 
-def test_an_admin_gives_a_model_to_another_and_what_waits_is_checked_again(
-    loop: Loop, people: dict[str, httpx.Client], capsys: pytest.CaptureFixture[str]
+def test_a_model_is_its_owners_by_the_registrys_tag(loop: Loop) -> None:
+    registry = Registered(**{"anna.m": "anna", "old": ""})
+    ownership = Ownership(loop.ledger, loop.home, registry)
+    close(loop)
+
+    def check(owner: str, model: str, admin: bool = False, verb: str = "promote") -> str:
+        return ownership.check_model({"verb": verb, "model": model}, owner, admin)
+
+    assert check("anna", "anna.m") == check("root", "anna.m", admin=True) == "anna"
+    assert (check("bert", "bert.new", verb="train"), check("bert", "")) == ("bert", "")
+    for model, message in (
+        ("anna.m", "belongs to another owner; choose another registry.name="),
+        ("old", "has no owner, so only an admin's job changes it"),
+        ("fresh", "a model of bert is called bert.NAME"),
+    ):
+        with pytest.raises(UserError, match=message):
+            check("bert", model, verb="train")
+    assert check("root", "old", admin=True) == ""
+    registry.away = True  # the job's own process asks MLflow
+    assert check("bert", "bert.x") == "bert"
+
+
+def test_a_model_that_was_given_away_is_looked_at_again_when_its_job_starts(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry = loop.intake.ownership.tracking
-    assert isinstance(registry, Registered)
-    _, job = asks(loop, people["anna"], "train", "a", "m")
-    registry.found["m"] = Model("m", {}, owner="anna")
-    assert people["ben"].put("/v1/models/m", json={"owner": "ben"}).status_code == 403
-    client = JobClient(LOCAL)
-    client.close()
-    client._http = people["zelda"]
-    with pytest.raises(UserError, match="say what and whose"):
-        owner_verb(JobsConfig(), client, ["m"])
-    owner_verb(JobsConfig(), client, ["m", "ben"])
-    assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["m", "ben"]
-    assert registry.found["m"].owner == "ben"
-    loop.scheduler.run(loop.executor.capacity())
+    loop.intake.ownership.tracking = registry = Registered(**{"anna.m": "anna"})
+    job = loop.ledger.submit("anna", "promote", [])
+    bring(loop.ledger, job, State.STARTING, plan={"verb": "promote", "model": "anna.m", "words": []}, choices=[1])
+    registry.owners["anna.m"] = "bert"
+    monkeypatch.setattr(loop.attempts.executor, "submit", lambda _: pytest.fail("it was started"))
     loop.attempts.hand_over(loop.ledger.jobs([State.STARTING], plans=True)[0])
     ended = loop.ledger.job(job.id)
     assert ended.state == State.FAILED and "belongs to another owner" in ended.reason
-    assert not (loop.home / "started").exists()  # nothing of it ran
-    registry.away = True
-    with pytest.raises(ServiceError):
-        loop.intake.ownership.give("m", "anna", "zelda")
-    assert loop.intake.ownership.names.owner("m") == "ben"
-
-
-def test_models_that_were_there_before_belong_to_their_tag_their_first_job_or_nobody(
-    loop: Loop, people: dict[str, httpx.Client]
-) -> None:
-    registry = loop.intake.ownership.tracking
-    assert isinstance(registry, Registered)
-    first = loop.ledger.submit("anna", "train", []).id
-    version = Version("made", "1", "r", 0.0, (), {"dragoman.job": first}, "READY")
-    for model in (Model("tagged", {}, owner="anna"), Model("made", {}, versions=[version]), Model("old", {})):
-        registry.found[model.name] = model
-    for name, reason in (("tagged", "belongs to another"), ("made", "belongs to another"), ("old", "has no owner")):
-        assert reason in asks(loop, people["ben"], "promote", name, name)[0]
-    assert registry.found["made"].owner == "anna"
-    assert asks(loop, people["zelda"], "promote", "z", "old")[1].state == State.WAITING
-    registry.away = True  # then nobody gets a name, and the job's own process asks MLflow
-    assert asks(loop, people["ben"], "train", "away", "fresh")[1].state == State.WAITING
-    assert loop.intake.ownership.names.owner("fresh") is None
-
-
-def test_an_admins_rights_are_neither_kept_nor_lent(loop: Loop, people: dict[str, httpx.Client]) -> None:
-    asks(loop, people["anna"], "train", "a", "m")
-    for handed_in, retried in (("zelda", "zelda"), ("ben", "zelda")):
-        _, job = asks(loop, people[handed_in], "promote", f"p-{handed_in}", "m")
-        people[handed_in].post(f"/v1/jobs/{job.id}/stop", json={})
-        assert people[retried].post(f"/v1/jobs/{job.id}/retry", json={}).status_code == 200
-        loop._take()
-        assert loop.ledger.job(job.id).state == (State.WAITING if handed_in == "zelda" else State.FAILED)
-    _, job = asks(loop, people["zelda"], "promote", "later", "m")
-    people["zelda"].post(f"/v1/jobs/{job.id}/stop", json={})
-    no_admin = loop.scheduler.access.issue("less", "zelda", "submitter", "zelda")
-    people["zelda"].headers["Authorization"] = f"Bearer {no_admin}"
-    people["zelda"].post(f"/v1/jobs/{job.id}/retry", json={})
-    loop._take()
-    assert loop.ledger.job(job.id).state == State.FAILED
-
-
-def test_a_jobs_processes_are_told_whose_they_are(loop: Loop) -> None:
-    job = loop.ledger.submit("anna", "doctor", [])
-    start = replace(describe_attempt(job), model_owner="ben")
-    environment = start.variables()
-    assert (environment["DRAGOMAN_OWNER"], environment["DRAGOMAN_MODEL_OWNER"]) == ("anna", "ben")
 
 
 def test_a_plan_names_the_model_that_the_job_writes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,20 +191,27 @@ def test_a_plan_names_the_model_that_the_job_writes_to(tmp_path: Path, monkeypat
     def model(verb: str, *words: str) -> str:
         return str(make_plan(verb, words, [tmp_path], 0, True)["model"])
 
-    assert model("train") == "phrasebook-en-de"
+    assert model("train", "corpus=everyday") == "everyday-en-de"
     assert model("train", "registry.name=mine") == "mine"
     assert model("train", "registry={name: mine}") == "mine"
     assert model("train", "registry.register=false") == ""
     assert model("promote", "promote.force=true", "promote.reason=x", "registry.name=m") == "m"
-    assert model("rollback") == "phrasebook-en-de"
+    assert model("rollback", "corpus=everyday", "paths.owner=anna") == "anna.everyday-en-de"
     assert model("shard") == ""
 
 
-def test_a_models_page_names_no_owner_that_the_visitor_may_not_see(loop: Loop) -> None:
-    from dragoman.services.jobs.ledger.access import Person
+@pytest.mark.long
+def test_shards_that_no_job_made_are_read_where_they_are(
+    home: Path, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dragoman.services.cli import main
 
-    moves = [Move("forced", "2", "1", "why", f"{name}@host", "2030-01-01") for name in ("anna", "ben")]
-    model = Model("m", {}, moves, owner="ben")
-    found = shown(Person("anna", "viewer"), model)
-    assert [one.by for one in found.moves] == ["anna@host", "another owner@host"] and found.owner == "another owner"
-    assert shown(Person("zelda", "admin"), model) == model
+    monkeypatch.setenv("DRAGOMAN_HOME", str(home))
+    words = ["corpus=everyday", "tokenizer=characters"]
+    assert main(["shard", *words, "cluster.backend=local"]) == 0
+    loop.intake.planner = Planner([home])
+    try:
+        plan = loop.intake.plan("anna", "train", [*words, "cluster.backend=local"], loop.capacity)
+        assert f"paths.shards={home}/shards/everyday-en-de-characters" in plan["words"]
+    finally:
+        loop.intake.planner.close()

@@ -5,7 +5,6 @@ import pytest
 from fastapi import Request
 
 from dragoman.model.errors import UserError
-from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.sign_in import Proxy
 from dragoman.services.jobs.settings import ProxyConfig
@@ -37,7 +36,7 @@ def named(name: str = "anna@example.org", groups: str = "", secret: str = SECRET
 def test_the_proxys_name_and_groups_are_an_owner_with_the_greatest_role(loop: Loop, groups: str, role: str) -> None:
     with client(loop) as http:
         me = http.get("/v1/me", headers=named(groups=groups)).json()
-        assert me == {"owner": "anna", "role": role, "token": None}
+        assert me == {"owner": "anna", "role": role, "teams": []}
         page = http.get("/", headers={**named(groups=groups), "Accept": "text/html"})
         assert page.status_code == 200 and "anna" in page.text and "Sign out" not in page.text
 
@@ -78,36 +77,22 @@ def test_a_form_of_a_person_whom_the_proxy_names_needs_its_word(loop: Loop) -> N
         assert http.post(f"/jobs/{job.id}/stop", data={"csrf": word}, headers=headers).status_code == 303
 
 
-def test_groups_make_members_and_end_what_they_made(loop: Loop) -> None:
-    projects = Projects(loop.ledger)
-    for project, group in (("vision", "vision-team"), ("speech", "speech-team"), ("plain", "")):
-        projects.create(project, group, "root")
-    projects.enter("speech", "anna", "maintainer", "root")
-
-    def mine(http: httpx.Client, groups: str) -> dict[str, tuple[str, bool]]:
-        http.get("/v1/me", headers=named(groups=groups))
-        members = [(name, member) for name in ("vision", "speech", "plain") for member in projects.members(name)]
-        return {name: (member.rank, member.by_group) for name, member in members if member.owner == "anna"}
-
-    with client(loop) as http:
-        assert mine(http, "vision-team") == {"speech": ("maintainer", False), "vision": ("member", True)}
-        assert mine(http, "") == {"speech": ("maintainer", False)}
-    told = [one.reason for one in loop.ledger.changes() if one.action == "project" and one.actor == "anna"]
-    assert told[-1] == "anna is no member of project vision any more, by their groups"
-
-
-def test_a_role_that_becomes_smaller_ends_the_tokens_with_the_greater_one(loop: Loop) -> None:
-    config = ProxyConfig(NAME, "FILE", roles={"viewer": ["all"], "submitter": ["lab"]})
+def test_a_group_that_is_a_team_owns_what_its_people_submit_for_it(loop: Loop) -> None:
+    config = ProxyConfig(NAME, "FILE", domain="example.org", roles=ROLES, teams=["vision"])
+    body = {"verb": "train", "overrides": words(loop.home, "a", 3), "owner": "vision"}
     with client(loop, config) as http:
-        body = {"name": "laptop", "role": None, "ends": "30d"}
-        token = http.post("/v1/me/tokens", json=body, headers=named("anna", "lab")).json()["token"]
-        sent = {"Authorization": f"Bearer {token}"}
-        assert http.get("/v1/me", headers=sent).json()["role"] == "submitter"
-        assert http.get("/v1/me", headers=named("anna", "all")).json()["role"] == "viewer"
-        assert http.get("/v1/me", headers=sent).status_code == 401
-        small = http.post("/v1/me/tokens", json={**body, "name": "b"}, headers=named("anna", "all")).json()["token"]
-        assert http.get("/v1/me", headers=named("anna", "none")).status_code == 403
-        assert http.get("/v1/me", headers={"Authorization": f"Bearer {small}"}).status_code == 401
+        anna, ben = named(groups="lab,vision"), named("ben@example.org", "lab,vision,other")
+        dora = named("dora@example.org", "lab,other")
+        assert http.get("/v1/me", headers=anna).json()["teams"] == ["vision"]
+        job = http.post("/v1/jobs", json=body, headers=anna).json()
+        assert job["owner"] == "vision"
+        own = http.post("/v1/jobs", json={**body, "owner": None}, headers=anna).json()
+        assert own["owner"] == "anna"
+        assert [one["id"] for one in http.get("/v1/jobs", headers=ben).json()["jobs"]] == [job["id"]]
+        assert http.post(f"/v1/jobs/{job['id']}/stop", json={}, headers=ben).status_code == 200
+        assert http.get(f"/v1/jobs/{job['id']}", headers=dora).status_code == 404
+        assert http.post("/v1/jobs", json=body, headers=dora).status_code == 400
+        assert http.get("/v1/me", headers=named("vision@example.org")).status_code == 403  # no person has a team's name
 
 
 def test_an_open_stream_ends_after_a_while_so_that_the_proxy_is_asked_again(loop: Loop) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.services.jobs.ledger.access import Access, Person
-from dragoman.services.jobs.ledger.own_tokens import SESSION, OwnTokens, Rights
-from dragoman.services.jobs.ledger.tables import Job, Place
+from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import State
 from tests.services.jobs.processes import bring
@@ -45,41 +44,27 @@ class Team:
 @pytest.fixture
 def team(loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
     monkeypatch.setattr(loop.attempts.executor, "submit", lambda _: None)
-    access, shards = loop.scheduler.access, tmp_path / "shards"
+    access, shards = loop.scheduler.access, tmp_path / "shards/bert/mine"
+    loop.intake.ownership.mark("bert", [{"path": str(shards), "use": "write"}])
     shards.mkdir()
-    with loop.ledger.database.write() as session:
-        session.merge(Place(path=str(shards), owner="bert", job="j1"))
     yield Team(loop, access, shards, access.issue("r", "root", "admin", "up"))
 
 
 def test_a_limited_token_of_an_admin_reads_what_its_role_may_read(team: Team) -> None:
-    limited = OwnTokens(team.access).make(team.person(team.root), "ci", "submitter", "30d")
+    limited = team.access.issue("ci", "root", "submitter", "root", "30d")
     assert "belongs to another owner" in team.hand_over(team.start(team.person(limited)))
     assert "another owner" not in team.hand_over(team.start(team.person(team.root)))
 
 
 def test_a_job_loses_an_admins_rights_when_its_token_is_revoked_or_ends(team: Team) -> None:
-    own = OwnTokens(team.access)
     for ending in ("revoked", "expired"):
-        token = own.make(team.person(team.root), ending, "admin", "30d")
+        token = team.access.issue(ending, "root", "admin", "root", "30d")
         job = team.start(team.person(token))
         if ending == "revoked":
-            own.revoke("root", ending, "root")
+            team.access.revoke(ending, "root")
         else:
             team.loop.ledger.now = lambda: 4e9
         assert "belongs to another owner" in team.hand_over(job)
-
-
-def test_a_job_of_a_sign_in_outlives_it_with_the_rights_of_its_maker(team: Team) -> None:
-    own = OwnTokens(team.access)
-    token = own.lend(team.person(team.root), SESSION, 60.0)
-    job = team.start(team.person(token))
-    before = team.loop.ledger.now()
-    team.loop.ledger.now = lambda: before + 3600
-    assert Rights(team.loop.ledger).is_admin(job)
-    assert "another owner" not in team.hand_over(job)
-    team.access.revoke("r", "root")
-    assert not Rights(team.loop.ledger).is_admin(job)
 
 
 def test_a_job_from_before_the_first_token_is_no_admins_afterwards(loop: Loop) -> None:

@@ -19,6 +19,12 @@ from dragoman.services.jobs.up.mlflow import ADMIN, FILES, JOBS, Login, read_log
 from tests.services.jobs.team import COMMAND, REPOSITORY, environment, serving, wait
 
 pytestmark = pytest.mark.long
+API, ARTIFACTS = "/api/2.0/mlflow", "/api/2.0/mlflow-artifacts/artifacts"
+WRITES = (
+    *(f"{API}/{path}" for path in ("experiments/create", "runs/create", "runs/log-metric", "runs/set-tag")),
+    *(f"{API}/registered-models/{action}" for action in ("create", "alias", "set-tag", "rename")),
+    *(f"{API}/model-versions/create", "/ajax-api/2.0/mlflow/upload-artifact?run_uuid=x&path=pwn.txt"),
+)
 QUIET = ["service.endpoint=false", "service.tracking=false", "service.port=0", "service.ports=0", "service.cpus=1"]
 
 
@@ -79,26 +85,26 @@ def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_
                 ("DELETE", "/2.0/mlflow/registered-models/delete", {"name": "before"}),
             ):
                 assert mlflow.request(method, path, json=body).status_code == 403, path
+        outside = {"name": "outside", "artifact_location": f"file://{tmp_path}/service"}
+        for who in (people, jobs):  # for everybody
+            create = f"{where['mlflow']}/api/2.0/mlflow/experiments/create"
+            answer_ = httpx.post(create, json=outside, auth=(who.user, who.password), timeout=60)
+            assert answer_.status_code == 403 and "artifact_location" in answer_.text
         with JobClient(where["jobs"], token) as client:
-            tokens = {role: client.issue(role, role, role) for role in ("viewer", "submitter")}
-        for role, code in (("viewer", 403), ("submitter", 200)):  # the pages' login: a token as the password
-            login = (role, tokens[role])
-            made = {"name": f"of a {role}"}
-            create = f"{where['mlflow']}/api/2.0/mlflow/registered-models/create"
-            assert httpx.get(search, auth=login, timeout=60).status_code == 200
-            assert httpx.post(create, json=made, auth=login, timeout=60).status_code == code, role
+            tokens = {role: client.issue(role, role, role) for role in ("viewer", "submitter")} | {"admin": token}
+        for role, secret in tokens.items():  # the pages' login: a token as the password
+            assert httpx.get(search, auth=(role, secret), timeout=60).status_code == 200
+            with httpx.Client(base_url=where["mlflow"], auth=(role, secret), timeout=60) as person:
+                for path in WRITES:
+                    body = {"name": "before", "new_name": "x", "key": "k", "value": "v", "alias": "champion"}
+                    assert person.post(path, json=body).status_code == 403, (role, path)
+                assert person.put(f"{ARTIFACTS}/1/a/config.json", content=b"{}").status_code == 403, role
+                assert person.delete(f"{ARTIFACTS}/1/a/config.json").status_code == 403, role
         assert httpx.get(search, auth=("anna", "dgm_wrong"), timeout=60).status_code == 401
         variables = {**jobs.variables(), "DRAGOMAN_JOB": "j1-1", "DRAGOMAN_OWNER": "anna"}
         for name, value in {**variables, "DRAGOMAN_MODEL_OWNER": "anna"}.items():
             monkeypatch.setenv(name, value)
         release(TrackingConfig(uri=where["mlflow"], timeout=60.0, system_metrics=False), tmp_path / "runs" / "a")
-        with httpx.Client(base_url=where["jobs"], timeout=60) as browser:
-            assert browser.post("/login", data={"token": token, "next": "/models"}).status_code == 303
-            assert "before" in browser.get("/models").text  # the pages have a login too
-        with JobClient(where["jobs"], token) as client:
-            client.give("before", "anna")
-            assert client.models()[0]["owner"] == "anna"
-            assert "anna" in httpx.get(f"{where['jobs']}/models/mine", cookies=browser.cookies, timeout=60).text
         for secret in (tmp_path / "service").glob("mlflow_*credentials"):
             assert secret.stat().st_mode & 0o777 == 0o600
         logs = "".join(path.read_text(errors="replace") for path in (said, *(tmp_path / "service").glob("*.log")))

@@ -1,61 +1,24 @@
 """The page of a job: its moments, curves and labels, what it leads to, and its log."""
 
-import hashlib
-import json
 import re
-from itertools import pairwise
-from pathlib import Path
 
 import httpx
 import pytest
 from sqlalchemy import update
 
-from dragoman.model.usage.points import PointsFile
 from dragoman.services.jobs.client import table
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.records import attempt_of
-from dragoman.services.jobs.service.charts import MACHINE_CHARTS, Journal, charts, use_charts
+from dragoman.services.jobs.service.charts import Journal, charts
 from dragoman.services.jobs.service.logs import clean, cut
-from dragoman.services.jobs.service.usage import Use
 from dragoman.services.jobs.service.words import between, span
 from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.world import World
-
-
-def test_a_sharding_leads_to_its_run_in_mlflow_until_its_shards_are_made_anew(
-    world: World, browser: httpx.Client
-) -> None:
-    shards, manifest = world.home / "shards" / "phrases", b'{"corpus": "phrases"}'
-    shards.mkdir(parents=True)
-    (shards / "manifest.json").write_bytes(manifest)
-    run = world.home / "runs" / f"shard-phrases-{hashlib.sha256(manifest).hexdigest()[:12]}"
-    run.mkdir(parents=True)
-    (run / "mlflow.json").write_text(json.dumps({"run_id": "d" * 32, "name": run.name}))
-
-    def sharded(shape: str) -> Job:
-        job = world.ledger.submit("anna", "shard", ["corpus=phrasebook"])
-        plan = {"run": "phrases", "run_dir": str(world.home / "runs" / "phrases"), "shape": shape, "choices": [1]}
-        values = {"choices": [1], "run": f"shards {shards}", "plan": plan}
-        for state in (State.PLANNED, State.WAITING):
-            job = world.ledger.change(job, state, "planner", str(state), **values)
-        with world.ledger.database.write() as session:
-            job = world.ledger.begin(session, job, 1, "scheduler", "fits")
-        return world.ledger.end(world.ledger.mark_started(job), State.SUCCEEDED, "succeeded", "end", "succeeded", 0)
-
-    first, again = sharded("one"), sharded("one")
-    link = f"/#/experiments/1/runs/{'d' * 32}?workflowType=machine_learning"
-    assert all(link in browser.get(f"/jobs/{job.id}").text for job in (first, again))
-    other = sharded("two")
-    assert link in browser.get(f"/jobs/{other.id}").text
-    assert link not in browser.get(f"/jobs/{first.id}").text  # the manifest is the other sharding's
 
 
 def test_a_jobs_hash_has_a_name_of_its_own(world: World, browser: httpx.Client) -> None:
     job = world.job("hashed", State.SUCCEEDED)
     page = browser.get(f"/jobs/{job.id}").text
     assert "<dt>Submission</dt>" in page and "Configuration" not in page
-    report = browser.get(f"/jobs/{job.id}/report").text
-    assert ">submission<" in report and ">configuration<" not in report
 
 
 def test_a_state_is_said_once(world: World, browser: httpx.Client) -> None:
@@ -65,24 +28,17 @@ def test_a_state_is_said_once(world: World, browser: httpx.Client) -> None:
     assert len(told) >= 6
     assert not [words for words in told if len(words) > 1 and words[0] == words[1]]
     detail = table.detail(browser.get(f"/v1/jobs/{job.id}").json())
-    report = browser.get(f"/jobs/{job.id}/report").text
-    assert "end: succeeded" not in report
-    for text in (detail, re.sub(r"<[^>]*>", " ", report)):
-        assert not re.search(r"\b(succeeded|submitted|planned|waiting)\b\W+\1\b", text), text
+    assert not re.search(r"\b(succeeded|submitted|planned|waiting)\b\W+\1\b", detail), detail
 
 
 def test_every_moment_says_its_day(world: World, browser: httpx.Client) -> None:
     job = world.job("dated", State.SUCCEEDED)
     day = r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{1,2} \w{3}( \d{4})? \d\d:\d\d"
-    for path in (f"/jobs/{job.id}", "/cluster", "/models", "/models/demo-en-de"):
-        moments = re.findall(r"<time datetime[^>]*>(.*?)</time>", browser.get(path).text)
-        assert moments or path == "/cluster", path
-        assert all(re.match(day, one) for one in moments), (path, moments)
+    moments = re.findall(r"<time datetime[^>]*>(.*?)</time>", browser.get(f"/jobs/{job.id}").text)
+    assert moments and all(re.match(day, one) for one in moments), moments
     detail = table.detail(browser.get(f"/v1/jobs/{job.id}").json())
     assert len(re.findall(day, detail)) >= 6
     assert not re.search(r"(?m)^\d\d:\d\d", detail)
-    report = browser.get(f"/jobs/{job.id}/report").text
-    assert re.search(day, report)
 
 
 def test_a_job_that_has_ended_still_says_what_was_promised(world: World, browser: httpx.Client) -> None:
@@ -101,33 +57,19 @@ def test_a_job_that_has_ended_still_says_what_was_promised(world: World, browser
     assert "Promised" not in browser.get(f"/jobs/{world.job('not-yet', State.RUNNING).id}").text
 
 
-def test_a_job_shows_its_tags_and_says_when_it_takes_longer_than_promised(
-    world: World, browser: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_shows_its_tags(world: World, browser: httpx.Client) -> None:
     job = world.job("tagged", State.RUNNING, tags=["paper", "a b"])
     page = browser.get(f"/jobs/{job.id}").text
-    assert 'href="/?q=tag:paper"' in page and 'href="/?q=tag:a%20b"' in page
-    assert "later than promised" not in browser.get("/cluster").text
-    now = world.ledger.now()
-    monkeypatch.setattr(world.ledger, "now", lambda: now + 451)
-    assert "later than promised" in browser.get("/cluster").text
+    assert 'href="/?q=tag%3Dpaper"' in page and 'href="/?q=tag%3Da%20b"' in page
 
 
-def test_the_cluster_draws_nothing_where_nothing_was_measured_and_next_to_nothing_as_0(
-    world: World, browser: httpx.Client
-) -> None:
-    now = world.ledger.now()
-    for name, age in (("earlier", 3000), ("later", 300)):
-        job = world.job(name, State.RUNNING)
-        file = PointsFile(Path(f"{attempt_of(world.home, job.id, job.attempt).usage}-node-9"))
-        for part in range(60):  # a burst of 5 MB, then 42 bytes in 5 s
-            sent = 5e6 * min(part, 1) + 42 * part
-            file.add({"at": now - age + 5 * part, "machine_cpu": 50.0, "machine_sent": sent})
-    page = browser.get("/cluster").text.replace("<wbr>", "")
-    curves = [[float(x) for x in re.findall(r"([\d.]+),", points)] for points in re.findall(r'points="([^"]*)"', page)]
-    assert {int(x / 100) for curve in curves for x in curve} >= {0, 9}  # before and after the gap
-    assert max(after - before for curve in curves for before, after in pairwise(curve)) < 100
-    assert "<bdi>node-9 sent</bdi> <b>0</b>" in page
+def test_a_job_that_was_refused_has_its_name_and_offers_to_be_mended_first(world: World, browser: httpx.Client) -> None:
+    job = world.ledger.submit("anna", "train", ["name=mine", "model=nosuch"], name="mine")
+    world.ledger.change(job, State.FAILED, "planner", "model: 'nosuch' is not known")
+    page = browser.get(f"/jobs/{job.id}").text
+    assert "<title>mine " in page and "is not known" in page
+    actions = page.partition('<div class="actions">')[2]
+    assert 0 < actions.index("Like this one") < actions.index("Try again")
 
 
 def test_a_training_that_ended_before_its_steps_promises_no_curves(world: World, browser: httpx.Client) -> None:
@@ -143,13 +85,6 @@ def test_a_training_that_ended_before_its_steps_promises_no_curves(world: World,
 def test_labels_below_curves_are_whole_steps_and_short(steps: int, labels: str) -> None:
     (chart,) = charts({"run": Journal(points={"loss": [(1.0, 2.0), (float(steps), 1.0)]})})
     assert chart.ticks_x == labels.split()
-
-
-def test_times_below_curves_have_seconds_where_they_are_few() -> None:
-    for wide, digits, labels in ((300, 8, 3), (1200, 5, 5)):
-        use = Use({"machine_cpu": [(1e9, 1.0), (1e9 + wide, 2.0)]}, [(1e9, 1e9 + wide)])
-        (chart,) = use_charts({"here": use}, MACHINE_CHARTS)
-        assert [len(label) for label in chart.ticks_x] == [digits] * labels
 
 
 def test_a_copy_of_a_training_gets_a_name_that_resumes_nothing(world: World, browser: httpx.Client) -> None:
@@ -170,7 +105,7 @@ def test_a_copy_of_a_training_gets_a_name_that_resumes_nothing(world: World, bro
 def test_a_job_leads_to_its_run_its_shards_and_its_model_version(world: World, browser: httpx.Client) -> None:
     job = world.job("linked", State.SUCCEEDED)
     shards = world.ledger.submit("anna", "shard", ["corpus=phrasebook"])
-    values = {"choices": [1], "run": "shards /data/phrasebook"}
+    values = {"choices": [1], "run": "shards /data/phrasebook", "name": "phrasebook"}
     world.ledger.change(shards, State.PLANNED, "planner", "planned", **values)
     run = world.home / "runs" / "linked"
     (run / "mlflow.json").write_text('{"run_id": "' + "e" * 32 + '", "name": "linked", "server": "x"}')
@@ -179,7 +114,7 @@ def test_a_job_leads_to_its_run_its_shards_and_its_model_version(world: World, b
     page = browser.get(f"/jobs/{job.id}").text
     assert "/#/experiments/1/runs/" + "e" * 32 in page
     assert f'href="/jobs/{shards.id}"' in page
-    assert 'href="/models/demo-en-de?version=2"' in page
+    assert "/#/models/demo-en-de/versions/2" in page
 
 
 def test_a_sweep_leads_to_its_trials_and_they_to_their_sweep(world: World, browser: httpx.Client) -> None:

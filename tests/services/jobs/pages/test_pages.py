@@ -13,7 +13,6 @@ from sqlalchemy import insert
 
 from dragoman.conf import compose
 from dragoman.services.jobs.client import table
-from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages.sessions import COOKIE
 from dragoman.services.jobs.records import attempt_of
@@ -21,15 +20,13 @@ from dragoman.services.jobs.states import State
 from tests.markup import HOSTILE as HOSTILE_TEXTS
 from tests.markup import check_nothing_runs
 from tests.services.jobs.at_work import csrf
-from tests.services.jobs.pages.world import HOSTILE, LONG, OPTIONS, RIGHT_TO_LEFT, World
-from tests.text_shards import write_text_shards
+from tests.services.jobs.pages.world import HOSTILE, LONG, RIGHT_TO_LEFT, World
 
 
 def test_without_jobs_the_pages_say_how_to_begin(world: World, browser: httpx.Client) -> None:
     said = browser.get("/").text
     assert "Nothing has been handed in yet" in said
     assert "dragoman submit train" in said
-    assert "Nothing runs." in browser.get("/cluster").text
 
 
 def test_every_page_may_load_nothing_from_elsewhere_and_runs_no_script_of_its_own(
@@ -40,8 +37,7 @@ def test_every_page_may_load_nothing_from_elsewhere_and_runs_no_script_of_its_ow
     for path in (
         "/",
         f"/jobs/{job.id}",
-        "/cluster",
-        "/models",
+        "/tokens",
         "/login",
     ):
         answer = browser.get(path)
@@ -64,12 +60,11 @@ def test_whatever_a_job_is_called_its_pages_are_strict_html(world: World, browse
     log = attempt_of(world.home, job.id, job.attempt).log
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_bytes("\n".join(HOSTILE_TEXTS).encode("utf-8", "surrogatepass"))
-    for path in ("/", f"/jobs/{job.id}", f"/jobs/{job.id}/report"):
+    for path in ("/", f"/jobs/{job.id}"):
         check_nothing_runs(browser.get(path).text)
     odd = "&".join(f"{key}={quote(everything, errors='surrogatepass')}" for key in ("set.name", "set.pair", "search"))
     for path in (
-        "/models",
-        "/cluster",
+        "/tokens",
         "/submit?verb=train",
         "/login",
         "/jobs/<script>&%00%01",
@@ -117,19 +112,14 @@ def test_a_form_of_another_site_or_session_does_nothing(world: World, browser: h
 def test_every_form_of_every_page_is_answered(empty: World) -> None:
     states = (State.WAITING, State.RUNNING, State.SUCCEEDED, State.FAILED)
     jobs = [f"/jobs/{empty.job(f'job-{state}', state).id}" for state in states]
-    empty.loop.intake.projects.create("vision", "", "root")
-    empty.loop.intake.projects.enter("vision", "anna", "member", "root")
-    empty.loop.schedules.add(Person("anna", "submitter"), "0 3 * * *", "shard", [], OPTIONS)
-    asking = ("/schedules/1/remove", "/projects/vision/remove", f"{jobs[0]}/stop", f"{jobs[-1]}/remove")
-    moves = ("/models/demo-en-de/promote?version=1", "/models/demo-en-de/rollback")
+    asking = (f"{jobs[0]}/stop", f"{jobs[-1]}/remove")
     forms: dict[str, tuple[str, dict[str, str]]] = {}
-    write_text_shards(empty.home / "shards" / "books", {"train": [("a dog", "ein Hund")] * 9})
     with empty.visit() as client:
-        for path in ("/", "/schedules", "/projects", "/shards", "/audit", "/login/device", *jobs, *asking, *moves):
+        for path in ("/", "/tokens", "/submit", *jobs, *asking):
             for form, fields in re.findall(r"<form ([^>]*)>(.*?)</form>", client.get(path).text, re.DOTALL):
                 facts = dict(re.findall(r'(\w+)="([^"]*)"', form))
                 forms[facts["action"]] = facts["method"], dict(re.findall(r'name="([^"]*)" value="([^"]*)"', fields))
-        assert len(forms) >= 25
+        assert len(forms) >= 10
         for action in sorted(forms, key=lambda action: action.endswith("remove")):
             method, sent = forms[action]
             how = {"data": sent} if method == "post" else {"params": sent}
@@ -204,32 +194,14 @@ def test_the_form_is_made_of_the_typed_configuration_and_plans_before_it_submits
     assert "<option selected>shard</option>" in again
 
 
-def test_a_model_card_has_scores_and_history(world: World, browser: httpx.Client) -> None:
-    page = browser.get("/models/demo-en-de").text
-    for words in ("nrefs:1", "88.22", "BLEU 88.22 &gt; 80.10", "/runs/" + "f" * 32, "/models/demo-en-de/versions/2"):
-        assert words in page.replace("<wbr>", ""), words
-    assert browser.get("/models/unknown").status_code == 404
-
-
-@pytest.mark.parametrize(("served", "version"), [(None, "–"), ({"name": "demo-en-de", "version": "2"}, "2")])
-def test_the_list_of_models_says_what_is_served(
-    world: World, browser: httpx.Client, served: dict[str, str] | None, version: str
-) -> None:
-    world.serve(served)
-    try:
-        assert f'data-label="served">{version}<' in browser.get("/models").text
-    finally:
-        world.serve({"name": "demo-en-de", "version": "2"})
-
-
 def test_every_link_to_mlflow_opens_its_view_for_training(world: World, browser: httpx.Client) -> None:
     run = "6" * 32
     job = world.job("viewed-000", State.SUCCEEDED, words=[f"tracking.parent={run}"])
     (world.home / "runs" / "viewed-000" / "mlflow.json").write_text(json.dumps({"run_id": "e" * 32, "name": "viewed"}))
     tracking = f"http://127.0.0.1:{world.others.server_address[1]}"
-    pages = ("/", f"/jobs/{job.id}", f"/?sweep={run}", "/models/demo-en-de", "/models/demo-en-de?version=1")
+    pages = ("/", f"/jobs/{job.id}", f"/?sweep={run}")
     found = {link for path in pages for link in re.findall(rf'href="({tracking}[^"]*)"', browser.get(path).text)}
-    assert len(found) >= 5  # MLflow itself, a run, its pictures, two versions
+    assert len(found) >= 3  # MLflow itself, a run, its pictures
     assert all(re.fullmatch(r"[^?]*#/[^?]*\?workflowType=machine_learning", link) for link in found), found
 
 
@@ -277,7 +249,7 @@ def test_ten_thousand_jobs_are_listed_some_at_a_time(empty: World) -> None:
     pattern = empty.ledger.job(empty.job("pattern").id)
     columns = [column.key for column in Job.__table__.columns if column.key != "seq"]
     row = {key: getattr(pattern, key) for key in columns}
-    rows = [{**row, "id": f"j-{n}", "run": f"run job-{n}", "queued": n + 2} for n in range(9_997)]
+    rows = [{**row, "id": f"j-{n}", "run": f"run job-{n}", "name": f"job-{n}", "queued": n + 2} for n in range(9_997)]
     with empty.ledger.database.write() as session:
         session.execute(insert(Job), rows)
     for name in (LONG, RIGHT_TO_LEFT):
