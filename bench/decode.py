@@ -7,7 +7,7 @@ given ids: `transformers` as MarianMT (bench/marian_generate.py) in the type, ba
 CTranslate2 the export that ours serves. All search with the same beam and length penalty; the BLEU of each is printed,
 and must be the same within a point.
 
-Without --bundle a Transformer-tiny is trained on the built-in phrasebook first. A bundle of yours must have the shape
+Without --bundle a Transformer-tiny is trained on the built-in sentences first. A bundle of yours must have the shape
 that MarianMT knows (post-norm, sinusoidal, tie=all); SOURCE and REFERENCE hold a sentence a line.
 """
 
@@ -97,7 +97,7 @@ def run(quick: bool, args: list[str]) -> Result:
 
 
 def train(folder: Path, pairs: int, steps: int) -> tuple[Path, Texts, Texts]:
-    """A bundle of Transformer-tiny trained on the phrasebook, and sources and references of its test set."""
+    """A bundle of Transformer-tiny trained on the built-in sentences, and sources and references of its test set."""
     words = [f"paths.root={folder}", "experiment=demo", f"corpus.pairs={pairs}", "cluster.backend=local"]
     shards = shard(typed(Config, values(words))).directory
     model, directory = replace(TINY, dropout=0.0), folder / "bundle"

@@ -172,7 +172,7 @@ def make(home: Path, waiting: int, url: str) -> Loop:
     config = ServiceConfig(rate=1e9, burst=10**9, waiting=10**9)
     os.environ["DRAGOMAN_HOME"] = str(home)  # as `dragoman up` sets it: plans are accepted, and its planner is ready
     planner = Planner([home])
-    planner.plan("shard", ["corpus=phrasebook"])
+    planner.plan("shard", ["corpus=everyday"])
     return Loop(ledger, Access(ledger), Pretended(), Intake(ledger, planner, "here"), config, home)
 
 
@@ -237,7 +237,7 @@ def clients(port: int, home: str, seconds: float) -> dict[str, list[float]]:
 
     def client(number: int) -> None:
         kind = kinds[number]
-        words = ["corpus=phrasebook", f"cluster.workers={1 + number % 2}"]
+        words = ["corpus=everyday", f"cluster.workers={1 + number % 2}"]
         body = {"verb": "shard", "overrides": words}
         headers = {"X-Dragoman-Owner": f"o{number}"}
         connection = HTTPConnection("127.0.0.1", port, timeout=60)  # kept alive

@@ -1,10 +1,10 @@
 """`python -m bench train --curve`: does the fast bf16 path learn what the plain fp32 loop learns?
 
-Four runs of 2,000 steps of 1,024 tokens on the phrasebook, from the same weights and batches: our bf16 path and the
-plain fp32 loop, each with two seeds of its dropout masks. Two of a kind say how far apart runs lie by chance, which is
-the measure for the kinds: our dropout draws its masks in another way, so that its curve can be equal to the plain one's
-up to that noise only. Prints the mean training loss of every 200 steps, and as figures those of the last 200, the mean
-of both seeds.
+Four runs of 2,000 steps of 1,024 tokens on the built-in sentences, from the same weights and batches: our bf16 path and
+the plain fp32 loop, each with two seeds of its dropout masks. Two of a kind say how far apart runs lie by chance, which
+is the measure for the kinds: our dropout draws its masks in another way, so that its curve can be equal to the plain
+one's up to that noise only. Prints the mean training loss of every 200 steps, and as figures those of the last 200, the
+mean of both seeds.
 
 The learning rate is one that such small batches bear: at 0.005 the loss of either kind rises again before the end, and
 what is compared is luck.
@@ -30,7 +30,7 @@ SEEDS = 1, 2
 def loss_curve(folder: Path, quick: bool) -> Result:
     """ours: nll of the bf16 path; baseline: nll of the plain fp32 loop, both in nats a token, means of two seeds."""
     steps = 200 if quick else 2000
-    overrides = ["corpus.pairs=20000", f"tokenizer.vocabulary={VOCABULARY}", "cluster.backend=local"]
+    overrides = ["corpus=everyday", "corpus.pairs=20000", f"tokenizer.vocabulary={VOCABULARY}", "cluster.backend=local"]
     shards = shard(compose.typed(Config, compose.values([f"paths.root={folder}", *overrides]))).directory
     ours = [curve(shards, folder / f"ours-{seed}", "bf16", steps, seed) for seed in SEEDS]
     with plain_paths():

@@ -83,7 +83,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("unpack.output", "synthesize.output"), Kind.OUTPUT),
 }
 USES_SHARDS = {"train", "evaluate", "compare", "promote", "unpack", "synthesize"}  # commands that read paths.shards
-REWRITTEN = ("webdataset", "labelled", *BUILT_IN)  # formats of a corpus that is written as lines beside the shards
+REWRITTEN = ("webdataset", "labelled", BUILT_IN)  # formats of a corpus that is written as lines beside the shards
 LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes, on Linux
 # A reference that need not be a path: a run, MODEL@ALIAS, MODEL/3.
 NAME = re.compile(r"(models:/)?[\w+-][\w.+-]*([@/][\w.+-]+)?")

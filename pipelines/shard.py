@@ -30,13 +30,13 @@ from dragoman.model.shards.remote import publish
 from dragoman.model.shards.verify import shard_files, verify
 from dragoman.model.text.tags import check_pieces
 from dragoman.pipelines.config import SHARDING, Config
-from dragoman.pipelines.corpus.clean.first_look import look
+from dragoman.pipelines.corpus.clean.first_look import check_training_files
 from dragoman.pipelines.corpus.labelled import make_labelled
 from dragoman.pipelines.corpus.making import Sharding
 from dragoman.pipelines.corpus.monolingual import make_monolingual
 from dragoman.pipelines.corpus.pack.report import table
 from dragoman.pipelines.corpus.parallel import make_parallel
-from dragoman.pipelines.corpus.read.built_in import built_in_sources, check_built_in, is_built_in
+from dragoman.pipelines.corpus.read.built_in import BUILT_IN, built_in_sources, check_built_in
 from dragoman.pipelines.corpus.read.cutting import settle_auto_cut
 from dragoman.pipelines.corpus.read.fetch import fetch
 from dragoman.pipelines.corpus.read.given_tokenizer import find_tokenizer
@@ -101,7 +101,7 @@ def _make(sharding: Sharding) -> None:
     if state != "new":
         logger.info(_STATES[state].format(directory=directory))
     if sharding.given and form != "labelled":
-        sharding.given.place(directory, sharding.scratch)
+        sharding.given.store(directory, sharding.scratch)
     with contextlib.nullcontext() if state == "continued" else _traceless(directory):
         manifest = MAKERS.get(form, make_parallel)(sharding)
     write_manifest(directory, manifest)
@@ -120,7 +120,8 @@ def find_input(config: Config, directory: Path) -> Sharding:
     parts = parts_of(corpus, pair, tokenizer)
     corpus, sources = _find_sources(corpus, pair, parts, samples_of(config.shard_dir), config.paths.cache)
     learned = tokenizer.type in ("bpe", "unigram") and not tokenizer.same_as  # others take what is there
-    doubts = [] if is_built_in(corpus) else look(corpus, sources, pair, tokenizer.vocabulary if learned else 0)
+    pieces = tokenizer.vocabulary if learned else 0
+    doubts = [] if form == BUILT_IN else check_training_files(corpus, sources, pair, pieces)
     for doubt in doubts:
         logger.warning(doubt)
     if tokenizer.vocabulary == BY_SIZE:
@@ -151,7 +152,7 @@ def _find_sources(
 
     `samples`: the folder for files that are rewritten as lines.
     """
-    if is_built_in(corpus):
+    if corpus.format == BUILT_IN:
         check_built_in(corpus, pair)
         with _traceless_samples(samples):
             return corpus, built_in_sources(corpus, pair, samples)
@@ -212,8 +213,8 @@ _STATES = {
 }
 
 
-def _is_finished(sharding: Sharding, place: str) -> bool:
-    """Returns True if the directory, `paths.shards`, holds exactly these shards, complete."""
+def _is_finished(sharding: Sharding, shards: str) -> bool:
+    """Returns True if the directory, `paths.shards` as `shards` gives it, holds exactly these shards, complete."""
     directory = sharding.directory
     if not has_manifest(directory):
         return False
@@ -222,7 +223,7 @@ def _is_finished(sharding: Sharding, place: str) -> bool:
         raise UserError(
             f"paths.shards={directory}: holds shards of another corpus or configuration "
             f"({difference(there.config, sharding.values)}); delete the folder, or make these beside them: "
-            f"{shard_command(beside=place)}"
+            f"{shard_command(beside=shards)}"
         )
     if sharding.shards.verify:
         logger.info(f"{verify(directory)} files agree with their sha256")

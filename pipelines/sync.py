@@ -1,7 +1,7 @@
 """`dragoman sync`: sends spooled records that the server has not received, and settles killed runs.
 
 dragoman sync                                   every run under paths.runs
-dragoman sync name=phrasebook-en-de-tiny        one run
+dragoman sync name=everyday-en-de-tiny        one run
 dragoman sync tracking.uri=http://host:5000     all of it to another server
 """
 

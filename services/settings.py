@@ -13,7 +13,7 @@ class BundleSource:
     """The source of the model; part of every section that loads one."""
 
     bundle: str | None = None  # a bundle's directory or a run's name; null: `model` from the registry
-    model: str | None = "models:/phrasebook-en-de@champion"
+    model: str | None = "models:/corpus-en-de@champion"
     tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
     cache: str = "artifacts/cache/models"  # downloaded bundles
     runs: str = "artifacts/runs"

@@ -17,7 +17,7 @@ from tests.containers.engine import COMPOSITION, LIKE_DOCKER, REPOSITORY, Contai
 
 pytestmark = pytest.mark.long
 SMALL = [
-    *("experiment=demo", "corpus.pairs=1000", "tokenizer.vocabulary=300", "registry.name=phrasebook-en-de"),
+    *("experiment=demo", "corpus.pairs=1000", "tokenizer.vocabulary=300", "registry.name=everyday-en-de"),
     *("model.width=32", "model.heads=2", "model.feed_forward=32", "model.encoder_layers=1", "model.decoder_layers=1"),
     *("train.checkpoint_every=10", "train.evaluate_every=40", "evaluate.sentences=20", "cluster.workers=2"),
 ]

@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 SMALL = [
-    *("corpus.pairs=2000", "tokenizer.vocabulary=400", "train.max_steps=30", "train.checkpoint_every=10"),
+    *("corpus=everyday", "corpus.pairs=2000", "tokenizer.vocabulary=400"),
+    *("train.max_steps=30", "train.checkpoint_every=10"),
     *("model.width=32", "model.heads=2", "model.feed_forward=32", "model.encoder_layers=1", "model.decoder_layers=1"),
     *("train.evaluate_every=30", "decode.length_penalty=1.0", "evaluate.sentences=50"),
     *("promote.force=true", "promote.reason=tiny"),  # so small a network is no better than a copy of the source

@@ -39,10 +39,8 @@ def test_the_first_step_warns_of_nothing(experiment: str, home: Path, caplog: py
     caplog.set_level(logging.WARNING)
     composed = compose.typed(Config, compose.values([f"experiment={experiment}"]))
     text = "-" not in composed.pair
-    data = ["corpus=phrasebook", "corpus.pairs=400"]
-    if composed.corpus.format == "labelled":
-        data = ["corpus.pairs=400"]
-    elif text:
+    data = ["corpus=everyday", "corpus.pairs=400"]
+    if text:
         data = ["corpus=text", f"corpus.train.file={home}/text.txt", "corpus.cut.valid=0.1", "corpus.cut.run=4"]
     if composed.tokenizer.type == "bpe":
         data.append("tokenizer.vocabulary=100")

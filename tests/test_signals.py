@@ -28,7 +28,7 @@ PATIENCE = 240.0  # seconds
 SMALL = [*(word for word in SETTINGS if not word.startswith(("registry.", "tracking."))), "train.max_steps=60"]
 RAY = ["cluster.workers=2"]
 VERBS = {
-    "shard": ["corpus.pairs=20000"],
+    "shard": ["corpus=everyday", "corpus.pairs=20000"],
     "train": RAY,
     "demo": RAY,
     "evaluate": ["decode.beam=8"],

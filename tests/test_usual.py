@@ -84,7 +84,7 @@ def test_a_choice_that_is_given_twice_is_left_to_hydra() -> None:
 def test_references_are_resolved_as_by_omegaconf(variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    tree = usual.compose(["cluster=ray", "experiment=sentence_types"])
+    tree = usual.compose(["cluster=ray", "experiment=word2vec"])
     before = copy.deepcopy(tree)
     assert repr(usual.resolve(tree, compose.FUNCTIONS)) == repr(compose._resolve_by_omegaconf(tree))
     assert tree == before
@@ -96,5 +96,5 @@ def test_a_plan_composes_without_hydra(tmp_path: Any, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(compose, "_compose_by_hydra", refuse)
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
-    planned = plan.make_plan("shard", ["corpus.pairs=200", "name=mine"], [tmp_path], 0.0)
+    planned = plan.make_plan("shard", ["corpus=everyday", "corpus.pairs=200", "name=mine"], [tmp_path], 0.0)
     assert planned["changed"]["corpus.pairs"] == 200

@@ -29,7 +29,7 @@ SCRIPT = """
 import pathlib, sys
 import dragoman
 assert pathlib.Path(dragoman.__file__).is_relative_to(sys.prefix), dragoman.__file__
-one, two = dragoman.load("mine"), dragoman.load("phrasebook-en-de@champion")
+one, two = dragoman.load("mine"), dragoman.load("everyday-en-de@champion")
 print(one.translate("The dog sees the man.") == two.translate("The dog sees the man."), two.version)
 print(dragoman.shard("experiment=mine", config="mine.yaml").found)
 """

@@ -13,7 +13,7 @@ import numpy as np
 
 from dragoman.model.text.tokenizer import canonical_json
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # of a manifest
 BLOCK = 512  # of a tar archive, bytes
 NPY_HEADER = 128  # bytes before the data of every array
 OFFSET_DTYPE = np.dtype("<u4")

@@ -15,7 +15,6 @@ from dragoman.model.shards.layout import FORMAT_VERSION
 from dragoman.model.shards.remote import bring_directory
 
 MANIFEST = "manifest.json"
-YOUNGER = ("parts", "training_texts")  # keys that a manifest leaves out where they are empty
 LABELS = "labels"  # the name of the second side of labelled texts
 LENGTH_BOUNDS = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512]  # tokens with EOS; the last bucket is open
 
@@ -105,7 +104,7 @@ class Manifest:
         default_factory=dict
     )  # split -> language -> {file, sha256, lines}
     parts: list[MixedPart] = field(default_factory=list)  # the corpora of a mix
-    training_texts: dict[str, Any] = field(default_factory=dict)  # {file, sha256} of their hashes; empty: older shards
+    training_texts: dict[str, Any] = field(default_factory=dict)  # {file, sha256} of their hashes
     length_bounds: list[int] = field(default_factory=lambda: list(LENGTH_BOUNDS))
     format_version: int = FORMAT_VERSION
 
@@ -146,7 +145,6 @@ def chunk_records(records: int, most: int) -> int:
 def write_manifest(directory: Path, manifest: Manifest) -> Path:
     """Writes `manifest.json` atomically; the directory counts as complete from then on."""
     values = asdict(manifest)
-    values = {name: value for name, value in values.items() if value or name not in YOUNGER}  # as in older shards
     for split in values["splits"].values():
         split["shards"] = [{k: v for k, v in entry.items() if v or k != "part"} for entry in split["shards"]]
     text = json.dumps(values, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

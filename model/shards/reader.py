@@ -79,17 +79,17 @@ class ShardReader:
         self.manifest: Manifest = read_manifest(self.directory)
         self.entries: list[ShardEntry] = self.manifest.split(split).shards
         self.records: int = self.manifest.split(split).records
-        self.places: list[tuple[int, int]] = []  # chunk -> (shard, chunk within it)
+        self.locations: list[tuple[int, int]] = []  # chunk -> (shard, chunk within it)
         self.first_ids: list[int] = []
         self._elsewhere = remote_of(self.directory)
         for number, entry in enumerate(self.entries):
             self._check_size(entry)
             first_id = entry.first_id
             for chunk, (_, records, _, _) in enumerate(entry.chunks):
-                self.places.append((number, chunk))
+                self.locations.append((number, chunk))
                 self.first_ids.append(first_id)
                 first_id += records
-        self.chunks: int = len(self.places)
+        self.chunks: int = len(self.locations)
         self._maps: dict[int, mmap.mmap] = {}  # least recently used first
         self._checked: dict[int, set[int]] = {}  # mapped shard -> its chunks whose rows were checked
         self._fetching: ThreadPoolExecutor | None = None
@@ -110,18 +110,18 @@ class ShardReader:
 
     def chunk_sizes(self) -> NDArray[np.int64]:
         """Returns (chunks,) the records of each chunk."""
-        return np.array([self.entries[number].chunks[chunk][1] for number, chunk in self.places], np.int64)
+        return np.array([self.entries[number].chunks[chunk][1] for number, chunk in self.locations], np.int64)
 
     def chunk_parts(self) -> list[str]:
         """Returns the corpus of a mix that each chunk is of."""
-        return [self.entries[number].part for number, _ in self.places]
+        return [self.entries[number].part for number, _ in self.locations]
 
     def chunk(self, index: int) -> Chunk:
         """Returns chunk `index`, 0 to `chunks` - 1. Compares headers each time, rows once while the shard stays mapped.
 
         Raises UserError: the file differs from the manifest, or holds ids outside the vocabulary.
         """
-        number, within = self.places[index]
+        number, within = self.locations[index]
         view = self._map(number)
         checked = self._checked.setdefault(number, set())  # after the map, which forgets replaced shards
         parsed = self._parse(index, view, 0, within not in checked)
@@ -130,7 +130,7 @@ class ShardReader:
 
     def _parse(self, index: int, view: mmap.mmap | bytes, start: int, check: bool) -> Chunk:
         """Returns chunk `index` out of its shard's bytes from `start` on; `check`: compares the rows too."""
-        number, within = self.places[index]
+        number, within = self.locations[index]
         entry = self.entries[number]
         cursor = _Cursor(self.directory / entry.name, view, start, entry, within)
         cursor.json(chunk_record(self.first_ids[index], cursor.records, entry.part))
@@ -154,7 +154,7 @@ class ShardReader:
         """Starts fetching the shards of these chunks in the background, in this order, if they are remote."""
         if self._elsewhere is None:
             return
-        numbers = dict.fromkeys(self.places[index][0] for index in chunks)
+        numbers = dict.fromkeys(self.locations[index][0] for index in chunks)
         for number in numbers:
             if number not in self._maps and number not in self._expected:
                 self._fetching = self._fetching or ThreadPoolExecutor(FETCHERS, "shards")

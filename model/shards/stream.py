@@ -48,13 +48,13 @@ class StreamReader(ShardReader):
 
     def _range(self, index: int) -> range:
         """Returns the bytes of a chunk in its shard."""
-        number, within = self.places[index]
+        number, within = self.locations[index]
         entry = self.entries[number]
         starts = [*(chunk[0] for chunk in entry.chunks), entry.bytes - len(END)]
         return range(starts[within], starts[within + 1])
 
     def _bytes(self, index: int) -> bytes:
-        entry, where = self.entries[self.places[index][0]], self._range(index)
+        entry, where = self.entries[self.locations[index][0]], self._range(index)
         if self._elsewhere is not None:
             return read_range(self._elsewhere.at(entry.name), where.start, len(where))
         with (self.directory / entry.name).open("rb") as file:

@@ -43,10 +43,10 @@ def verify(directory: Path) -> int:
     manifest = read_manifest(directory)
     files = listed_files(manifest)
     elsewhere = remote_of(directory)
-    places = _places(directory, files if elsewhere is None else files.keys() - shard_files(manifest).keys())
+    paths = _paths(directory, files if elsewhere is None else files.keys() - shard_files(manifest).keys())
     if elsewhere is not None:
-        places |= {name: elsewhere.fetch(name, *facts) for name, facts in shard_files(manifest).items()}
-    _compare(places, files)
+        paths |= {name: elsewhere.fetch(name, *facts) for name, facts in shard_files(manifest).items()}
+    _compare(paths, files)
     return len(files)
 
 
@@ -60,10 +60,10 @@ def verify_once(directory: Path, memory: Path) -> int:
     directory = directory.absolute()
     note = _note_of(directory, memory)
     files = listed_files(read_manifest(directory))
-    places = _places(directory, files)
-    facts = {name: [files[name], *identity(path)] for name, path in places.items()}  # before the files are read
+    paths = _paths(directory, files)
+    facts = {name: [files[name], *identity(path)] for name, path in paths.items()}  # before the files are read
     noted = _read_note(note)
-    new = {name: path for name, path in places.items() if noted.get(name) != facts[name]}
+    new = {name: path for name, path in paths.items() if noted.get(name) != facts[name]}
     if new:
         size = sum(path.stat().st_size for path in new.values())
         logger.info(
@@ -96,18 +96,18 @@ def _note_of(directory: Path, memory: Path) -> Path:
     return memory / f"{hashlib.sha256(str(directory).encode()).hexdigest()[:16]}.json"
 
 
-def _places(directory: Path, names: Iterable[str]) -> dict[str, Path]:
+def _paths(directory: Path, names: Iterable[str]) -> dict[str, Path]:
     """Returns name -> path of each; all are files of the directory itself."""
-    places = {name: checked_name(directory, name) for name in sorted(names)}
-    for path in places.values():
+    paths = {name: checked_name(directory, name) for name in sorted(names)}
+    for path in paths.values():
         if not path.is_file():
             raise UserError(f"{path}: the manifest names this file, but it is missing")
-    return places
+    return paths
 
 
-def _compare(places: Mapping[str, Path], expected: Mapping[str, str]) -> None:
+def _compare(paths: Mapping[str, Path], expected: Mapping[str, str]) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for (name, path), actual in zip(places.items(), pool.map(file_sha256, places.values()), strict=True):
+        for (name, path), actual in zip(paths.items(), pool.map(file_sha256, paths.values()), strict=True):
             if actual != expected[name]:
                 raise UserError(f"{path}: its sha256 is not the one in the manifest; the file was changed")
 

@@ -81,17 +81,17 @@ def bring_checked(path: Path, size: int | None, sha256: str) -> None:
             part.write_bytes(cached_file.read_bytes())
 
 
-def publish_files(place: Path) -> None:
+def publish_files(source: Path) -> None:
     """Uploads a file, or a folder's files, to the address that it stands for; does nothing for an ordinary path.
 
     A `config.json`, which names the other files, comes last.
 
     Raises RefusedError, AwayError.
     """
-    elsewhere = remote_of(place)
-    if elsewhere is None or not place.exists():
+    elsewhere = remote_of(source)
+    if elsewhere is None or not source.exists():
         return
-    files = [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]
+    files = [source] if source.is_file() else [path for path in source.rglob("*") if path.is_file()]
     for path in sorted(files, key=lambda path: (path.name == "config.json", path)):
         own = remote_of(path)
         if own is not None:

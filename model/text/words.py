@@ -9,13 +9,12 @@ import dataclasses
 import heapq
 import json
 import logging
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise, repeat
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +34,7 @@ from dragoman.model.text.tokenizer import (
     canonical_json,
 )
 
-# The words of tokenizer files from before `letters.py`, which fall apart at vowel signs.
-OLD_ONLY_WORD = re.compile(r"\w+(?:[-'’.,]\w+)*")
-OLD_WORD_OR_MARK = re.compile(OLD_ONLY_WORD.pattern + r"|[^\w\s]")
+VERSION = 2  # of the rules that find words, in tokenizer files
 EDGES = f"_{letters.GLUE}"  # not part of a word at its ends, where marks are left out
 CLOSING = frozenset(".,;:!?%)]}»…’”")  # no space before
 OPENING = frozenset("([{«¿¡„“‚$€£#@")  # no space after
@@ -55,7 +52,6 @@ class WordRules:
     lowercase: bool = False
     punctuation: bool = True  # marks are words too; false: they are left out, and "_so_" is "so"
     segmenter: Segmenter = "none"  # of scripts without blanks
-    version: Literal[1, 2] = 2  # 1: as in files from before `letters.py`
     language: str = ""  # determines the lower case if it is not Unicode's default: see `letters.case_language`
 
     def fold_case(self, text: str) -> str:
@@ -64,12 +60,9 @@ class WordRules:
 
     def split(self, text: str) -> list[str]:
         """Returns the words of folded text, in order."""
-        if self.version == 1:
-            words = (OLD_WORD_OR_MARK if self.punctuation else OLD_ONLY_WORD).findall(text)
-        else:
-            words = (letters.WORD_OR_MARK if self.punctuation else letters.ONLY_WORD).findall(text)
-            if not text.isascii():
-                words = letters.segment(words, self.segmenter)
+        words = (letters.WORD_OR_MARK if self.punctuation else letters.ONLY_WORD).findall(text)
+        if not text.isascii():
+            words = letters.segment(words, self.segmenter)
         return words if self.punctuation else [stripped for word in words if (stripped := word.strip(EDGES))]
 
     def count(self, texts: Iterable[str]) -> Counter[str]:
@@ -207,13 +200,9 @@ class WordTokenizer(TableTokenizer):
 
     def _settings(self) -> dict[str, Any]:
         rules = self.rules
-        if rules == WordRules(version=1):  # as files were before there were rules
-            return {}
-        settings = {"lowercase": rules.lowercase, "punctuation": rules.punctuation}
-        if rules.version == 1:
-            return settings
+        settings = {"lowercase": rules.lowercase, "punctuation": rules.punctuation, "segmenter": rules.segmenter}
         language = {"language": rules.language} if rules.language else {}
-        return {**settings, "segmenter": rules.segmenter, "words": rules.version, **language}
+        return {**settings, "words": VERSION, **language}
 
     @staticmethod
     def join(units: Iterable[str]) -> str:
@@ -231,12 +220,14 @@ class WordTokenizer(TableTokenizer):
     @classmethod
     def deserialise(cls, data: bytes, where: str) -> "WordTokenizer":
         pieces, values = cls.parse(data, where)
-        keys = ("lowercase", False), ("punctuation", True), ("segmenter", "none"), ("words", 1), ("language", "")
+        if (version := values.get("words")) != VERSION:
+            raise UserError(f"{where}: words={version}: made by another version; shard again, or train again")
+        keys = ("lowercase", False), ("punctuation", True), ("segmenter", "none"), ("language", "")
         rules = WordRules(*(values.get(key, default) for key, default in keys))
         if not isinstance(rules.lowercase, bool) or not isinstance(rules.punctuation, bool):
             raise UserError(f"{where}: lowercase and punctuation must be true or false")
-        if rules.segmenter not in get_args(Segmenter) or rules.version not in (1, 2):
-            raise UserError(f"{where}: segmenter={rules.segmenter}, words={rules.version}: made by a newer version")
+        if rules.segmenter not in get_args(Segmenter):
+            raise UserError(f"{where}: segmenter={rules.segmenter}: made by a newer version")
         if rules.language and rules.language not in letters.CASED_APART:
             raise UserError(f"{where}: language={rules.language!r}: made by a newer version")
         letters.check_segmenter(rules.segmenter, where)

@@ -92,7 +92,7 @@ class CorpusConfig:
     """One corpus: a name, a format, its files by split, and the handling of bad lines."""
 
     name: str = "corpus"
-    format: Literal["moses", "tsv", "jsonl", "webdataset", "everyday", "phrasebook", "text", "labelled"] = "moses"
+    format: Literal["moses", "tsv", "jsonl", "webdataset", "everyday", "text", "labelled"] = "moses"
     root: str | None = None
     needs_root: bool = False  # the files are relative to a folder that the user must give
     train: SplitFiles = field(default_factory=SplitFiles)
@@ -116,7 +116,7 @@ class CorpusConfig:
     blank: Literal["drop", "keep"] = "drop"  # text: drop blank lines, or keep them as records without a word
     between: list[str] = field(default_factory=list)  # text: beginnings of the lines before and after the part to keep
     on_error: OnError = "raise"  # undecodable text or a malformed row: stop, or skip and count
-    # pairs: which training pairs are too similar to a held-out one, see `leaks`; auto: near, for the phrasebook source
+    # pairs: which training pairs are too similar to a held-out one, see `leaks`; auto: near, for labels source
     leaks: Literal["auto", "near", "source"] = "auto"
     clean: CleanConfig = field(default_factory=CleanConfig)
     cut: CutConfig = field(default_factory=CutConfig)

@@ -14,7 +14,7 @@ SHORT = {"transformer": "transformer_tiny"}  # family -> the size that suits com
 class CompareConfig:
     """The training budget of each network, and the pictures."""
 
-    name: str = "compare-phrasebook-en-de"  # name of the comparison's run; its networks' runs are NAME-MODEL
+    name: str = "compare-corpus-en-de"  # name of the comparison's run; its networks' runs are NAME-MODEL
     max_tokens: Whole = 8_000_000  # target tokens per model; 0: as many as train.max_steps has
     max_minutes: Amount = 30.0  # training time per model; 0: no limit
     warmup: Part = 0.1  # share of the steps; 0: train.optimizer.warmup_steps

@@ -63,7 +63,7 @@ class DenoisingLoader(LaneLoader):
     def batches(
         self, window: Window, parts: list[slice], order: NDArray[np.int64]
     ) -> Callable[[int], TranslationBatch]:
-        return lambda place: NoisedBatch(**vars(window.batch(parts[order[place]])))
+        return lambda index: NoisedBatch(**vars(window.batch(parts[order[index]])))
 
 
 def noise_for(reader: ShardReader, config: LoaderConfig) -> Noise:
@@ -95,24 +95,24 @@ def texts_of(window: Window, side: str | None, tags: frozenset[int]) -> Window:
     for number, (side_name, text) in enumerate((("source", window), ("target", window.turned()))):
         if side in (None, side_name):
             ids.append(2 * window.ids + number)
-            rows += [untagged(text.source_row(place), tags) for place in range(len(window.ids))]
+            rows += [untagged(text.source_row(index), tags) for index in range(len(window.ids))]
     texts = packed(rows)
     return Window(np.concatenate(ids), *texts, *texts)
 
 
 def untagged(row: NDArray[Any], tags: frozenset[int]) -> Row:
     """Returns the row without the tags that it begins with."""
-    first = next(place for place, token in enumerate(row.tolist()) if token not in tags) if tags else 0
+    first = next(index for index, token in enumerate(row.tolist()) if token not in tags) if tags else 0
     return row[first:].astype(np.int64)
 
 
 def noised(texts: Window, noise: Noise, seed: int, epochs: NDArray[np.int64]) -> Window:
     """Returns the same texts, the sources with the noise of (seed, epoch, id)."""
     sources, targets = [], []
-    for place, (number, epoch) in enumerate(zip(texts.ids.tolist(), epochs.tolist(), strict=True)):
-        source, target = noise.apply(texts.source_row(place), philox(seed, epoch, number, 4))
+    for index, (number, epoch) in enumerate(zip(texts.ids.tolist(), epochs.tolist(), strict=True)):
+        source, target = noise.apply(texts.source_row(index), philox(seed, epoch, number, 4))
         sources.append(source)
-        targets.append(target if noise.kind == "spans" else texts.target_row(place))
+        targets.append(target if noise.kind == "spans" else texts.target_row(index))
     return Window(texts.ids, *packed(sources), *packed(targets))
 
 

@@ -49,9 +49,9 @@ class LabelledWindow:
             labels = window.target[window.target_starts[rows]].astype(np.int64)
             targets, items = torch.from_numpy(labels[:, None]), len(rows)
         else:
-            places = pad(window.target, window.target_starts[rows], window.target_lengths[rows])
-            places[places < FIRST] = PAD  # further pieces of words, the end of the text
-            targets, items = torch.from_numpy(places), int(np.count_nonzero(places))
+            table = pad(window.target, window.target_starts[rows], window.target_lengths[rows])
+            table[table < FIRST] = PAD  # further pieces of words, the end of the text
+            targets, items = torch.from_numpy(table), int(np.count_nonzero(table))
         return TextBatch(inputs, targets, items, int((inputs != PAD).sum()), window.ids[rows], lane)
 
 

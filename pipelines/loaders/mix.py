@@ -52,13 +52,13 @@ class MixOrder:
 
     def window(self, epoch: int, number: int) -> list[Slice]:
         """Returns the slices of window `number` of an epoch, part after part."""
-        place = epoch * self.windows + number
-        begin, end = self.read_before(place), self.read_before(place + 1)
+        index = epoch * self.windows + number
+        begin, end = self.read_before(index), self.read_before(index + 1)
         return [part for name, stream in self.streams.items() for part in stream.take(begin[name], end[name])]
 
-    def read_before(self, place: int) -> dict[str, int]:
-        """Returns part -> its records in all windows before window `place` of the run."""
-        return {name: int(self.shares.get(name, 0.0) * self.records * place) for name in self.streams}
+    def read_before(self, index: int) -> dict[str, int]:
+        """Returns part -> its records in all windows before window `index` of the run."""
+        return {name: int(self.shares.get(name, 0.0) * self.records * index) for name in self.streams}
 
     def describe(self) -> list[str]:
         """Returns a line: each part's share of the records."""
@@ -77,11 +77,11 @@ class _Stream:
         """Returns the records `begin` to `end` - 1 of the stream."""
         slices = []
         while begin < end:
-            epoch, place = divmod(begin, self.records)
+            epoch, index = divmod(begin, self.records)
             order, ends = self._order(epoch)
-            at = int(np.searchsorted(ends, place, side="right"))
+            at = int(np.searchsorted(ends, index, side="right"))
             chunk, size = int(order[at]), int(self.sizes[order[at]])
-            first = place - (int(ends[at]) - size)
+            first = index - (int(ends[at]) - size)
             last = min(size, first + end - begin)
             slices.append(Slice(int(self.chunks[chunk]), first, last, epoch))
             begin += last - first

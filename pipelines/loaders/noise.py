@@ -46,7 +46,7 @@ class Noise:
             )
 
     def apply(self, row: Row, bits: np.random.Philox) -> tuple[Row, Row]:
-        """Returns (source, target) of a text; neither source nor text is changed in place."""
+        """Returns (source, target) of a text; neither source nor text is changed in position."""
         return self._corrupt(row, bits) if self.kind == "spans" else (self._infill(row, bits), row)
 
     def _infill(self, row: Row, bits: np.random.Philox) -> Row:
@@ -54,12 +54,12 @@ class Noise:
         count = len(row) - 1
         lengths = poisson_lengths(rounded(self.share * count, bits), self.span_length, bits)
         kept = count - sum(lengths)
-        places = np.sort(shuffled(kept + 1, bits)[: len(lengths)])  # the tokens kept before each span
-        lengths = lengths[: len(places)]
+        positions = np.sort(shuffled(kept + 1, bits)[: len(lengths)])  # the tokens kept before each span
+        lengths = lengths[: len(positions)]
         pieces: list[Sequence[int] | Row] = []
         begin = 0
-        for number, (place, length) in enumerate(zip(places.tolist(), lengths, strict=True)):
-            start = place + sum(lengths[:number])
+        for number, (position, length) in enumerate(zip(positions.tolist(), lengths, strict=True)):
+            start = position + sum(lengths[:number])
             pieces += [row[begin:start], [MASK]]
             begin = start + length
         return np.concatenate([*pieces, row[begin:]]).astype(np.int64)
@@ -76,13 +76,13 @@ class Noise:
         gaps[0], gaps[-1] = gaps[0] - 1, gaps[-1] - 1
         source: list[Sequence[int] | Row] = []
         target: list[Sequence[int] | Row] = []
-        place = 0
+        position = 0
         for number, sentinel in enumerate(self.sentinels[:spans]):
-            begin = place + gaps[number]
-            source += [row[place:begin], [sentinel]]
-            place = begin + lengths[number]
-            target += [[sentinel], row[begin:place]]
-        source.append(row[place:])
+            begin = position + gaps[number]
+            source += [row[position:begin], [sentinel]]
+            position = begin + lengths[number]
+            target += [[sentinel], row[begin:position]]
+        source.append(row[position:])
         target.append([self.sentinels[spans], EOS])
         return np.concatenate(source).astype(np.int64), np.concatenate(target).astype(np.int64)
 

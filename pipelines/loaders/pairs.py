@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class PaddedBatches:
-    """Batches of records sorted by length, in any sequence: `batch` takes a place in `order`."""
+    """Batches of records sorted by length, in any sequence: `batch` takes an index in `order`."""
 
     def __init__(self, window: Window, parts: list[slice], order: NDArray[np.int64]) -> None:
         self.window, self.parts, self.order = window, parts, order
@@ -45,17 +45,17 @@ class PaddedBatches:
         self.targets = _reduce_batches(np.maximum, window.target_lengths, firsts)
         self.items = _reduce_batches(np.add, window.target_lengths, firsts)  # tokens
         self.source_items = _reduce_batches(np.add, window.source_lengths, firsts)
-        self._made: tuple[int, list[TranslationBatch]] = -1, []  # the place of the first, and the cached batches
+        self._made: tuple[int, list[TranslationBatch]] = -1, []  # the index of the first, and the cached batches
 
     def __len__(self) -> int:
         return len(self.parts)
 
-    def batch(self, place: int) -> TranslationBatch:
-        """Returns the batch at this place of the order; makes its neighbours too."""
-        first = place - place % TOGETHER
+    def batch(self, index: int) -> TranslationBatch:
+        """Returns the batch at this index of the order; makes its neighbours too."""
+        first = index - index % TOGETHER
         if self._made[0] != first:
             self._made = first, self._make(self.order[first : first + TOGETHER])
-        return self._made[1][place - first]
+        return self._made[1][index - first]
 
     def _make(self, chosen: NDArray[np.int64]) -> list[TranslationBatch]:
         """Puts the batches' tensors one after the other in memory: source, target in, target out of each."""
@@ -66,13 +66,13 @@ class PaddedBatches:
         source = self.rows[chosen] * self.sources[chosen]
         target = self.rows[chosen] * self.targets[chosen]
         sizes = np.stack([source, target, target], 1)  # (chosen, 3)
-        places = np.ascontiguousarray((np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape).T)
+        positions = np.ascontiguousarray((np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape).T)
         out = np.empty(int(sizes.sum()), dtype=np.int64)
         side = window.source, window.source_starts, window.source_lengths
-        copies.fill_tables(*side, self.bounds, self.sources, chosen, places[0], 0, out)
+        copies.fill_tables(*side, self.bounds, self.sources, chosen, positions[0], 0, out)
         side = window.target, window.target_starts, window.target_lengths
-        copies.fill_tables(*side, self.bounds, self.targets, chosen, places[1], 1, out)
-        copies.fill_tables(*side, self.bounds, self.targets, chosen, places[2], 0, out)
+        copies.fill_tables(*side, self.bounds, self.targets, chosen, positions[1], 1, out)
+        copies.fill_tables(*side, self.bounds, self.targets, chosen, positions[2], 0, out)
         tables = iter(torch.split(torch.from_numpy(out), sizes.ravel().tolist()))
         batches = []
         for at in chosen.tolist():
@@ -138,7 +138,7 @@ class LaneLoader(ChunkLanes[TranslationBatch]):
     def batches(
         self, window: Window, parts: list[slice], order: NDArray[np.int64]
     ) -> Callable[[int], TranslationBatch]:
-        """Returns the batches, each of a part of the window, by their place in `order`."""
+        """Returns the batches, each of a part of the window, by their index in `order`."""
         return PaddedBatches(window, parts, order).batch
 
     def _slices(self, epoch: int, number: int) -> list[Slice]:

@@ -224,7 +224,7 @@ class ChunkLanes(Lanes[B]):
                 planned_epoch: order for planned_epoch, order in self._orders.items() if planned_epoch >= epoch - 1
             }
             self._orders[epoch] = philox_order(self.reader.chunks, self.seed, epoch)
-        first, last = (place * self.reader.chunks // self.windows for place in (number, number + 1))
+        first, last = (edge * self.reader.chunks // self.windows for edge in (number, number + 1))
         chunks: list[int] = self._orders[epoch][first:last].tolist()
         return chunks
 

@@ -70,11 +70,11 @@ class ShardText:
         if epoch != self._epoch:
             self._epoch, self._order = epoch, philox_order(self.reader.chunks, self.seed, epoch)
             self._ends = np.cumsum(self._sizes[self._order])
-        first, last = (place * self.tokens // self.segments for place in (index, index + 1))
+        first, last = (edge * self.tokens // self.segments for edge in (index, index + 1))
         if first == last:  # more segments than tokens
             return NOTHING
         at, end = np.searchsorted(self._ends, [first, last - 1], side="right")
-        parts = [self._part(place, first, last) for place in range(at, end + 1)]
+        parts = [self._part(index, first, last) for index in range(at, end + 1)]
         lengths = np.concatenate([lengths for _, lengths in parts])
         offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
         np.cumsum(lengths, out=offsets[1:])
@@ -83,11 +83,11 @@ class ShardText:
     def size(self, segment: Text) -> int:
         return len(segment.rows) - (len(segment.offsets) - 1)  # every record ends with EOS
 
-    def _part(self, place: int, first: int, last: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Returns (ids, lengths) of the records of the epoch's chunk `place` that begin in `first` to `last` - 1."""
-        number = int(self._order[place])
+    def _part(self, index: int, first: int, last: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Returns (ids, lengths) of the records of the epoch's chunk `index` that begin in `first` to `last` - 1."""
+        number = int(self._order[index])
         ids, offsets = side_of(self._chunk(number), self._target)
-        begin = int(self._ends[place] - self._sizes[number])
+        begin = int(self._ends[index] - self._sizes[number])
         low, high = np.searchsorted(offsets[:-1], [max(0, first - begin), last - begin], side="left")
         bounds = offsets[low : high + 1].astype(np.int64)
         return ids[bounds[0] : bounds[-1]], bounds[1:] - bounds[:-1]

@@ -40,14 +40,14 @@ class SplitText:
         """Returns (count,) tokens from position `start` (any integer) on, wrapping around at the end."""
         tokens = np.empty(count, dtype=np.int64)
         filled = 0
-        place = start % self.tokens
+        position = start % self.tokens
         while filled < count:
-            chunk = int(np.searchsorted(self.ends, place, side="right"))
-            begin = place - int(self.starts[chunk])
+            chunk = int(np.searchsorted(self.ends, position, side="right"))
+            begin = position - int(self.starts[chunk])
             part = self._chunk(chunk)[begin : begin + count - filled]
             tokens[filled : filled + len(part)] = part
             filled += len(part)
-            place = (place + len(part)) % self.tokens
+            position = (position + len(part)) % self.tokens
         return tokens
 
     def rows(self, starts: NDArray[np.int64], count: int) -> NDArray[np.int64]:

@@ -27,7 +27,7 @@ MODELS = {"labels": "classifier_transformer", "language": "rnnlm_lstm", "masked"
 class RegistryConfig:
     """The registered model for new versions."""
 
-    name: str = "phrasebook-en-de"
+    name: str = "corpus-en-de"
     alias: str = "champion"  # what the endpoint follows
     register: bool = True  # True: a finished training registers its bundle
 

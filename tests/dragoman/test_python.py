@@ -11,7 +11,7 @@ import pytest
 
 import dragoman
 
-WORDS: dict[str, Any] = {"corpus.pairs": 600, "tokenizer.vocabulary": 200}
+WORDS: dict[str, Any] = {"corpus": "everyday", "corpus.pairs": 600, "tokenizer.vocabulary": 200}
 TINY_RUN: dict[str, Any] = {
     **{"model.width": 16, "model.heads": 2, "model.feed_forward": 16},
     **{"model.encoder_layers": 1, "model.decoder_layers": 1},

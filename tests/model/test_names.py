@@ -31,7 +31,7 @@ def test_what_is_no_name_is_refused_with_its_key(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["phrasebook-en-de-transformer_tiny", "lr-1e-05", "v1.2+x", "_new", "Überblick", "新闻"]
+    "value", ["everyday-en-de-transformer_tiny", "lr-1e-05", "v1.2+x", "_new", "Überblick", "新闻"]
 )
 def test_a_name_of_any_script_is_one(value: str) -> None:
     assert check_name("name", value) == value

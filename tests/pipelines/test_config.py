@@ -30,7 +30,8 @@ def test_a_name_that_is_a_path_is_refused_and_nothing_is_made(
 
 def test_an_empty_name_is_refused_where_a_run_would_be_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     home = tmp_path / "home"
-    places = [f"paths.root={home}", "cluster.backend=local", "corpus.pairs=400", "tokenizer.vocabulary=300"]
+    places = [f"paths.root={home}", "cluster.backend=local", "corpus=everyday", "corpus.pairs=400"]
+    places.append("tokenizer.vocabulary=300")
     assert entries.main(["shard", "name=", "tracking.offline=true", *places]) == 0
     assert entries.main(["train", "name=", "tracking.offline=true", *places]) == 2
     assert "name='': cannot be a name" in capsys.readouterr().err

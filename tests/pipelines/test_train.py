@@ -23,6 +23,7 @@ from tests.pipelines.ray_cluster import RayCluster
 from tests.warm import Command
 
 SETTINGS = [
+    "corpus=everyday",
     "corpus.pairs=2000",
     "tokenizer.vocabulary=400",
     "model.width=32",
@@ -189,7 +190,7 @@ def damage_first_chunk_of_rank_1(shards: Path) -> Path:
     """In place, at the file's old time: whoever has read it before takes it for read. The damaged file."""
     reader = ShardReader(shards, "train")
     loader = LaneLoader(reader, LoaderConfig(lanes=2, batch_tokens=512), seed=1, rank=1, world=2)
-    shard, chunk = reader.places[loader.chunks_of(0, 1)[0]]
+    shard, chunk = reader.locations[loader.chunks_of(0, 1)[0]]
     file = shards / reader.entries[shard].name
     times = file.stat().st_atime_ns, file.stat().st_mtime_ns
     with file.open("r+b") as stream:
@@ -204,7 +205,7 @@ def test_a_damaged_shard_that_one_rank_meets_ends_the_run_by_name(
     home: Path, tmp_path: Path, backend: str, request: pytest.FixtureRequest
 ) -> None:
     ray: RayCluster | None = request.getfixturevalue("ray") if backend == "ray" else None
-    shards = Path(shutil.copytree(home / "shards", tmp_path / "shards")) / "phrasebook-en-de-bpe"
+    shards = Path(shutil.copytree(home / "shards", tmp_path / "shards")) / "everyday-en-de-bpe"
     verify_once(shards, tmp_path / "verified")
     file = damage_first_chunk_of_rank_1(shards)
     words = (f"cluster.backend={backend}", "cluster.workers=2")

@@ -18,6 +18,7 @@ from tests.s3_server import Proxy
 from tests.warm import Command
 
 SETTINGS = [
+    "corpus=everyday",
     "corpus.pairs=300",
     "tokenizer=characters",
     "model.width=8",

@@ -110,7 +110,7 @@ def assert_same_run(nodes: Nodes, name: str, undisturbed: Path) -> None:
 def test_nodes_make_the_shards_that_one_machine_makes(nodes: Nodes, undisturbed: Path) -> None:
     alone = "s3://bucket/alone"
     end_of(nodes.cluster.call("shard", *WORDS, "cluster.backend=local", f"paths.root={alone}"), 0)
-    place = "shards/phrasebook-en-de-characters"
+    place = "shards/everyday-en-de-characters"
     manifest = remote.read(f"{HOME}/{place}/manifest.json")
     assert manifest == remote.read(f"{alone}/{place}/manifest.json")
     names = [entry["name"] for split in json.loads(manifest)["splits"].values() for entry in split["shards"]]

@@ -129,7 +129,7 @@ def test_sigterm_ends_a_verb_that_still_loads_with_a_line(
 
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setitem(sys.modules, "dragoman.pipelines.evaluate", Loading("evaluate"))
-    assert cli.main(["evaluate", "corpus=phrasebook"]) == 143
+    assert cli.main(["evaluate", "corpus=everyday"]) == 143
     assert capsys.readouterr().err == "dragoman evaluate: interrupted\n"
     assert signal.getsignal(signal.SIGTERM) == before
 
@@ -258,7 +258,7 @@ class Module(ModuleType):
 
 def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, cli.VERBS["train"].module, Module(KeyboardInterrupt()))
-    assert cli.main(["train", "corpus=phrasebook"]) == 130
+    assert cli.main(["train", "corpus=everyday"]) == 130
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

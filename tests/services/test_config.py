@@ -14,7 +14,7 @@ def test_the_composed_configuration_is_typed() -> None:
     config = compose.typed(Config, compose.values(["serve.port=7", "tracking.uri=x", "registry.alias=best"]))
     assert config.serve.port == 7
     assert config.serve.tracking_uri == "x"
-    assert config.serve.model == config.translate.model == "models:/phrasebook-en-de@best"
+    assert config.serve.model == config.translate.model == "models:/corpus-en-de@best"
 
 
 @pytest.mark.parametrize(

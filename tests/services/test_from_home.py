@@ -115,7 +115,7 @@ def test_without_shards_or_with_damaged_ones_the_message_says_how_to_make_some(h
 def test_shards_of_no_named_corpus_are_not_made() -> None:
     with pytest.raises(UserError, match=r"name a corpus: dragoman shard corpus=tsv .*corpus=everyday"):
         with_home("shard", ["tokenizer.vocabulary=300"])
-    assert with_home("shard", ["corpus=phrasebook"]) == ["corpus=phrasebook"]
+    assert with_home("shard", ["corpus=everyday"]) == ["corpus=everyday"]
 
 
 def run_of(home: Path, name: str, kind: str, registered: str = "", head: str = "classes") -> None:

@@ -17,7 +17,7 @@ MORE = {  # what a verb must be told, to come as far as its home
     "inspect": "PLACE",
     "neighbours": "dog",
     "analogy": "a b c",
-    "shard": "corpus=phrasebook",
+    "shard": "corpus=everyday",
     "submit": "train",
     "sweep": "train model.dropout=choice(0.1,0.2)",
     "compare": "models=[transformer_tiny]",

@@ -79,17 +79,17 @@ def test_a_model_goes_from_mlflow_and_its_bucket_to_the_endpoint(
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", user)
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", password)
     registry = Registry(
-        TrackingConfig(uri=tracking, artifacts=str(tmp_path), timeout=60), RegistryConfig(name="phrasebook-en-de")
+        TrackingConfig(uri=tracking, artifacts=str(tmp_path), timeout=60), RegistryConfig(name="everyday-en-de")
     )
     mlflow = registry.client
     run = mlflow.create_run("0").info.run_id
     mlflow.log_artifacts(run, str(bundle), "model/bundle")  # through the server, which alone may write into the bucket
-    mlflow.create_registered_model("phrasebook-en-de")
-    mlflow.create_model_version("phrasebook-en-de", f"runs:/{run}/model", run)
+    mlflow.create_registered_model("everyday-en-de")
+    mlflow.create_model_version("everyday-en-de", f"runs:/{run}/model", run)
     registry.set_champion("1")
 
     answer = running.wait("endpoint", "/status", lambda answer: answer.status_code == 200).json()
-    assert (answer["model"]["name"], answer["model"]["version"]) == ("phrasebook-en-de", "1")
+    assert (answer["model"]["name"], answer["model"]["version"]) == ("everyday-en-de", "1")
     translated = httpx.post(
         f"{running.url('endpoint')}/translate", json={"q": "the dog", "source": "en", "target": "de"}, timeout=PATIENCE
     )
@@ -98,7 +98,7 @@ def test_a_model_goes_from_mlflow_and_its_bucket_to_the_endpoint(
     # The pages ask MLflow with the same file that every client of the composition has.
     with httpx.Client(base_url=running.url("jobs"), timeout=PATIENCE, follow_redirects=True) as browser:
         page = browser.post("/login", data={"token": running.secret("jobs_admin_token"), "next": "/models"})
-    assert page.url.path == "/models" and "phrasebook-en-de" in page.text and "401" not in page.text
+    assert page.url.path == "/models" and "everyday-en-de" in page.text and "401" not in page.text
 
     bucket = boto3.client(
         "s3", endpoint_url=running.url("s3"), aws_access_key_id="x", aws_secret_access_key="x", region_name="us-east-1"

@@ -45,7 +45,7 @@ ALIKE = (
 )
 
 
-def look(config: CorpusConfig, sources: Sequence[Source], pair: str, vocabulary: int = 0) -> list[str]:
+def check_training_files(config: CorpusConfig, sources: Sequence[Source], pair: str, vocabulary: int = 0) -> list[str]:
     """Returns what is doubtful about the training files, a line each; empty with `corpus.check=off`.
 
     Args:
@@ -77,11 +77,11 @@ def look(config: CorpusConfig, sources: Sequence[Source], pair: str, vocabulary:
 def sample(source: Source) -> list[tuple[str, ...]]:
     """Returns the first rows of a source, one text a side; malformed ones are left out."""
     sides = []
-    for place, file in enumerate(source.files):
-        (first, *_) = parts_of(file, source.view(place))  # of an archive: its first text
+    for index, file in enumerate(source.files):
+        (first, *_) = parts_of(file, source.view(index))  # of an archive: its first text
         with Blocks.from_blocks(first.blocks()) as lines:
             sides.append([line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in islice(lines, SAMPLE)])
-    if len(sides) > 1 or not source.places:
+    if len(sides) > 1 or not source.columns:
         return list(zip(*sides, strict=False))
     parse = row_parser(source)
     rows: list[tuple[str, ...]] = []
@@ -111,16 +111,16 @@ def _look_at_sides(
                 raise UserError(f"{said}, such as {failing[0]!r}: is this the right file? ({OFF})")
             if len(failing) > SOME * len(rows) and len(rows) >= VOTES:
                 doubts.append(f"{said}; cleaning drops them")
-    heard = [_language([row[place] for row in rows], code) for place, code in enumerate(languages)]
+    heard = [_language([row[index] for row in rows], code) for index, code in enumerate(languages)]
     own = [base_language(code) for code in languages]
     if heard == own[::-1] and len(set(own)) == 2:
         names = [language_name(code) for code in own]
         raise UserError(f"{where}: the first side is {names[1]}, the second {names[0]}; {_turn(source, own)} ({OFF})")
-    for place, (code, heard_code) in enumerate(zip(own, heard, strict=True)):
+    for index, (code, heard_code) in enumerate(zip(own, heard, strict=True)):
         if heard_code is None or heard_code == code:
             continue
-        side = f"{where}: {('the first side', 'the second side')[place] if len(own) == 2 else 'the text'}"
-        right = "-".join(heard_code if number == place else languages[number] for number in range(len(own)))
+        side = f"{where}: {('the first side', 'the second side')[index] if len(own) == 2 else 'the text'}"
+        right = "-".join(heard_code if number == index else languages[number] for number in range(len(own)))
         if any({heard_code, code} <= group for group in ALIKE):
             doubts.append(
                 f"{side} reads more like {language_name(heard_code)} than {language_name(code)}; pair={right} if it is"

@@ -46,8 +46,8 @@ def _clean_pairs(task: CleaningTask, path: Path) -> None:
     held_out = task.block.source.split != "train"
     cleaned = clean(records.source, records.target, records.bad, task.clean, held_out, task.languages)
     line = np.flatnonzero(cleaned.kept).astype(np.int32)
-    places = line.tolist()
-    source, target = ("\n".join(map(side.__getitem__, places)) for side in (cleaned.source, cleaned.target))
+    rows = line.tolist()
+    source, target = ("\n".join(map(side.__getitem__, rows)) for side in (cleaned.source, cleaned.target))
     facts = {
         "lines": task.block.lines,
         "dropped": dict(sorted(cleaned.dropped.items())),

@@ -129,7 +129,7 @@ def kept_lines(clean: Path, plan: Plan, split: str, side: int) -> Iterator[str]:
 
     def lines(block: int, count: int) -> Iterator[str]:
         block_lines = load_lines(clean, block, side)
-        return map(block_lines.__getitem__, _places(plan.folder, split, Piece(block, 0, count)))
+        return map(block_lines.__getitem__, _rows(plan.folder, split, Piece(block, 0, count)))
 
     return chain.from_iterable(lines(block, count) for block, count in enumerate(plan.kept[split]) if count)
 
@@ -157,16 +157,16 @@ def encode_sides(pair: TokenizerPair, sides: Sequence[list[str]]) -> Iterator[Re
 
 def take_pairs(clean: Path, plan: Path, split: str, piece: Piece) -> tuple[list[str], ...]:
     """Returns each side of some of the split's pairs in a block."""
-    places = _places(plan, split, piece)
-    source, *others = (list(map(side.__getitem__, places)) for side in load_block(clean, piece.block).texts())
+    rows = _rows(plan, split, piece)
+    source, *others = (list(map(side.__getitem__, rows)) for side in load_block(clean, piece.block).texts())
     return ([piece.prefix + line for line in source] if piece.prefix else source, *others)
 
 
-def _places(plan: Path, split: str, piece: Piece) -> list[int]:
-    """Returns their places among the block's clean pairs."""
+def _rows(plan: Path, split: str, piece: Piece) -> list[int]:
+    """Returns their rows among the block's clean pairs."""
     kept = np.flatnonzero(load_codes(plan, piece.block) == code(split))
-    places: list[int] = kept[piece.skip : piece.skip + piece.take].tolist()
-    return places
+    rows: list[int] = kept[piece.skip : piece.skip + piece.take].tolist()
+    return rows
 
 
 def _pieces(ends: list[int], first: int, last: int, prefix: str = "") -> tuple[Piece, ...]:

@@ -29,11 +29,8 @@ Marks = npt.NDArray[np.bool_]
 
 
 def leak_rules(config: CorpusConfig) -> Literal["auto", "near", "source"]:
-    """Returns `corpus.leaks`, where `auto` means source for the phrasebook and for labels.
-
-    The grammar says similar things in every split by design, with different sources, so most of it would be
-    near-copies. Labels recur in every split too."""
-    return "source" if config.leaks == "auto" and config.format in ("phrasebook", "labelled") else config.leaks
+    """Returns `corpus.leaks`, where `auto` means source for labels, which recur in every split."""
+    return "source" if config.leaks == "auto" and config.format == "labelled" else config.leaks
 
 
 def guarded_splits(config: CorpusConfig, own_files: set[Split]) -> tuple[Split, ...]:
@@ -85,6 +82,6 @@ def contains(ordered: Keys, keys: Keys) -> Marks:
     """Returns (n,): True for keys that are in the sorted `ordered`."""
     if not len(ordered):
         return np.zeros(len(keys), bool)
-    place = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
-    hits: Marks = ordered[place] == keys
+    index = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
+    hits: Marks = ordered[index] == keys
     return hits

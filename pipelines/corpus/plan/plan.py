@@ -205,9 +205,9 @@ def _drawn_codes(block: Block, source: Keys, config: CorpusConfig, seed: int) ->
 def _mark_near_copies(codes: Codes, keys: Keys, forbidden: Mapping[Split, leaks.HeldOutKeys]) -> None:
     """Gives kept pairs that match a rule of the leak guard the code of the first such rule."""
     for split, others in forbidden.items():
-        places = np.flatnonzero(codes == code(split))
-        for rule, marks in reversed(others.find(keys[:, places]).items()):
-            codes[places[marks]] = code(split, rule)
+        rows = np.flatnonzero(codes == code(split))
+        for rule, marks in reversed(others.find(keys[:, rows]).items()):
+            codes[rows[marks]] = code(split, rule)
 
 
 def mark_leaked(codes: Codes, keys: Keys, forbidden: Keys) -> None:
@@ -284,10 +284,10 @@ class Partitions:
 
     def deal(self, codes: Codes, source: Keys, pair: Keys, first: int) -> None:
         """Deals the kept pairs of a block; `first` is the ordinal of its first pair."""
-        places = np.flatnonzero(codes < 4)
-        dealt = np.empty(len(places), _DEALT)
-        dealt["source"], dealt["pair"] = source[places], pair[places]
-        dealt["ordinal"], dealt["split"] = places + first, codes[places]
+        rows = np.flatnonzero(codes < 4)
+        dealt = np.empty(len(rows), _DEALT)
+        dealt["source"], dealt["pair"] = source[rows], pair[rows]
+        dealt["ordinal"], dealt["split"] = rows + first, codes[rows]
         self.waiting.append(dealt)
         if len(self.waiting) >= _BUFFERED_BLOCKS:
             self._flush()

@@ -52,7 +52,7 @@ def _fetch_one(entry: FetchFile, root: Path, key: str) -> None:
         raise UserError(f"{key}.sha256: {entry.sha256!r} is no sha256 (64 hexadecimal digits)")
     if not 0 < entry.minutes < 1e6:
         raise UserError(f"{key}.minutes={entry.minutes}: how long it may take; expected more than 0, below a million")
-    path = _place(entry.file, root, key)
+    path = _target(entry.file, root, key)
     if path.is_file() and file_sha256(path) == entry.sha256.lower():
         return
     logger.info(f"fetching {masked}")
@@ -65,7 +65,7 @@ def _fetch_one(entry: FetchFile, root: Path, key: str) -> None:
         raise UserError(f"{key}.url: {masked}: cannot be fetched ({mask_secrets(reason, entry.url)})") from None
 
 
-def _place(file: str, root: Path, key: str) -> Path:
+def _target(file: str, root: Path, key: str) -> Path:
     """Returns the file's path, which stays inside `root` after all links are followed."""
     name = Path(file)
     if name.is_absolute() or ".." in name.parts or not name.name or "\0" in file:

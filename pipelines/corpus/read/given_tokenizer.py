@@ -26,7 +26,7 @@ class GivenTokenizer:
     settings: TokenizerConfig
     folder: Path  # of the shards or the bundle that it is from
 
-    def place(self, directory: Path, scratch: Path) -> None:
+    def store(self, directory: Path, scratch: Path) -> None:
         """Stores it where a resumed sharding finds its tokenizer."""
         self.pair.save(directory)
         write_json(scratch / "tokenizer.json", self.pair.describe())
@@ -42,7 +42,7 @@ def find_tokenizer(
 
     Args:
         wanted_pair: the languages of the corpus.
-        folder_of: returns the local folder of a place.
+        folder_of: returns the local folder of a path or address.
         bundle_of: returns the directory of the bundle that a setting names, given the name and the setting.
 
     Raises UserError: nothing has that name, or the tokenizer has another type or other languages.

@@ -2,11 +2,10 @@
 
     TSV          the columns `text` and `label` of corpus.columns; tags separated by spaces as the words are
     JSON Lines   the fields that corpus.fields names, `text` and `label`: texts, numbers, or lists of words and of tags
-    CoNLL-U      the columns FORM and UPOS; others by the places of `text` and `label` in corpus.columns
+    CoNLL-U      the columns FORM and UPOS; others by the position of `text` and `label` in corpus.columns
     CoNLL-2003   a word a line, columns separated by blanks, the tag in the last one; likewise
 
-Parquet and other tables are read as TSV. A corpus without files is the built-in
-phrasebook with its labels.
+Parquet is read as TSV.
 """
 
 import logging
@@ -35,7 +34,7 @@ logger = logging.getLogger(__name__)
 SHOWN = 5  # bad records to name
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 ROWS = {"jsonl": "jsonl", "ndjson": "jsonl", "conllu": "conllu", "conll": "conll", "bio": "conll", "iob": "conll"}
-CONLL_PLACES = {"conllu": (1, 3), "conll": (0, -1)}  # of the word and of its tag
+CONLL_COLUMNS = {"conllu": (1, 3), "conll": (0, -1)}  # of the word and of its tag
 Row = tuple[int, Any, Any]  # line (from 1), text or words, label or tags
 
 
@@ -112,7 +111,7 @@ def _rows(config: CorpusConfig, path: Path) -> Iterator[Row]:
         for suffix in COMPRESSED:
             name = name.removesuffix(suffix)
         form = ROWS.get(name.rpartition(".")[2], "tsv")  # type: ignore[assignment]  # one of the choices
-    if form in CONLL_PLACES:
+    if form in CONLL_COLUMNS:
         if config.labels != "tags":
             raise UserError(
                 f"corpus.labels={config.labels}: {path} is a {form} file, which has tags; corpus.labels=tags"
@@ -135,22 +134,22 @@ def _lines(path: Path, view: View) -> Iterator[tuple[int, str]]:
 
 
 def _tsv_row(config: CorpusConfig, path: Path, number: int, line: str) -> Row:
-    cells, places = line.split("\t"), _places(config)
-    if number == 1 and name_columns([cells[place] for place in places if place < len(cells)], ()):
+    cells, columns = line.split("\t"), _columns_of(config)
+    if number == 1 and name_columns([cells[column] for column in columns if column < len(cells)], ()):
         raise UserError(
             f"{path}: line 1: holds the names of the columns ({', '.join(cells)}), not a text; corpus.header=true "
             f"leaves it out"
         )
-    if len(cells) <= max(places):
+    if len(cells) <= max(columns):
         raise UserError(
             f"{path}: line {number}: {plural(len(cells), 'column')}, and corpus.columns=[{', '.join(config.columns)}] "
-            f"needs {max(places) + 1}, separated by tabs"
+            f"needs {max(columns) + 1}, separated by tabs"
         )
-    return number, cells[places[0]], cells[places[1]]
+    return number, cells[columns[0]], cells[columns[1]]
 
 
-def _places(config: CorpusConfig) -> tuple[int, int]:
-    """Returns the places of text and label among the columns."""
+def _columns_of(config: CorpusConfig) -> tuple[int, int]:
+    """Returns the columns of text and label among the columns."""
     for name in ("text", "label"):
         if config.columns.count(name) != 1:
             raise UserError(
@@ -184,7 +183,7 @@ def _json_row(config: CorpusConfig, path: Path, number: int, line: str) -> Row:
 def _conll(config: CorpusConfig, path: Path, form: str) -> Iterator[Row]:
     """Yields sentences: runs of lines with a word each, ended by blank lines; comments and ranges are left out."""
     chosen = {"text", "label"} <= set(config.columns) and config.columns != ["text", "label"]
-    at_word, at_tag = _places(config) if chosen else CONLL_PLACES[form]
+    at_word, at_tag = _columns_of(config) if chosen else CONLL_COLUMNS[form]
     first, words, tags, ended = 0, list[str](), list[str](), 0
     for number, line in _lines(path, View()):
         cells = line.split("\t") if form == "conllu" else line.split()

@@ -126,9 +126,9 @@ def _undecodable(
         own = "corpus.encoding names the file's own, such as cp1251, koi8-r, shift_jis, gb18030, euc-kr or cp1256"
         if _is_mostly_ascii(broken):
             own = "corpus.encoding='[utf-8,latin-1]' reads them as Latin-1"
-        return UserError(f"{block.place(number, side)}: invalid {written}{where}; {skip}, {own}")
+        return UserError(f"{block.locate(number, side)}: invalid {written}{where}; {skip}, {own}")
     why = "it is no text in any encoding of lines, or holds half of a character"
-    return UserError(f"{block.place(number, side)}: invalid {written}{where}: {why}; {skip}")
+    return UserError(f"{block.locate(number, side)}: invalid {written}{where}: {why}; {skip}")
 
 
 def _is_text(line: bytes) -> bool:
@@ -185,7 +185,7 @@ def _parse_lines(
 
 def row_parser(source: Source) -> Callable[[str], tuple[str, str]]:
     """Returns the function that takes a row's two sides; it raises MalformedRowError."""
-    return _tsv_row(source.places) if source.format == "tsv" else _json_row(source.places)
+    return _tsv_row(source.columns) if source.format == "tsv" else _json_row(source.columns)
 
 
 def _refuse_number_columns(records: Records, block: Block) -> None:
@@ -198,28 +198,28 @@ def _refuse_number_columns(records: Records, block: Block) -> None:
         side = numbers.index(True)
         cells = ", ".join(pair[side].strip() for pair in rows[:3])
         raise UserError(
-            f"corpus.columns: column {int(block.source.places[side]) + 1} of {block.source.files[0]}, read as the "
+            f"corpus.columns: column {int(block.source.columns[side]) + 1} of {block.source.files[0]}, read as the "
             f"{('source', 'target')[side]}, has only numbers ({cells} ...). Give each column in order a name, and - to "
             "those that are no text, for example 'corpus.columns=[-,source,target]'"
         )
 
 
-def _tsv_row(places: tuple[str, ...]) -> Callable[[str], tuple[str, str]]:
-    left, right = int(places[0]), int(places[1])
+def _tsv_row(columns: tuple[str, ...]) -> Callable[[str], tuple[str, str]]:
+    left, right = int(columns[0]), int(columns[1])
     needed = max(left, right) + 1
 
     def parse(line: str) -> tuple[str, str]:
-        columns = line.split("\t")
-        if len(columns) < needed:
-            comma = "; columns are separated by tabs, not commas" if len(columns) == 1 and "," in line else ""
-            raise MalformedRowError(f"has {len(columns)} column(s), corpus.columns needs {needed}{comma}")
-        return columns[left], columns[right]
+        cells = line.split("\t")
+        if len(cells) < needed:
+            comma = "; columns are separated by tabs, not commas" if len(cells) == 1 and "," in line else ""
+            raise MalformedRowError(f"has {len(cells)} column(s), corpus.columns needs {needed}{comma}")
+        return cells[left], cells[right]
 
     return parse
 
 
-def _json_row(places: tuple[str, ...]) -> Callable[[str], tuple[str, str]]:
-    paths = [place.split(".") for place in places]
+def _json_row(columns: tuple[str, ...]) -> Callable[[str], tuple[str, str]]:
+    paths = [column.split(".") for column in columns]
 
     def parse(line: str) -> tuple[str, str]:
         if _ARRAY.match(line):

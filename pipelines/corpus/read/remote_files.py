@@ -32,13 +32,13 @@ def with_local_files(config: CorpusConfig, pair: str, cache: str) -> CorpusConfi
     folder = Path(cache).expanduser().absolute() / "sources"
 
     def here(name: str, key: str) -> str:
-        place = fill_pattern(config, pair, name)
-        place = place if below is None or "://" in place else join(below, place)
-        if not is_address(place):
-            return str(local_path(place)) if place.startswith("file://") else name
-        if any(mark in urlsplit(place).path for mark in "*[?"):
-            raise UserError(f"{key}: {mask_address(place)}: a pattern cannot be an address; name each file")
-        return str(_fetch(place, folder))
+        address = fill_pattern(config, pair, name)
+        address = address if below is None or "://" in address else join(below, address)
+        if not is_address(address):
+            return str(local_path(address)) if address.startswith("file://") else name
+        if any(mark in urlsplit(address).path for mark in "*[?"):
+            raise UserError(f"{key}: {mask_address(address)}: a pattern cannot be an address; name each file")
+        return str(_fetch(address, folder))
 
     local: dict[str, Any] = {
         split: SplitFiles(
@@ -54,11 +54,11 @@ def with_local_files(config: CorpusConfig, pair: str, cache: str) -> CorpusConfi
 
 def _fetch(address: str, folder: Path) -> Path:
     """Returns the file's local path, under its remote name; downloads it unless the server says it is unchanged."""
-    place = folder / hashlib.sha256(address.encode()).hexdigest()[:16]
-    path = place / (PurePosixPath(urlsplit(address).path).name or "file")
-    with exclusive(place / "lock", wait=True):
+    own = folder / hashlib.sha256(address.encode()).hexdigest()[:16]
+    path = own / (PurePosixPath(urlsplit(address).path).name or "file")
+    with exclusive(own / "lock", wait=True):
         version = remote.version(address)
-        note = place / "version"
+        note = own / "version"
         if path.is_file() and version and note.is_file() and note.read_text(encoding="utf-8") == version:
             return path
         logger.info(f"fetching {mask_address(address)}")

@@ -12,7 +12,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write, exclusive, remove_parts
 from dragoman.model.names import TRAINING
 
-LAYOUT = 5  # version of the folder's files; those of another version are not resumed
+LAYOUT = 6  # version of the folder's files; those of another version are not resumed
 FOLDER = ".work"  # inside the shard directory, until the manifest exists
 
 # The files that a sharding leaves in its directory; nothing else there is ever touched.

@@ -43,7 +43,7 @@ class Source:
     format: str
     files: tuple[Path, ...]
     keys: tuple[str, ...]  # the configuration key that named each file, for messages
-    places: tuple[str, ...] = ()  # tsv: column numbers of source and target; jsonl: their dotted field paths
+    columns: tuple[str, ...] = ()  # tsv: column numbers of source and target; jsonl: their dotted field paths
     views: tuple[View, ...] = ()  # the lines to read from each file; empty: all
     part: str = ""  # the corpus of a mix that it belongs to
     header: bool = False  # tsv: the first line names the columns
@@ -116,19 +116,19 @@ def _rows(config: CorpusConfig, pair: str, name: str, split: Split, path: Path) 
     if is_container(kind_of(path)):
         view = View(split_pair(pair), _fields(config, pair))
         return Source(name, split, "jsonl", (path,), keys, SIDES, (view,))
-    places = _columns(config, pair) if config.format == "tsv" else _fields(config, pair)
+    columns = _columns(config, pair) if config.format == "tsv" else _fields(config, pair)
     if config.format == "tsv":
-        _refuse_names_of_columns(path, pair, places, config.header)
-    return Source(name, split, config.format, (path,), keys, places, header=config.header)
+        _refuse_names_of_columns(path, pair, columns, config.header)
+    return Source(name, split, config.format, (path,), keys, columns, header=config.header)
 
 
-def _refuse_names_of_columns(path: Path, pair: str, places: tuple[str, ...], header: bool) -> None:
+def _refuse_names_of_columns(path: Path, pair: str, columns: tuple[str, ...], header: bool) -> None:
     """Refuses a TSV whose first line is the names of its columns, unless `header` says so."""
     if header:
         return
     with open_lines(path, View()) as file:
         cells = file.readline().decode("utf-8-sig", "replace").split("\t")
-    names = [cells[int(place)].strip() for place in places if int(place) < len(cells)]
+    names = [cells[int(column)].strip() for column in columns if int(column) < len(cells)]
     if len(names) == len(SIDES) and name_columns(names, split_pair(pair)):
         raise UserError(
             f"{path}: line 1: holds the names of the columns ({', '.join(names)}), no pair; corpus.header=true leaves "
@@ -212,8 +212,8 @@ def _placeholders(config: CorpusConfig, pair: str) -> dict[str, str]:
     named = {language for language in (source, target) if _column_of(config, language)}
     other = next((language for language in (target, source) if language not in named), target)
     return {
-        place: as_corpus_writes(config, language)
-        for place, language in (("source", source), ("target", target), ("other", other))
+        name: as_corpus_writes(config, language)
+        for name, language in (("source", source), ("target", target), ("other", other))
     }
 
 
@@ -227,8 +227,8 @@ def _column_of(config: CorpusConfig, language: str) -> bool:
 
 
 def fill_pattern(config: CorpusConfig, pair: str, pattern: str) -> str:
-    for place, language in _placeholders(config, pair).items():
-        pattern = pattern.replace("{" + place + "}", language)
+    for name, language in _placeholders(config, pair).items():
+        pattern = pattern.replace("{" + name + "}", language)
     return pattern
 
 

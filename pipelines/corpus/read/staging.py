@@ -64,7 +64,7 @@ class Block:
             file.seek(start)
             return file.read(stop - start)
 
-    def place(self, line: int, side: int = 0) -> str:
+    def locate(self, line: int, side: int = 0) -> str:
         """Returns file, member and line number (from 1) of a line in the block, for messages."""
         number = self.first_line + line
         first, name, skipped = self.members[bisect_right([member[0] for member in self.members], number) - 1]
@@ -145,9 +145,9 @@ class LineIndex:
     def add(self, data: bytes) -> None:
         feeds = data.count(b"\n")
         if (self.lines + feeds) // BLOCK_LINES > self.lines // BLOCK_LINES:
-            places = np.flatnonzero(np.frombuffer(data, np.uint8) == 0x0A)
+            positions = np.flatnonzero(np.frombuffer(data, np.uint8) == 0x0A)
             for line in range((self.lines // BLOCK_LINES + 1) * BLOCK_LINES, self.lines + feeds + 1, BLOCK_LINES):
-                self.offsets.append(self._size + int(places[line - self.lines - 1]) + 1)
+                self.offsets.append(self._size + int(positions[line - self.lines - 1]) + 1)
         self.lines += feeds
         self._size += len(data)
         self.ended = data.endswith(b"\n")

@@ -42,7 +42,7 @@ def make_config(s3: Proxy, tmp_path: Path, request: pytest.FixtureRequest) -> Ma
         return Config(
             name="run",
             paths=place,
-            corpus=CorpusConfig(name="phrasebook", format="phrasebook", pairs=300),
+            corpus=CorpusConfig(name="everyday", format="everyday", pairs=300),
             tokenizer=TokenizerConfig(name="characters", type="characters"),
             cluster=ClusterConfig(backend="local"),
         )

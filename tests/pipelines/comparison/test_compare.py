@@ -12,6 +12,7 @@ from tests.pipelines.processes import finish
 from tests.warm import Command
 
 SETTINGS = [
+    "corpus=everyday",
     "corpus.pairs=400",
     "tokenizer.vocabulary=200",
     "loader.batch_tokens=256",
@@ -123,7 +124,7 @@ SMALL = ["+compare.model.width=8", "+compare.model.embedding=8"]  # as the run t
         ("", [], "models=[rnnenc,rnnsearch_additive,transformer]"),
         ("rnnenc,rnnenc", [], "'rnnenc' is listed twice"),
         ("skipgram", [], "'skipgram' neither translates nor is a language model"),
-        ("tiny-rnnenc", ["pair=de-en", "paths.shards=${paths.root}/shards/phrasebook-en-de-bpe"], "translates en-de"),
+        ("tiny-rnnenc", ["pair=de-en", "paths.shards=${paths.root}/shards/everyday-en-de-bpe"], "translates en-de"),
         ("rnnenc", ["pair=en-fr"], "no shards"),
         ("rnnenc", [*SMALL, "compare.max_tokens=3000"], "more than this budget"),
         ("rnnenc", [*SMALL, "compare.warmup=0.5"], "train.optimizer.warmup_steps was"),

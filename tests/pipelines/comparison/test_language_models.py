@@ -12,7 +12,7 @@ from tests.pipelines.processes import finish
 from tests.warm import Command
 
 SETTINGS = [
-    "corpus=phrasebook", "pair=en-de", "corpus.pairs=400", "tokenizer=characters", "loader.side=source",
+    "corpus=everyday", "pair=en-de", "corpus.pairs=400", "tokenizer=characters", "loader.side=source",
     "loader.batch_tokens=256", "loader.context_length=32", "loader.lanes=1", "train.precision=fp32",
     "train.evaluate_every=5", "train.checkpoint_every=10", "train.average_last=1", "train.loss.label_smoothing=0",
     "evaluate.sentences=12", "evaluate.trials=20", "tracking.offline=true", "tracking.system_metrics=false",

@@ -1,4 +1,4 @@
-"""The corpora of the package: their files, their splits, and what is refused."""
+"""The corpus of the package: its file, and what is refused."""
 
 import hashlib
 import re
@@ -6,7 +6,7 @@ import re
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.pipelines.corpus.read.built_in import FOLDER, check_built_in, everyday, phrasebook, tokens
+from dragoman.pipelines.corpus.read.built_in import FOLDER, check_built_in, everyday
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 
@@ -19,7 +19,6 @@ def test_the_files_are_those_that_their_page_tells() -> None:
         assert (FOLDER / name).stat().st_size < 1_100_000
     lines = {name: int(count) for name, count, _ in rows}
     assert lines["everyday.tsv.xz"] == len(everyday())
-    assert lines["phrasebook.tsv.xz"] == sum(map(len, phrasebook().values()))
     assert "CC BY 2.0" in page and "tatoeba.org" in page and "manythings.org" in page
 
 
@@ -31,32 +30,18 @@ def test_a_part_of_everyday_is_a_sample_of_short_and_long_sentences() -> None:
     assert everyday(1000) == part[:1000]
 
 
-def test_a_held_out_pair_of_the_phrasebook_is_new_and_has_known_words() -> None:
-    splits = phrasebook()
-    train = {row.english for row in splits["train"]} | {row.german for row in splits["train"]}
-    words = {word for row in splits["train"] for side in row[:2] for word in tokens(side)}
-    for split in ("valid", "test"):
-        assert not any(row.english in train or row.german in train for row in splits[split])
-        unseen = [row for row in splits[split] if not words.issuperset(tokens(row.english) + tokens(row.german))]
-        assert len(unseen) < len(splits[split]) / 100
-    small = phrasebook(200)
-    assert {split: len(rows) for split, rows in small.items()} == {"train": 200, "valid": 10, "test": 20}
-
-
 @pytest.mark.parametrize(
     ("changes", "pair", "message"),
     [
-        ({"pairs": 20_000}, "en-de", r"corpus\.pairs=20000: the built-in corpus has 18,000 training pairs"),
-        ({"format": "everyday", "pairs": 91_383}, "de-en", r"91,382 training pairs; choices: 1 to 91382, or 0 for all"),
-        ({"format": "everyday"}, "en-fr", r"pair=en-fr: corpus=everyday has English and German only"),
+        ({"pairs": 91_383}, "de-en", r"91,382 training pairs; choices: 1 to 91382, or 0 for all"),
+        ({}, "en-fr", r"pair=en-fr: corpus=everyday has English and German only"),
         (
             {"train": SplitFiles(file="a.tsv")},
             "en-de",
             r"file=a\.tsv: the built-in corpus reads no files",
         ),
-        ({"format": "labelled"}, "de", r"pair=de: the built-in labelled sentences are English"),
     ],
 )
 def test_what_it_has_not_is_refused(changes: dict[str, object], pair: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        check_built_in(CorpusConfig(**{"name": "x", "format": "phrasebook", **changes}), pair)  # type: ignore[arg-type]
+        check_built_in(CorpusConfig(**{"name": "x", "format": "everyday", **changes}), pair)  # type: ignore[arg-type]

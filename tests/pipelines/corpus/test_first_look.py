@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.pipelines.corpus.clean.first_look import look
+from dragoman.pipelines.corpus.clean.first_look import check_training_files
 from dragoman.pipelines.corpus.read.built_in import everyday
 from dragoman.pipelines.corpus.read.sources import Source, sources_of
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
@@ -23,7 +23,7 @@ def sample(folder: Path, rows: list[tuple[str, str]], pair: str = "en-de", **cha
     file = folder / "pairs.tsv"
     file.write_text("".join(f"{source}\t{target}\n" for source, target in rows), encoding="utf-8")
     config = CorpusConfig(**{"format": "tsv", "train": SplitFiles(file=str(file)), **changes})  # type: ignore[arg-type]
-    return look(config, sources_of(config, pair), pair)
+    return check_training_files(config, sources_of(config, pair), pair)
 
 
 def test_a_corpus_that_is_what_it_should_be_is_told_nothing(tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_a_vocabulary_that_the_corpus_cannot_fill_is_said(tmp_path: Path) -> Non
     assert sample(tmp_path, PAIRS) == []
     config = CorpusConfig(format="tsv", train=SplitFiles(file=str(tmp_path / "pairs.tsv")))
     sources = sources_of(config, "en-de")
-    assert look(config, sources, "en-de", 100) == []
-    (doubt,) = look(config, sources, "en-de", 8000)
+    assert check_training_files(config, sources, "en-de", 100) == []
+    (doubt,) = check_training_files(config, sources, "en-de", 8000)
     assert "tokenizer.vocabulary=8000" in doubt and "fits" in doubt
 
 
@@ -96,8 +96,8 @@ def test_labels_before_their_texts_are_refused(tmp_path: Path) -> None:
     files[1].write_text("".join(f"a film of number {number}\n" for number in range(200)), encoding="utf-8")
     source = Source("train-0", "train", "moses", files, ("", ""))
     with pytest.raises(UserError, match=r"200 labels and 2 texts in 200 rows.*corpus\.columns=\[label,text\]"):
-        look(config, [source], "en")
+        check_training_files(config, [source], "en")
     files[1].write_text("pos\nneg\n" * 99 + "pos\nsentiment\n", encoding="utf-8")
     files[0].write_text("".join(f"a film of number {number}\n" for number in range(200)), encoding="utf-8")
-    (doubt,) = look(config, [source], "en")
+    (doubt,) = check_training_files(config, [source], "en")
     assert "1 of 3 labels have one text, such as 'sentiment'" in doubt

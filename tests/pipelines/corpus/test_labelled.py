@@ -1,7 +1,6 @@
-"""`corpus=labelled`: what each kind of file gives, what is refused and how it is told; the phrasebook's labels."""
+"""`corpus=labelled`: what each kind of file gives, what is refused and how it is told."""
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from dragoman.model.text.labels import FIRST, GAP, LabelTokenizer
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines import entries
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.corpus.read.built_in import phrasebook, tokens
 from dragoman.pipelines.corpus.read.labelled import labelled_sources
 from dragoman.pipelines.shard import shard
 
@@ -179,28 +177,3 @@ def test_a_label_that_training_lacks_is_refused_and_leaves_no_shards(tmp_path: P
 def test_two_languages_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="pair=en-de: a labelled corpus has one language"):
         shard(corpus(tmp_path, "a.tsv", "Good.\tpos\n", "pair=en-de"))
-    with pytest.raises(UserError, match="pair=fr: the built-in labelled sentences are English"):
-        shard(corpus(tmp_path, "a.tsv", "", "corpus.train.file=null", "pair=fr"))
-
-
-def test_the_phrasebook_has_labels_of_its_grammar(tmp_path: Path) -> None:
-    config = corpus(tmp_path, "none", "", "corpus.train.file=null", "corpus.pairs=200", "tokenizer.vocabulary=300")
-    made = shard(config)
-    labels = load_pair(made.directory, read_manifest(made.directory).tokenizer).target
-    assert isinstance(labels, LabelTokenizer)
-    assert labels.labels == ["command", "open-question", "statement", "yes-no-question"]
-
-
-def test_every_word_of_the_grammar_has_a_tag_and_ambiguous_ones_several() -> None:
-    found: dict[str, Counter[str]] = {}
-    for pair in phrasebook()["train"][:4000]:
-        words, tags = tokens(pair.english), pair.parts_of_speech
-        assert len(words) == len(tags), pair.english
-        for word, tag in zip(words[1:], tags[1:], strict=True):
-            found.setdefault(word, Counter())[tag] += 1
-        last = pair.english[-1]
-        assert (pair.kind.endswith("question")) == (last == "?")
-        assert last != "!" or pair.kind == "command"
-    assert "X" not in {tag for tags in found.values() for tag in tags}
-    several = {"to": {"ADP", "PART"}, "that": {"SCONJ", "PRON"}, "her": {"DET", "PRON"}, "water": {"NOUN", "VERB"}}
-    assert {word: set(found[word]) for word in several} == several

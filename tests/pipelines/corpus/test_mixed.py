@@ -1,6 +1,5 @@
 """Sharding a mix: its parts, their tags, and what is refused."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,16 +74,6 @@ def test_a_leak_into_another_part_is_dropped(make: Make, tmp_path: Path) -> None
     manifest = shard(config).manifest
     assert manifest.dropped["train"] == {"leaked": 1}
     assert manifest.parts[1].records == {"train": 700}
-
-
-def test_without_parts_nothing_is_written_about_them(make: Make) -> None:
-    result = shard(make("plain"))
-    text = (result.directory / "manifest.json").read_text(encoding="utf-8")
-    assert "part" not in {
-        key for split in json.loads(text)["splits"].values() for one in split["shards"] for key in one
-    }
-    assert "parts" not in json.loads(text)
-    assert "parts" not in json.loads(text)["config"]["corpus"]
 
 
 def changed(part: int, **values: Any) -> Any:

@@ -25,7 +25,8 @@ OTHERS = ["corpus.name=mine", "tokenizer.vocabulary=300", "corpus.clean.max_rati
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Shards of a corpus that differs from the defaults, in a folder that does not follow the pattern of names."""
     home = tmp_path_factory.mktemp("home")
-    words = [f"paths.root={home}", f"paths.shards={home}/there", "corpus.pairs=400", "pair=de-en", *OTHERS]
+    words = [f"paths.root={home}", f"paths.shards={home}/there", "corpus=everyday", "corpus.pairs=400"]
+    words += ["pair=de-en", *OTHERS]
     config = compose.typed(Config, compose.values([*words, "cluster.backend=local"]))
     return shard.shard(config).directory
 
@@ -46,8 +47,8 @@ def test_what_nobody_chose_is_what_the_shards_say(shards: Path) -> None:
     [
         [],
         ["pair=de-en", *OTHERS],
-        ["corpus=phrasebook", "corpus.name=mine", "tokenizer=bpe"],
-        ["experiment=demo", "corpus=phrasebook", "tokenizer.vocabulary=300", "corpus.name=mine"],
+        ["corpus=everyday", "corpus.name=mine", "tokenizer=bpe"],
+        ["experiment=demo", "corpus=everyday", "tokenizer.vocabulary=300", "corpus.name=mine"],
         ["corpus.root=/anywhere", "shards.verify=true", "seed=7"],
     ],
 )
@@ -61,11 +62,11 @@ def test_keys_that_agree_or_are_of_the_training_pass(shards: Path, words: list[s
     [
         (["tokenizer.vocabulary=8000"], r"tokenizer\.vocabulary=8000: the shards in .* were made with 300"),
         (["++corpus.clean.max_ratio=4.0"], r"corpus\.clean\.max_ratio=4\.0: .*made with 3\.5"),
-        (["corpus=moses"], r"corpus\.format=moses: .*made with phrasebook"),
+        (["corpus=moses"], r"corpus\.format=moses: .*made with everyday"),
         (["corpus=multi30k", "corpus.root=x"], r"corpus\.(name=multi30k|format=moses): .*made with"),
         (["tokenizer=words"], r"tokenizer\.(name|type)=words: .*made with bpe"),
         (["experiment=demo"], r"corpus\.name=everyday: .*made with mine"),
-        (["experiment=demo", "corpus=phrasebook", "corpus.name=mine"], r"tokenizer\.vocabulary=4000: .*made with 300"),
+        (["experiment=demo", "corpus=everyday", "corpus.name=mine"], r"tokenizer\.vocabulary=4000: .*made with 300"),
         (["shards.chunk_records=7"], r"shards\.chunk_records=7: .*made with 4096"),
     ],
 )
@@ -117,7 +118,7 @@ def test_the_command_for_other_shards_names_the_corpus_of_the_file() -> None:
 
 @pytest.mark.parametrize("key", ["train.file", "valid.source", "gate.target"])
 def test_the_built_in_sentences_read_no_files(key: str, tmp_path: Path) -> None:
-    words = [f"paths.root={tmp_path}", "corpus=phrasebook", f"corpus.{key}=pairs.tsv"]
+    words = [f"paths.root={tmp_path}", "corpus=everyday", f"corpus.{key}=pairs.tsv"]
     with pytest.raises(UserError, match=rf"corpus\.{key}=pairs\.tsv: the built-in corpus reads no files"):
         shard.shard(compose.typed(Config, compose.values(words)))
 

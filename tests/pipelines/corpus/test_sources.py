@@ -42,14 +42,14 @@ def test_columns_follow_the_pair(folder: Path) -> None:
         languages={"de": "deu"},
         train=SplitFiles(file="{other}.txt"),
     )
-    assert sources_of(config, "en-de")[0].places == ("0", "1")
-    assert sources_of(config, "de-en")[0].places == ("1", "0")
+    assert sources_of(config, "en-de")[0].columns == ("0", "1")
+    assert sources_of(config, "de-en")[0].columns == ("1", "0")
 
 
 def test_json_fields_follow_the_pair(folder: Path) -> None:
     fields = {"source": "translation.{source}", "target": "translation.{target}"}
     config = CorpusConfig(format="jsonl", root=str(folder), fields=fields, train=SplitFiles(file="pairs.jsonl"))
-    assert sources_of(config, "de-en")[0].places == ("translation.de", "translation.en")
+    assert sources_of(config, "de-en")[0].columns == ("translation.de", "translation.en")
 
 
 @pytest.mark.parametrize(

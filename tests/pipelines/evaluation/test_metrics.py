@@ -12,7 +12,7 @@ import pytest
 from dragoman.model.errors import UserError
 from dragoman.model.inference import bleu
 from dragoman.model.inference.bleu import tokeniser
-from dragoman.pipelines.corpus.read.built_in import phrasebook
+from dragoman.pipelines.corpus.read.built_in import everyday
 from dragoman.pipelines.evaluation.metrics import moses_lines, quick_bleu, sample_table, score
 from dragoman.pipelines.evaluation.significance import compare_translations
 
@@ -120,7 +120,7 @@ def test_empty_translations_are_scored_as_such() -> None:
 
 
 def test_a_real_difference_is_significant_and_chance_is_not() -> None:
-    references = [pair.german for pair in phrasebook()["train"][:400]]
+    references = [german for _, german in everyday(400)]
     worse = [" ".join(text.split()[:-3]) for text in references]
     # each system is damaged on the other half of the sentences: equally good, though different
     halves = [[worse[n] if n % 2 == side else text for n, text in enumerate(references)] for side in (0, 1)]

@@ -16,7 +16,7 @@ from tests.pipelines.ray_cluster import RayCluster
 from tests.warm import Command
 
 TEXT = [
-    "corpus=phrasebook",
+    "corpus=everyday",
     "corpus.pairs=2000",
     "tokenizer=words",
     "tracking.offline=true",

@@ -166,7 +166,7 @@ def test_shardings_that_were_recorded_among_the_trainings_are_found(
 def test_a_runs_parameters_are_what_it_is_known_by_and_what_was_set() -> None:
     composed = compose.values(["model=gpt_small", "train.max_steps=7", "train.optimizer.eps=1e-9", "model.width=64"])
     shown = shown_values({key: composed[key] for key in ("name", "seed", "model", "train", "tokenizer", "loader")})
-    assert shown["name"] == "phrasebook-en-de-gpt_small" and shown["train.max_steps"] == "7"
+    assert shown["name"] == "corpus-en-de-gpt_small" and shown["train.max_steps"] == "7"
     assert shown["model.width"] == "64" and shown["train.optimizer.lr"] == "0.0007"
     assert not shown.keys() & {"model.layers", "model.heads", "train.optimizer.eps", "loader.max_length"}
     assert len(shown) < 16

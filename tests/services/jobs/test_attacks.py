@@ -192,7 +192,7 @@ CONTACTING = [
     ("shard", "corpus/train=text"),
 ]
 HONEST = [
-    ("shard", "corpus=phrasebook corpus.pairs=100"),
+    ("shard", "corpus=everyday corpus.pairs=100"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/books.txt"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/*.txt"),
     ("shard", f"{LISTED} corpus.root={{home}}/corpora 'corpus.train.file=\"{{{{source}}}}*.txt\"'"),
@@ -386,7 +386,7 @@ def test_the_service_answers_an_attack_with_400_and_starts_nothing(scene: dict[s
             for verb, row in ATTACKS[::7]:
                 words = words_of(row, **scene)
                 if is_open(verb, words):  # a command without shards is refused before its attack is seen
-                    words.append("corpus=phrasebook")
+                    words.append("corpus=everyday")
                 body = {"verb": verb, "overrides": words}
                 told = http.post("/v1/plans", json=body)
                 assert told.status_code == 400, (row, told.text)
@@ -394,13 +394,13 @@ def test_the_service_answers_an_attack_with_400_and_starts_nothing(scene: dict[s
                 asked = http.post("/v1/jobs", json=body)
                 loop._take()
                 assert asked.status_code == 400 or loop.ledger.job(asked.json()["id"]).state == "failed"
-            mine = {"verb": "shard", "overrides": ["corpus=phrasebook"]}
+            mine = {"verb": "shard", "overrides": ["corpus=everyday"]}
             assert http.post("/v1/jobs", json=mine, headers={"X-Dragoman-Owner": "anna"}).status_code == 201
             loop._take()
             for verb in ("unpack", "train", "evaluate", "shard"):
                 body = {
                     "verb": verb,
-                    "overrides": [f"paths.shards={home}/shards/./anna/phrasebook-en-de-bpe", "name=new"],
+                    "overrides": [f"paths.shards={home}/shards/./anna/everyday-en-de-bpe", "name=new"],
                 }
                 told = http.post("/v1/plans", json=body, headers={"X-Dragoman-Owner": "bert"})
                 assert (told.status_code, "belongs to another owner" in told.text) == (400, True), told.text

@@ -62,10 +62,10 @@ def test_a_link_that_was_changed_after_the_plan_is_refused(home: Path) -> None:
 
 
 def test_a_folder_that_became_a_link_is_refused(home: Path) -> None:
-    words = ["corpus=phrasebook", "corpus.pairs=10"]
+    words = ["corpus=everyday", "corpus.pairs=10"]
     grant = grant_of(home, make_plan("shard", words, [home], 0.0))
     (home / "shards/theirs").mkdir()
-    (home / "shards/phrasebook-en-de-bpe").symlink_to("theirs")
+    (home / "shards/everyday-en-de-bpe").symlink_to("theirs")
     with pytest.raises(UserError, match="leads elsewhere than when the job was planned"):
         check_again("shard", words, grant)
 

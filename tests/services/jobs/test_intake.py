@@ -69,7 +69,7 @@ def intake(tmp_path: Path, planner: Planner) -> Iterator[Intake]:
     ledger.database.close()
 
 
-TRAIN = ["corpus=phrasebook", "model=transformer_tiny", "train.max_steps=1000", "loader.lanes=4"]
+TRAIN = ["corpus=everyday", "model=transformer_tiny", "train.max_steps=1000", "loader.lanes=4"]
 
 
 def measure(intake: Intake, workers: int, pace: float, around: float = 60.0) -> None:
@@ -148,9 +148,9 @@ def test_jobs_without_steps_are_alike_where_all_that_takes_time_is(planner: Plan
     def shape(*words: str) -> object:
         return planner.plan(*words[:1], words[1:])["shape"]  # type: ignore[arg-type]  # the verb
 
-    words = ("shard", "corpus=phrasebook")
+    words = ("shard", "corpus=everyday")
     assert shape(*words) == shape(*words, "model=rnnenc", "name=other") != shape(*words, "tokenizer.vocabulary=500")
-    vectors = ("train", "model=skipgram", "corpus=phrasebook")
+    vectors = ("train", "model=skipgram", "corpus=everyday")
     assert shape(*vectors) == shape(*vectors, "name=other") != shape(*vectors, "vectors.epochs=9")
 
 
@@ -179,7 +179,7 @@ def test_gpus_that_a_cluster_has_not_are_refused_with_numbers_and_auto_does_with
     intake.take(SMALL)  # a submitted job waits for nodes, which may be away
     assert (intake.ledger.job(job.id).state, intake.ledger.job(job.id).choices) == (State.WAITING, [2])
     assert intake.plan("anna", "train", TRAIN, SMALL)["gpus"] == 0.0
-    assert intake.plan("anna", "shard", ["corpus=phrasebook"], GPUS)["gpus"] == 0.0
+    assert intake.plan("anna", "shard", ["corpus=everyday"], GPUS)["gpus"] == 0.0
 
 
 def ray_executor(home: Path, monkeypatch: pytest.MonkeyPatch, **methods: Any) -> RayExecutor:

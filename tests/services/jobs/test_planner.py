@@ -128,7 +128,7 @@ def test_only_what_a_machine_may_get_over_is_tried_again(
     loop.intake.planner = Planner([tmp_path])
     pool = loop.intake.planner.pool
     monkeypatch.setattr(pool, "ask", lambda asked: answer_or_refuse(worker.answer, asked, worker.WHAT))
-    job = loop.ledger.submit("anna", "train", ["corpus=phrasebook", "name=a"])
+    job = loop.ledger.submit("anna", "train", ["corpus=everyday", "name=a"])
     loop.intake.take(None)
     assert loop.ledger.job(job.id).state == (State.SUBMITTED if again else State.FAILED)
     assert (str(problem) in loop.intake.waits.get(job.id, "")) == again

@@ -139,7 +139,7 @@ def test_curves_are_thinned_and_steps_trained_again_count_once(loop: Loop) -> No
     (run / "release.json").write_text('{"version": "3", "bleu": "BLEU = 88.1"}')
     with client(loop) as http:
         found = http.get(f"/v1/jobs/{job.id}/curves").json()
-        nothing = loop.ledger.submit("anna", "shard", ["corpus=phrasebook"])
+        nothing = loop.ledger.submit("anna", "shard", ["corpus=everyday"])
         assert http.get(f"/v1/jobs/{nothing.id}/curves").json()["curves"] == {}
     curves = found["curves"]
     assert set(curves) == {"loss", "valid_loss", "tokens_per_second"}

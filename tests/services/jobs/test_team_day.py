@@ -21,7 +21,7 @@ from tests.services.jobs.test_webhook import KEY, Receiver
 
 pytestmark = pytest.mark.long
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-CORPUS = ["corpus=phrasebook", "corpus.pairs=600", "tokenizer.vocabulary=300", "cluster.workers=1"]
+CORPUS = ["corpus=everyday", "corpus.pairs=600", "tokenizer.vocabulary=300", "cluster.workers=1"]
 TRAINING = [
     *["model=transformer_tiny", "model.width=32", "model.heads=2", "model.encoder_layers=1", "model.decoder_layers=1"],
     *["model.feed_forward=32", "loader.batch_tokens=256", "train.precision=fp32", "train.checkpoint_every=10"],

@@ -15,9 +15,9 @@ def test_every_form_of_a_sweep_becomes_a_distribution() -> None:
         "model.dropout=interval(0.1,0.5)",
         "train.label_smoothing=range(0,0.25,0.1)",
     ]
-    words = ["corpus=phrasebook", "model=choice(rnnsearch_dot,transformer_tiny)", *numbers]
+    words = ["corpus=everyday", "model=choice(rnnsearch_dot,transformer_tiny)", *numbers]
     space = read_space([*words, "train.lr=tag(log,interval(1e-4,1e-2))"])
-    assert space.fixed == ("corpus=phrasebook",)
+    assert space.fixed == ("corpus=everyday",)
     assert space.varied == {
         "model": CategoricalDistribution(["rnnsearch_dot", "transformer_tiny"]),
         "model.layers": IntDistribution(1, 7, step=2),
@@ -25,7 +25,7 @@ def test_every_form_of_a_sweep_becomes_a_distribution() -> None:
         "train.lr": FloatDistribution(1e-4, 1e-2, log=True),
         "train.label_smoothing": CategoricalDistribution(["0", "0.1", "0.2"]),
     }
-    assert space.example()[:3] == ["corpus=phrasebook", "model=rnnsearch_dot", "model.layers=1"]
+    assert space.example()[:3] == ["corpus=everyday", "model=rnnsearch_dot", "model.layers=1"]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def jobs(world: World) -> dict[str, Job]:
     found = {
         "succeeded": world.job("base", State.SUCCEEDED),
         "failed": world.job("broken", State.FAILED, changed={"model.dropout": 0.3}),
-        "running": world.job("phrasebook-en-de", State.RUNNING, tags=["paper", LONG]),
+        "running": world.job("everyday-en-de", State.RUNNING, tags=["paper", LONG]),
         "long": world.job(LONG, State.RUNNING, owner="ben"),
         "right": world.job(RIGHT_TO_LEFT),
         "waiting": world.job("waits-its-turn", owner="o" * 40, priority=10),

@@ -173,7 +173,7 @@ def test_the_form_is_made_of_the_typed_configuration_and_plans_before_it_submits
     demo = browser.get("/submit?verb=train&set.experiment=demo").text
     steps = compose.values(["experiment=demo"])["train"]["max_steps"]
     assert f'name="set.train.max_steps" value="{steps}"' in demo  # what the experiment says
-    sent = {"csrf": csrf(page), "verb": "shard", "set.corpus": "phrasebook", "do": "plan"}
+    sent = {"csrf": csrf(page), "verb": "shard", "set.corpus": "everyday", "do": "plan"}
     told = browser.post("/submit", data=sent)
     assert told.status_code == 200, told.text
     assert "shards" in told.text and "Takes" in told.text
