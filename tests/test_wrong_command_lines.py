@@ -112,7 +112,7 @@ WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code,
     (
         "shard corpus.train.file=p.tsv",
         2,
-        "corpus.train.file=p.tsv: the built-in corpus reads no files; write corpus=tsv",
+        "corpus.train.target, or write corpus=tsv",
     ),
     ("shard corpus.encoding=utf8bom", 2, "=utf8bom: expected one that holds ASCII as it is, such as utf-8"),
     ("train corpus=multi30k train.max_steps=3", 2, "this makes them: dragoman shard corpus=multi30k\n"),

@@ -93,7 +93,10 @@ def _sources_of_split(config: CorpusConfig, pair: str, split: Split, files: Spli
     key = f"corpus.{split}"
     if config.format == "moses":
         if names_of(files.file):
-            raise UserError(f"{key}.file: a Moses pair is two files; give {key}.source and {key}.target")
+            raise UserError(
+                f"{key}.file: a Moses pair is two files; give {key}.source and {key}.target, or write corpus=tsv, "
+                f"corpus=jsonl or corpus=text for one file"
+            )
         sides = (("source", files.source), ("target", files.target))
         left, right = (_paths(config, pair, names_of(names), f"{key}.{side}") for side, names in sides)
         if len(left) != len(right):
