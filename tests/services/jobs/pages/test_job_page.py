@@ -105,7 +105,7 @@ def test_a_copy_of_a_training_gets_a_name_that_resumes_nothing(world: World, bro
 def test_a_job_leads_to_its_run_its_shards_and_its_model_version(world: World, browser: httpx.Client) -> None:
     job = world.job("linked", State.SUCCEEDED)
     shards = world.ledger.submit("anna", "shard", ["corpus=everyday"])
-    values = {"choices": [1], "run": "shards /data/everyday", "name": "phrasebook"}
+    values = {"choices": [1], "run": "shards /data/everyday", "name": "everyday"}
     world.ledger.change(shards, State.PLANNED, "planner", "planned", **values)
     run = world.home / "runs" / "linked"
     (run / "mlflow.json").write_text('{"run_id": "' + "e" * 32 + '", "name": "linked", "server": "x"}')
