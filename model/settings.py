@@ -43,7 +43,6 @@ class DecodeConfig:
     too_long: Literal["error", "truncate"] = "truncate"  # for a source that exceeds the network's positions
     allow_unknown: bool = False  # allow <unk> in translations
     batch_tokens: Count = 8192  # source tokens of a batch with padding, times the beam
-    consensus: Amount = 0.0  # weight of a hypothesis' similarity to all others, added to its score; 0: score alone
     repeats_in_word: Whole = 0  # most repetitions in a row of the same subwords in a word, such as 2; 0: any number
     same_length: bool = False  # batches hold sources of one length: no translation depends on its neighbours' padding
 

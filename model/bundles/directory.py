@@ -18,7 +18,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_directory, atomic_path, atomic_write, file_sha256
 from dragoman.model.untrusted import read_object
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 # Fields of config.json that describe the bundle itself; each kind adds its own. The rest are facts.
 STRUCTURE = ("format_version", "kind", "architecture", "model", "tokenizer", "files")
@@ -158,7 +158,10 @@ def _content(directory: Path) -> tuple[dict[str, Any], str]:
     if not isinstance(record, dict) or "format_version" not in record:
         raise UserError(f"{path}: not a bundle's; it has no format_version")
     if record["format_version"] != FORMAT_VERSION:
-        raise UserError(f"{path}: format_version {record['format_version']!r}; this program reads {FORMAT_VERSION}")
+        raise UserError(
+            f"{path}: format_version {record['format_version']!r}, and this program reads {FORMAT_VERSION}: train or "
+            "import the model again"
+        )
     return record, hashlib.sha256(content).hexdigest()
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dragoman.model.bundles.translation import TranslationBundle, load_bundle
-from dragoman.model.decoding.consensus import sort_by_consensus
 from dragoman.model.decoding.hypothesis import Hypothesis
 from dragoman.model.decoding.word_loops import WordLoops
 from dragoman.model.errors import UserError
@@ -148,7 +147,7 @@ class Translator:
         if not sources:
             return []
         try:
-            return self.best(sources, decode, scored)
+            return [*self.replace_loops(sources, decode, self.engine.search(sources, decode, scored))]
         except UserError as problem:
             if on_error == "raise":
                 raise
@@ -161,16 +160,6 @@ class Translator:
                 return [f"{type(problem).__name__}: {problem}"]
             logger.warning("a batch of %d failed (%s); trying it line by line", len(sources), problem)
         return [answer for source in sources for answer in self.search([source], decode, on_error, scored)]
-
-    def best(
-        self, sources: Sequence[np.ndarray], decode: DecodeConfig, scored: bool = True
-    ) -> list[list[Hypothesis] | str]:
-        """Returns the n best of each source, by score or by consensus."""
-        if not decode.consensus:
-            return list(self.replace_loops(sources, decode, self.engine.search(sources, decode, scored)))
-        wide = replace(decode, nbest=decode.candidates)
-        hypotheses = self.replace_loops(sources, wide, self.engine.search(sources, wide))
-        return [sort_by_consensus(each, decode.consensus)[: decode.nbest] for each in hypotheses]
 
     def replace_loops(
         self, sources: Sequence[np.ndarray], decode: DecodeConfig, hypotheses: list[list[Hypothesis]]

@@ -7,11 +7,14 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dragoman.conf import compose
 from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_open
 from dragoman.model.inference.kinds import open_bundle
 from dragoman.model.inference.sentence_vectors import (
     Floats,
@@ -22,12 +25,12 @@ from dragoman.model.inference.sentence_vectors import (
 )
 from dragoman.model.ranges import check_ranges
 from dragoman.services.commands.lines import batches, open_input, read_lines
-from dragoman.services.commands.matrix import open_matrix
-from dragoman.services.commands.output import open_output
+from dragoman.services.commands.output import file_errors, open_output
 from dragoman.services.models.source import find_model
 from dragoman.services.settings import EmbedConfig
 
 logger = logging.getLogger(__name__)
+Append = Callable[[NDArray[np.float32]], None]
 Write = Callable[[Sequence[str | None], Floats], None]
 
 
@@ -128,3 +131,31 @@ def open_writer(config: EmbedConfig, width: int) -> Iterator[Write]:
             out.flush()
 
         yield write
+
+
+@contextlib.contextmanager
+def open_matrix(path: str, width: int, key: str) -> Iterator[Append]:
+    """Yields a function that appends rows (n, width) to a file of NumPy, which gets its name when the block ends well.
+
+    The number of rows is at the file's beginning and is written last; NumPy leaves space for it in the header.
+
+    Raises UserError: the file cannot be written; names the setting `key`.
+    """
+    rows = 0
+
+    def header() -> None:
+        file.seek(0)
+        shape = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
+        np.lib.format.write_array_header_1_0(file, shape)
+
+    def append(values: NDArray[np.float32]) -> None:
+        nonlocal rows
+        file.write(np.ascontiguousarray(values, "<f4").tobytes())
+        rows += len(values)
+
+    with contextlib.ExitStack() as stack:
+        with file_errors(key, path):
+            file = stack.enter_context(atomic_open(Path(path)))
+        header()
+        yield append
+        header()

@@ -133,7 +133,7 @@ def read_bundle(path: Path) -> dict[str, Any]:
     """Returns the facts of a bundle, its tensors, and of word vectors the most frequent words."""
     config = read_json(path / CONFIG) or {}
     files = config.pop("files", {})
-    facts = {"kind": "bundle", "path": str(path), "sha256": file_sha256(path / CONFIG)}
+    facts: dict[str, Any] = {"kind": "bundle", "path": str(path), "sha256": file_sha256(path / CONFIG)}
     facts["holds"] = config.pop("kind", "translation")
     if facts["holds"] == "vectors":
         stored = read_json(path / "words.json") or {}

@@ -10,7 +10,7 @@ from dragoman.conf.options import positional
 from dragoman.conf.showing import show
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.ranges import Count, check_ranges
-from dragoman.services.commands.run_folders import age
+from dragoman.services.commands.runs import age
 from dragoman.services.endpoint.key_store import KeyStore, StoredKey
 from dragoman.services.endpoint.keys import month_of
 from dragoman.services.jobs.client import table

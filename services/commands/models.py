@@ -7,7 +7,7 @@ from typing import Any
 from dragoman.conf import compose
 from dragoman.conf.showing import show as show_records
 from dragoman.model.storage.places import local_folder
-from dragoman.services.commands.run_folders import age, headline, size
+from dragoman.services.commands.runs import age, headline, size
 from dragoman.services.jobs.client.table import table
 from dragoman.services.models.registry import Registry
 

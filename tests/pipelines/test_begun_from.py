@@ -62,7 +62,7 @@ def test_shards_with_an_imported_tokenizer_lead_to_the_model_it_came_with(tmp_pa
     for name, imported in (("opus", {"imported": {}}), ("own", {})):
         bundle = tmp_path / "runs" / name / "bundle"
         bundle.mkdir(parents=True)
-        facts = {"format_version": 1, "pair": "en-de", "model": {}, **imported}
+        facts = {"format_version": 2, "pair": "en-de", "model": {}, **imported}
         (bundle / "config.json").write_text(json.dumps(facts), encoding="utf-8")
     for name, words in (("opus", ["train.init_from=opus"]), ("own", []), ("shards", [])):
         values = compose.values([f"paths.root={tmp_path}", "tokenizer=unigram", f"tokenizer.same_as={name}"])

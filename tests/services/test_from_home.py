@@ -122,7 +122,7 @@ def run_of(home: Path, name: str, kind: str, registered: str = "", head: str = "
     bundle = home / "runs" / name / "bundle"
     bundle.mkdir(parents=True)
     (bundle / "config.json").write_text(
-        json.dumps({"format_version": 1, "kind": kind, "pair": "en-de", "model": {"head": head}})
+        json.dumps({"format_version": 2, "kind": kind, "pair": "en-de", "model": {"head": head}})
     )
     (bundle.parent / "release.json").write_text(json.dumps({"model": registered, "shards": "x"}))
 

@@ -214,7 +214,7 @@ def test_each_kind_of_bundle_is_opened(tmp_path: Path, tokenizer: Tokenizer) -> 
 def test_a_kind_without_vectors_of_texts_is_refused_with_those_that_have_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "config.json").write_text('{"format_version": 1, "kind": "matching"}', encoding="utf-8")
+    (tmp_path / "config.json").write_text('{"format_version": 2, "kind": "matching"}', encoding="utf-8")
     monkeypatch.setitem(
         KINDS, "matching", Kind("", "", lambda folder: Bundle(directory=folder, model={}, pair="en"), list)
     )

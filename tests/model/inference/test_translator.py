@@ -12,7 +12,6 @@ import torch
 
 from dragoman.model.bundles.network import save_bundle
 from dragoman.model.bundles.translation import TranslationBundle, load_bundle
-from dragoman.model.decoding.consensus import likeness
 from dragoman.model.decoding.hypothesis import Hypothesis
 from dragoman.model.decoding.word_loops import WordLoops
 from dragoman.model.errors import UserError
@@ -79,19 +78,6 @@ def test_alternatives_come_best_first_with_the_text_leading(translator: Translat
     assert len(scores) == 4
     assert scores == sorted(scores, reverse=True)
     assert (answer.text, answer.score) == (answer.nbest[0].text, answer.nbest[0].score)
-
-
-def test_consensus_orders_what_the_search_finds_and_keeps_scores(translator: Translator) -> None:
-    wide = DecodeConfig(beam=4, nbest=4)
-    for line in lines(3, 3):
-        (by_score,) = translator.translate([line], wide)
-        (by_votes,) = translator.translate([line], replace(wide, consensus=100.0))
-        assert set(by_votes.nbest) == set(by_score.nbest)
-        votes = likeness([one.ids for one in by_score.nbest]).mean(1)
-        worth = [one.score + 100 * vote for one, vote in zip(by_score.nbest, votes, strict=True)]
-        assert by_votes.nbest[0] == by_score.nbest[int(np.argmax(worth))]
-        (alone,) = translator.translate([line], replace(wide, consensus=100.0, nbest=1))
-        assert alone.nbest == by_votes.nbest[:1]
 
 
 def test_company_does_not_change_a_translation(translator: Translator) -> None:

@@ -213,7 +213,7 @@ def test_references_to_nothing_are_refused(config: Callable[..., Config], pair: 
     with pytest.raises(UserError, match=r"embeddings\.freeze=true: needs embeddings\.source or embeddings\.target"):
         initialise(config(freeze=True), network(), pair)
     (tmp_path / "odd").mkdir()
-    (tmp_path / "odd" / "config.json").write_text('{"format_version": 1}')
+    (tmp_path / "odd" / "config.json").write_text('{"format_version": 2}')
     with pytest.raises(UserError, match=r"embeddings\.source=.*a bundle of the kind 'translation'"):
         initialise(config(source=str(tmp_path / "odd")), network(), pair)
 

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.pipelines.tracking.server import TrackingConfig
 from dragoman.services.commands import models, runs
-from dragoman.services.commands.run_folders import age, headline
+from dragoman.services.commands.runs import age, headline
 from dragoman.services.models.registry import Registry
 
 DAY = 86400.0

@@ -20,7 +20,7 @@ from dragoman.model.runs.lines import JOURNAL, JournalReader
 from dragoman.model.runs.spool import pending
 from dragoman.model.untrusted import read_object
 from dragoman.services.commands.inspect import read_run
-from dragoman.services.commands.run_folders import run_folders
+from dragoman.services.commands.runs import run_folders
 from dragoman.services.jobs.executors.base import Start
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.records import attempt_of
