@@ -3,7 +3,7 @@
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -43,10 +43,8 @@ class Sender:
         self._client: Any = None
         self._mark: Mark | None = None
 
-    def send(self, halt: Callable[[], bool] = lambda: False) -> bool:
-        """Sends records until none is left or `halt()`; returns True if all were sent.
-
-        Returns False also if another process is sending this spool.
+    def send(self) -> bool:
+        """Sends records until none is left; returns False if another process is sending this spool.
 
         Raises Exception: the server's, if it takes no records for now. Nothing is lost: the mark has not moved.
         """
@@ -56,17 +54,15 @@ class Sender:
             if self.spool.pending() == 0 and self.spool.mark().server == mask_address(self.config.uri):
                 return True
             try:
-                self._send_all(self._attach(), halt)
+                self._send_all(self._attach())
             except Exception:
                 self._mark = None  # after any trouble the run is checked again first
                 raise
             return self.spool.pending() == 0
 
-    def _send_all(self, mark: Mark, halt: Callable[[], bool]) -> None:
+    def _send_all(self, mark: Mark) -> None:
         while records := list(islice(self.spool.records(mark.offset), BATCH_RECORDS)):
             for group in _groups(records):
-                if halt():
-                    return
                 self._send_group(mark, group)
                 mark = Mark(group[-1].end, mark.server, mark.run_id)
                 self.spool.set_mark(mark)
@@ -116,7 +112,7 @@ class Sender:
         return str(experiment.experiment_id)
 
     def _experiments(self) -> list[str]:
-        """Returns the ids of the existing experiments of trainings (which once had shardings too) and of shardings."""
+        """Returns the ids of the existing experiments of trainings and of shardings."""
         experiment_names = (self.config.experiment, self.config.experiment + OF_SHARDS)
         experiments = [self._client.get_experiment_by_name(name) for name in experiment_names]
         return [str(experiment.experiment_id) for experiment in experiments if experiment is not None] or [
