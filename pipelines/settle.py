@@ -13,11 +13,14 @@ What the user gives, on the command line or in an experiment, stays.
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from dragoman.conf import compose
 from dragoman.model.bundles.directory import read_facts
 from dragoman.model.errors import UserError
+from dragoman.model.runs.record import read_plans, read_record
+from dragoman.model.schema import flat
 from dragoman.model.shards.manifest import has_manifest, read_manifest
 from dragoman.model.storage.places import local_folder
 from dragoman.pipelines.config import Config
@@ -105,6 +108,7 @@ def as_fitting(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
     """Returns the settings of a training that fit its pairs, the steps of a head that fit its texts.
 
     The warm-up of every network is at most a tenth of the steps. An experiment is a whole recipe: it settles nothing.
+    A run that has begun keeps what it began with.
     """
     shards = local_folder(values["paths"]["shards"], values["paths"]["cache"])
     if has_experiment(words) or not has_manifest(shards):
@@ -122,5 +126,12 @@ def as_fitting(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
         settings[WARMUP] = min(settings[WARMUP], max(1, train["max_steps"] // 10))
     if model["name"] != NETWORK or train["init_from"]:
         chosen |= OF_NETWORK
-    settled = {key: value for key, value in settings.items() if key not in chosen}
+    begun = begun_settings(Path(local_folder(values["paths"]["runs"], values["paths"]["cache"])) / values["name"])
+    settled = {key: begun.get(key, value) for key, value in settings.items() if key not in chosen}
     return {} if settled == {WARMUP: train["optimizer"]["warmup_steps"]} else settled
+
+
+def begun_settings(run: Path) -> dict[str, Any]:
+    """Returns dotted key -> value of what a run began with, and the steps of its last plan; empty for a new run."""
+    plans = [{STEPS: plan["max_steps"]} for plan in read_plans(run)]
+    return dict(flat(read_record(run) or {})) | (plans[-1] if plans else {})

@@ -1,5 +1,6 @@
 """Settings that nobody chose fit the number of pairs; what the user or an experiment has stays."""
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -98,6 +99,21 @@ def test_a_value_of_a_wrong_type_is_named_although_it_is_read_first(
     words = sharded(tmp_path)
     assert main(["train", *words, word]) == 2
     assert answer in capsys.readouterr().err
+
+
+def test_a_run_that_goes_on_keeps_what_it_began_with(tmp_path: Path) -> None:
+    """With a higher limit too: the warm-up, which is a part of the steps, stays."""
+    words = sharded(tmp_path)
+    run = tmp_path / "runs" / training(words)["name"]
+    run.mkdir(parents=True)
+    record = {
+        "train": {"optimizer": {"warmup_steps": 3}},
+        "plans": [{"from_step": 0, "max_steps": 44, "schedule_steps": 44}],
+    }
+    (run / "run.json").write_text(json.dumps(record))
+    for more, steps in (([], 44), (["train.max_steps=50"], 50)):
+        train = training([*words, *more])["train"]
+        assert (train["max_steps"], train["optimizer"]["warmup_steps"]) == (steps, 3)
 
 
 def test_the_steps_of_a_head_fit_its_texts(tmp_path: Path) -> None:
