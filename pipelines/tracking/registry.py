@@ -12,6 +12,7 @@ from dragoman.model.addresses import mask_address, mask_secrets
 from dragoman.model.bundles.directory import bundle_hash
 from dragoman.model.errors import UserError, reason
 from dragoman.model.mlflow_client import all_versions, download
+from dragoman.pipelines.tracking import names
 from dragoman.pipelines.tracking.author import check_owner, expected_owner
 from dragoman.pipelines.tracking.cards import BUNDLE_TAG
 from dragoman.pipelines.tracking.run import TrackedRun
@@ -130,8 +131,8 @@ class Registry:
             check_owner(self.config.name, self.client.get_registered_model(self.config.name).tags, expected)
 
     def tag(self, number: str, key: str, value: str) -> None:
-        """Sets a tag of a version."""
-        self.client.set_model_version_tag(self.config.name, number, key, value)
+        """Sets a tag of a version; a long value is cut to what MLflow stores."""
+        self.client.set_model_version_tag(self.config.name, number, key, names.cut(value, names.TAG_LENGTH))
 
     def set_champion(self, number: str) -> None:
         """Points the alias at a version."""
