@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 import torch
 
-from bench import read_peers, result
+from bench import race_training, read_peers, result
 from bench.__main__ import benchmarks, main
 from bench.english_text import english_text
+from bench.race import Point, seconds_to
 from bench.result import Result, step_by_step
 from bench.word2vec import SEGMENT, cut
 from dragoman.model.text.batch import collate
@@ -29,7 +30,7 @@ BASELINE = {"jobs", "lengths", "memory"}  # what is compared with ourselves alon
 def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     listed = capsys.readouterr().out
-    for name in ("decode", "endpoint", "memory", "read", "shard", "start", "train", "word2vec"):
+    for name in ("decode", "endpoint", "memory", "race", "read", "shard", "start", "train", "word2vec"):
         assert name in benchmarks()
         assert benchmarks()[name] in listed
 
@@ -151,3 +152,23 @@ def test_a_benchmark_that_is_terminated_takes_back_what_it_made() -> None:
         process.terminate()
     assert process.returncode == 143
     assert not folder.exists()
+
+
+def test_a_race_counts_to_the_first_point_at_a_mark() -> None:
+    curve = [Point(10.0, 20.0), Point(20.0, 36.0), Point(30.0, 34.0), Point(40.0, 41.0)]
+    assert [seconds_to(mark, curve) for mark in (35.0, 41.0, 42.0)] == [20.0, 40.0, None]
+
+
+def test_what_a_race_leaves_out_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(race_training, "time", SimpleNamespace(process_time=lambda: now[0]))
+    clock = race_training.Clock()
+    now[0] += 5.0
+
+    def validate(seconds: float) -> str:
+        now[0] += seconds
+        return "done"
+
+    assert clock.without(validate)(7.0) == "done"
+    now[0] += 1.0
+    assert clock.seconds() == 6.0

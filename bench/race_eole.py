@@ -1,10 +1,12 @@
-"""The peer of `bench minutes`: eole's own commands on the pieces of our shards, as long as ours trains."""
+"""The peer of `bench race`: eole's own commands on the pieces of our shards."""
 
 import os
 import shutil
+import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,14 +22,13 @@ from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.tokenizer import SPECIAL
 from dragoman.model.text.tokenizers import load_pair
 
-SAVE_EVERY = 50  # updates: what is trained after the last of them does not count
+SAVE_EVERY = 50  # updates
 BEAM, SENTENCES = 5, 64
 # What those who train with eole set, with short updates and a short warm-up, for there are only minutes. By BLEU on 500
 # lines of validation of Multi30k en-fr after five of them (one run each): updates of 1,024 tokens 14.1, of 4,096 10.4,
-# both at a rate of 1 after 400 updates; at half of it after 500 38.5. A quarter has a higher loss after 1,100 updates.
+# both at a rate of 1 after 400 updates; at half of it after 500 38.5.
 RECIPE = {
     "batch_size": 1024,
-    "learning_rate": 0.5,
     "decay_method": "noam",
     "warmup_steps": 500,
     "adam_beta2": 0.998,
@@ -60,66 +61,88 @@ def write_pieces(shards: Path, home: Path) -> None:
     (home / "vocabulary.txt").write_text("".join(f"{piece}\t1\n" for piece in pieces), encoding="utf-8")
 
 
-def train_for(minutes: float, home: Path) -> None:
-    """Train until the minutes are over, its start included."""
-    end = time.monotonic() + 60 * minutes
-    train_while(lambda: time.monotonic() < end, home)
-
-
-def train_while(wanted: Callable[[], bool], home: Path) -> None:
-    """Train as long as it is wanted, its start included.
-
-    Raises:
-        RuntimeError: eole ended by itself.
-    """
-    settings: dict[str, Any] = configuration(home, 100, "bf16" if bf16_instructions() else "fp32")
-    settings["training"] |= {**RECIPE, "train_steps": 10**6, "save_checkpoint_steps": SAVE_EVERY, "keep_checkpoint": 2}
-    (home / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-    log = (home / "train.log").open("w", encoding="utf-8")
-    command = eole("train", "-config", str(home / "config.yaml"))
-    with log, subprocess.Popen(command, env=ONE_THREAD, stdout=log, stderr=subprocess.STDOUT) as running:
-        try:
-            while wanted() and running.poll() is None:
-                time.sleep(0.5)
-            ended = running.poll()
-        finally:  # also where the measurement is interrupted
-            running.kill()
-    if ended is not None:
-        raise RuntimeError(f"eole ended with exit code {ended}: {(home / 'train.log').read_text()[-2000:]}")
-
-
-def forget(home: Path) -> None:
-    """Leave no checkpoint of a trial behind."""
+@contextmanager
+def training(home: Path, rate: float, dropout: float) -> Iterator["Training"]:
+    """Trains anew within the block, as long as it lasts."""
     shutil.rmtree(home / "model", ignore_errors=True)
+    settings: dict[str, Any] = configuration(home, 100, "bf16" if bf16_instructions() else "fp32")
+    settings["training"] |= {
+        **RECIPE,
+        "learning_rate": rate,
+        "dropout": [dropout],
+        "attention_dropout": [dropout],
+        "train_steps": 10**6,
+        "save_checkpoint_steps": SAVE_EVERY,
+        "keep_checkpoint": 2,
+    }
+    (home / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    command = eole("train", "-config", str(home / "config.yaml"))
+    with (
+        (home / "train.log").open("w", encoding="utf-8") as log,
+        subprocess.Popen(command, env=ONE_THREAD, stdout=log, stderr=subprocess.STDOUT) as process,
+    ):
+        try:
+            yield Training(home, process)
+        finally:  # also where the measurement is interrupted
+            process.kill()
 
 
-def newest(home: Path) -> tuple[int, Path]:
-    """The last whole checkpoint and its updates.
+class Training:
+    """A training of eole that stands still while its weights are scored."""
 
-    Raises:
-        RuntimeError: there is none.
-    """
+    def __init__(self, home: Path, process: "subprocess.Popen[bytes]") -> None:
+        self._home, self._process, self._updates = home, process, 0
+
+    def until(self, seconds: float) -> float:
+        """Trains for so many CPU seconds and until it then stores weights; returns its CPU seconds by then.
+
+        Raises RuntimeError: eole ended by itself.
+        """
+        self._process.send_signal(signal.SIGCONT)
+        while self._process.poll() is None:
+            time.sleep(0.2)
+            spent, updates = cpu_seconds(self._process.pid), stored(self._home)
+            if spent >= seconds and updates > self._updates:
+                self._process.send_signal(signal.SIGSTOP)
+                self._updates = updates
+                return spent
+        raise RuntimeError(
+            f"eole ended with {self._process.returncode}: {(self._home / 'train.log').read_text()[-2000:]}"
+        )
+
+
+def cpu_seconds(pid: int) -> float:
+    """Returns the CPU time of a process of this machine."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # user and system
+
+
+def stored(home: Path) -> int:
+    """Returns the updates of the newest whole checkpoint; 0: there is none."""
     whole = (path for path in (home / "model").glob("step_*") if (path / "vocab.json").exists())  # written last
-    found = {int(path.name.removeprefix("step_")): path for path in whole}
-    if not found:
-        raise RuntimeError(f"{home}: eole saved nothing in its time: {(home / 'train.log').read_text()[-2000:]}")
-    return max(found.items())
+    return max((int(path.name.removeprefix("step_")) for path in whole), default=0)
 
 
 def translate(shards: Path, home: Path, lines: Sequence[str]) -> list[str]:
-    """The lines in the target language by the last checkpoint, beam 5, all else eole's own."""
+    """Returns the lines in the target language by the newest checkpoint, beam 5, all else eole's own."""
     pair = load_pair(shards, read_manifest(shards).tokenizer)
     encoded = (" ".join(pair.source.pieces(ids)) for ids in pair.source.encode(lines))
-    (home / "test.txt").write_text("".join(f"{line}\n" for line in encoded), encoding="utf-8")
-    wishes = {"model_path": newest(home)[1], "src": home / "test.txt", "output": home / "out.txt", "beam_size": BEAM}
-    words = [word for key, value in {**wishes, "batch_size": SENTENCES}.items() for word in (f"-{key}", str(value))]
+    (home / "lines.txt").write_text("".join(f"{line}\n" for line in encoded), encoding="utf-8")
+    options = {
+        "model_path": home / "model" / f"step_{stored(home)}",
+        "src": home / "lines.txt",
+        "output": home / "out.txt",
+        "beam_size": BEAM,
+        "batch_size": SENTENCES,
+    }
+    words = [word for key, value in options.items() for word in (f"-{key}", str(value))]
     done = subprocess.run(eole("predict", *words), env=ONE_THREAD, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"eole predict ended with exit code {done.returncode}: {done.stderr[-2000:]}")
-    found = (home / "out.txt").read_text(encoding="utf-8").split("\n")[:-1]
-    return [line.replace(" ", "").replace("▁", " ").strip() for line in found]
+    translations = (home / "out.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    return [line.replace(" ", "").replace("▁", " ").strip() for line in translations]
 
 
 def eole(*words: str) -> list[str]:
-    """Its command line in the peers' environment."""
+    """Returns its command line in the peers' environment."""
     return [str(peer_python().with_name("eole")), *words]
