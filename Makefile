@@ -8,8 +8,8 @@ INSTALLED := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # As on a processor without AVX-512, where other kernels run and round otherwise (tests/another_processor.py).
 PORTABLE := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2
-# What builds images: podman's, for that is what the tests of containers run; and the index of PyTorch's CPU builds.
-BUILD ?= podman build --format docker
+# What builds images, and the index of PyTorch's CPU builds.
+BUILD ?= docker build
 TORCH_INDEX ?=
 # A worker takes whole files, those with the most tests first.
 TWO_WORKERS := -n 2 --dist loadfile
@@ -33,13 +33,11 @@ test-portable: $(INSTALLED) ## the tests of the networks as an older processor c
 test-ray: $(INSTALLED) ## of the long tests the main job, a killed worker, and other programs' clients: real Ray, MLflow and HTTP
 	$(BIN)/pytest -q -m long tests/test_end_to_end.py tests/test_what_stays.py tests/pipelines/test_train.py tests/pipelines/cluster/test_ray_train.py tests/services/jobs/test_ray_executor.py tests/clients -k "demo or queue_over or killed_worker or ray_train or real_head or clients_get"
 
-test-long: $(INSTALLED) ## the tests that take over 3 CPU seconds each: real Ray, killed commands, nodes, containers, signals, the notebook, a team's day
+test-long: $(INSTALLED) ## the tests that take over 3 CPU seconds each: real Ray, killed commands, nodes, signals, the notebook, a team's day
 	$(BIN)/pytest -q -m long
 
-images:          ## the images of docker-compose.yml, with stand-ins of public ones, for the tests of containers
-	for name in postgres prometheus seaweedfs; do $(BUILD) --target $$name --tag dragoman-test-$$name --file tests/containers/Containerfile tests/containers || exit 1; done
-	$(BUILD) --target s3 --tag dragoman-s3 --build-arg SEAWEEDFS_IMAGE=localhost/dragoman-test-seaweedfs --file deploy/Dockerfile .
-	for name in mlflow endpoint train; do $(BUILD) --target $$name --tag dragoman-$$name --build-arg TORCH_INDEX=$(TORCH_INDEX) --file deploy/Dockerfile . || exit 1; done
+images:          ## the images of docker-compose.yml
+	for name in s3 mlflow endpoint train; do $(BUILD) --target $$name --tag dragoman-$$name --build-arg TORCH_INDEX=$(TORCH_INDEX) --file deploy/Dockerfile . || exit 1; done
 
 check: $(INSTALLED) ## ruff, strict mypy, and who may import whom
 	$(BIN)/ruff check .

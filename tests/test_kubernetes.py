@@ -156,7 +156,7 @@ def test_network_policies_open_the_ports_that_services_have(manifests: list[Mani
 def test_commands_are_verbs_and_settings_that_exist(manifests: list[Manifest]) -> None:
     from dragoman.conf import compose
     from dragoman.services.config import Config
-    from dragoman.services.jobs.up.entry import UpRoot
+    from dragoman.services.jobs.up.settings import UpRoot
 
     program, verb, *words = arguments(manifests, "jobs")
     assert (program, verb) == ("dragoman", "up")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dragoman.conf.again import key_of
 
-KEPT = ("priority", "owner", "after", "retries", "max_hours", "by", "tags")  # fields of the form
+KEPT = ("priority", "owner", "after", "retries", "max_hours", "tags")  # fields of the form
 
 
 def is_option(word: str) -> bool:

@@ -98,7 +98,6 @@ class ServiceConfig:
     losses: Whole = 5  # lost attempts before a job is given up
     stop_timeout: Annotated[float, Range(1)] = 120.0  # for a job's checkpoint before it is killed
     preempt_after: Amount = 120.0  # time that a job runs from its first step before it yields to a higher priority
-    patience: Amount = 86_400.0  # a job that has waited this long goes first, one at a time; 0: never
     fair_share: FairShareConfig = field(default_factory=FairShareConfig)
     webhook: WebhookConfig = field(default_factory=WebhookConfig)
     proxy: ProxyConfig = field(default_factory=ProxyConfig)

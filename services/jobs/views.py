@@ -29,8 +29,7 @@ class Job(TypedDict):
     workers: int
     cpus: float
     gpus: float
-    seconds_low: float | None
-    seconds_high: float | None
+    seconds: float | None  # expected, of the rest
     spent: float
     metric: str  # of the score; empty: none
     score: float | None
@@ -42,7 +41,6 @@ class JobHistory(Job):
     after: list[str]
     retries: int
     max_seconds: float | None
-    deadline: float | None
     plan: dict[str, Any] | None
 
 

@@ -62,7 +62,6 @@ class Options(TypedDict, total=False):
     tags: Sequence[str]
     retries: int
     max_hours: float | None
-    by: float | None  # seconds since 1970
     key: str | None  # the same key gives the same job
 
 
@@ -80,11 +79,9 @@ class JobClient(Administration):
         """Returns whether the service works, and on what."""
         return self._json("GET", "/status")
 
-    def plan(
-        self, verb: str, overrides: Sequence[str], by: float | None = None, owner: str | None = None
-    ) -> dict[str, Any]:
+    def plan(self, verb: str, overrides: Sequence[str], owner: str | None = None) -> dict[str, Any]:
         """Returns the plan of a submission; queues nothing."""
-        body = {"verb": verb, "overrides": list(overrides), "by": by, "owner": owner}
+        body = {"verb": verb, "overrides": list(overrides), "owner": owner}
         return self._json("POST", "/v1/plans", json=body, timeout=180)
 
     def submit(self, verb: str, overrides: Sequence[str] = (), **options: Unpack[Options]) -> Job:

@@ -18,7 +18,6 @@ class JobsConfig:
     tags: list[str] = field(default_factory=list)  # to find the job by
     retries: Whole = 0  # failures after which the job is retried
     max_hours: Amount = 0.0  # of running; 0: unlimited
-    by: str | None = None  # 08:00, or 2030-01-31T08:00: the deadline
     key: str | None = None  # the same key gives the same job: what cron repeats is queued once
     plan: Literal["first", "only"] = "first"  # only: print the plan and queue nothing
     show: Count = 20

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from dragoman.conf.again import key_of
 from dragoman.model.errors import UserError
-from dragoman.services.jobs.client import table
 from dragoman.services.jobs.client.client import JobClient, Options
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.options import merge_words
@@ -22,7 +21,6 @@ def options(config: JobsConfig) -> Options:
         "tags": list(config.tags),
         "retries": config.retries,
         "max_hours": config.max_hours or None,
-        "by": table.moment(config.by) if config.by else None,
         "key": config.key,
     }
 

@@ -3,13 +3,12 @@
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from dragoman.conf import compose, showing
 from dragoman.model.columns import columns as aligned
 from dragoman.model.durations import duration
-from dragoman.model.errors import UserError
 from dragoman.services.jobs.states import PRIORITY_NAMES
 
 Column = str | Callable[[Mapping[str, Any]], object]  # a key of a record, or what to show of it
@@ -121,33 +120,28 @@ def plan(planned: Mapping[str, Any]) -> str:
         sent = planned.get("traffic", {}).get(workers)
         if sent:
             rows.append((f"sent by {workers}", f"{sent / 1e9:,.1f} GB between ranks"))
-    for workers, estimate in planned.get("seconds", {}).items():
-        expected, low, high = (duration(estimate[key]) for key in ("expected", "low", "high"))
-        text = f"{expected}, between {low} and {high} ({estimate['basis']})"
-        rows.append((f"time on {workers}", text))
+    for workers, seconds in planned.get("seconds", {}).items():
+        rows.append((f"time on {workers}", f"{duration(seconds)}, by the last speed seen here"))
     changed = ", ".join(f"{key}={value}" for key, value in sorted(planned["changed"].items()))
     return table([*rows, ("changed", changed or "nothing")])
 
 
 def why(reasons: Mapping[str, Any]) -> str:
-    """Returns the reason, the holders and the expected start as text."""
+    """Returns the reason and the holders as text."""
     lines = [str(reasons["text"])]
     if reasons["holders"]:
-        rows: list[Sequence[object]] = [("HELD BY", "OWNER", str(reasons["resource"] or "-"), "ENDS BETWEEN", "AND")]
+        rows: list[Sequence[object]] = [("HELD BY", "OWNER", str(reasons["resource"] or "-"), "EXPECTED END")]
         rows += [
-            (holder["job"], holder["owner"], f"{holder['amount']:g}" if holder["amount"] else "-", *ends(holder))
+            (
+                holder["job"],
+                holder["owner"],
+                f"{holder['amount']:g}" if holder["amount"] else "-",
+                clock(holder["until"]),
+            )
             for holder in reasons["holders"]
         ]
         lines.append(table(rows))
-    if reasons["earliest"] is not None:
-        latest = clock(reasons["latest"]) if reasons["latest"] is not None else "a time that nobody knows"
-        lines.append(f"it starts between {clock(reasons['earliest'])} and {latest}")
     return "\n".join(lines)
-
-
-def ends(forecast: Mapping[str, Any]) -> tuple[str, str]:
-    """Returns the earliest and the latest end of a holder."""
-    return clock(forecast["earliest"]), clock(forecast["latest"]) if forecast["latest"] is not None else "nobody knows"
 
 
 def clock(at: float | None) -> str:
@@ -166,17 +160,3 @@ def clock(at: float | None) -> str:
 def reason_beyond(state: str, reason: str) -> str:
     """Returns the reason without the state's own word at its beginning: empty for `succeeded` and `succeeded`."""
     return "" if reason == state else reason.removeprefix(f"{state}: ")
-
-
-def moment(text: str) -> float:
-    """Returns the seconds since 1970 of `08:00` (the next one) or of a date with its hour."""
-    now = datetime.now().astimezone()
-    try:
-        hour = None if "-" in text else time.strptime(text, "%H:%M")
-        time_ = now.replace(hour=hour.tm_hour, minute=hour.tm_min, second=0) if hour else datetime.fromisoformat(text)
-    except ValueError:
-        raise UserError(f"jobs.by={text}: say 08:00 or 2030-01-31T08:00") from None
-    time_ = time_.astimezone() if time_.tzinfo is None else time_
-    if "-" not in text and time_ <= now:
-        time_ += timedelta(days=1)
-    return time_.timestamp()

@@ -38,8 +38,7 @@ def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Plans and queues a job, and prints its id."""
     verb, *overrides = submitted(words)
     if config.plan == "only":
-        by = table.moment(config.by) if config.by else None
-        found_plan = service.plan(verb, overrides, by, config.owner)
+        found_plan = service.plan(verb, overrides, config.owner)
         showing.show([found_plan], lambda: table.plan(found_plan))
         return compose.OK
     entered = enter(config, service, verb, overrides)

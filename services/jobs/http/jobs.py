@@ -66,7 +66,7 @@ def job(here: Here, person: Viewer, id: Id) -> schemas.JobDetail:
 
 @router.get("/jobs/{id}/why")
 def why(here: Here, person: Viewer, id: Id) -> Why:
-    """Returns what a job waits for, who holds that, and the range of its expected start."""
+    """Returns what a job waits for, and who holds that."""
     return here.operations.why(person, id)
 
 

@@ -14,7 +14,6 @@ from dragoman.services.jobs.bodies import JobName, Owner
 from dragoman.services.jobs.http.guard import Guard
 from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.health import Health
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.metrics import Metrics, Observer
@@ -49,12 +48,8 @@ class ServiceParts:
         return Guard(self.access, self.keys, Rate(self.config.rate, self.config.burst), self.proxy)
 
     @cached_property
-    def forecaster(self) -> Forecaster:
-        return Forecaster(self.loop)
-
-    @cached_property
     def operations(self) -> Operations:
-        return Operations(self.ledger, self.loop, self.config, self.forecaster)
+        return Operations(self.ledger, self.loop, self.config)
 
     @cached_property
     def health(self) -> Health:

@@ -16,7 +16,7 @@ from dragoman.services.store.upgrade import Schema, upgrade
 SETTING = "service.ledger"
 
 
-SCHEMA = Schema(Base.metadata, "0020", "alembic_version")
+SCHEMA = Schema(Base.metadata, "0021", "alembic_version")
 
 
 class Database(store.Database):

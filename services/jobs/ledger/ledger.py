@@ -52,7 +52,6 @@ class Options(TypedDict, total=False):
     tags: list[str]
     retries: int
     max_seconds: float | None
-    deadline: float | None
     trace: str | None
     admin: bool
     token: str

@@ -63,7 +63,6 @@ class Job(Base):
     follows: Mapped[bool] = mapped_column(default=False)  # True if `after` names any
     retries: Mapped[Count]  # failures to try again
     max_seconds: Mapped[float | None]  # running time over all attempts
-    deadline: Mapped[float | None]
     trace: Mapped[str | None] = mapped_column(String(55))  # W3C traceparent of its submission
 
     state: Mapped[str] = mapped_column(String(16))
@@ -78,8 +77,7 @@ class Job(Base):
     choices: Mapped[list[int]]  # possible numbers of workers, smallest first; empty until it is planned
     cpus: Mapped[Amount]  # per worker
     gpus: Mapped[Amount]
-    seconds_low: Mapped[float | None]  # expected running time of the rest
-    seconds_high: Mapped[float | None]
+    seconds: Mapped[float | None]  # expected running time of the rest
 
     attempt: Mapped[Count]
     workers: Mapped[Count]  # of the running attempt
@@ -184,7 +182,7 @@ class Quota(Base):
 
 
 class Measurement(Base):
-    """The measured and the predicted cost of an ended job, which improve the next prediction."""
+    """The speed of an ended job, by which the next ones' time is expected."""
 
     __tablename__ = "measurements"
     __table_args__ = (Index("ix_measurements_cluster_shape", "cluster", "shape"),)
@@ -200,13 +198,6 @@ class Measurement(Base):
     workers: Mapped[int]
     training: Mapped[float]  # seconds of steps
     around: Mapped[float]  # seconds of the rest: starting, evaluating, releasing
-    predicted: Mapped[float | None]
-    low: Mapped[float | None]  # ends of the promised range
-    high: Mapped[float | None]
-    tokens: Mapped[Amount]  # per step; 0: not known, as for the next three
-    width: Mapped[Count]
-    layers: Mapped[Count]
-    architecture: Mapped[str] = mapped_column(String(64), default="", server_default="")
 
 
 def _refuse(table: str, actions: str) -> None:

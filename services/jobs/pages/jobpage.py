@@ -44,25 +44,6 @@ class Progress:
     rate: float | None  # seconds per step
 
 
-@dataclass(frozen=True)
-class Promise:
-    """The seconds that the plan expected a job to run, and those that it ran; None until it has succeeded."""
-
-    low: float
-    expected: float
-    high: float
-    took: float | None
-
-    @property
-    def kept(self) -> str:
-        """Returns how the running time compares to the promised range."""
-        if self.took is None:
-            return ""
-        if self.took > self.high:
-            return f"{self.took / max(self.expected, 1.0):.1f} times as long as expected"
-        return "less than promised" if self.took < self.low else "as promised"
-
-
 def overview(page: Page, name: str) -> dict[str, Any]:
     """Returns what the parts of a job's page show."""
     site, operations, person = page.site, page.operations, page.person
@@ -86,7 +67,6 @@ def overview(page: Page, name: str) -> dict[str, Any]:
         "command": " ".join(["dragoman", job.verb, *job.words]),
         "error": operations.error(job),
         "lost": sum(attempt.lost_seconds for attempt in attempts),
-        "promise": _promise(job, plan, attempts),
         "ran": job.spent + (max(0.0, now - job.started) if job.started else 0.0),
         "changes": operations.changes(person, job.id)[-CHANGES:][::-1],
     }
@@ -96,17 +76,6 @@ def chosen_priority(page: Page) -> int:
     """Returns the priority in a form. Raises UserError if there is none of that name."""
     values = {"priority": page.text("priority") or "normal"}
     return PRIORITIES[validated(PriorityRequest, values, "=").priority]
-
-
-def _promise(job: Job, plan: dict[str, Any], attempts: Sequence[Attempt]) -> Promise | None:
-    """Returns the plan's forecast before the job first started, for the number of workers that it then got."""
-    choices = plan.get("choices") or [1]
-    workers = attempts[0].workers if attempts else choices[0]
-    estimate = (plan.get("seconds") or {}).get(str(workers))
-    if not estimate:
-        return None
-    took = job.spent if job.state == State.SUCCEEDED else None
-    return Promise(estimate["low"], estimate["expected"], estimate["high"], took)
 
 
 def title(job: Job) -> str:

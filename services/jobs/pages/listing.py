@@ -21,7 +21,8 @@ from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import live
 from dragoman.services.jobs.pages.jobpage import PARENT, Progress, progress_of
 from dragoman.services.jobs.pages.site import Page, PageContext, Parts, Viewer, marked, page_router, validated
-from dragoman.services.jobs.scheduling.why import Forecast
+from dragoman.services.jobs.scheduling.entries import Wait
+from dragoman.services.jobs.scheduling.why import sentence
 from dragoman.services.jobs.states import ACTIVE, QUEUED, State
 
 Conditions = Sequence[ColumnElement[bool]]
@@ -95,7 +96,7 @@ class Row:
     """A job in the list, with the columns of the ledger."""
 
     job: Any
-    forecast: Forecast | None = None
+    wait: str = ""  # what it waits for
     progress: Progress | None = None  # of a running training
 
 
@@ -116,10 +117,10 @@ class Listing:
 def listing(page: Page, filters: Filter) -> Listing:
     """Returns the requested jobs that a user may see. Raises UserError if the search cannot be read."""
     site, ledger, wanted = page.site, page.operations.ledger, filters.conditions(page.person)
-    forecasts = site.forecaster.view().forecasts
+    waits = page.operations.loop.scheduler.outcome.waits
     first = filters.state in ("all", "waiting") and filters.before is None and not (filters.place or filters.sort)
     active = _jobs(ledger, filters, [*wanted, _among(ACTIVE)], ACTIVE_ROWS) if first else []
-    queued = _queue(ledger, filters, wanted, list(forecasts)) if filters.state == "waiting" or first else []
+    queued = _queue(ledger, filters, wanted, list(waits)) if filters.state == "waiting" or first else []
     following = queued[:NEXT] if first and filters.state == "all" else []
     jobs: Sequence[Any]
     if filters.state == "waiting":
@@ -134,19 +135,17 @@ def listing(page: Page, filters: Filter) -> Listing:
         counted = filters.state == "waiting" or filters.sort
         more = f"/{filters.query(place=filters.place + ROWS) if counted else filters.query(before=shown[-1].seq)}"
     shown = [job for job in shown if job.id not in {follower.id for follower in following}]
-    rows, above, after = (
-        [_row(site, job, forecasts.get(job.id)) for job in jobs] for jobs in (shown, active, following)
-    )
+    rows, above, after = ([_row(site, job, waits.get(job.id)) for job in jobs] for jobs in (shown, active, following))
     by_state = ledger.counts(JobQuery(), wanted)
     counts = {key: sum(by_state.get(state, 0) for state in states) for key, (_, states) in GROUPS.items()}
     pictures = site.tracking.run_page(filters.sweep, "artifacts") if filters.sweep else ""
     return Listing(above, after, rows, counts, filters, more, pictures)
 
 
-def _row(site: PageContext, job: Any, forecast: Forecast | None) -> Row:
+def _row(site: PageContext, job: Any, wait: Wait | None) -> Row:
     if job.state not in ACTIVE:
-        return Row(job, forecast if job.state in QUEUED else None)
-    return Row(job, None, progress_of(job, site.journals.read(job)))
+        return Row(job, sentence(wait) if wait and job.state in QUEUED else "")
+    return Row(job, "", progress_of(job, site.journals.read(job)))
 
 
 def _jobs(ledger: Ledger, filters: Filter, conditions: Conditions, most: int) -> Sequence[Any]:

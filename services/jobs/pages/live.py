@@ -15,7 +15,7 @@ from dragoman.services.jobs.ledger.ledger import Ledger, UnknownJobError
 from dragoman.services.jobs.pages.site import Parts, marked
 from dragoman.services.jobs.service.logs import cut
 
-PACE = 2.0  # seconds between two checks of curves and forecasts, which change without the ledger
+PACE = 2.0  # seconds between two checks of curves and waits, which change without the ledger
 RETRY = "retry: 1500\n\n"  # milliseconds before a browser reconnects
 Render = Callable[[], Parts]
 

@@ -65,7 +65,7 @@ class PageContext:
     """The parts that pages are made of, beside those of the service."""
 
     def __init__(self, parts: ServiceParts) -> None:
-        self.operations, self.forecaster, self.access = parts.operations, parts.forecaster, parts.access
+        self.operations, self.access = parts.operations, parts.access
         self.home, self.health = parts.home, parts.health
         self.sessions = Sessions(parts.guard, parts.home)
         self.tracking = Tracking(parts.tracking, parts.tracking_pages)
@@ -80,7 +80,7 @@ class PageContext:
 def templates(**more: object) -> Environment:
     """Returns the templates, which read `more` beside what a page shows."""
     made = page_templates(FOLDER, "/static/")
-    named = ("span", "when", "hour", "iso", "number", "short", "size", "between", "priority", "plain")
+    named = ("span", "when", "hour", "iso", "number", "short", "size", "priority", "plain")
     made.filters |= {name: getattr(words, name) for name in named}
     made.filters |= {"breaks": breaks, "reason_beyond": reason_beyond}
     made.globals |= {"ENDED": ENDED, "ACTIVE": ACTIVE, "QUEUED": QUEUED, **more}

@@ -13,7 +13,6 @@ from starlette.datastructures import FormData, QueryParams
 
 from dragoman.conf.again import key_of
 from dragoman.model.errors import UserError
-from dragoman.services.jobs.client.table import moment
 from dragoman.services.jobs.ledger.filters import JobQuery
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.options import KEPT
@@ -156,8 +155,6 @@ def submission(filled: Filled, words: Sequence[str]) -> schemas.Submission:
     how = {key: value for key, value in filled.queuing.items() if value}
     values: dict[str, Any] = {"verb": filled.verb, "overrides": list(words), **how}
     values |= {key: items(how.get(key, "")) for key in LISTS}
-    if "by" in how:
-        values["by"] = moment(how["by"])
     return validated(schemas.Submission, values, "=")
 
 

@@ -1,61 +1,44 @@
 """The inputs and the decisions of a scheduler's pass."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from dragoman.services.jobs.scheduling.room import Needs, Node
 from dragoman.services.jobs.states import ACTIVE, State
 
-UNKNOWN = 30 * 86_400.0  # assumed running time if it is not known: nothing is back-filled behind it
-YIELD_SECONDS = 60.0  # assumed time for a checkpoint of a job that is asked to yield
 START_UP = 600.0  # longest assumed time before the first step of a job whose first step has not been seen
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A job as the scheduler sees it."""
+    """A job as the scheduler sees it. Times are seconds since 1970."""
 
     id: str
-    owner: str
+    owner: str  # a person or a team: whose quota and share it counts for
     state: State
     priority: int
-    age: int  # its order in the queue within its priority
+    age: int  # its order among its owner's jobs of one priority
     needs: Needs
     run: str = ""  # two jobs never work on the same run
-    low: float = 0.0  # least expected running seconds from its start, with its smallest number of workers
-    high: float = UNKNOWN  # most expected running seconds
     workers: int = 0  # of an active job
     started: float = 0.0
     most: float | None = None  # seconds that this attempt may run
-    blocked: str = ""  # why it cannot start yet, whatever is free: a job that it comes after
+    seconds: float | None = None  # expected running time of the rest
+    blocked: str = ""  # the job that it comes after, which has not succeeded
     yields: bool = True  # True if it resumes later where it was
-    since: float = 0.0  # start of its present wait
     stepped: float | None = None  # when the running attempt began its first step; None: not seen yet
     kept: float = 0.0  # time of its newest checkpoint
     preempted: int = 0  # number of its preemptions
-    account: str = ""  # whose quota and share it counts for: its project's, or its owner's
-
-    def __post_init__(self) -> None:
-        if not self.account:
-            object.__setattr__(self, "account", self.owner)
 
     @property
     def active(self) -> bool:
         return self.state in ACTIVE
 
     @property
-    def going(self) -> bool:
+    def ending(self) -> bool:
         """Returns True if it was asked to end."""
         return self.state in (State.YIELDING, State.STOPPING)
-
-    def ends(self, now: float, seconds: float) -> float:
-        """Returns its expected end after so many seconds; a late job may end at any moment."""
-        return max(now, self.started + seconds)
-
-    def leaves(self, now: float, seconds: float, yields: float | None = None) -> float:
-        """Returns the same of a job that may be asked to yield at a given time, or was asked before."""
-        end, yields = self.ends(now, seconds), now if self.going else yields
-        return end if yields is None else min(yields + YIELD_SECONDS, end)
 
     def ripe(self, preempt_after: float) -> float:
         """Returns the time from which a running job may be asked to yield."""
@@ -77,6 +60,15 @@ class Capacity:
 
     nodes: tuple[Node, ...]
     drivers: int = 1_000_000  # most active jobs
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Settings of the scheduler, and what owners have used. Times are in seconds."""
+
+    weights: Mapping[str, float] = field(default_factory=dict)  # owner -> parts of the cluster; 1 for others
+    preempt_after: float = 0.0  # time that a job runs beyond its start-up before it is asked to yield
+    used: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # owner -> CPUs and GPUs held recently
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,31 +99,20 @@ class Stop:
 Kind = Literal["after", "run", "never", "quota", "held", "room", "reserved", "drivers", "preempting", "ripening"]
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(NamedTuple):
     """The reason why a job does not start in this pass."""
 
     kind: Kind
     resource: str = ""  # CPU or GPU, if one of them is short; job, if too many run
     needed: float = 0.0
     free: float = 0.0
-    behind: str = ""  # the job with the reservation or the run, the account of the quota, or the yielding jobs
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """The head's reservation: from `at` on no back-filled job is in its way."""
-
-    job: str
-    at: float
-    strict: bool = False  # only jobs that end before `at` are back-filled, whatever it leaves free then
+    behind: str = ""  # the job that comes first or has the run, the owner of the quota, or the yielding jobs
+    ahead: int = 0  # waiting jobs with an earlier turn
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a pass: actions, the others' reasons to wait, and the head's reservation."""
+    """The result of a pass: actions, and why the others wait, in the order of the queue."""
 
-    decisions: tuple[Start | Yield | Stop, ...]
-    waits: dict[str, Wait]
-    reservation: Reservation | None
-    first: str = ""  # the job that came first because it has waited too long
+    decisions: tuple[Start | Yield | Stop, ...] = ()
+    waits: Mapping[str, Wait] = field(default_factory=dict)

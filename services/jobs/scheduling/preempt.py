@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dragoman.services.jobs.scheduling.entries import Entry
-from dragoman.services.jobs.scheduling.room import FreeResources
+from dragoman.services.jobs.scheduling.room import FreeResources, Placed
 from dragoman.services.jobs.states import State
-
-Placed = list[tuple[int, float, float]]
 
 
 @dataclass(frozen=True)
@@ -26,23 +24,23 @@ def choose_victims(
     now: float,
     preempt_after: float,
 ) -> Victims:
-    """Returns as few jobs as possible that make room for `job`.
+    """Returns as few jobs as possible that make room for `job`; `active` are those that it may displace, or that end.
 
     Jobs that end anyway come first, then the lowest priority, and within it those that lose least (`Entry.loss`). Jobs
     that have not run for `preempt_after` seconds beyond their start-up are taken only if the others are not enough, and
     then none is asked before all of them have.
     """
-    going = _in_order([entry for entry in active if entry.going], now)
+    ending = _in_order([entry for entry in active if entry.ending], now)
     lower = [
         entry for entry in active if entry.priority < job.priority and entry.yields and entry.state == State.RUNNING
     ]
     ripe = [entry for entry in lower if entry.ripe(preempt_after) <= now]
-    chosen = _fewest(job, [*going, *_in_order(ripe, now)], room, placed)
+    chosen = _fewest(job, [*ending, *_in_order(ripe, now)], room, placed)
     if not chosen and len(ripe) < len(lower):
         fresh = sorted(
             (entry for entry in lower if entry not in ripe), key=lambda entry: (entry.ripe(preempt_after), entry.id)
         )
-        chosen = _fewest(job, [*going, *_in_order(ripe, now), *fresh], room, placed)
+        chosen = _fewest(job, [*ending, *_in_order(ripe, now), *fresh], room, placed)
     running = tuple(entry for entry in chosen if entry.state != State.STOPPING)
     wait = [entry.ripe(preempt_after) for entry in running if entry.state == State.RUNNING]
     return Victims(running, max([now, *wait]))

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 TINY = 1e-9  # CPUs and GPUs may be fractions
+MANY = 1 << 30  # workers
+Placed = list[tuple[int, float, float]]  # (node, CPUs, GPUs) of each worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,14 @@ class FreeResources:
         self.free = [[node.cpus, node.gpus] for node in nodes]
 
     def copy(self) -> "FreeResources":
-        other = FreeResources(())
-        other.free = [list(free) for free in self.free]
-        return other
+        return FreeResources.of(*self.free)
+
+    @staticmethod
+    def of(*free: Sequence[float]) -> "FreeResources":
+        """Returns nodes with so many CPUs and GPUs each."""
+        resources = FreeResources(())
+        resources.free = [list(amounts) for amounts in free]
+        return resources
 
     def holds(self, cpus: float, gpus: float, most: int) -> int:
         """Returns how many workers of this size fit, counted up to `most`."""
@@ -57,9 +64,9 @@ class FreeResources:
         """Returns True if a job with the smallest number of workers fits."""
         return self.holds(needs.cpus, needs.gpus, needs.choices[0]) >= needs.choices[0]
 
-    def take(self, needs: Needs, workers: int) -> list[tuple[int, float, float]]:
+    def take(self, needs: Needs, workers: int) -> Placed:
         """Places as many of the workers as fit; returns (node, CPUs, GPUs) of each, for `give`."""
-        placed = []
+        placed: Placed = []
         cpus, gpus = needs.cpus - TINY, needs.gpus - TINY
         order = [
             (free[1], free[0], number) for number, free in enumerate(self.free) if free[0] >= cpus and free[1] >= gpus
@@ -73,7 +80,7 @@ class FreeResources:
                 workers -= 1
         return placed
 
-    def hold(self, needs: Needs, workers: int) -> list[tuple[int, float, float]]:
+    def hold(self, needs: Needs, workers: int) -> Placed:
         """Counts all of a job's workers, which run or start now; returns their places for `give`.
 
         Their actual nodes are not known. If this packing has no node left for a worker that did find its place, its
@@ -97,6 +104,30 @@ class FreeResources:
         for number, cpus, gpus in placed:
             self.free[number][0] += cpus
             self.free[number][1] += gpus
+
+    def claim(self, needs: Needs, after: "FreeResources", whole: "FreeResources") -> None:
+        """Keeps room for a job that does not fit: on the nodes where its smallest number of workers fits soonest.
+
+        What other jobs need beyond that stays free. `after`: what is free once the jobs that were asked to end have
+        ended; `whole`: the empty cluster. Room kept on a node stays free until the job starts, so it fits one day,
+        whatever comes after it.
+        """
+        after = after.copy()
+        placed = after.take(needs, needs.choices[0])
+        missing = needs.choices[0] - len(placed)
+        free = after.free
+        order = sorted(
+            range(len(free)),
+            key=lambda node: (-free[node][1] if needs.gpus else 0, -free[node][0], free[node][1], node),
+        )
+        for node in order:
+            has = sum(place[0] == node for place in placed)
+            possible = min(missing, FreeResources.of(whole.free[node]).holds(needs.cpus, needs.gpus, MANY) - has)
+            if possible > 0:
+                placed += [(node, needs.cpus, needs.gpus)] * possible
+                missing -= possible
+        for node, cpus, gpus in placed:
+            self.free[node] = [max(0.0, self.free[node][0] - cpus), max(0.0, self.free[node][1] - gpus)]
 
     @property
     def cpus(self) -> float:

@@ -4,7 +4,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -14,16 +14,13 @@ from dragoman.model.durations import duration
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs.executors.base import Executor, Observation
 from dragoman.services.jobs.executors.base import Start as Handed
-from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, UnknownJobError, set_attempt
-from dragoman.services.jobs.ledger.statements import MEASURED
+from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, set_attempt
 from dragoman.services.jobs.ledger.tables import Attempt, Job
 from dragoman.services.jobs.records import YIELDED, Request, attempt_of
-from dragoman.services.jobs.service.curves import released, run_of, score_in
+from dragoman.services.jobs.service.accounts import Accounts
 from dragoman.services.jobs.service.intake import Intake
-from dragoman.services.jobs.service.progress import Footprint, Progress, footprint, progress
 from dragoman.services.jobs.service.verdict import (
     CLUSTER,
-    PREEMPTION,
     SIGNALLED,
     TROUBLE,
     Verdict,
@@ -34,97 +31,7 @@ from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import State
 from dragoman.services.telemetry.traceparent import TraceParent, parse
 
-
-class Accounts:
-    """The accounts of a ledger's attempts."""
-
-    def __init__(self, ledger: Ledger, intake: Intake) -> None:
-        self.ledger, self.intake = ledger, intake
-        self.judged: Callable[[float, bool], None] = lambda _ratio, _inside: None  # called per ended forecast
-
-    def close(self, job: Job, verdict: Verdict, code: int | None = None) -> Progress:
-        """Writes the end of an attempt to the ledger and returns the progress of its run."""
-        plan = job.plan or {}
-        run = progress(plan.get("run_dir") if job.verb == "train" else None)
-        values = dict(verdict.values)
-        if job.verb == "train":
-            *before, last = self.ledger.attempts(job.id)
-            values["startup"] = self._startup(plan.get("run_dir"), run, before, last)
-            if verdict.outcome != "succeeded":
-                values |= {"kept_step": run.kept, "kept_seconds": run.kept_seconds}
-                if not _same_steps(run, before):
-                    values |= {"lost_tokens": run.lost_tokens, "lost_seconds": run.lost_seconds}
-            else:
-                values["metric"], values["score"] = score_in(released(run_of(job)))
-        if verdict.state == State.WAITING:
-            values |= self.intake.left(job, run.kept)
-        reason = f"{verdict.reason}; {run.damage}" if run.damage else verdict.reason
-        self.ledger.end(job, verdict.state, verdict.outcome, verdict.cause, reason, code, **values)
-        return run
-
-    def measure(self, job: Job, run: Progress) -> None:
-        """Records what the last attempt took, from the point where the one before it had saved the run."""
-        plan = job.plan or {}
-        *before, last = self.ledger.attempts(job.id)
-        if before and job.verb != "train":  # work in several attempts has no single time
-            return
-        kept_step, kept_seconds = (before[-1].kept_step, before[-1].kept_seconds) if before else (0, 0.0)
-        steps, training = run.step - kept_step, run.seconds - kept_seconds
-        ran = (last.ended or 0) - (last.started or last.decided)
-        if training > ran:  # an earlier job had trained a part of it
-            return
-        promised = plan.get("seconds", {}).get(str(last.workers)) or {}
-        steps_planned = max(1, int(plan.get("steps") or 1))
-        with self.ledger.database.write(lasting=False) as session:
-            row = {"at": self.ledger.now(), "job": job.id, "cluster": self.intake.cluster, "verb": job.verb}
-            row |= {"shape": plan.get("shape", ""), "architecture": str(plan.get("architecture", ""))}
-            row |= {"steps": steps, "workers": last.workers, "training": training, "around": max(0.0, ran - training)}
-            row |= {key: int(plan.get(key, 0)) for key in ("width", "layers")}
-            row |= {key: float(plan.get(key) or 0.0) / steps_planned for key in ("flops", "tokens")}
-            row |= {"predicted": promised.get("expected"), "low": promised.get("low"), "high": promised.get("high")}
-            session.execute(MEASURED, row)
-        if promised and not before:  # a forecast is for the whole job
-            self.judged(ran / max(promised["expected"], 1e-3), promised["low"] <= ran <= promised["high"])
-
-    def footprints(self, names: Sequence[str]) -> dict[str, Footprint]:
-        """Returns what running trainings would lose."""
-        footprints, now = {}, self.ledger.now()
-        for name in names:
-            try:
-                job = self.ledger.job(name)
-            except UnknownJobError:  # removed in the meantime
-                continue
-            *before, last = self.ledger.attempts(name)
-            times = sum(attempt.cause == PREEMPTION for attempt in before)
-            run_dir = (job.plan or {}).get("run_dir")
-            footprints[name] = footprint(run_dir, last.decided, _kept_seconds(before), now, times)
-        return footprints
-
-    def _startup(self, run_dir: str | None, run: Progress, before: Sequence[Attempt], last: Attempt) -> float:
-        """Returns the seconds of an ending attempt until its first step; all of them if it had none."""
-        now = self.ledger.now()
-        if _same_steps(run, before) or not run.step:
-            return max(0.0, now - last.decided)
-        seen = footprint(run_dir, last.decided, _kept_seconds(before), now)
-        return 0.0 if seen.stepped is None else max(0.0, seen.stepped - last.decided)
-
-
-def _kept_seconds(before: Sequence[Attempt]) -> float:
-    """Returns the seconds of training that the attempts before have saved."""
-    return before[-1].kept_seconds if before else 0.0
-
-
-def _same_steps(run: Progress, before: Sequence[Attempt]) -> bool:
-    """Returns True if the run has no new step since the attempt before ended: earlier losses count for that one."""
-    if not before:
-        return False
-    last = before[-1]
-    return run.seconds <= last.kept_seconds or (
-        run.kept == last.kept_step and abs(run.seconds - last.kept_seconds - last.lost_seconds) < 1e-6
-    )
-
-
-START_PATIENCE = 600.0  # seconds that the executor has to start an attempt
+START_TIMEOUT = 600.0  # seconds that the executor has to start an attempt
 # Seconds after which a failure is judged: a command may fail because its cluster goes away, some moments before the
 # cluster itself stops to answer.
 SETTLING = 3.0
@@ -173,7 +80,7 @@ class Attempts:
 
     def _by_executor(self, job: Job, seen: Observation) -> None:
         """Settles an attempt that cannot be seen from here: it has not begun, or its storage is not shared."""
-        late = self.ledger.now() - (job.started or 0) > START_PATIENCE
+        late = self.ledger.now() - (job.started or 0) > START_TIMEOUT
         if seen.state == "pending":
             self.pending[f"{job.id}-a{job.attempt}"] = seen.message
         if seen.state == "ended" and seen.code not in CERTAIN and not self._settled(job):
@@ -191,7 +98,7 @@ class Attempts:
             self._alive(job)
         elif late:
             self.executor.kill(describe_attempt(job))
-            why = f"it was not started in {START_PATIENCE:g} s"
+            why = f"it was not started in {START_TIMEOUT:g} s"
             self._end(job, judge_vanishing(job, why, self.config.losses, counts=False))
         if seen.state in ("pending", "running") and job.state in (State.YIELDING, State.STOPPING):
             self._ask(job)

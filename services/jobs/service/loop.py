@@ -20,9 +20,10 @@ from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.scheduling.entries import Capacity
-from dragoman.services.jobs.service.attempts import Accounts, Attempts, describe_attempt
+from dragoman.services.jobs.service.accounts import Accounts
+from dragoman.services.jobs.service.attempts import Attempts, describe_attempt
 from dragoman.services.jobs.service.intake import Intake
-from dragoman.services.jobs.service.scheduler import Scheduler, rules
+from dragoman.services.jobs.service.scheduler import Scheduler
 from dragoman.services.jobs.service.verdict import SHUTDOWN
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import ACTIVE, ENDED, UNENDED, State
@@ -40,7 +41,7 @@ class Loop:
         self, ledger: Ledger, access: Access, executor: Executor, intake: Intake, config: ServiceConfig, home: Path
     ) -> None:
         self.ledger, self.executor, self.intake, self.config, self.home = ledger, executor, intake, config, home
-        self.scheduler = Scheduler(ledger, access, rules(config))
+        self.scheduler = Scheduler(ledger, access, config)
         self.accounts = Accounts(ledger, intake)
         self.attempts = Attempts(ledger, executor, intake, config, home, self.accounts)
         self.scheduler.footprints = self.accounts.footprints

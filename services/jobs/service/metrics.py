@@ -32,7 +32,6 @@ from dragoman.services.telemetry.traceparent import parse
 WAITS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0)
 PASSES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 RECOVERIES = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0)
-RATIOS = (0.125, 0.25, 0.5, 0.67, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 4.0, 8.0)
 # Shown from the start: Prometheus sees no increase in a series that begins with its first event.
 CAUSES = ("end", "stop", "preemption", "shutdown", "signal", "mistake", "cluster", "vanished", "exit 1", "exit 137")
 RESOURCES = ("cpu", "gpu", "jobs")  # of a quota
@@ -51,20 +50,10 @@ class Metrics:
         again = "From an attempt's end until the next one of its job runs"
         self.recovery = histogram("dragoman_recovery_seconds", again, ["cause"], buckets=RECOVERIES)
         self.lost = counter("dragoman_lost_tokens_total", "Trained and not kept", ["cause"])
-        help_ = "Time taken in parts of the forecast"
-        self.ratios = histogram("dragoman_forecast_error_ratio", help_, buckets=RATIOS)
-        self.forecasts = counter("dragoman_forecasts_total", "Forecasts, by whether they held", ["inside"])
-        for inside in ("yes", "no"):
-            self.forecasts.labels(inside)
         for cause in CAUSES:
             self.attempts.labels(cause)
             self.lost.labels(cause)
             self.recovery.labels(cause)
-
-    def judge(self, ratio: float, inside: bool) -> None:
-        """Counts a forecast whose job has ended: the time taken / the expected time."""
-        self.ratios.observe(ratio)
-        self.forecasts.labels("yes" if inside else "no").inc()
 
 
 @dataclass(eq=False)

@@ -17,24 +17,23 @@ from dragoman.services.jobs.ledger.ledger import Options as Columns
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.planning.refusals import CLAIMS, as_jobs, check_words
 from dragoman.services.jobs.records import attempt_of
-from dragoman.services.jobs.scheduling.why import Why, explain
+from dragoman.services.jobs.scheduling.why import Why, explain, sentence
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.attempts import describe_attempt
-from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.logs import error_of
 from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.plans import Request, check_room
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED, State
 
-LIST_PATIENCE = 0.5  # seconds that a list of jobs waits for the reasons: a command line asks only once
 AGAIN = 5  # attempts to change a row that others change too
 
 
 class Operations:
     """The operations on a ledger and its loop."""
 
-    def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig, forecaster: Forecaster) -> None:
-        self.ledger, self.loop, self.config, self.forecaster = ledger, loop, config, forecaster
+    def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig) -> None:
+        self.ledger, self.loop, self.config = ledger, loop, config
         ledger.changed = loop.wake
 
     def job(self, person: Person, name: str) -> Job:
@@ -71,19 +70,17 @@ class Operations:
         unplanned = {name: text for name, text in self.loop.intake.waits.copy().items() if name in {*names}}
         if self.loop.trouble:
             return unplanned | dict.fromkeys(waiting, f"the cluster does not answer: {self.loop.trouble}")
-        forecasts = self.forecaster.view(LIST_PATIENCE).forecasts if waiting else {}
-        return unplanned | {name: forecasts[name].text for name in waiting if name in forecasts}
+        waits = self.loop.scheduler.outcome.waits
+        return unplanned | {name: sentence(waits[name]) for name in waiting if name in waits}
 
     def plan(self, person: Person, body: schemas.PlanRequest) -> dict[str, Any]:
-        """Returns the plan. Raises UserError if it is refused."""
-        return self.loop.intake.plan(
-            person.acts_as(body.owner),
-            body.verb,
-            body.overrides,
-            self.loop.capacity,
-            deadline=body.by,
-            admin=person.may("admin"),
-        )
+        """Returns the plan. Raises UserError if it is refused, or can never fit into the cluster."""
+        capacity = self.loop.capacity
+        request = Request(person.acts_as(body.owner), body.verb, body.overrides, person.may("admin"))
+        plan = self.loop.intake.plans.make(request, capacity)
+        if capacity is not None and capacity.nodes:
+            check_room(plan, capacity)
+        return plan
 
     def submit(self, person: Person, body: schemas.Submission, trace: str | None = None) -> Job:
         """Creates a job. Raises UserError or HTTPException (429) if it is refused."""
@@ -92,7 +89,6 @@ class Operations:
         options: Columns = {
             **body.columns(),
             "name": name_in(body.verb, body.overrides),
-            "deadline": body.by,
             "trace": trace,
             "admin": person.may("admin"),
             "token": self.loop.intake.rights.lender(person),
@@ -188,7 +184,7 @@ class Operations:
         shutil.rmtree(self.loop.home / "jobs" / job.id, ignore_errors=True)
 
     def why(self, person: Person, name: str) -> Why:
-        """Returns why a job waits, with the forecast of its start, or what it does instead; see `explain`."""
+        """Returns why a job waits, or what it does instead; see `explain`."""
         job = self.job(person, name)
         pending = self.loop.attempts.pending.get(f"{job.id}-a{job.attempt}")
         if job.state == State.STARTING and pending:
@@ -202,15 +198,12 @@ class Operations:
         if self.loop.trouble or self.loop.capacity is None or not self.loop.capacity.nodes:
             trouble = self.loop.trouble or "none of its nodes is there yet"
             return Why(kind="cluster", text=f"the cluster does not answer: {trouble}")
-        name = job.id
-        queue, quotas, rules = self.loop.scheduler.snapshot()
-        if name not in queue.jobs or queue.jobs[name].active:
-            return self.why(person, name)  # it has started in the meantime
-        why = explain(name, queue, quotas, self.loop.capacity, self.ledger.now(), rules)
-        holders = tuple(replace(holder, owner=person.name_of(holder.owner)) for holder in why.holders)
-        if why.earliest is None and (forecast := self.forecaster.view(LIST_PATIENCE, name).forecasts.get(name)):
-            return replace(why, holders=holders, earliest=forecast.earliest, latest=forecast.latest)
-        return replace(why, holders=holders)
+        scheduler = self.loop.scheduler
+        entries, wait = scheduler.entries, scheduler.outcome.waits.get(job.id)
+        if job.id not in entries:
+            return explain(None, None, (), 0.0)
+        why = explain(entries[job.id], wait, entries.values(), self.ledger.now())
+        return replace(why, holders=tuple(replace(one, owner=person.name_of(one.owner)) for one in why.holders))
 
     def error(self, job: Job) -> str:
         """Returns the error in the log of a job that has failed; empty: there is none."""

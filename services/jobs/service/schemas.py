@@ -35,7 +35,6 @@ class PlanRequest(Command):
     """A command to be planned."""
 
     owner: Owner | None = None  # null: who asks; or a team of theirs
-    by: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None = None  # seconds since 1970
 
 
 class Submission(PlanRequest):

@@ -52,20 +52,6 @@ def size(count: float) -> str:
     return f"{count:,.1f} GiB"
 
 
-def between(low: float | None, high: float | None, now: float) -> str:
-    """Returns a forecast as text: from `low` to `high`, both in seconds since 1970."""
-    if low is None:
-        return ""
-    begins = "now" if low - now < 30 else f"in {span(low - now)}"
-    if high is None:
-        return f"{begins} at the earliest"
-    if high - now < 60 or high - low < 60:
-        return "any moment" if begins == "now" else f"about {begins}"
-    if begins == "now":
-        return f"within {span(high - now)}"
-    return f"in {span(max(0.0, low - now))} to {span(high - now)}"
-
-
 def priority(value: int) -> str:
     """Returns the word for a priority, or the number if it has none."""
     return PRIORITY_NAMES.get(value, str(value))

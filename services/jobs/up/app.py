@@ -29,7 +29,6 @@ def create_app(parts: ServiceParts) -> AccessLog:
     add_handlers(app)
     app.routes.extend(documentation_routes())
     parts.loop.scheduler.took = parts.metrics.passes.observe
-    parts.loop.accounts.judged = parts.metrics.judge
     parts.observer.look()  # counts what happens from now on
     state = LedgerMetrics(parts.ledger, parts.access, parts.loop.resources, parts.home)
     parts.metrics.telemetry.registry.register(state)

@@ -7,22 +7,9 @@ everything; a second one does not wait for checkpoints.
 import importlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from dragoman.conf import compose
-from dragoman.services.jobs.client.settings import JobsConfig
-from dragoman.services.jobs.settings import ServiceConfig
-
-
-@dataclass
-class UpRoot:
-    """The sections that the command reads."""
-
-    service: ServiceConfig
-    jobs: JobsConfig
-    serve: dict[str, Any]
-    paths: dict[str, Any]
+from dragoman.services.jobs.up.settings import UpRoot
 
 
 def main(argv: Sequence[str]) -> int:

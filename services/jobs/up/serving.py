@@ -40,9 +40,9 @@ from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.up import subprocesses
 from dragoman.services.jobs.up.app import create_app
 from dragoman.services.jobs.up.children import Child, Children, answers, end_left_behind
-from dragoman.services.jobs.up.entry import UpRoot
 from dragoman.services.jobs.up.mlflow import ADMIN, FILES, keep_admitting, logins, server_variables
 from dragoman.services.jobs.up.secret_files import close_to_others, enter_tokens, secrets_of
+from dragoman.services.jobs.up.settings import UpRoot
 from dragoman.services.repeating import SteadyClock
 from dragoman.services.store.database import answering
 from dragoman.services.telemetry.telemetry import Telemetry

@@ -379,7 +379,7 @@ def test_the_service_answers_an_attack_with_400_and_starts_nothing(scene: dict[s
     home, data = scene["home"], scene["data"]
     loop = make_loop(f"sqlite:///{home.parent}/ledger.db", home)
     loop.capacity = loop.executor.capacity()
-    loop.intake.planner = Planner([home, data], [data / "jobs_token"])
+    loop.intake.plans.planner = Planner([home, data], [data / "jobs_token"])
     parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, home, False)
     try:
         with TestClient(create_app(parts), base_url="http://127.0.0.1") as http:

@@ -1,4 +1,4 @@
-"""What the service makes of a plan: time, the hour that is asked for, GPUs, what the cluster can never hold."""
+"""What the service makes of a plan: time, GPUs, what the cluster can never hold."""
 
 import json
 import re
@@ -21,13 +21,13 @@ from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Measurement
 from dragoman.services.jobs.planning.plan import make_plan
-from dragoman.services.jobs.scheduling.decide import decide_queue
+from dragoman.services.jobs.scheduling.decide import decide
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.entries import Start as Decision
-from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Node
 from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.intake import Intake
+from dragoman.services.jobs.service.plans import Request, check_room
 from dragoman.services.jobs.service.scheduler import entry
 from dragoman.services.jobs.states import State
 from tests.services.jobs.processes import bring
@@ -44,9 +44,7 @@ class Planner:
         self.roots = [home]
         self.known: dict[tuple[object, ...], str] = {}
 
-    def plan(
-        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, owner: str = ""
-    ) -> dict[str, Any]:
+    def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
         key = (verb, *words, gpus)
         if key not in self.known:
             self.known[key] = json.dumps(make_plan(verb, words, self.roots, gpus, True))  # shards are not in sight
@@ -72,76 +70,52 @@ def intake(tmp_path: Path, planner: Planner) -> Iterator[Intake]:
 TRAIN = ["corpus=everyday", "model=transformer_tiny", "train.max_steps=1000", "loader.lanes=4"]
 
 
+def plan(intake: Intake, verb: str, words: Sequence[str], capacity: Capacity = SMALL) -> dict[str, Any]:
+    return intake.plans.make(Request("anna", verb, words), capacity)
+
+
 def measure(intake: Intake, workers: int, pace: float, around: float = 60.0) -> None:
     """A job of the same shape that ended: `pace` seconds a step."""
-    shape = intake.plan("anna", "train", TRAIN, SMALL)["shape"]
+    shape = plan(intake, "train", TRAIN)["shape"]
     row = {"at": NOW, "job": "j", "cluster": "here", "shape": shape, "verb": "train", "steps": 500, "flops": 1e9}
     with intake.ledger.database.write() as session:
-        took = {"workers": workers, "training": 500 * pace, "around": around, "predicted": None}
+        took = {"workers": workers, "training": 500 * pace, "around": around}
         session.execute(insert(Measurement).values(**row, **took))
 
 
-def test_the_hour_picks_the_numbers_of_workers_that_meet_it_or_is_refused_with_numbers(intake: Intake) -> None:
-    for workers, pace in ((1, 4.0), (2, 2.0), (4, 1.0)):
-        measure(intake, workers, pace)
+def test_the_time_of_a_training_is_that_of_the_last_speed_seen(intake: Intake) -> None:
+    def seconds(*words: str) -> Any:
+        return plan(intake, "train", [*TRAIN, *words])["seconds"]
 
-    def choices(seconds: float, *words: str) -> list[int]:
-        found: list[int] = intake.plan("anna", "train", [*TRAIN, *words], SMALL, deadline=NOW + seconds)["choices"]
-        return found
-
-    assert choices(6000) == [1, 2, 4]
-    assert choices(3000) == [2, 4]
-    assert choices(1700) == [4]  # 1,000 steps of a second, what is around them, and the width of one measurement
-    assert choices(3000, "cluster.workers=1..2") == [2]
-    assert choices(6000, "cluster.workers=1") == [1]
-    with pytest.raises(UserError, match=r"10 min are left; it would take: 1 worker .* 4 workers 1\d to 2\d min"):
-        choices(600)
-    small = Capacity((Node("a", 2),))
-    assert intake.plan("anna", "train", TRAIN, small, deadline=NOW + 6000)["choices"] == [1, 2]
-    plan = intake.plan("anna", "train", TRAIN, SMALL, deadline=NOW + 6000)
-    assert plan["lanes"] == 4 and plan["elastic"]  # it trains the same with any of them
+    assert seconds("cluster.workers=1") == {}  # nobody knows
+    measure(intake, 2, 2.0)
+    assert seconds("cluster.workers=1") == {"1": 1000 * 2.0 * 2 + 60.0}
+    assert seconds("cluster.workers=1..4") == {"1": 4060.0, "2": 2060.0, "4": 1060.0}
+    measure(intake, 1, 3.0, around=10.0)
+    assert seconds("cluster.workers=1..2") == {"1": 3010.0, "2": 2060.0}  # of as many workers, where there is one
+    bigger = plan(intake, "train", [*TRAIN, "loader.lanes=8", "cluster.workers=1"])
+    operations = bigger["flops"] / 1000 / 1e9  # beside those of the newest training
+    assert bigger["seconds"]["1"] == pytest.approx(1000 * 3.0 * operations + 10.0)
 
 
-def test_a_job_with_an_hour_is_started_with_one_of_the_numbers(intake: Intake) -> None:
-    for workers, pace in ((1, 4.0), (2, 2.0), (4, 1.0)):
-        measure(intake, workers, pace)
-    job = intake.ledger.submit("anna", "train", TRAIN, deadline=NOW + 3000)
-    late = intake.ledger.submit("anna", "train", TRAIN, deadline=NOW + 60)
+def test_a_planned_job_has_its_time_and_what_is_left_of_it(intake: Intake) -> None:
+    measure(intake, 1, 4.0)
+    job = intake.ledger.submit("anna", "train", [*TRAIN, "cluster.workers=1"])
     intake.take(SMALL)
     job = intake.ledger.job(job.id)
-    assert (job.state, job.choices) == (State.WAITING, [2, 4])
-    assert intake.ledger.job(late.id).state == State.FAILED
-    assert "1 min are left" in intake.ledger.job(late.id).reason
-    (decision,) = decide_queue(Queue([entry(job, {})]), {}, Capacity((Node("a", 3),)), NOW).decisions
+    assert (job.state, job.seconds) == (State.WAITING, 4060.0)
+    assert intake.seconds_left(job, 900) == 460.0
+
+
+def test_an_elastic_job_is_started_with_one_of_the_numbers(intake: Intake) -> None:
+    job = intake.ledger.submit("anna", "train", [*TRAIN, "cluster.workers=2..4"])
+    intake.take(SMALL)
+    job = intake.ledger.job(job.id)
+    assert job.choices == [2, 4]
+    (decision,) = decide([entry(job, {})], Capacity((Node("a", 3),)), NOW).decisions
     assert isinstance(decision, Decision) and decision.workers == 2
     bring(intake.ledger, job, State.STARTING, 2)
     assert "cluster.workers=2" in describe_attempt(intake.ledger.job(job.id)).words
-
-
-def test_every_job_that_ends_makes_the_next_prediction_narrower(intake: Intake) -> None:
-    def expected() -> tuple[float, float, str]:
-        found = intake.plan("anna", "train", [*TRAIN, "cluster.workers=1"], SMALL)["seconds"]["1"]
-        return found["expected"], found["high"] / found["low"], found["basis"]
-
-    _, first, basis = expected()
-    assert basis == "nothing measured here yet"
-    measure(intake, 2, 2.0)
-    alike, second, _ = expected()
-    measure(intake, 1, 4.0)
-    same, third, basis = expected()
-    assert first > second > third and basis == "1 like it"
-    assert same == pytest.approx(4060, rel=0.15) and 2060 < alike < 4500
-
-
-def test_what_is_beside_the_steps_is_taken_from_jobs_like_it_alone(intake: Intake) -> None:
-    with intake.ledger.database.write() as session:
-        for _ in range(8):  # others, whose evaluation is short
-            row = {"at": NOW, "job": "o", "cluster": "here", "shape": "other", "verb": "train", "steps": 100}
-            row |= {"flops": 1e9, "workers": 1, "training": 50.0, "around": 5.0, "predicted": None}
-            session.execute(insert(Measurement).values(**row))
-    measure(intake, 1, 1.0, around=90.0)
-    plan = intake.plan("anna", "train", [*TRAIN, "cluster.workers=1"], SMALL)
-    assert plan["seconds"]["1"]["expected"] == pytest.approx(1090, rel=0.1)
 
 
 def test_jobs_without_steps_are_alike_where_all_that_takes_time_is(planner: Planner) -> None:
@@ -156,30 +130,30 @@ def test_jobs_without_steps_are_alike_where_all_that_takes_time_is(planner: Plan
 
 @pytest.mark.parametrize("words", [["cluster.device=cuda"], []])
 def test_a_training_takes_gpus_where_the_cluster_has_them(words: list[str], intake: Intake) -> None:
-    plan = intake.plan("anna", "train", [*TRAIN, *words, "cluster.workers=1..4"], GPUS)
-    assert (plan["gpus"], plan["choices"]) == (1.0, [1, 2, 4])
-    assert "cluster.device=cuda" in plan["words"]
-    assert plan["flops"] == intake.plan("anna", "train", TRAIN, SMALL)["flops"]
+    made = plan(intake, "train", [*TRAIN, *words, "cluster.workers=1..4"], GPUS)
+    assert (made["gpus"], made["choices"]) == (1.0, [1, 2, 4])
+    assert "cluster.device=cuda" in made["words"]
+    assert made["flops"] == plan(intake, "train", TRAIN)["flops"]
     job = intake.ledger.submit("anna", "train", [*TRAIN, *words, "cluster.workers=1..4"])
     intake.take(GPUS)
     one = entry(intake.ledger.job(job.id), {})
-    (decision,) = decide_queue(Queue([one]), {}, GPUS, NOW).decisions
+    (decision,) = decide([one], GPUS, NOW).decisions
     assert isinstance(decision, Decision) and decision.workers == 4
-    (fewer,) = decide_queue(Queue([one]), {}, Capacity((Node("a", 8, 2), Node("b", 8, 1))), NOW).decisions
+    (fewer,) = decide([one], Capacity((Node("a", 8, 2), Node("b", 8, 1))), NOW).decisions
     assert isinstance(fewer, Decision) and fewer.workers == 2  # three is no number of workers for four lanes
 
 
 def test_gpus_that_a_cluster_has_not_are_refused_with_numbers_and_auto_does_without(intake: Intake) -> None:
     with pytest.raises(UserError, match=r"cluster.workers=2: needs 2 CPUs and 2 GPUs; the cluster has 4 CPUs and 0"):
-        intake.plan("anna", "train", [*TRAIN, "cluster.device=cuda", "cluster.workers=2"], SMALL)
+        check_room(plan(intake, "train", [*TRAIN, "cluster.device=cuda", "cluster.workers=2"]), SMALL)
     with pytest.raises(UserError, match="and 6 GPUs; the cluster has 16 CPUs and 4 GPUs"):
         lanes = "loader.lanes=6"
-        intake.plan("anna", "train", [*TRAIN[:2], lanes, "cluster.device=cuda", "cluster.workers=6"], GPUS)
+        check_room(plan(intake, "train", [*TRAIN[:2], lanes, "cluster.device=cuda", "cluster.workers=6"], GPUS), GPUS)
     job = intake.ledger.submit("anna", "train", [*TRAIN, "cluster.device=cuda", "cluster.workers=2"])
     intake.take(SMALL)  # a submitted job waits for nodes, which may be away
     assert (intake.ledger.job(job.id).state, intake.ledger.job(job.id).choices) == (State.WAITING, [2])
-    assert intake.plan("anna", "train", TRAIN, SMALL)["gpus"] == 0.0
-    assert intake.plan("anna", "shard", ["corpus=everyday"], GPUS)["gpus"] == 0.0
+    assert plan(intake, "train", TRAIN)["gpus"] == 0.0
+    assert plan(intake, "shard", ["corpus=everyday"], GPUS)["gpus"] == 0.0
 
 
 def ray_executor(home: Path, monkeypatch: pytest.MonkeyPatch, **methods: Any) -> RayExecutor:
@@ -267,7 +241,8 @@ def test_a_thousand_submissions_of_one_owner_do_not_keep_anothers_from_being_pla
     class Slow:
         roots = (str(tmp_path),)
 
-        def plan(self, verb: str, words: Sequence[str], gpus: float, early: bool, owner: str) -> dict[str, Any]:
+        def plan(self, verb: str, words: Sequence[str], gpus: float, early: bool) -> dict[str, Any]:
+            owner = words[-1].removeprefix("paths.owner=")
             if owner == "ben":
                 over.wait(60)
             raise UserError(f"{owner}'s turn")

@@ -106,8 +106,8 @@ def test_a_change_that_was_decided_on_an_older_state_is_refused(ledger: Ledger) 
 
 
 def test_what_a_change_gives_is_what_reading_again_gives_without_its_plan(ledger: Ledger) -> None:
-    job = ledger.submit("anna", "train", ["name=a"], retries=2, deadline=5.5)
-    planned = {"plan": {"words": ["name=a"]}, "choices": [1, 2], "cpus": 1.0, "run": "run a", "seconds_low": 1.25}
+    job = ledger.submit("anna", "train", ["name=a"], retries=2)
+    planned = {"plan": {"words": ["name=a"]}, "choices": [1, 2], "cpus": 1.0, "run": "run a", "seconds": 1.25}
     job = bring(ledger, job, State.WAITING, **planned)
     job = ledger.set_priority(job, 10, "anna")
     begun = bring(ledger, job, State.STARTING, 2)

@@ -22,7 +22,6 @@ from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.service.attempts import describe_attempt
-from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.service.verdict import judge_exit, judge_vanishing
@@ -158,7 +157,7 @@ def test_a_killed_attempt_is_started_again_from_its_checkpoint_and_its_loss_is_r
     assert (lost.outcome, lost.cause) == ("lost", "vanished")
     assert lost.lost_tokens % 10 == 0
     assert loop.ledger.job(job.id).losses == 1
-    (measured,) = loop.intake.measured()  # the next prediction is made of what the last attempt took
+    (measured,) = loop.intake.plans.measured()  # the next prediction is made of what the last attempt took
     kept = starts(home, "run")[-1]
     assert (measured.steps, lost.kept_step) == (40 - kept, kept)
     assert measured.training == pytest.approx(0.02 * (40 - kept))
@@ -322,10 +321,9 @@ def test_a_cluster_without_a_node_yet_is_no_reason_that_a_job_never_starts(loop:
     job = submit(loop, home, "run", steps=1)
     loop._take()
     loop.capacity = Capacity((), 1)
-    operations = Operations(loop.ledger, loop, loop.config, Forecaster(loop))
+    operations = Operations(loop.ledger, loop, loop.config)
     why = operations.why(Person("root", "admin"), job.id)
     assert (why.kind, why.text) == ("cluster", "the cluster does not answer: none of its nodes is there yet")
-    assert operations.forecaster._forecasts() == {}
 
 
 def test_a_cluster_that_fails_again_and_again_costs_a_job_nothing_and_signals_have_names() -> None:

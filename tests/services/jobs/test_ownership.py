@@ -14,6 +14,7 @@ from dragoman.services.jobs.planning.plan import make_plan
 from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.ownership import MARK, Ownership
+from dragoman.services.jobs.service.plans import Request
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.states import State
 from tests.services.jobs.processes import bring
@@ -124,10 +125,10 @@ class Plans:
 @pytest.fixture
 def plan(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     monkeypatch.setenv("DRAGOMAN_HOME", str(loop.home))
-    loop.intake.planner = Plans(loop.home)  # type: ignore[assignment]  # as far as it is asked
+    loop.intake.plans.planner = Plans(loop.home)  # type: ignore[assignment]  # as far as it is asked
 
     def plan(owner: str, verb: str, *words: str, early: bool = False) -> dict[str, Any]:
-        return loop.intake.plan(owner, verb, words, loop.capacity, early=early)
+        return loop.intake.plans.make(Request(owner, verb, words, early=early), loop.capacity)
 
     return plan
 
@@ -209,9 +210,9 @@ def test_shards_that_no_job_made_are_read_where_they_are(
     monkeypatch.setenv("DRAGOMAN_HOME", str(home))
     words = ["corpus=everyday", "tokenizer=characters"]
     assert main(["shard", *words, "cluster.backend=local"]) == 0
-    loop.intake.planner = Planner([home])
+    loop.intake.plans.planner = Planner([home])
     try:
-        plan = loop.intake.plan("anna", "train", [*words, "cluster.backend=local"], loop.capacity)
+        plan = loop.intake.plans.make(Request("anna", "train", [*words, "cluster.backend=local"]), loop.capacity)
         assert f"paths.shards={home}/shards/everyday-en-de-characters" in plan["words"]
     finally:
         loop.intake.planner.close()

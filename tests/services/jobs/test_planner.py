@@ -22,7 +22,6 @@ from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.planning import work, worker
 from dragoman.services.jobs.planning.planner import Planner, stamp_of
 from dragoman.services.jobs.service import intake
-from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.states import State
@@ -97,10 +96,10 @@ def test_a_plan_beyond_its_limit_is_refused_and_others_are_made_meanwhile(tmp_pa
 
 
 def test_a_job_whose_planner_has_gone_waits_for_its_plan(loop: Loop, tmp_path: Path) -> None:
-    planner = loop.intake.planner = Planner([tmp_path])
+    planner = loop.intake.plans.planner = Planner([tmp_path])
     planner.pool.command = [sys.executable, "-c", "pass"]
     job = loop.ledger.submit("anna", "train", ["second"])
-    operations = Operations(loop.ledger, loop, loop.config, Forecaster(loop))
+    operations = Operations(loop.ledger, loop, loop.config)
     loop.intake.take(None)
     assert loop.ledger.job(job.id).state == State.SUBMITTED
     said = operations.why(Person("anna", "submitter"), job.id).text
@@ -125,7 +124,7 @@ def test_only_what_a_machine_may_get_over_is_tried_again(
         raise problem
 
     monkeypatch.setattr(worker, "make_plan", fail)
-    loop.intake.planner = Planner([tmp_path])
+    loop.intake.plans.planner = Planner([tmp_path])
     pool = loop.intake.planner.pool
     monkeypatch.setattr(pool, "ask", lambda asked: answer_or_refuse(worker.answer, asked, worker.WHAT))
     job = loop.ledger.submit("anna", "train", ["corpus=everyday", "name=a"])

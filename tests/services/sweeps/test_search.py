@@ -30,9 +30,7 @@ LOCAL = "http://127.0.0.1:8300"
 class TrialPlanner(processes.StubPlanner):
     """Words are home=PATH steps=N x=SETTING ... name=RUN."""
 
-    def plan(
-        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, owner: str = ""
-    ) -> dict[str, Any]:
+    def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
         values = dict(word.split("=", 1) for word in words)
         run = str(Path(values["home"]) / values["name"])
         given = [f"{key}={values[key]}" for key in ("home", "steps", "x", "name")]  # in the order of the stub
@@ -44,7 +42,7 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
     one = processes.make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
     assert isinstance(one.executor, processes.ProcessExecutor)
     one.executor.stub = Path(__file__).with_name("stub_trial.py")
-    one.intake.planner = TrialPlanner(tmp_path)  # type: ignore[assignment]  # as far as it is asked
+    one.intake.plans.planner = TrialPlanner(tmp_path)  # type: ignore[assignment]  # as far as it is asked
     one.capacity = one.executor.capacity()
     one.start()
     yield one

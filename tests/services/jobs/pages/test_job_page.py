@@ -4,13 +4,12 @@ import re
 
 import httpx
 import pytest
-from sqlalchemy import update
 
 from dragoman.services.jobs.client import table
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.service.charts import Journal, charts
 from dragoman.services.jobs.service.logs import clean, cut
-from dragoman.services.jobs.service.words import between, span
+from dragoman.services.jobs.service.words import span
 from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.world import World
 
@@ -39,22 +38,6 @@ def test_every_moment_says_its_day(world: World, browser: httpx.Client) -> None:
     detail = table.detail(browser.get(f"/v1/jobs/{job.id}").json())
     assert len(re.findall(day, detail)) >= 6
     assert not re.search(r"(?m)^\d\d:\d\d", detail)
-
-
-def test_a_job_that_has_ended_still_says_what_was_promised(world: World, browser: httpx.Client) -> None:
-    def ended(seconds: float, state: State) -> str:
-        job = world.job(f"promised-{seconds:g}-{state}", state)
-        with world.ledger.database.write() as session:
-            session.execute(update(Job).where(Job.id == job.id).values(spent=seconds))
-        page = browser.get(f"/jobs/{job.id}").text
-        facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>(.*?)</dd>", page))
-        return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", f"{facts['Ran for']}; {facts['Promised']}")).strip()
-
-    assert ended(400, State.SUCCEEDED) == "6 min 40 s; 5 min 00 s to 7 min 30 s as promised"
-    assert ended(1080, State.SUCCEEDED) == "18 min; 5 min 00 s to 7 min 30 s 3.0 times as long as expected"
-    assert ended(60, State.SUCCEEDED).endswith("less than promised")
-    assert ended(60, State.FAILED) == "1 min 00 s; 5 min 00 s to 7 min 30 s"  # it has not done what was promised
-    assert "Promised" not in browser.get(f"/jobs/{world.job('not-yet', State.RUNNING).id}").text
 
 
 def test_a_job_shows_its_tags(world: World, browser: httpx.Client) -> None:
@@ -163,6 +146,3 @@ def test_times_are_said_in_the_units_that_matter() -> None:
     assert [span(seconds) for seconds in (0, 59.6, 61, 3599, 3660, 400_000)] == [
         *("0 s", "1 min 00 s", "1 min 01 s", "59 min", "1 h 01 min", "4 d 15 h")
     ]
-    assert [
-        between(*known, 1000.0) for known in ((None, None), (1000, 1000), (1600, 1601), (1600, 2200), (1600, None))
-    ] == [*("", "any moment", "about in 10 min", "in 10 min to 20 min", "in 10 min at the earliest")]

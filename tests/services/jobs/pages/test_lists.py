@@ -45,6 +45,7 @@ def test_a_waiting_job_comes_after_others_never_after_itself(world: World, brows
 
     assert "are changed" in post(second, "chain-0").text  # by the name of its run
     assert world.ledger.job(second.id).after == [first.id]
+    world.loop.scheduler.look(world.loop.executor.capacity())
     assert "it comes after job" in browser.get(f"/v1/jobs/{second.id}/why").json()["text"]
     assert "are changed" in post(third, f"{second.id}, {first.id}").text
     failed = world.job("chain-failed", State.FAILED)

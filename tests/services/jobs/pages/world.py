@@ -34,7 +34,7 @@ class World:
         self.home = home
         self.loop: Loop = make_loop(f"sqlite:///{home}/ledger.db", home)
         self.loop.capacity = self.loop.executor.capacity()
-        self.loop.intake.planner = Planner([home])
+        self.loop.intake.plans.planner = Planner([home])
         self._home_before = os.environ.get("DRAGOMAN_HOME")
         os.environ["DRAGOMAN_HOME"] = str(home)  # for the planner's process
         self.ledger = self.loop.ledger
@@ -97,7 +97,7 @@ class World:
             **{"run": name, "run_dir": str(self.home / "runs" / name), "cpus": 1.0, "gpus": 0.0, "changed": changed},
             **{"steps": 600, "tokens": 2_340_000, "flops": 3.1e13, "parameters": 2_610_000, "memory": 96 << 20},
             **{"fingerprint": "ab" * 32, "traffic": {}, "shape": "s", "lanes": 2},
-            "seconds": {"1": {"low": 300.0, "expected": 360.0, "high": 450.0, "basis": "4 jobs like it"}},
+            "seconds": {"1": 360.0},
         }
         words = [f"name={name}", "model.dropout=0.1", *more.pop("words", [])]
         job = self.ledger.submit(owner, "train", words, name=name, **more)
@@ -106,8 +106,7 @@ class World:
             "choices": [1],
             "cpus": 1.0,
             "run": f"run {name}",
-            "seconds_low": 300.0,
-            "seconds_high": 450.0,
+            "seconds": 360.0,
         }
         for step in (State.PLANNED, State.WAITING):
             job = self.ledger.change(job, step, "planner", "planned" if step == State.PLANNED else "waits", **planned)

@@ -1,0 +1,117 @@
+"""Makes the plan of a submission: what it reads and writes, what it needs of the cluster, how long it takes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import bindparam, func, select
+
+from dragoman.conf.again import key_of
+from dragoman.model.errors import UserError
+from dragoman.services.from_home import is_open
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Measurement
+from dragoman.services.jobs.planning.estimate import expected_seconds
+from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
+from dragoman.services.jobs.planning.refusals import as_jobs
+from dragoman.services.jobs.scheduling.entries import Capacity
+from dragoman.services.jobs.scheduling.room import MANY, FreeResources, Needs
+from dragoman.services.jobs.service.ownership import OWNER_WORD, Ownership
+
+NEWEST = 200  # measurements for an estimate
+# used for every plan, so it is made once
+NEWEST_MEASUREMENT = select(func.max(Measurement.id)).where(Measurement.cluster == bindparam("cluster"))
+
+
+@dataclass(frozen=True)
+class Request:
+    """A command that is to become a job."""
+
+    owner: str
+    verb: str
+    words: Sequence[str]
+    admin: bool = False  # submitted with an admin's rights
+    early: bool = False  # its inputs may not exist yet, because an earlier job makes them
+
+
+class Plans:
+    """Makes plans for one cluster."""
+
+    def __init__(self, ledger: Ledger, planner: Planner, ownership: Ownership, cluster: str) -> None:
+        """`cluster` names the cluster of the measurements."""
+        self.ledger, self.planner, self.ownership, self.cluster = ledger, planner, ownership, cluster
+        self._measured: tuple[int, list[Measurement]] = 0, []  # the id of the newest, and all that are used
+
+    def make(self, request: Request, capacity: Capacity | None) -> dict[str, Any]:
+        """Returns the plan, with the expected `seconds` for each number of workers.
+
+        Raises UserError: the command, or an owner of what it reads or writes, refuses it.
+        """
+        plan = self._ask(request, sum(node.gpus for node in capacity.nodes) if capacity else 0.0)
+        self.ownership.check_model(plan, request.owner, request.admin)
+        if capacity is not None and capacity.nodes:  # a range may exceed what the cluster ever holds
+            most = FreeResources(capacity.nodes).holds(plan["cpus"], plan["gpus"], MANY)
+            plan["choices"] = [workers for workers in plan["choices"] if workers <= most] or plan["choices"][:1]
+        choices = list(map(str, plan["choices"]))
+        plan["traffic"] = {workers: plan["traffic"][workers] for workers in choices} if plan.get("traffic") else {}
+        times = {workers: expected_seconds(plan, int(workers), self.measured()) for workers in choices}
+        plan["seconds"] = {workers: seconds for workers, seconds in times.items() if seconds is not None}
+        return plan
+
+    def measured(self) -> list[Measurement]:
+        """Returns this cluster's measurements, newest first."""
+        last, runs = self._measured
+        with self.ledger.database.read() as session:
+            newest = session.scalar(NEWEST_MEASUREMENT, {"cluster": self.cluster}) or 0
+            if newest != last:  # they are read for every plan, and the end of a job adds one
+                ours = select(Measurement).where(Measurement.cluster == self.cluster)
+                runs = list(session.scalars(ours.order_by(Measurement.id.desc()).limit(NEWEST)))
+                self._measured = newest, runs
+        return runs
+
+    def _ask(self, request: Request, gpus: float) -> dict[str, Any]:
+        """Returns the planner's answer, without what it says about another owner's files, even in a refusal.
+
+        Shards that the owner has not, and that no job made, are read where they are."""
+        owner, verb, words = request.owner, request.verb, list(request.words)
+        visible: Sequence[str] = ()
+        if verb != "shard" and is_open(verb, words):
+            if request.early:
+                raise UserError(f"{verb}: comes after another job; say which shards, with that job's corpus and pair")
+            visible = [*self.ownership.visible(owner), self.planner.roots[0]]  # there may be none
+        keys = {key_of(word) for word in words}
+        owned = words if OWNER_WORD in keys else [*words, f"{OWNER_WORD}={owner}"]
+        plan: dict[str, Any] = {}
+        try:
+            plan = self.planner.plan(verb, owned, gpus, request.early, *visible)
+            places, refusal = plan.get("places", []), ""
+        except RefusedPlanError as problem:
+            places, refusal = problem.places, as_jobs(str(problem))
+        self.ownership.grant(owner, places, request.admin)
+        if plan:
+            return plan
+        common = "" if "paths.shards" in keys else self._made_by_no_job(owner, places)
+        if not common:
+            raise UserError(refusal)
+        return self._ask(replace(request, words=[*words, f"paths.shards={common}"]), gpus)
+
+    def _made_by_no_job(self, owner: str, places: Sequence[Mapping[str, str]]) -> str:
+        """Returns the shards beside the owners' folders that have the name of those which a job would read."""
+        read = next((Path(place["path"]) for place in places if place["key"] == "paths.shards"), None)
+        shards = Path(self.planner.roots[0]).resolve() / "shards"
+        if read is None or read.parent != shards / owner or read.exists():
+            return ""
+        common = shards / read.name
+        return str(common) if (common / "manifest.json").is_file() and not self.ownership.owners(common) else ""
+
+
+def check_room(plan: Mapping[str, Any], capacity: Capacity) -> None:
+    """Raises UserError if a plan needs more than the whole cluster has."""
+    room, least = FreeResources(capacity.nodes), plan["choices"][0]
+    if not room.fits(Needs((least,), plan["cpus"], plan["gpus"])):
+        gpus = f" and {least * plan['gpus']:g} GPUs" if plan["gpus"] else ""
+        raise UserError(
+            f"cluster.workers={least}: needs {least * plan['cpus']:g} CPUs{gpus}; the cluster has {room.cpus:g} "
+            f"CPUs and {room.gpus:g} GPUs in all. Ask for fewer workers, or join more nodes to it"
+        )

@@ -1,0 +1,17 @@
+"""The sections that `dragoman up` reads."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.settings import ServiceConfig
+
+
+@dataclass
+class UpRoot:
+    """The service's own sections typed, those of the processes beside it as they are."""
+
+    service: ServiceConfig
+    jobs: JobsConfig
+    serve: dict[str, Any]
+    paths: dict[str, Any]
