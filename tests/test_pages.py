@@ -30,7 +30,7 @@ PLACEHOLDERS = {
     "paths.shards=...:": "",
 }
 PROGRAMS = {
-    *("curl", "deploy/make-secrets.sh", "docker", "echo", "du", "export", "grep", "install", "jq"),
+    *("curl", "deploy/backup.sh", "deploy/make-secrets.sh", "docker", "echo", "du", "export", "grep", "install", "jq"),
     *("kubectl", "make", "mlflow", "mv", "printf", "python", "ray", "restic", "source", "tensorboard", "umask"),
 }
 # Keys whose value names a run or a registered model, which a command of the pages must make, or files of conf/model.
