@@ -1,10 +1,8 @@
 """What every benchmark returns, and the line that it ends with."""
 
 import statistics
-import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -46,38 +44,6 @@ def best_setting(peer: str, settings: Iterable[Setting], speed: Callable[[Settin
     for value, setting in tried:
         print(f"{peer}, tried {setting}: {value:,.4g}", flush=True)
     return max(tried, key=lambda one: one[0])[1]
-
-
-def step_by_step(
-    first: Callable[[Callable[[], None]], int], second: Callable[[Callable[[], None]], int]
-) -> tuple[float, float]:
-    """What each of two works counts, a second of its own: they go on by turns, one step each, so that whatever slows
-    the machine slows both. A work calls what it is given after every step; what follows the last is not counted."""
-    works, gates = (first, second), (threading.Semaphore(1), threading.Semaphore(0))
-    seconds, ended = [0.0, 0.0], [False, False]
-
-    def go(me: int) -> int:
-        other = 1 - me
-        gates[me].acquire()
-        began = time.perf_counter()
-
-        def pass_on() -> None:
-            nonlocal began
-            seconds[me] += time.perf_counter() - began
-            if not ended[other]:
-                gates[other].release()
-                gates[me].acquire()
-            began = time.perf_counter()
-
-        try:
-            return works[me](pass_on)
-        finally:
-            ended[me] = True
-            gates[other].release()
-
-    with ThreadPoolExecutor(2) as pool:
-        counts = list(pool.map(go, (0, 1)))
-    return counts[0] / seconds[0], counts[1] / seconds[1]
 
 
 def rate(work: Callable[[], int], clock: Callable[[], float] = time.perf_counter) -> float:

@@ -4,7 +4,6 @@ import ast
 import gzip
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,11 +12,11 @@ import pyarrow as pa
 import pytest
 import torch
 
-from bench import race_training, read_peers, result
+from bench import race_training, read_peers
 from bench.__main__ import benchmarks, main
 from bench.english_text import english_text
 from bench.race import Point, seconds_to
-from bench.result import Result, step_by_step
+from bench.result import Result
 from bench.word2vec import SEGMENT, cut
 from dragoman.model.text.batch import collate
 from dragoman.model.text.tokenizer import EOS
@@ -44,25 +43,6 @@ def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -
 def test_the_last_line_holds_both_figures_and_their_ratio() -> None:
     assert Result("read", 110.0, 0.5, "Mtok/s").line() == "read ours=110 peer=0.5 ratio=220"
     assert Result("memory", 380.0, 353.0, "MiB", "baseline").line() == "memory ours=380 baseline=353 ratio=1.08"
-
-
-def test_two_works_go_on_step_by_step_and_only_their_own_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    order, now = [], [0.0]
-    monkeypatch.setattr(result, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-
-    def work(name: str, steps: int, seconds: float) -> Callable[[Callable[[], None]], int]:
-        def run(after_step: Callable[[], None]) -> int:
-            for _ in range(steps):
-                now[0] += seconds
-                order.append(name)
-                after_step()
-            now[0] += 100.0  # what follows the last step
-            return steps
-
-        return run
-
-    assert step_by_step(work("a", 4, 0.5), work("b", 2, 4.0)) == (2.0, 0.25)
-    assert order == ["a", "b", "a", "b", "a", "a"]
 
 
 def test_what_is_compared_with_ourselves_says_baseline() -> None:

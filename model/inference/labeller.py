@@ -86,10 +86,6 @@ class Labeller:
         rows_read = self._read([np.append(ids.astype(np.int64), EOS) for ids, _ in rows])
         return [states[starts] for states, (_, starts) in zip(rows_read, rows, strict=True)]
 
-    def count_tokens(self, words: Sequence[str]) -> int:
-        """Returns the tokens of a text of words, with the end of the text."""
-        return len(encode_words(self.bundle.tokenizer, [words])[0][0]) + 1
-
     def _check(self, task: str) -> None:
         if self.bundle.task != task:
             raise UserError(f"{self.bundle.directory}: gives {self.bundle.task} of a text, not {task}")

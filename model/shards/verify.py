@@ -75,23 +75,6 @@ def verify_once(directory: Path, memory: Path) -> int:
     return len(new)
 
 
-def verified_at(directory: Path, manifest: Manifest, memory: Path) -> float | None:
-    """Returns when `verify_once` last compared every byte, in seconds since 1970; None if it has not, or files changed.
-
-    Reads no file of the directory.
-    """
-    directory = directory.absolute()
-    note = _note_of(directory, memory)
-    noted = _read_note(note)
-    try:
-        for name, sha256 in listed_files(manifest).items():
-            if noted.get(name) != [sha256, *identity(directory / name)]:
-                return None
-        return note.stat().st_mtime if noted else None
-    except OSError:
-        return None
-
-
 def _note_of(directory: Path, memory: Path) -> Path:
     return memory / f"{hashlib.sha256(str(directory).encode()).hexdigest()[:16]}.json"
 
