@@ -15,11 +15,8 @@ from dragoman.conf.groups import default_choices
 from dragoman.services import cli
 
 ROOT = Path(__file__).resolve().parents[1]
-WRONG_ON_PURPOSE = "command-lines.md"  # tests/test_wrong_command_lines.py runs what it shows
 PAGES = {
-    path.relative_to(ROOT).as_posix(): path
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-    if path.name != WRONG_ON_PURPOSE
+    path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 }
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`((?:[A-Z_]+=\S+ )?dragoman [^`]+)`")

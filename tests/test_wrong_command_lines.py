@@ -1,7 +1,4 @@
-"""Wrong command lines and their answers: one line that names the word, and exit code 2 (the user's) or 1.
-
-docs/command-lines.md shows those that say what to write; `python -P tests/test_wrong_command_lines.py` writes it anew.
-"""
+"""Wrong command lines and their answers: one line that names the word, and exit code 2 (the user's) or 1."""
 
 import errno
 import io
@@ -22,7 +19,6 @@ from dragoman.services import cli
 from dragoman.services.config import Config as ServicesConfig
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PAGE = REPOSITORY / "docs" / "command-lines.md"
 WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code, what the answer says at least
     # verbs
     ("trian", 2, "unknown verb: 'trian' is not known. Did you mean 'train'?"),
@@ -166,11 +162,6 @@ def test_a_wrong_command_line_is_answered_in_a_line(
     assert words.replace("HOME", str(tmp_path)) in answer
     assert len(answer.splitlines()) == 1, answer
     assert answer.startswith("dragoman")
-
-
-def test_there_are_at_least_forty_of_them_and_the_page_shows_those_that_say_what_to_write() -> None:
-    assert len(WRONG) >= 40
-    assert PAGE.read_text(encoding="utf-8").endswith(table()), "python -P tests/test_wrong_command_lines.py writes it"
 
 
 def test_each_key_that_is_suggested_exists_and_each_value_fits() -> None:
@@ -322,20 +313,3 @@ def test_what_the_shell_does_to_the_streams_leaves_no_trace(shell: str, code: in
     assert done.returncode == code
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
     assert said in done.stderr if said else done.stderr == ""
-
-
-def table() -> str:
-    """Returns the page's rows: habits of other tools, whose answer is the line to write."""
-    habits = [row for row in WRONG if "; write " in row[2]]
-    rows = [f"| `dragoman {escape(line)}` | {code} | {escape(words)} |" for line, code, words in habits]
-    return "\n".join(["| command line | exit code | the answer says |", "|---|---|---|", *rows]) + "\n"
-
-
-def escape(text: str) -> str:
-    """Text in a cell of a table."""
-    return text.replace("|", "\\|")
-
-
-if __name__ == "__main__":
-    page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(page[: page.index("| command line |")] + table(), encoding="utf-8")
