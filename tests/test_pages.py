@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.__main__ import benchmarks
 from dragoman.conf import compose
 from dragoman.conf.groups import default_choices
 from dragoman.services import cli
@@ -247,3 +248,37 @@ def test_a_pages_first_screen_has_a_command_or_what_it_explains() -> None:
     for page in PAGES.keys() - EXPLAINING:
         first = PAGES[page].read_text(encoding="utf-8").splitlines()[:25]
         assert any(line.startswith("```sh") or re.match(r"    python -m bench", line) for line in first), page
+
+
+NAMED_FILE = re.compile(
+    r"(?<![\w/.$}-])((?:bench|conf|deploy|docs|examples|model|pipelines|services|tests)/[\w./-]*\w\.(?:py|md|ya?ml|sh))\b"
+)
+LINK = re.compile(r"\]\(([^)\s:#]*)(?:#([^)\s]+))?\)")
+
+
+def test_files_benchmarks_and_verbs_that_pages_and_the_product_name_are_there() -> None:
+    product = [
+        path
+        for folder in ("bench", "conf", "deploy", "model", "pipelines", "services")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".py", ".yaml", ".yml", ".sh", ".html", ".js"}
+    ]
+    known, gone = benchmarks(), []
+    for path in (*PAGES.values(), *product):
+        text = path.read_text(encoding="utf-8")
+        named = [file for file in NAMED_FILE.findall(text) if "NAME" not in file and not (ROOT / file).is_file()]
+        named += [f"bench {name}" for name in re.findall(r"python -m bench ([a-z]\w*)", text) if name not in known]
+        named += [f"dragoman {verb}" for verb in re.findall(r"`dragoman ([a-z]+)\b", text) if verb not in cli.VERBS]
+        gone += [(path.relative_to(ROOT).as_posix(), one) for one in named]
+    assert not gone
+
+
+def test_links_between_pages_lead_to_pages_and_headings() -> None:
+    for page, path in PAGES.items():
+        for file, heading in LINK.findall(FENCED.sub("", path.read_text(encoding="utf-8"))):
+            target = (path.parent / file).resolve() if file else path
+            assert target.exists(), f"{page}: {file}"
+            if heading:
+                titles = re.findall(r"^#+ (.+)$", FENCED.sub("", target.read_text(encoding="utf-8")), re.MULTILINE)
+                anchors = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+                assert heading in anchors, f"{page}: {file}#{heading}"

@@ -3,7 +3,7 @@
 CACHE/objects/ab/abcd...        a complete object; CACHE/objects/ab/abcd....note holds its identity when it was checked
 CACHE/fetching/abcd...          an object being fetched, with its lock; a killed process leaves its part for the next
 
-Every object came from elsewhere by its hash, so any may be deleted at any time (`dragoman clean`).
+Every object came from elsewhere by its hash, so any may be deleted at any time.
 """
 
 import contextlib

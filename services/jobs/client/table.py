@@ -42,7 +42,7 @@ def at(key: str) -> Column:
 
 
 def command(record: Mapping[str, Any]) -> str:
-    """Returns the command line of a job, a schedule or a preset."""
+    """Returns the command line of a job."""
     return " ".join([record["verb"], *record["words"]])
 
 

@@ -110,7 +110,7 @@ def after(here: Here, person: Submitter, id: Id, body: schemas.AfterRequest) -> 
 
 @router.delete("/jobs/{id}", status_code=204)
 def remove(here: Here, person: Submitter, id: Id) -> None:
-    """Removes an ended job with its logs; the audit trail keeps it."""
+    """Removes an ended job with its logs; the record of changes keeps it."""
     here.operations.remove(person, id)
 
 

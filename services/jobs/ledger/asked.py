@@ -1,4 +1,4 @@
-"""The request that a thread works for: who asks, and what has been changed for them. `audit` keeps it.
+"""The request that a thread works for: who asks, and what has been changed for them. The access log keeps it.
 
 A context variable carries it from the server into the threads that answer, so no route has to pass it on.
 """

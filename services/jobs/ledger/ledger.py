@@ -1,6 +1,6 @@
 """Reads and writes jobs.
 
-Every change of state is a compare-and-set with time, actor and reason, and adds a row to the audit trail within the
+Every change of state is a compare-and-set with time, actor and reason, and adds a row to the record of changes in the
 same transaction. What the loop finds out anew after a loss of power does not wait for the disk."""
 
 import contextlib
@@ -25,7 +25,7 @@ from dragoman.services.jobs.states import ENDED, MOVES, State
 
 PASS = 7_100_115  # advisory lock of a scheduler's pass
 AT_ONCE = 500  # values per query
-NOTED = "noted"  # key of a session for the number of its last row in the audit trail, and
+NOTED = "noted"  # key of a session for the number of its last row in the record of changes, and
 TOLD = "told"  # for its rows as texts
 NAMES = ("name", "registry.name", "promote.version", "promote.force")  # keys of a submission that the access log names
 SHORT = (defer(Job.plan, raiseload=True),)  # a plan is larger than the rest of a job
@@ -77,7 +77,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def write(self, lasting: bool = True) -> Iterator[Session]:
-        """Yields a transaction as the database's own; once it is committed, announces its rows of the audit trail."""
+        """Yields a transaction as the database's own; once it is committed, announces the changes."""
         with self.database.write(lasting) as session:
             yield session
         if NOTED in session.info:
@@ -88,13 +88,13 @@ class Ledger:
 
     @contextlib.contextmanager
     def noting(self, actor: str, action: str, reason: str, owner: str | None = None) -> Iterator[Session]:
-        """Yields a transaction of changes that are none of a job, and adds a row to the audit trail with them."""
+        """Yields a transaction of changes that are none of a job, and adds a row to the record of changes with them."""
         with self.write() as session:
             yield session
             self.note(session, actor, action, reason, owner)
 
     def note(self, session: Session, actor: str, action: str, reason: str, owner: str | None = None) -> None:
-        """Adds a row to the audit trail that is no change of a job."""
+        """Adds a row to the record of changes that is no change of a job."""
         row = {"at": self.now(), "actor": actor, "action": action, "owner": owner, "reason": reason}
         _add(session, row, reason)
 
@@ -216,14 +216,14 @@ class Ledger:
     def _alter(
         self, job: Job, actor: str, action: str, reason: str, old: object = None, new: object = None, **values: Any
     ) -> Job:
-        """Sets columns other than the state, with a row in the audit trail."""
+        """Sets columns other than the state, with a row in the record of changes."""
         with self.write() as session:
             moved = self._set(session, job, **values)
             _note(session, self.now(), actor, job, old, new, reason, action)
             return moved
 
     def remove(self, job: Job, actor: str, reason: str = "") -> None:
-        """Deletes an ended job; the audit trail keeps its rows.
+        """Deletes an ended job; the record of changes keeps its rows.
 
         Raises ConflictError: it has not ended, or has changed since it was read.
         """
@@ -305,7 +305,7 @@ class Ledger:
     def changes(
         self, after: int = 0, job: str | None = None, owners: Sequence[str] = (), limit: int = 1000
     ) -> list[Change]:
-        """Returns the audit trail from an id on, oldest first: all of it, or the part of some owners."""
+        """Returns the record of changes from an id on, oldest first: all of it, or the part of some owners."""
         query = select(Change).where(Change.id > after).order_by(Change.id).limit(limit)
         if job is not None:
             query = query.where(Change.job == job)
@@ -314,7 +314,7 @@ class Ledger:
         return self.database.all(query)
 
     def newest_change(self) -> int:
-        """Returns the id of the last row of the audit trail; 0 if it is empty."""
+        """Returns the id of the last row of the record of changes; 0 if it is empty."""
         return self.database.first(NEWEST) or 0
 
 
@@ -352,7 +352,7 @@ def _get(session: Session, name: str, options: Sequence[ExecutableOption] = ()) 
 def _note(
     session: Session, at: float, actor: str, job: Job, before: object, after: object, reason: str, action: str = "state"
 ) -> None:
-    """Adds a row about a job to the audit trail."""
+    """Adds a row about a job to the record of changes."""
     states = {"before": None if before is None else str(before), "after": None if after is None else str(after)}
     states |= {"actor": actor, "action": action, "job": job.id, "owner": job.owner, "reason": reason}
     _add(session, {"at": at, **states, "attempt": job.attempt or None}, _text(job, before, after, reason, action))

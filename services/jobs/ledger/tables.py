@@ -114,7 +114,7 @@ class Attempt(Base):
 
 
 class Change(Base):
-    """The audit trail: one row per change, never altered (the database refuses), kept when its job is removed."""
+    """The record of changes: one row per change, never altered (the database refuses), kept when its job is removed."""
 
     __tablename__ = "changes"
     __table_args__ = (Index("ix_changes_job_id", "job", "id"), {"sqlite_autoincrement": True})

@@ -22,7 +22,7 @@ from dragoman.services.jobs.states import ACTIVE, ENDED, PRIORITIES, QUEUED, Sta
 
 BLOCK = 1 << 20  # bytes of a log that are sent at once
 BARS = 40  # attempts in the drawing; the table has all of them
-CHANGES = 200  # newest rows of the audit trail
+CHANGES = 200  # newest rows of the record of changes
 PARENT = "tracking.parent="  # the word of a sweep's trial that names its parent run
 DONE = {  # word of the address after an action -> its message
     "stop": "It is asked to stop.",

@@ -117,7 +117,7 @@ ASKS = {
         "It ends in order, a training with a checkpoint, and is not started again unless you say so.",
     ),
     "remove": Question(
-        "Remove this job?", "Remove it", "Its row, its attempts and its page go; the audit trail remembers it."
+        "Remove this job?", "Remove it", "Its row, its attempts and its page go; the record of changes remembers it."
     ),
 }
 

@@ -96,7 +96,7 @@ class AttemptView(View):
 
 
 class ChangeView(View):
-    """A row of the audit trail."""
+    """A row of the record of changes."""
 
     id: int
     at: float
