@@ -1,4 +1,4 @@
-"""The ledger on both databases: compare-and-set, a record of changes that cannot be altered, tokens that cannot be read."""
+"""The ledger on both databases: compare-and-set, a record of changes that cannot be altered, tokens nobody can read."""
 
 import threading
 import time
