@@ -28,8 +28,9 @@ PLACEHOLDERS = {
     "paths.shards=...:": "",
 }
 PROGRAMS = {
-    *("curl", "deploy/backup.sh", "deploy/make-secrets.sh", "docker", "echo", "du", "export", "grep", "install", "jq"),
-    *("kubectl", "make", "mlflow", "mv", "printf", "python", "ray", "restic", "source", "tensorboard", "umask"),
+    *("chmod", "cp", "curl", "deploy/backup.sh", "deploy/make-secrets.sh", "docker", "du", "echo", "export", "grep"),
+    *("install", "jq", "kubectl", "make", "mkdir", "mlflow", "mv", "pg_restore", "printf", "python", "ray", "source"),
+    *("tar", "umask"),
 }
 # Keys whose value names a run or a registered model, which a command of the pages must make, or files of conf/model.
 REFERENCES = re.compile(r"^(?:models|query\.vectors|evaluate\.bundle|evaluate\.against)=(.+)$")
