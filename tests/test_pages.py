@@ -124,7 +124,9 @@ def test_other_programs_of_a_page_are_known_and_what_they_name_is_there() -> Non
             assert words[0] in PROGRAMS | {"dragoman"}, line
             if words[0].startswith("deploy/"):
                 assert (ROOT / words[0]).is_file(), line
-            if words[0] == "make":
+            if words[:2] == ["make", "-f"]:
+                assert (ROOT / words[2]).is_file(), line
+            elif words[0] == "make":
                 assert set(words[1:]) <= set(targets), line
             if words[:3] == ["python", "-m", "bench"]:
                 assert (ROOT / "bench" / f"{words[3]}.py").is_file(), line

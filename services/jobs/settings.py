@@ -66,7 +66,7 @@ class ProxyConfig:
 class FairShareConfig:
     """The section `service.fair_share`: the order of owners who want more than there is."""
 
-    half_life: Amount = 86_400.0  # seconds after which past use counts half; 0: only priority and age count
+    half_life: Amount = 86_400.0  # seconds after which past use counts half; 0: only what is held now counts
     weights: dict[str, Positive] = field(default_factory=dict)  # owner: parts of the cluster; others have 1
 
 
