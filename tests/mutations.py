@@ -65,7 +65,7 @@ pipelines/loaders/masked.py: pipelines/loaders/test_text_loaders.py
 pipelines/training/optimizer.py: pipelines/training/test_optimizer.py
 , 1) / step) => , 1) / (step + 1))
 pipelines/training/optimizer.py: pipelines/training/test_optimizer.py
-weight_decay=0.0)] => weight_decay=config.weight_decay)]
+"params": spared, "weight_decay": 0.0} => "params": spared, "weight_decay": config.weight_decay}
 pipelines/evaluation/metrics.py: pipelines/test_evaluate.py
 CHRF(**options) => CHRF(word_order=2, **options)
 pipelines/evaluation/significance.py: pipelines/evaluation/test_significance.py
@@ -90,8 +90,8 @@ services/http/pages.py: services/jobs/pages/test_pages.py services/jobs/pages/te
 autoescape=True => autoescape=False
 services/jobs/service/webhook.py: services/jobs/test_webhook.py
 {identity}.{at}. => {at}.{identity}.
-services/jobs/scheduling/queue.py: services/jobs/scheduling/test_fairness.py
--job.priority, share(job.account), => -job.priority, -share(job.account),
+services/jobs/scheduling/decide.py: services/jobs/scheduling/test_decide.py services/jobs/scheduling/test_properties.py
+self.shares.exceeded(owner), -job.priority, => False, -job.priority,
 """
 
 
