@@ -1,4 +1,4 @@
-"""Breaks the product in 40 places, one after another, and says which its tests find: `python -m tests.mutations`.
+"""Breaks the product in 37 places, one after another, and says which its tests find: `python -m tests.mutations`.
 
     python -m tests.mutations [--quick] [--at COMMIT] [WORD ...]
 
