@@ -52,7 +52,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         for path in sorted((ROOT / "bench").glob("*.py"))
     }
     ours = {name for name, found in kinds.items() if True in found}
-    assert ours == BASELINE | {"busy", "gpu_training", "loss_curve", "word2vec"}
+    assert ours == BASELINE | {"busy", "gpu_training", "loss_curve"}
     assert {name for name, found in kinds.items() if False in found} >= set(benchmarks()) - BASELINE
 
 

@@ -1,4 +1,4 @@
-"""How transformers generates with a model, by config.json and generation_config.json: what is read, and what is not."""
+"""The settings by which transformers generates with a model (config.json, generation_config.json): read, or named."""
 
 from dataclasses import replace
 from typing import Any

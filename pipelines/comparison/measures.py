@@ -1,4 +1,4 @@
-"""What a comparison knows of a network: its evaluation, and the journal of its training."""
+"""Measures of a compared network, from its evaluation and the journal of its training."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

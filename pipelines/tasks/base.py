@@ -60,7 +60,7 @@ Judge = Callable[[Config, Registry, Version, Version | None], Comparison]  # by 
 
 
 class Training(ABC):
-    """How a kind of model is trained, and what its weights depend on.
+    """The training of a kind of model, and what its weights depend on.
 
     Every method that takes the whole configuration may raise UserError, which names the key and its choices.
     """

@@ -1,4 +1,4 @@
-"""What stands beside a score: how often its set was scored before, and whether the model learned from it.
+"""Says beside a score how often its set was scored before, and whether the model learned from it.
 
 Whoever looks at a test set, changes something and looks again, chooses by it. So the MLflow run of each scored model
 counts its scorings of a set in the tag `scored.SET`. `valid` and `gate` are there to be chosen on, and not counted.

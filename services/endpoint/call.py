@@ -19,7 +19,7 @@ FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 @dataclass
 class Call:
-    """What a request asks for, and who asks."""
+    """The contents of a request, and who asks."""
 
     parameters: dict[str, Any]  # of body and query string, without those that are null
     key: Key = NOBODY

@@ -19,7 +19,7 @@ class Detected(TypedDict):
 
 
 class Sentence(TypedDict):
-    """What the words of a sentence looked at."""
+    """The attention of the words of a sentence."""
 
     source_tokens: list[str]
     target_tokens: list[str]

@@ -1,4 +1,4 @@
-"""What a command line submits: how a job is queued, and the words of a job that is submitted again with changes."""
+"""Reads what a command line submits: how a job is queued, and the words of one that is submitted again with changes."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What the owners' quotas leave within a pass."""
+"""The rest of the owners' quotas within a pass."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What is not well: the cluster, MLflow, the endpoint, the disk, and failures of the last hour. Names nobody."""
+"""Says what is not well (cluster, MLflow, endpoint, disk, failures of the last hour), and names nobody."""
 
 import shutil
 import threading
