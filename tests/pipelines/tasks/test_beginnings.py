@@ -61,7 +61,7 @@ REFUSED: list[tuple[list[str], list[tuple[list[str], str]]]] = [
     (["train.init_from=first"], [
         (["train.init_from=nowhere"], "train.init_from: 'nowhere' is neither a bundle's directory nor a run"),
         (["model.width=32"], "train.init_from=first: was trained with model.width=16, this network has 32"),
-        (["model.norm=pre"], "train.init_from=first: was trained with model.norm=post, this network has pre"),
+        (["model.norm=post"], "train.init_from=first: was trained with model.norm=pre, this network has post"),
         (["embeddings.source=words"], "embeddings.source and .target"),
     ]),
     (LORA, [
