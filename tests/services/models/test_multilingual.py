@@ -37,7 +37,6 @@ PARTS = [
 
 COUNT = """
 import json, sys
-print("{}")
 for line in sys.stdin:
     print(json.dumps({"count": len(set(json.loads(line)["kept"]))}))
 """
