@@ -159,7 +159,7 @@ def test_a_bundles_translations_are_aligned_whatever_engine_made_them(
     translations = open_translator(bundle, engine).translate(lines)  # type: ignore[arg-type]  # one of its literals
     first, empty, last = add_attention(open_aligner(bundle), lines, translations)
     assert empty == Translation("", 0.0)
-    assert (first.text, first.attention[0].head) == (translations[0].text, "l2h0")
+    assert (first.text, first.attention[0].head) == (translations[0].text, "l1")
     assert first.attention[0].source_tokens == (*LINES[0].split(), END)
     assert last.attention[0].source_tokens == (*LINES[1].split(), END)
     assert "".join(first.attention[0].target_tokens[:-1]) == first.text.replace(" ", "")
