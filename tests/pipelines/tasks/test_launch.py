@@ -46,7 +46,7 @@ def test_a_command_keeps_few_products_before_the_first_one(
         seen.append(kept())
         raise UserError("refused")
 
-    monkeypatch.setattr(launch, "task_for", lambda _: Mock(validate=validate))
+    monkeypatch.setattr(launch, "task_for", lambda _: Mock(training=Mock(validate=validate)))
     with pytest.raises(UserError, match="refused"):
         launch.train(config)
     assert seen == [PRODUCTS]
