@@ -38,10 +38,10 @@ def make_config(s3: Proxy, tmp_path: Path, request: pytest.FixtureRequest) -> Ma
     def make(root: str, cache: str = "cache") -> Config:
         forget()
         root = root.format(bucket=f"s3://bucket/{request.node.name}")
-        place = PathsConfig(root, f"{root}/shards", f"{root}/runs", f"{root}/mlflow", str(tmp_path / cache))
+        paths = PathsConfig(root=root, shards=f"{root}/shards", runs=f"{root}/runs", cache=str(tmp_path / cache))
         return Config(
             name="run",
-            paths=place,
+            paths=paths,
             corpus=CorpusConfig(name="everyday", format="everyday", pairs=300),
             tokenizer=TokenizerConfig(name="characters", type="characters"),
             cluster=ClusterConfig(backend="local"),

@@ -171,7 +171,8 @@ def test_written_samples_are_the_same_bytes_and_the_library_reads_them(tmp_path:
 def test_a_damaged_tar_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "bad.tar").write_bytes(b"x" * 2000)
     corpus = CorpusConfig(format="webdataset", train=SplitFiles(file=str(tmp_path / "bad.tar")))
-    config = Config(name="run", paths=PathsConfig(str(tmp_path), str(tmp_path / "home" / "shards")), corpus=corpus)
+    paths = PathsConfig(root=str(tmp_path), shards=str(tmp_path / "home" / "shards"))
+    config = Config(name="run", paths=paths, corpus=corpus)
     with pytest.raises(UserError, match=r"bad\.tar: not a whole tar"):
         shard(config)
     assert not list((tmp_path / "home").iterdir())
@@ -182,7 +183,7 @@ def test_a_corpus_of_tars_becomes_shards_and_tars_again(tmp_path: Path) -> None:
     cut = CutConfig(valid=0.1, test=0.1)
     config = Config(
         name="run",
-        paths=PathsConfig(str(tmp_path), str(tmp_path / "shards"), str(tmp_path / "runs"), str(tmp_path / "mlflow")),
+        paths=PathsConfig(root=str(tmp_path), shards=str(tmp_path / "shards")),
         corpus=CorpusConfig(format="webdataset", train=SplitFiles(file=name), cut=cut, leaks="source"),
         tokenizer=TokenizerConfig(name="characters", type="characters"),
         cluster=ClusterConfig(backend="local"),
