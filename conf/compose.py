@@ -266,8 +266,12 @@ def typed(root: type[Root], values: Mapping[str, Any]) -> Root:
 
 
 def plain(config: object) -> dict[str, Any]:
-    """Returns a typed configuration as plain values, for JSON and for hashing."""
-    return dataclasses.asdict(config)  # type: ignore[call-overload,no-any-return]
+    """Returns a typed configuration as plain values, for JSON, YAML and hashing.
+
+    The network's settings are typed only by its architecture, so their numbers may still remember how they were typed.
+    """
+    values: dict[str, Any] = _as_typed(dataclasses.asdict(config), None)  # type: ignore[call-overload]
+    return values
 
 
 def fingerprint(values: object) -> str:
