@@ -33,7 +33,7 @@ def test_an_imported_model_is_the_bundle_of_a_run_and_says_how_to_go_on(
         ([], "name the model: dragoman import FOLDER"),
         (["nowhere"], "nowhere: neither a folder nor a file"),
         (["given"], "does not say which languages it translates"),
-        (["given", "pair=en-de"], "vocab.json is missing"),
+        (["given", "pair=en-de"], "model.safetensors is missing"),
         (["encoder"], "encoder: reads texts of one language; give it, such as pair=en"),
         (["encoder", "pair=en-de"], "encoder: reads texts of one language; give it, such as pair=en"),
         (["given", "imports.prefx=a"], "prefx"),

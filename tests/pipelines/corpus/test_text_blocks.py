@@ -93,14 +93,14 @@ def test_members_of_an_archive_follow_each_other_and_are_named(tmp_path: Path, s
     file = _zip(tmp_path / "docs.zip", members)
     (block,) = _blocks(file, tmp_path / "scratch")
     assert block.read() == b"one\ntwo\nthree\n"
-    assert block.place(1) == f"{file}: docs/a.txt: line 2"
-    assert block.place(2) == f"{file}: docs/b.TXT: line 1"
+    assert block.locate(1) == f"{file}: docs/a.txt: line 2"
+    assert block.locate(2) == f"{file}: docs/b.TXT: line 1"
     (block,) = _blocks(file, tmp_path / "paragraphs", True)
     assert block.read().split() == [b"one", b"two", b"three"]
     assert block.read().startswith(b"one\ntwo\n\n")
     (tmp_path / "book").write_bytes(b"licence\n\n*** START OF\nfirst\nsecond\n")
     (block,) = _blocks(tmp_path / "book", tmp_path / "marked", between=MARKS)
-    assert block.place(1).endswith("book: line 5"), "what was left out counts"
+    assert block.locate(1).endswith("book: line 5"), "what was left out counts"
 
 
 def test_broken_archives_are_named(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from dragoman.conf import compose
 from dragoman.model.bundles.directory import bundle_kind, describe
 from dragoman.model.bundles.language import load_text_bundle
 from dragoman.model.errors import UserError
+from dragoman.model.names import TRAINING
 from dragoman.pipelines import entries, evaluate, train
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.shard import shard
@@ -139,7 +140,7 @@ def test_a_release_hashes_each_file_of_its_bundle_when_it_is_written_and_when_it
     monkeypatch.setattr("dragoman.model.bundles.directory.describe", counted)
     settings = ["model=rnnlm_lstm", *MODELS["rnnlm_lstm"], "name=once"]
     assert train.task(config(home, *settings)) == 0
-    assert set(hashed) == {"model.safetensors", "tokenizer.json", "training_texts.keys"}
+    assert set(hashed) == {"model.safetensors", "tokenizer.json", TRAINING}
     assert hashed["model.safetensors"] == hashed["tokenizer.json"] == 2
 
 
