@@ -152,7 +152,6 @@ CASES = {
     # evaluate, promote
     "no versions": Case(f"promote {TSV} registry.name=other", r"registers one: (?P<command>dragoman train .*)", "said"),
     "force": Case(f"promote {TSV} promote.force=true", r"give one: (?P<settings>promote\.reason='.*?')"),
-    "a weak proof": Case(f"promote {TSV} promote.p_value=0.5", r"changes that: (?P<command>dragoman .*); or"),
     "no such model": Case(
         "translate hello registry.name=corpus", r"; (?P<settings>registry\.name=NAME)", put_in={"NAME": "corpus-en-de"}
     ),
