@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.ledger import PASS, SHORT, ConflictError, Ledger
 from dragoman.services.jobs.ledger.statements import NEWEST
-from dragoman.services.jobs.ledger.tables import Attempt, Job, Meta
+from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Meta
 from dragoman.services.jobs.scheduling.decide import decide
 from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Outcome, Rules, Start, Stop, Yield
 from dragoman.services.jobs.scheduling.room import Needs
@@ -97,17 +97,27 @@ class Scheduler:
         return number
 
     def _read(self) -> str:
-        """Reads the queue if it has changed; returns the number of the last pass."""
+        """Reads what has changed in the queue; returns the number of the last pass."""
         with self.ledger.database.read() as session:
             number = session.scalars(select(Meta.value).where(Meta.key == "passes")).one()
             newest = session.scalar(NEWEST) or 0
-            if newest == self._seen and time.monotonic() - self._read_at < READ_AGAIN:
+            known = self.entries if time.monotonic() - self._read_at < READ_AGAIN else {}
+            if known and newest == self._seen:
                 return number
             self._charge(session)
-            rows = session.execute(select(*COLUMNS).where(Job.state.in_(LIVE))).all()
+            query = select(*COLUMNS).where(Job.state.in_(LIVE))
+            changed: set[str | None] = set()
+            if known:  # jobs that come after others are read again: the others may have ended
+                changed = {*session.scalars(select(Change.job).where(Change.id > self._seen))}
+                changed |= {job.id for job in known.values() if job.blocked}
+                query = query.where(Job.id.in_(changed - {None}))
+            rows = session.execute(query).all()
         states = self.ledger.states(sorted({other for row in rows for other in row.after}))
-        self.entries = {row.id: entry(row, states) for row in rows}
-        self._seen, self._read_at = newest, time.monotonic()
+        kept = {name: job for name, job in known.items() if name not in changed}
+        self.entries = kept | {row.id: entry(row, states) for row in rows}
+        self._seen = newest
+        if not known:
+            self._read_at = time.monotonic()
         return number
 
     def _charge(self, session: Session) -> None:
