@@ -157,8 +157,13 @@ def translations(
     """Returns the lines translated by CTranslate2, for which the network is exported to the new folder."""
     source, target = ([*side.pieces(range(side.vocabulary))] for side in (tokenizers.source, tokenizers.target))
     ctranslate2.export(network, folder, source, target)
-    limits = {"source_positions": network.max_source_positions, "target_positions": network.max_target_positions}
-    engine = CTranslate2Engine(folder, source, target, **limits)
+    engine = CTranslate2Engine(
+        folder,
+        source,
+        target,
+        source_positions=network.max_source_positions,
+        target_positions=network.max_target_positions,
+    )
     search = DecodeConfig(beam=BEAM, length_penalty=1.0)
     translator = Translator(engine, tokenizers, search, network.max_source_positions)
     return [answer.text for answer in translator.translate(lines)]
