@@ -12,7 +12,8 @@ for it, the jobs before it end, and owners who use more than their share fall be
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Kind, Outcome, Rules, Start, Stop, Wait, Yield
 from dragoman.services.jobs.scheduling.preempt import choose_victims
@@ -78,9 +79,12 @@ class _Pass:
         return Outcome((*self.decisions, *starts), self.waits)
 
     def _stop_overdue(self) -> None:
+        overdue = set[str]()
         for job in self.active:
             if job.most is not None and job.state != State.STOPPING and self.now - job.started >= job.most:
                 self.decisions.append(Stop(job.id, f"has run for {job.most / 3600:g} h, as long as it may"))
+                overdue.add(job.id)
+        self._mark(overdue, State.STOPPING)
 
     def _turns(self) -> Iterator[Entry]:
         """Yields the waiting jobs in turn; shares may grow between two of them."""
@@ -149,13 +153,15 @@ class _Pass:
             kind: Kind = "preempting" if victims.at <= self.now else "ripening"
             wait = _short(kind, job.needs, self.room)._replace(behind=names)
         if victims.at <= self.now:
-            self.decisions += [
-                Yield(victim.id, f"makes room for {job.id}, of higher priority")
-                for victim in victims.jobs
-                if victim.state != State.YIELDING
-            ]
+            asked = [victim.id for victim in victims.jobs if victim.state != State.YIELDING]
+            self.decisions += [Yield(victim, f"makes room for {job.id}, of higher priority") for victim in asked]
+            self._mark(asked, State.YIELDING)
         self.room.claim(job.needs, after, self.whole)
         return wait
+
+    def _mark(self, names: Collection[str], state: State) -> None:
+        """Counts jobs that this pass asks to end as ending, so that nothing later in the pass asks them again."""
+        self.active = [replace(job, state=state) if job.id in names else job for job in self.active]
 
     def _may_displace(self, job: Entry, other: Entry) -> bool:
         """Returns True if `other` may yield to a job of higher priority.

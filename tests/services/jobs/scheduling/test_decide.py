@@ -99,6 +99,15 @@ def test_lower_priorities_yield_the_fewest_and_the_newest_first() -> None:
     assert decide([*asked, job("j5", 2, priority=5)], FOUR, 11).decisions == ()  # they are asked once
 
 
+def test_a_pass_asks_a_job_to_end_once() -> None:
+    """Though the first job without GPUs and the first with GPUs both need its room, or its time is over too."""
+    node = Capacity((Node("a", 4, 1),))
+    both = [running("j1", 4), job("j2", 4, gpus=0.25, priority=5), job("j3", 4, priority=5)]
+    assert [(type(one), one.job) for one in decide(both, node, 0).decisions] == [(Yield, "j1")]
+    late = [running("j1", 4, most=50.0), job("j2", 4, priority=5)]
+    assert [(type(one), one.job) for one in decide(late, FOUR, 50).decisions] == [(Stop, "j1")]
+
+
 def test_nobody_yields_in_vain_or_to_an_equal_or_who_cannot_go_on() -> None:
     assert yields(running("j1", 2), running("j2", 2, priority=5), job("j3", 4, priority=5)) == set()
     assert yields(running("j1", 4), job("j2")) == set()

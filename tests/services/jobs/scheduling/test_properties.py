@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dragoman.services.jobs.scheduling.decide import decide
@@ -14,7 +14,8 @@ from dragoman.services.jobs.scheduling.why import sentence
 from dragoman.services.jobs.states import Quota, State
 from tests.services.jobs.scheduling.simulation import Simulation
 
-often = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate]  # a failure is shown as found: Phase.shrink takes minutes
+often = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 NODES = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), min_size=1, max_size=4)
 JOBS = st.lists(
     st.fixed_dictionaries(
