@@ -89,7 +89,7 @@ class KeyStore:
     def open(self) -> Database:
         """Returns the database with its tables in this program's version.
 
-        Raises UserError, ServiceError: it cannot be used, or is of a newer Dragoman.
+        Raises UserError, ServiceError: it cannot be used, or is of another version of Dragoman.
         """
         if self._database is None:
             database = Database(self.url, SETTING)

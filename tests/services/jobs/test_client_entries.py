@@ -32,7 +32,7 @@ def test_options_show_the_configuration_of_the_job_and_submit_nothing(capsys: py
         assert entries.main(words) == 0
         assert ": 7" in capsys.readouterr().out
     assert entries.main(["submit", "train", "seed=7,8", "-m"]) == 2
-    assert "-m: submit takes --cfg job" in capsys.readouterr().err
+    assert "-m: no such option; settings are key=value" in capsys.readouterr().err
 
 
 def test_a_service_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -187,7 +187,7 @@ def test_the_form_is_made_of_the_typed_configuration_and_plans_before_it_submits
     done = browser.post("/submit", data={**sent, "do": "submit", "more": "seed=7", "priority": "high", "retries": "2"})
     assert done.status_code == 303
     job = world.ledger.job(done.headers["location"].split("/")[2].partition("?")[0])
-    assert (job.verb, job.words, job.priority, job.retries) == ("shard", ["seed=7"], 10, 2)
+    assert (job.verb, job.words, job.priority, job.retries) == ("shard", ["corpus=everyday", "seed=7"], 10, 2)
     again = browser.get(f"/submit?like={job.id}").text
     assert re.search(r'name="set.seed" value="7"', again)
     assert "<option selected>shard</option>" in again
