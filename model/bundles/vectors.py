@@ -23,12 +23,14 @@ from numpy.typing import NDArray
 from dragoman.model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
 from dragoman.model.bundles.network import check_pair
 from dragoman.model.errors import UserError
-from dragoman.model.text.tokenizer import TokenizerPair, canonical_json
+from dragoman.model.text.tokenizer import SPECIAL_PIECES, TokenizerPair, canonical_json
 from dragoman.model.text.tokenizers import load_pair
-from dragoman.model.text.words import WordTokenizer
-from dragoman.model.word_vectors.embeddings import Embeddings, TextBasis
+from dragoman.model.text.words import WordRules, WordTokenizer
+from dragoman.model.word_vectors.embeddings import Embeddings, ReadVectors, TextBasis
+from dragoman.model.word_vectors.glove import GloveConfig
 from dragoman.model.word_vectors.methods import method_config, method_type
 from dragoman.model.word_vectors.search import Table, is_sparse
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
 
 WORDS = "words.json"
 TABLES = ("vectors", "contexts", "weights")
@@ -174,3 +176,27 @@ def read_tables(path: Path, shape: tuple[int, int], table_names: Sequence[str]) 
     if "vectors" in table_names and tables["vectors"].shape != shape:
         raise ValueError(f"vectors have the shape {tables['vectors'].shape}, not {shape}")
     return tables
+
+
+def save_read(directory: Path, vectors: ReadVectors, language: str, origin: Mapping[str, Any]) -> None:
+    """Writes the bundle; its fact `imported` holds `origin`.
+
+    The files do not say how they were trained: `model` names the family of their format, and nothing is trained on.
+    Words are looked up as they stand, in lower case if all of them are.
+
+    Raises UserError: no words, or vectors that are not finite.
+    """
+    width = int(vectors.vectors.shape[1])
+    config = (GloveConfig if vectors.format == "GloVe" else Word2VecConfig)(name="imported", width=width)
+    lowercase = all(word == word.lower() for word in vectors.words)
+    tokenizer = WordTokenizer([*SPECIAL_PIECES, *vectors.words], WordRules(lowercase=lowercase))
+    facts: dict[str, Any] = {"pair": language, "normalisation": "NFC"}
+    save_vectors(
+        directory,
+        words=vectors.words,
+        counts=np.zeros(len(vectors.words), np.int64),
+        tables={"vectors": vectors.vectors},
+        config=config,
+        tokenizer=TokenizerPair(tokenizer, tokenizer),
+        facts=facts | {"imported": {**origin, "dropped_words": vectors.dropped}},
+    )

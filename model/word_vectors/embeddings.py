@@ -42,6 +42,16 @@ class Neighbour:
     similarity: float
 
 
+@dataclass
+class ReadVectors:
+    """The words of another program's file and their vectors, in its order, the most frequent first in all formats."""
+
+    words: list[str]
+    vectors: NDArray[np.float32]  # (V, d)
+    format: str
+    dropped: int = 0  # repeated words and those that mean something to a tokenizer, such as </s>
+
+
 class Embeddings:
     """Words with their vectors, most frequent first. Immutable, so several threads may use it."""
 

@@ -9,7 +9,6 @@ A file may be compressed (gzip, xz, bzip2, zstd) or the one member of a zip. V w
 
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,19 +20,10 @@ from dragoman.model.inputs.archive import files_in, unpacked
 from dragoman.model.inputs.compression import check_expansion
 from dragoman.model.inputs.streams import Blocks
 from dragoman.model.text.tokenizer import SPECIAL_PIECES
+from dragoman.model.word_vectors.embeddings import ReadVectors
 
 LONGEST = 1 << 20  # bytes of a line or word
 MOST_NUMBERS = 1 << 33  # of a table that a file may announce
-
-
-@dataclass
-class ReadVectors:
-    """The words of a file and their vectors, in its order: the most frequent first in all of these formats."""
-
-    words: list[str]
-    vectors: NDArray[np.float32]  # (V, d)
-    format: str
-    dropped: int = 0  # repeated words and those that mean something to a tokenizer, such as </s>
 
 
 def read_vectors(path: Path) -> ReadVectors:

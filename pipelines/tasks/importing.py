@@ -9,7 +9,7 @@ from typing import Any
 
 from dragoman.conf import again, compose
 from dragoman.model.bundles.directory import bundle_hash, bundle_kind, read_facts
-from dragoman.model.bundles.imported_vectors import save_read
+from dragoman.model.bundles.vectors import save_read
 from dragoman.model.errors import UserError
 from dragoman.model.files import file_sha256
 from dragoman.model.huggingface.folder import Folder, ImportOptions

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman.model.bundles.imported_vectors import save_read
-from dragoman.model.bundles.vectors import load_vectors
+from dragoman.model.bundles.vectors import load_vectors, save_read
 from dragoman.model.errors import UserError
 from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.model.word_vectors.formats import Format, write_format
