@@ -89,7 +89,8 @@ class Attempts:
             self._exited(job, seen.code)
         elif seen.state == "ended" or (seen.state == "absent" and job.state != State.STARTING):
             why = seen.message.splitlines()[0][:200] if seen.message else "the cluster knows nothing of it"
-            if job.state in (State.YIELDING, State.STOPPING) or seen.state == "ended" or late:
+            gone = seen.state == "ended" or late or self._on_another_cluster(job)  # an attempt ends with its cluster
+            if job.state in (State.YIELDING, State.STOPPING) or gone:
                 began = job.state != State.STARTING  # otherwise the cluster could not start it
                 self._end(job, judge_vanishing(job, why, self.config.losses, began and self._same_cluster(job)))
         elif seen.state == "absent":
@@ -161,6 +162,14 @@ class Attempts:
         before = self.ledger.attempts(job.id)[-1].incarnation
         try:
             return before is None or self.executor.incarnation() == before
+        except ServiceError:
+            return False
+
+    def _on_another_cluster(self, job: Job) -> bool:
+        """Returns True if the cluster answers, and is another than the running attempt began on."""
+        before = self.ledger.attempts(job.id)[-1].incarnation
+        try:
+            return before is not None and self.executor.incarnation() != before
         except ServiceError:
             return False
 

@@ -178,6 +178,22 @@ def test_a_cluster_that_is_silent_has_nothing_started_again(loop: Loop, home: Pa
     assert starts(home, "run") == [0]
 
 
+def test_an_attempt_without_a_record_begins_again_on_another_cluster(
+    loop: Loop, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster had begun it and died before its process wrote anything."""
+    with monkeypatch.context() as patch:
+        patch.setattr(executor(loop), "submit", lambda start: None)
+        job = submit(loop, home, "run", steps=2)
+        turn(loop, lambda: state(loop, job) == State.STARTING)
+    loop.ledger.mark_started(loop.ledger.job(job.id))
+    loop.look()
+    assert state(loop, job) == State.RUNNING  # the cluster that it began on still answers
+    monkeypatch.setattr(executor(loop), "incarnation", lambda: "second")
+    turn(loop, lambda: ended(loop))
+    assert [attempt.outcome for attempt in loop.ledger.attempts(job.id)] == ["lost", "succeeded"]
+
+
 def test_failures_are_tried_as_often_as_asked_and_mistakes_never(loop: Loop, home: Path) -> None:
     twice = submit(loop, home, "twice", steps=1, code=1, retries=1)
     mistake = submit(loop, home, "mistake", steps=1, code=2, retries=5)
