@@ -79,7 +79,7 @@ COURSES = {
 
 @dataclass(frozen=True)
 class Point:
-    """What a training had reached after so many CPU seconds."""
+    """The state of a training after so many CPU seconds."""
 
     seconds: float
     bleu: float

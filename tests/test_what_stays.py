@@ -1,4 +1,4 @@
-"""What must never break: each row of the lectures and of the product's card, tiny, through the command line or HTTP.
+"""Each row of the lectures and of the product's card, tiny, through the command line or HTTP: it must never break.
 
 A row trains a network for a few steps and asks it for what it is there for. Nothing here looks inside of the product.
 """

@@ -1,4 +1,4 @@
-"""What a registered version answers through MLflow (`open_answers`), by the head of a model that labels texts.
+"""Answers of a registered version through MLflow (`open_answers`), by the head of a model that labels texts.
 
 Language models, masked ones, word vectors and translations: tests/pipelines/tracking.
 """

@@ -1,4 +1,4 @@
-"""What there is: `dragoman runs` and `models`."""
+"""Lists of what there is: `dragoman runs` and `models`."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a running training would lose, read from its folder; and its start-up."""
+"""The loss of a running training that yields, read from its folder; and its start-up."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What is not well, on /status and at the top of every page."""
+"""Health on /status and at the top of every page: the strip says what is not well."""
 
 import shutil
 from collections import namedtuple

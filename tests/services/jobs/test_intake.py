@@ -1,4 +1,4 @@
-"""What the service makes of a plan: time, GPUs, what the cluster can never hold."""
+"""The service's part of a plan: time, GPUs, refusal of what the cluster can never hold."""
 
 import json
 import re

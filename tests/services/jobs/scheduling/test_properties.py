@@ -1,4 +1,4 @@
-"""What holds of the scheduler whatever is submitted, ends or yields, in any order; and beside a greedy owner."""
+"""Promises of the scheduler, whatever is submitted, ends or yields, in any order; and beside a greedy owner."""
 
 import random
 from typing import Any
