@@ -44,10 +44,7 @@ def kernels(device: torch.device) -> Kernels:
 
 
 def pick_device(device: str, local_rank: int = 0) -> torch.device:
-    """Turns `auto`, `cpu` or `cuda` into a device.
-
-    Raises UserError: `cuda` where torch sees no GPU, or fewer than `local_rank` + 1.
-    """
+    """Turns `auto`, `cpu` or `cuda` into a device."""
     count = torch.cuda.device_count()
     if device == "cuda" and count <= local_rank:
         raise UserError(f"cluster.device='cuda': torch sees {count} GPUs here, GPU {local_rank} was asked for")

@@ -9,7 +9,7 @@ class UserError(Exception):
     """A mistake of the person at the keyboard. Its message names the key or file, the value and the choices.
 
     Every command ends with exit code 2 on it and prints the message without a traceback. A fault of the program ends
-    with exit code 1, one of the machine with 69.
+    with exit code 1, one of the machine with 69. Any function may raise it, so docstrings name other exceptions only.
     """
 
 

@@ -180,10 +180,7 @@ def file_sha256(path: Path) -> str:
 
 
 def read_secret(key: str, path: str) -> str:
-    """Returns the content of a file without the line end.
-
-    Raises UserError: it is empty or cannot be read; names the key.
-    """
+    """Returns the content of a file without the line end."""
     try:
         text = Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as problem:

@@ -110,8 +110,6 @@ def split_pair(pair: str) -> tuple[str, str]:
     """Returns source and target language of `en-de`, `en-pt_BR`, `en-pt-BR` or `zh-Hans-en`, spelled as in the pair.
 
     The target of a language to itself (`en-en`: summaries, corrections) has a code of its own, `en-x-rewrite`.
-
-    Raises UserError: not two languages; the message says which part is wrong and why.
     """
     ways = _split_ways(pair)
     # A region or script has a capital (BR, Hans), a language has none: en-pt-BR is en and pt-BR, not en-pt and br.
@@ -149,7 +147,7 @@ def same_pair(first: str, other: str) -> bool:
 
 
 def check_language(code: str, key: str) -> str:
-    """Returns the code. Raises UserError: no language has it; the message names `key` and what to write."""
+    """Returns the code if a language has it; else the error names `key` and what to write."""
     if not is_language(code):
         raise UserError(f"{key}={code}: {_unknown(code)}")
     return code

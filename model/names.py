@@ -10,10 +10,7 @@ TRAINING = "training_texts.npy"  # the file in shards, runs and bundles with has
 
 
 def check_name(key: str, value: object) -> str:
-    """Returns `value` if it can be the name of a folder, and of nothing outside its parent.
-
-    Raises UserError: it is empty, no text, too long or a path, or holds blanks, line feeds or other characters.
-    """
+    """Returns `value` if it can be the name of a folder, and of nothing outside its parent."""
     if isinstance(value, str) and _NAME.fullmatch(value) and len(value.encode()) <= LONGEST:
         return value
     raise UserError(

@@ -72,10 +72,7 @@ def check_range(bounds: Range, value: float, where: str) -> None:
 
 
 def check_ranges(section: str, config: Any) -> None:
-    """Refuses numbers out of their ranges in a dataclass made in code, which `model/schema.py` has not checked.
-
-    Raises OutOfRangeError: names the first such key below `section`, its value and its range.
-    """
+    """Refuses numbers out of their ranges in a dataclass made in code, which `model/schema.py` has not checked."""
     schema: Any = type(config)
     for name, bounds in ranges_of(schema):
         value = getattr(config, name)

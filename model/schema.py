@@ -22,8 +22,6 @@ def build(schema: type[T], values: object, where: str) -> T:
     """Returns an instance of the dataclass `schema` from a mapping; missing keys keep the schema's defaults.
 
     `where` is the dotted key of the mapping itself and starts every message.
-
-    Raises UserError: unknown or missing key, wrong type, a number out of its range, or a value outside a `Literal`.
     """
     if not isinstance(values, Mapping):
         raise UserError(f"{where}: expected a section of keys, got {values!r}")
@@ -41,10 +39,7 @@ def build(schema: type[T], values: object, where: str) -> T:
 
 
 def convert(hint: Any, value: Any, where: str) -> Any:
-    """Returns `value` converted to the annotation `hint` of the key `where`.
-
-    Raises UserError: it has another type, or is out of its range or outside a `Literal`.
-    """
+    """Returns `value` converted to the annotation `hint` of the key `where`."""
     origin = get_origin(hint)
     if origin is Annotated:
         converted = convert(get_args(hint)[0], value, where)

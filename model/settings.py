@@ -47,7 +47,7 @@ class DecodeConfig:
     same_length: bool = False  # batches hold sources of one length: no translation depends on its neighbours' padding
 
     def check(self) -> None:
-        """Refuses invalid values by name. Raises UserError: a number out of its range."""
+        """Refuses invalid values by name."""
         check_ranges("decode", self)
         if self.nbest > self.candidates:
             raise UserError(f"decode.nbest: {self.nbest} is more than beam x patience finds ({self.candidates})")
@@ -99,7 +99,7 @@ class GenerateConfig:
     samples: Count = 1  # texts per prompt
 
     def check(self) -> None:
-        """Refuses invalid values by name. Raises UserError: a number out of its range."""
+        """Refuses invalid values by name."""
         check_ranges("generate", self)
         if self.temperature == 0.0 and self.samples > 1:
             raise UserError(

@@ -61,10 +61,7 @@ def read_object(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
 
 
 def read_json(path: Path, remedy: str = "") -> dict[str, Any] | None:
-    """Returns the object in a JSON file; None where there is no file.
-
-    Raises UserError: it holds something else; names file and line, and says what to do.
-    """
+    """Returns the object in a JSON file; None where there is no file."""
     try:
         value = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):

@@ -39,7 +39,7 @@ class AlignmentConfig:
     threshold: Share = 0.0  # also link weights of at least this value; 0: only the heaviest of each target word
 
     def check(self) -> None:
-        """Refuses values that no network can accept. Raises UserError: names the key and the value."""
+        """Refuses values that no network can accept."""
         check_ranges("alignment", self)
         if self.head not in ("auto", "mean") and not Head.PATTERN.fullmatch(self.head):
             raise UserError(f"alignment.head: {self.head!r} is not known. Choices: auto, mean, l0 (a layer), l0h1")
@@ -61,10 +61,7 @@ class Head:
 
     @staticmethod
     def of(name: str, layers: int, heads: int) -> "Head":
-        """Returns the head with this name, in the form that `str` writes.
-
-        Raises UserError: the name has another form, or the network has no such layer or head.
-        """
+        """Returns the head with this name, in the form that `str` writes."""
         match = Head.PATTERN.fullmatch(name)
         if name == "mean":
             return Head()

@@ -37,10 +37,7 @@ class Bundle:
 
     @cached_property
     def config(self) -> Any:
-        """Returns the architecture's config dataclass.
-
-        Raises UserError: an unknown architecture, or values that do not fit its schema.
-        """
+        """Returns the architecture's config dataclass."""
         from dragoman.model.networks.architectures import model_config  # loads torch
 
         return model_config(self.model)
@@ -51,10 +48,7 @@ class Bundle:
         return str(self.facts.get("normalisation", "NFC"))
 
     def update_facts(self, facts: Mapping[str, Any]) -> None:
-        """Adds or replaces facts (such as scores measured later), here and in config.json; other files do not change.
-
-        Raises UserError: a fact uses a name of the bundle's own fields.
-        """
+        """Adds or replaces facts (such as scores measured later), here and in config.json."""
         record, _ = _content(self.directory)
         check_facts(facts, set(record) - set(self.facts) - {"pair"})
         self._rewrite({**record, **facts})
@@ -111,12 +105,12 @@ def is_bundle(directory: Path) -> bool:
 
 
 def bundle_kind(directory: Path) -> str:
-    """Returns the kind of the bundle; bundles of translation models do not store it. Raises UserError: not a bundle."""
+    """Returns the kind of the bundle; bundles of translation models do not store it."""
     return str(_content(directory)[0].get("kind", "translation"))
 
 
 def read_facts(directory: Path) -> dict[str, Any]:
-    """Returns the content of config.json, without checking any file. Raises UserError: not a bundle."""
+    """Returns the content of config.json, without checking any file."""
     return _content(directory)[0]
 
 

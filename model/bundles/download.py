@@ -12,8 +12,7 @@ from dragoman.model.storage.places import local_folder
 def bring_bundle(directory: Path) -> None:
     """Downloads the bundle at the directory's address, if it stands for one; leaves a plain folder alone.
 
-    Raises UserError: a file differs from the one that config.json names. Raises RefusedError, AwayError: as
-    `dragoman.model.storage.remote`.
+    Raises RefusedError, AwayError: as `dragoman.model.storage.remote`.
     """
     if remote_of(directory) is None:
         return
@@ -31,7 +30,7 @@ def bring_bundle(directory: Path) -> None:
 
 
 def bundle_folder(place: str, cache: str | Path) -> Path:
-    """Returns the local folder that holds the bundle at `place`, a path or an address. Raises as `bring_bundle`."""
+    """Returns the local folder that holds the bundle at `place`, a path or an address."""
     directory = local_folder(place, str(cache))
     bring_bundle(directory)
     return directory

@@ -35,11 +35,7 @@ class EnsembleBundle(TranslationBundle):
 
 
 def load_ensemble(directories: Sequence[Path], key: str) -> EnsembleBundle:
-    """Loads and checks the bundles in `directories`; `key` is the setting that names them.
-
-    Raises UserError: fewer than two, one that is no valid translation bundle, or two that differ in tokens,
-    normalisation or language pair (the message names both).
-    """
+    """Loads and checks the bundles in `directories`; `key` is the setting that names them."""
     if len(directories) < 2:
         raise UserError(f"{key}: an ensemble has two members at least, not {len(directories)}")
     members = tuple(load_bundle(directory) for directory in directories)

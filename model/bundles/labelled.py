@@ -33,7 +33,7 @@ class LabelBundle(OneLanguageBundle):
 
     @cached_property
     def network(self) -> Head:
-        """Returns the network as `load_network`. Raises UserError: it labels no texts."""
+        """Returns the network as `load_network`."""
         network = self.load_network()
         if not isinstance(network, Head):
             raise UserError(f"{self.directory}: {self.architecture} labels no texts")
@@ -41,7 +41,7 @@ class LabelBundle(OneLanguageBundle):
 
 
 def load_label_bundle(directory: Path) -> LabelBundle:
-    """Reads and checks the bundle as `read_network`. Raises UserError: labels that do not fit it."""
+    """Reads and checks the bundle as `read_network`."""
     fields, config, tokenizers = read_network(directory, KIND)
     labels = tokenizers.target
     if not isinstance(labels, LabelTokenizer) or labels.task != config.head:

@@ -31,11 +31,7 @@ class OneLanguageBundle(NetworkBundle):
 
 
 def read_network(directory: Path, kind: str) -> tuple[dict[str, Any], Any, TokenizerPair]:
-    """Reads and checks a bundle of that kind: the fields of `OneLanguageBundle`, the configuration, tokenizers.
-
-    Raises UserError: not a bundle or another kind, an unknown format version or architecture, a file that is missing or
-    differs from the one saved (named), a configuration that does not fit its schema.
-    """
+    """Reads and checks a bundle of that kind: the fields of `OneLanguageBundle`, the configuration, tokenizers."""
     record, common = read_record(directory, kind, OWN)
     config = model_config(record["model"])
     if architecture(str(record["architecture"])).kind != kind or config.architecture != record["architecture"]:
@@ -70,10 +66,7 @@ class TextBundle(OneLanguageBundle):
 
     @property
     def language_network(self) -> LanguageNetwork:
-        """Returns the network of a language model, which can continue a text.
-
-        Raises UserError: the bundle holds a masked network.
-        """
+        """Returns the network of a language model, which can continue a text."""
         if not isinstance(self.network, LanguageNetwork):
             raise wrong_kind(self.architecture, "language")
         return self.network

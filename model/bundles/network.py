@@ -38,10 +38,7 @@ class NetworkBundle(Bundle):
         """Returns the sizes of what the network reads and of what it writes."""
 
     def load_network(self) -> "Network":
-        """Returns the network with its weights, in evaluation mode.
-
-        Raises UserError: weights that do not fit the configuration.
-        """
+        """Returns the network with its weights, in evaluation mode."""
         from dragoman.model.bundles.weights import load_weights
         from dragoman.model.networks.architectures import any_network
 
@@ -63,8 +60,6 @@ def save_bundle(
 
     `tokenizers`: one alone is that of both sides. `facts` must be JSON and hold at least `pair`, the languages or the
     language; `decode` in it holds the decoding defaults. Makes the `exports` that the architecture allows.
-
-    Raises UserError: facts without a pair, or facts that use the bundle's own names.
     """
     from safetensors.torch import save_file
 

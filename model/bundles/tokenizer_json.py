@@ -31,10 +31,7 @@ def tokenizer_json(
     before: tuple[int, ...] = (),
     after: tuple[int, ...] = (EOS,),
 ) -> str:
-    """Returns the content of the file; `before` and `after`: the special ids around a text.
-
-    Raises UserError: a tokenizer without subwords, whose rules the file cannot hold.
-    """
+    """Returns the content of the file; `before` and `after`: the special ids around a text."""
     if isinstance(tokenizer, HuggingFaceTokenizer):
         content = their_content(tokenizer)
         tokens = [added_token(number) for number in range(len(SPECIAL_PIECES))]

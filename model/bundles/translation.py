@@ -37,7 +37,7 @@ class TranslationBundle(NetworkBundle):
 
     @cached_property
     def network(self) -> "TranslationNetwork":
-        """Returns the network as `load_network`. Raises UserError: it does not translate."""
+        """Returns the network as `load_network`."""
         from dragoman.model.networks.architectures import translating
 
         return translating(self.load_network())
@@ -75,10 +75,7 @@ class TranslationBundle(NetworkBundle):
 
 
 def load_bundle(directory: Path) -> TranslationBundle:
-    """Reads and checks a bundle.
-
-    Raises UserError: as `read_bundle`, or an unknown architecture, or a configuration that does not fit its schema.
-    """
+    """Reads and checks a bundle."""
     from dragoman.model.networks.architectures import architecture
 
     bundle = read_bundle(directory)
@@ -88,11 +85,7 @@ def load_bundle(directory: Path) -> TranslationBundle:
 
 
 def read_bundle(directory: Path) -> TranslationBundle:
-    """Reads a bundle; the network's configuration is checked when it is needed, for that loads torch.
-
-    Raises UserError: not a bundle, an unknown format version, a file that is missing or differs from the one saved
-    (named).
-    """
+    """Reads a bundle; the network's configuration is checked when it is needed, for that loads torch."""
     record, common = read_record(directory, "translation", OWN)
     for key in OWN:
         sizes = record[key]

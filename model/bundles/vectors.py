@@ -53,7 +53,7 @@ class VectorsBundle(Bundle):
 
     @cached_property
     def embeddings(self) -> Embeddings:
-        """Returns the words and vectors, ready for queries. Raises UserError: vectors that are not finite."""
+        """Returns the words and vectors, ready for queries."""
         tables = self._tables("vectors", "weights")
         texts: TextBasis = getattr(self.config, "texts", "vectors")
         return Embeddings(self.words, self.counts, tables["vectors"], tables.get("weights"), texts, self.language)
@@ -93,8 +93,6 @@ def save_vectors(
 
     `tables`: `vectors` (V, d), an array or CSR, and optionally `contexts` (any rows, d) and `weights` (V,); a CSR alone
     means `vectors`. `facts` must be JSON and hold at least `pair`.
-
-    Raises UserError: facts without a pair or with the bundle's own names, tables that do not fit or are not finite.
     """
     check_pair(facts)
     tensors: dict[str, Table] = {"vectors": tables} if is_sparse(tables) else dict(tables)
@@ -116,11 +114,7 @@ def save_vectors(
 
 
 def load_vectors(directory: Path) -> VectorsBundle:
-    """Reads and checks a bundle.
-
-    Raises UserError: not a bundle or that of a translation model, an unknown format version or method, a file that is
-    missing or differs from the one saved (named), a configuration that does not fit its schema.
-    """
+    """Reads and checks a bundle."""
     record, common = read_record(directory, "vectors", ("table",))
     if WORDS not in record["files"]:
         raise UserError(f"{directory / CONFIG}: files: {WORDS} is missing")
@@ -183,8 +177,6 @@ def save_read(directory: Path, vectors: ReadVectors, language: str, origin: Mapp
 
     The files do not say how they were trained: `model` names the family of their format, and nothing is trained on.
     Words are looked up as they stand, in lower case if all of them are.
-
-    Raises UserError: no words, or vectors that are not finite.
     """
     width = int(vectors.vectors.shape[1])
     config = (GloveConfig if vectors.format == "GloVe" else Word2VecConfig)(name="imported", width=width)

@@ -34,10 +34,7 @@ def load_weights(network: Network, path: Path) -> None:
 
 
 def fill(network: Network, weights: Mapping[str, Tensor], where: str) -> None:
-    """Sets the network's weights; each distinct tensor is named once. Messages begin with `where`, their source.
-
-    Raises UserError: a tensor is unexpected, missing, or of another shape.
-    """
+    """Sets the network's weights; each distinct tensor is named once. Messages begin with `where`, their source."""
     expected = distinct_weights(network)
     for name in sorted(expected.keys() ^ weights.keys()):
         raise UserError(f"{where}: {'no' if name in expected else 'unexpected'} tensor {name!r} for this configuration")

@@ -40,8 +40,6 @@ def fill_masks(
     """Fills the masks of each text (`<mask>`, one per token); predicts all masks of a text at once.
 
     `form` is the Unicode normalisation of the network's shards. Special ids are never predicted.
-
-    Raises UserError: a text is longer than the network's positions; the message names the text and both lengths.
     """
     rows = [masked_ids(tokenizer, text, form) for text in texts]
     most = getattr(network, "max_positions", None)

@@ -92,8 +92,7 @@ def generate(
     A prompt may be empty (a new text begins), have several lines, or exceed the network's positions (only its end is
     read). `form` is the Unicode normalisation of the network's shards. The same prompt and seed give the same texts.
 
-    Raises UserError: a setting out of range. Raises FloatingPointError: the network's output is not a number (its
-    weights are broken).
+    Raises FloatingPointError: the network's output is not a number (its weights are broken).
     """
     config.check()
     read = [read_prompt(tokenizer, prompt, form) for prompt in prompts]

@@ -20,8 +20,6 @@ def fit(
 
     `names` (default: sentence 1, 2 ...) and `side` (source, target or text) name a row in the message, `keys` are the
     settings that cut it.
-
-    Raises UserError: more ids than positions under `too_long: error`.
     """
     most = max(map(len, rows), default=0) if positions is None else positions
     for number, ids in enumerate(rows):

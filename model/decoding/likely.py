@@ -29,7 +29,7 @@ def likely_path(
     Probabilities are the network's own; ids that are never generated are left out. Of a prompt longer than the
     network's positions only the end is read.
 
-    Raises UserError: more steps than positions. Raises FloatingPointError: the network's output is not a number.
+    Raises FloatingPointError: the network's output is not a number.
     """
     most = network.max_positions
     if most is not None and steps >= most:
@@ -64,10 +64,7 @@ def has_mask(text: str) -> bool:
 def fill_steps(
     network: Network, tokenizer: Tokenizer, text: str, best: int = 5, form: str = "NFC"
 ) -> tuple[list[Step], str]:
-    """Returns a step per mask of the text, with the mask's number in its place, and the text with the likeliest tokens.
-
-    Raises UserError: the text is longer than the network's positions.
-    """
+    """Returns a step per mask, with the mask's number in its place, and the text with the likeliest tokens."""
     masked = text.replace(MASK, MASK_WORD)
     (filled,) = fill_masks(network, tokenizer, [masked], best, form)
     parts = masked.split(MASK_WORD)

@@ -72,7 +72,6 @@ def decode(
     A source is 1-D ids with the end of sentence; one that holds nothing else is decoded like any other. Decoding is
     deterministic and keeps the order of `sources`, whatever order the batches run in.
 
-    Raises UserError: a setting out of range, or a source exceeds the network's positions under `too_long: error`.
     Raises FloatingPointError: the network's output is not a number (its weights are broken).
     """
     config.check()

@@ -132,7 +132,7 @@ def read_network(
 
 
 def vocabulary(folder: Folder, row: Row, tensors: Tensors, side: str = "encoder") -> int:
-    """Returns the size of a side's vocabulary. Raises UserError: the table of the weights has another."""
+    """Returns the size of a side's vocabulary."""
     size: int = folder.setting("vocab_size", int, row.read["vocab_size"])
     size = folder.setting("decoder_vocab_size", int, size) if side == "decoder" else size
     for name in ("model.shared.weight", f"model.{side}.embed_tokens.weight"):

@@ -52,10 +52,7 @@ NOT_WEIGHTS = re.compile(  # computed anew, the same again, or for other tasks
 
 
 class Folder:
-    """The files of a model's folder.
-
-    The constructor raises UserError: no folder, no config.json, or one that is not JSON.
-    """
+    """The files of a model's folder."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_dir():
@@ -64,7 +61,7 @@ class Folder:
         self.config = self.json(CONFIG)
 
     def json(self, name: str) -> dict[str, Any]:
-        """Returns the object in the file `name`. Raises UserError: no such file, or it holds no JSON object."""
+        """Returns the object in the file `name`."""
         try:
             content = json.loads(self.file(name).read_bytes())
         except (ValueError, RecursionError) as problem:
@@ -74,11 +71,11 @@ class Folder:
         return content
 
     def optional(self, name: str) -> dict[str, Any]:
-        """Returns the object in the file `name`; empty if there is no such file. Raises as `json`."""
+        """Returns the object in the file `name`; empty if there is no such file."""
         return self.json(name) if (self.path / name).is_file() else {}
 
     def file(self, name: str) -> Path:
-        """Returns the path of the file `name`. Raises UserError: there is none; lists those that there are."""
+        """Returns the path of the file `name`."""
         path = self.path / name
         if not path.is_file():
             there = ", ".join(sorted(path.name for path in self.path.iterdir() if path.is_file())) or "none"
@@ -86,10 +83,7 @@ class Folder:
         return path
 
     def setting(self, key: str, kind: type, default: Any = None) -> Any:
-        """Returns a value of config.json; `default` if it is missing or null.
-
-        Raises UserError: a value of another type, or none and no default.
-        """
+        """Returns a value of config.json; `default` if it is missing or null."""
         value = self.config.get(key)
         value = default if value is None else value
         right = isinstance(value, kind) or (kind is float and isinstance(value, int))
@@ -100,10 +94,7 @@ class Folder:
         return value
 
     def weight_files(self) -> list[Path]:
-        """Returns the safetensors of the weights.
-
-        Raises UserError: there are none; weights that are pickles are named.
-        """
+        """Returns the safetensors of the weights."""
         if (self.path / INDEX).is_file():
             names = self.json(INDEX).get("weight_map")
             if not isinstance(names, dict) or not all(
@@ -117,7 +108,7 @@ class Folder:
         return [self.file(WEIGHTS)]
 
     def tensors(self) -> "Tensors":
-        """Returns the weights as float32. Raises UserError: no safetensors, or files that cannot be read."""
+        """Returns the weights as float32."""
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
@@ -163,10 +154,7 @@ class Tensors:
         return name in self.left
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """Returns the tensor `name` in float32 and removes it from those that are left.
-
-        Raises UserError: there is none, it has another shape, or it holds no finite numbers.
-        """
+        """Returns the tensor `name` in float32 and removes it from those that are left."""
         if name not in self.left:
             raise UserError(f"{self.where}: the weights have no tensor {name!r}, which {CONFIG} asks for")
         tensor = self.left.pop(name)
@@ -178,10 +166,7 @@ class Tensors:
         return weights
 
     def tables(self, sizes: tuple[int, int], width: int, *, shared: bool, tied: bool) -> "Tables":
-        """Takes the tables of both sides and of the output layer, of which the file has one or all under their names.
-
-        Raises UserError: config.json ties tables that differ in the file, or a table is missing.
-        """
+        """Takes the tables of both sides and of the output layer; the file has one of them, or all by name."""
         names = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
         common, output = "model.shared.weight", "lm_head.weight"
         held = {

@@ -26,8 +26,7 @@ class Fetched:
 def fetch(address: str, cache: Path) -> Fetched:
     """Returns the files of the model at `address`; what the cache has is not fetched again.
 
-    Raises UserError: no such address, model or revision, or weights that are pickles. Raises ServiceError: the hub does
-    not answer.
+    Raises ServiceError: the hub does not answer.
     """
     match = ADDRESS.fullmatch(address)
     if match is None:

@@ -24,10 +24,7 @@ READERS: dict[str, Callable[[Folder, ImportOptions], Imported]] = {
 
 
 def read_model(folder: Folder, options: ImportOptions) -> Imported:
-    """Returns the model of a folder of transformers.
-
-    Raises UserError: an architecture that is not in the table, or a folder that does not fit its own config.json.
-    """
+    """Returns the model of a folder of transformers."""
     kind = folder.setting("model_type", str, "")
     if kind not in READERS:
         raise unknown(f"{folder.path / CONFIG}: model_type", kind, READERS)

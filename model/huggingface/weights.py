@@ -26,10 +26,7 @@ MOST_POSITIONS = 1 << 20  # more than any table of theirs has
 
 
 def check_keys(folder: Folder, row: Row) -> None:
-    """Refuses a config.json with a key that the row does not list, or a value that ours does not compute.
-
-    Raises UserError: names the key and its value.
-    """
+    """Refuses a config.json with a key that the row does not list, or a value that ours does not compute."""
     where = folder.path / CONFIG
     known = {theirs for theirs, _ in row.settings.values()} | {*row.read, *row.needs, *row.ignored} | ABOUT | KEYS
     for key, value in folder.config.items():
@@ -48,11 +45,7 @@ def check_keys(folder: Folder, row: Row) -> None:
 
 
 def shape(folder: Folder, row: Row, tensors: Tensors) -> Any:
-    """Returns our configuration of the network that config.json describes.
-
-    Raises UserError: a key or value that ours does not compute, one of another type, or a size that is not that of the
-    tensors; nothing is built before. Names it and the choices.
-    """
+    """Returns our configuration of the network that config.json describes."""
     check_keys(folder, row)
     where = folder.path / CONFIG
     sizes: dict[str, Any] = {"name": str(folder.config["model_type"]), **row.fixed}
@@ -76,7 +69,7 @@ def shape(folder: Folder, row: Row, tensors: Tensors) -> Any:
 
 
 def check_sizes(folder: Folder, row: Row, tensors: Tensors, sizes: Mapping[str, Any]) -> None:
-    """Compares the sizes of config.json with the tensors. Raises UserError: names the key and both numbers."""
+    """Compares the sizes of config.json with the tensors."""
 
     def compare(theirs: str, declared: int, held: int, what: str) -> None:
         if declared != held:
@@ -113,10 +106,7 @@ def first_position(folder: Folder, row: Row) -> int:
 
 
 def rotary(folder: Folder, row: Row, sizes: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings of rotary positions and of shared heads.
-
-    Raises UserError: heads of another width, or angles that are scaled.
-    """
+    """Returns the settings of rotary positions and of shared heads."""
     heads, width, where = sizes["heads"], sizes["width"], folder.path / CONFIG
     head = folder.setting("head_dim", int, width // heads)
     if head * heads != width:
@@ -174,8 +164,6 @@ def fill(
     """Sets the network's weights: `state` as they are, the others from theirs. Nothing may be left of these.
 
     `order`: the vocabulary of the bias of a language model's output. `width_order`: see `permuted`.
-
-    Raises UserError: a tensor is missing, has another shape, or has no place here.
     """
     for name in network.state_dict():
         if name not in state:

@@ -35,10 +35,7 @@ Needed = Mapping[str, tuple[Any, ...]]  # setting of the network -> the values t
 
 
 def write_huggingface(folder: Path, bundle: Bundle) -> None:
-    """Writes the bundle's network and tokenizer into the new folder.
-
-    Raises UserError: no class of transformers computes this network; names each setting and the values that fit.
-    """
+    """Writes the bundle's network and tokenizer into the new folder."""
     if isinstance(bundle, TranslationBundle) and isinstance(bundle.network, Transformer):
         files, weights = marian(bundle.network, bundle)
     elif isinstance(bundle, TextBundle) and isinstance(bundle.network, DecoderOnly | EncoderOnly):
@@ -64,7 +61,7 @@ def save(folder: Path, files: Mapping[str, Any], weights: Mapping[str, Tensor]) 
 
 
 def check(settings: Any, needed: Needed, name: str) -> None:
-    """Refuses a network that the class `name` does not compute. Raises UserError: names the settings."""
+    """Refuses a network that the class `name` does not compute."""
     wrong = [
         f"model.{key}={getattr(settings, key)} ({name} has {' or '.join(map(str, values))})"
         for key, values in needed.items()
@@ -180,7 +177,7 @@ def written_settings(row: Row, config: Any) -> dict[str, Any]:
 
 
 def subwords(tokenizer: Tokenizer) -> SubwordTokenizer:
-    """Returns the tokenizer, whose model is a file of SentencePiece. Raises UserError: it has none."""
+    """Returns the tokenizer, whose model is a file of SentencePiece."""
     if not isinstance(tokenizer, SubwordTokenizer):
         raise UserError(
             f"export: tokenizer.type={tokenizer.type}: Marian reads SentencePiece models. Choices: bpe, unigram"

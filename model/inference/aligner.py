@@ -46,8 +46,6 @@ class Aligner:
 
     The head `auto` is the mean of the last layer but one, where the heads agree best with words (Garg et al. 2019,
     section 4.1); the reading `auto` is output.
-
-    The constructor raises UserError: the network has no attention, or no such head.
     """
 
     network: TranslationNetwork
@@ -208,8 +206,5 @@ def shape(network: TranslationNetwork) -> tuple[int, int]:
 
 
 def open_aligner(bundle: TranslationBundle, config: AlignmentConfig | None = None, device: str = "cpu") -> Aligner:
-    """Returns an aligner of the bundle's network. It always runs on PyTorch, whatever exports the bundle has.
-
-    Raises UserError: the network has no attention, or not the requested head.
-    """
+    """Returns an aligner of the bundle's network. It always runs on PyTorch, whatever exports the bundle has."""
     return Aligner(bundle.network.to(device), bundle.tokenizers, bundle.normalisation, config or AlignmentConfig())

@@ -27,10 +27,7 @@ WIDTH = 2 * ORDER + 2  # K
 
 
 def tokeniser(name: str, language: str, key: str = "evaluate.tokenize") -> str:
-    """Returns sacreBLEU's tokeniser of that name; `auto` chooses by the target language and what is installed.
-
-    Raises UserError: the name is not a choice, or the tokeniser is not installed; `key` is the setting to name.
-    """
+    """Returns sacreBLEU's tokeniser of that name; `auto` chooses by the target language and what is installed."""
     if name not in TOKENISERS:
         raise unknown(key, name, TOKENISERS)
     if name == "auto":
@@ -89,8 +86,6 @@ def bleu(statistics: NDArray[Any]) -> NDArray[np.float64]:
 
     Follows sacreBLEU's default: an order without a match counts as 1/2, 1/4, 1/8 ... of a match; a corpus without any
     match or without a 4-gram scores 0.
-
-    Raises UserError: not ten columns.
     """
     if statistics.shape[-1] != WIDTH:
         raise UserError(f"BLEU: {statistics.shape[-1]} columns of statistics, not {WIDTH}")

@@ -151,10 +151,7 @@ KINDS: dict[str, Kind] = {
 
 
 def kind_of(directory: Path) -> Kind:
-    """Returns the row of the bundle in `directory`.
-
-    Raises UserError: not a bundle, or a kind that this program does not know.
-    """
+    """Returns the row of the bundle in `directory`."""
     name = bundle_kind(directory)
     if name not in KINDS:
         raise unknown(f"{directory / CONFIG}: kind", name, KINDS)
@@ -162,23 +159,17 @@ def kind_of(directory: Path) -> Kind:
 
 
 def open_bundle(directory: Path) -> Bundle:
-    """Loads the bundle in `directory`, whatever its kind, and checks every file.
-
-    Raises UserError: not a valid bundle.
-    """
+    """Loads the bundle in `directory`, whatever its kind, and checks every file."""
     return kind_of(directory).load(directory)
 
 
 def open_answers(directory: Path) -> Answers:
-    """Returns the function with which the bundle in `directory` answers texts. Raises UserError: not a valid bundle."""
+    """Returns the function with which the bundle in `directory` answers texts."""
     return kind_of(directory).answers(open_bundle(directory))
 
 
 def check_translates(directory: Path, name: str = "") -> None:
-    """Refuses a bundle that does not translate; `name` is the name of the registered model, if it has one.
-
-    Raises UserError: a bundle of another kind; the message says what that is for.
-    """
+    """Refuses a bundle that does not translate; `name` is the name of the registered model, if it has one."""
     kind = kind_of(directory)
     if kind.open_translator is None:
         raise UserError(f"{name or directory} holds {kind.what}, not {KINDS['translation'].what}: {kind.use}")
@@ -187,10 +178,7 @@ def check_translates(directory: Path, name: str = "") -> None:
 def open_any_translator(
     directory: Path, engine: EngineName = "auto", *, device: str = "cpu", threads: int | None = None
 ) -> tuple[Any, Translator]:
-    """Loads the bundle in `directory`, of any kind that translates, and its translator.
-
-    Raises UserError: not a valid bundle, or a kind that does not translate.
-    """
+    """Loads the bundle in `directory`, of any kind that translates, and its translator."""
     check_translates(directory)
     kind = kind_of(directory)
     bundle = kind.load(directory)

@@ -41,10 +41,7 @@ class Labeller:
         return [*self.tag(texts)] if self.bundle.task == "tags" else [*self.classify(lines)]
 
     def classify(self, texts: Sequence[str]) -> list[list[Label]]:
-        """Returns each text's labels, the likeliest first; a text longer than the positions is read up to them.
-
-        Raises UserError: the bundle has another head.
-        """
+        """Returns each text's labels, the likeliest first; a text longer than the positions is read up to them."""
         return [
             [Label(self.labels[place], float(row[place])) for place in np.argsort(-row, kind="stable").tolist()]
             for row in self.class_probabilities(texts)
@@ -56,16 +53,13 @@ class Labeller:
         return np.array([rows[0] for rows in self._read(self._encode(texts))], np.float32).reshape(len(texts), -1)
 
     def numbers(self, texts: Sequence[str]) -> list[float]:
-        """Returns each text's number. Raises UserError: the bundle has another head."""
+        """Returns each text's number."""
         self._check("numbers")
         labels = self.bundle.labels
         return [float(rows[0, 0]) * labels.scale + labels.mean for rows in self._read(self._encode(texts))]
 
     def tag(self, texts: Sequence[Words]) -> list[list[TaggedWord]]:
-        """Returns each text's words with their likeliest tags.
-
-        Raises UserError: the bundle has another head, or a text has more tokens than the model has positions.
-        """
+        """Returns each text's words with their likeliest tags."""
         return [
             [
                 TaggedWord(word, *place, self.labels[int(row.argmax())], float(row.max()))

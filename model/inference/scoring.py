@@ -127,8 +127,7 @@ def score_pairs(
     from the softmax what a search with these settings excludes; such a token has -inf. `places` name the pairs in
     messages.
 
-    Raises UserError: a side is too long under `error`. Raises FloatingPointError: the network's output is not a number
-    (its weights are broken).
+    Raises FloatingPointError: the network's output is not a number (its weights are broken).
     """
     names = places if places is not None else [f"pair {number}" for number in range(1, len(sources) + 1)]
     cut_sources = fit(sources, network.max_source_positions, too_long, names, "source", CUTTING)

@@ -89,8 +89,6 @@ class NetworkVectors:
         `batch_tokens` bounds a batch with its padding, one text at least; None reads each text alone. `layer`: its
         states, 0 for the embeddings, negative numbers from the last one; None: what represents a text in this network.
         `section`: that of the setting, for messages.
-
-        Raises UserError: the network has no such layer.
         """
         self.network = network.eval()
         self.tokenizer = tokenizer
@@ -108,8 +106,7 @@ class NetworkVectors:
     def __call__(self, texts: Sequence[str], places: Sequence[str] | None = None) -> Floats:
         """Returns (N, D); reads a longer text only up to the positions, or refuses it.
 
-        Raises UserError: a text is too long under `too_long: error`. Raises FloatingPointError: the network's output is
-        not a number (its weights are broken).
+        Raises FloatingPointError: the network's output is not a number (its weights are broken).
         """
         names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
         ids = self._encode([normalise(text, self.form) for text in texts], names)
@@ -127,8 +124,7 @@ class NetworkVectors:
     def tokens(self, texts: Sequence[str], places: Sequence[str] | None = None) -> list[TokenVectors]:
         """Returns each text's tokens with their vectors from `layer`, by default the last; reads each text alone.
 
-        Raises UserError: a text is too long under `too_long: error`. Raises FloatingPointError: the network's output is
-        not a number (its weights are broken).
+        Raises FloatingPointError: the network's output is not a number (its weights are broken).
         """
         names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
         written = [normalise(text, self.form) for text in texts]
@@ -210,10 +206,7 @@ def sentence_vectors(
     too_long: TooLong = "truncate",
     layer: int | None = None,
 ) -> SentenceVectors:
-    """Returns the vectors' function of a bundle; a translation model reads its source language.
-
-    Raises UserError: a layer of word vectors, or one that the network does not have.
-    """
+    """Returns the vectors' function of a bundle; a translation model reads its source language."""
     if isinstance(bundle, VectorsBundle):
         if layer is not None:
             raise no_layers(bundle.directory)
@@ -230,10 +223,7 @@ def network_vectors(
     layer: int | None = None,
     section: str = "embed",
 ) -> NetworkVectors:
-    """Returns the vectors' function of a bundle with a network, which has vectors of tokens too.
-
-    Raises UserError: a bundle of word vectors, or a layer that the network does not have.
-    """
+    """Returns the vectors' function of a bundle with a network, which has vectors of tokens too."""
     if isinstance(bundle, VectorsBundle):
         raise no_layers(bundle.directory)
     network: Reader

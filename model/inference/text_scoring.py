@@ -57,10 +57,7 @@ class TextScorer:
 
 
 def open_text_scorer(bundle: TextBundle, device: str = "cpu") -> TextScorer:
-    """Returns a scorer of the bundle's network.
-
-    Raises UserError: the bundle holds a masked network, which gives texts no probability.
-    """
+    """Returns a scorer of the bundle's network."""
     return TextScorer(bundle.language_network.to(device), bundle.tokenizer, bundle.normalisation)
 
 

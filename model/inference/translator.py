@@ -111,8 +111,6 @@ class Translator:
 
         A batch that fails is retried line by line, so that one line cannot fail its neighbours. A line that fails by
         itself raises, or its translation carries the `error`. Without `scored`, scores may be 0, if that is faster.
-
-        Raises UserError: a decoding setting is out of range, or a line is too long under `too_long: error`.
         """
         decode = self.decode if decode is None else decode
         decode.check()
@@ -201,9 +199,6 @@ def open_translator(
 
     `auto` takes the int8 export if the bundle's facts accept it (`int8.accepted`) and this machine runs it, else the
     float32 export, else PyTorch. `threads`: batches that CTranslate2 decodes at a time, one per core by default.
-
-    Raises UserError: not a valid bundle, an unknown engine, or an export that this bundle lacks or this machine cannot
-    run.
     """
     bundle = directory if isinstance(directory, TranslationBundle) else load_bundle(Path(directory))
     if engine not in ENGINES:

@@ -75,10 +75,7 @@ def word_vectors(
 
 
 def use_of(vectors: NetworkVectors, word: str, text: str) -> tuple[Use, Floats]:
-    """Returns the first use of the word in the text, whatever its case, and its vector (D,).
-
-    Raises UserError: the word is not in the text.
-    """
+    """Returns the first use of the word in the text, whatever its case, and its vector (D,)."""
     uses = uses_in(vectors, [text])
     for row, use in enumerate(uses.words):
         if use.word.casefold() == word.casefold():

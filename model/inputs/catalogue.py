@@ -26,8 +26,6 @@ def messages_of(path: Path, languages: Sequence[str]) -> Iterator[dict[str, str]
 
     The header `Language` says which of the `languages` the translations are in; without it they are in the second of
     two. What is fuzzy, obsolete or not translated is left out.
-
-    Raises UserError: no catalogue, or none of these languages.
     """
     import polib
 

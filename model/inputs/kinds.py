@@ -33,10 +33,7 @@ _TAR = 257  # offset of a tar's magic
 
 
 def kind_of(path: Path) -> Kind:
-    """Returns the kind of content that the file holds.
-
-    Raises UserError: the format is not read here (the message names it and what to do), or the compression is broken.
-    """
+    """Returns the kind of content that the file holds."""
     head = head_of(path)
     if (outer := compression_of(path)) != "plain" and (inner := magic_of(head)) != "plain":
         raise UserError(f"{path}: is compressed twice, {inner} within {outer}; unpack it once")
@@ -45,10 +42,7 @@ def kind_of(path: Path) -> Kind:
 
 
 def kind_of_head(head: bytes, path: str) -> Kind:
-    """Returns the kind of data with this beginning; a zip file may still be an Office document.
-
-    Raises UserError: the kind cannot be read; names it and says what to do.
-    """
+    """Returns the kind of data with this beginning; a zip file may still be an Office document."""
     if head[_TAR : _TAR + 5] == b"ustar":
         raise UserError(f"{path}: is a tar archive; unpack it and name the files in it, or take corpus=webdataset")
     for start, kind in _BINARY.items():

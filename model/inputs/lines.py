@@ -47,10 +47,7 @@ def is_in_place(path: Path) -> bool:
 
 
 def line_blocks(path: Path, view: View) -> Iterator[bytes]:
-    """Yields the lines in pieces of any size.
-
-    Raises UserError: the file is damaged, of a kind that is not read, or lacks what `view` selects.
-    """
+    """Yields the lines in pieces of any size."""
     kind = kind_of(path)
     if kind in ("text", "utf-16"):
         return as_utf_8(plain_blocks(path), path)
@@ -62,18 +59,12 @@ def line_blocks(path: Path, view: View) -> Iterator[bytes]:
 
 
 def open_lines(path: Path, view: View) -> BinaryIO:
-    """Opens the lines of a file for reading; the caller closes it.
-
-    Raises UserError: as `line_blocks`; a broken file raises while it is read.
-    """
+    """Opens the lines of a file for reading; the caller closes it."""
     return path.open("rb") if is_in_place(path) else Blocks.from_blocks(line_blocks(path, view))
 
 
 def parts_of(path: Path, view: View) -> list[Part]:
-    """Returns the texts of a file: the .txt members of a zip archive, or its lines.
-
-    Raises UserError: as `line_blocks`.
-    """
+    """Returns the texts of a file: the .txt members of a zip archive, or its lines."""
     if kind_of(path) == "zip":
         members = members_of(path, view.languages[0] if view.languages else "")
         return [Part(member.name, partial(_member_lines, member, path)) for member in members]

@@ -36,8 +36,6 @@ def units_of(path: Path, damaged: Literal["keep", "skip"] = "skip") -> Iterator[
 
     `damaged`: a unit with a character that XML forbids is left out with a warning, or keeps a lone surrogate there,
     which is no UTF-8.
-
-    Raises UserError: the file is not valid XML; the message names the line.
     """
     skipped: list[int] = []
     number = 0

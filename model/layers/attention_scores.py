@@ -96,10 +96,7 @@ SCORES: dict[str, Callable[[int, int, int], Score]] = {
 
 
 def make_score(name: str, query: int, annotation: int, width: int) -> Score:
-    """Returns the score `name` between queries and annotations of these widths; `width` is the additive layer's.
-
-    Raises UserError: an unknown name, or widths that do not fit it.
-    """
+    """Returns the score `name` between queries and annotations of these widths; `width` is the additive layer's."""
     if name not in SCORES:
         raise unknown("model.attention", name, SCORES)
     return SCORES[name](query, annotation, width)

@@ -24,8 +24,6 @@ class Recurrent(nn.Module):
 
     `backward` reads each sequence from its last real token to its first, `both` runs the two side by side (Schuster and
     Paliwal 1997). The weights are those of torch's nn.RNN, nn.LSTM or nn.GRU, one module per layer.
-
-    Raises UserError: an unknown cell.
     """
 
     def __init__(

@@ -107,7 +107,7 @@ def activation_dropout(config: BlockConfig) -> float:
 
 
 def check_layers(config: LayerConfig) -> None:
-    """Refuses sizes that do not fit each other. Raises UserError: names the key, its value and what it must match."""
+    """Refuses sizes that do not fit each other."""
     if config.heads < 1 or config.width % config.heads:
         raise UserError(f"model.heads={config.heads}: must divide model.width={config.width}")
     if config.kv_heads < 0 or config.heads % (config.kv_heads or config.heads):
@@ -127,10 +127,7 @@ def check_layers(config: LayerConfig) -> None:
 
 
 def embed(ids: Tensor, table: nn.Embedding, positions: Positions, dropout: Dropout, at: Tensor | None = None) -> Tensor:
-    """ids (B, T) -> (B, T, D), the first layer's input. `at` (B, T): their positions, if they are not 0 to T - 1.
-
-    Raises UserError: more tokens than positions.
-    """
+    """ids (B, T) -> (B, T, D), the first layer's input. `at` (B, T): their positions, if they are not 0 to T - 1."""
     if ids.shape[1] > positions.limit:
         raise UserError(f"a sequence of {ids.shape[1]} tokens is longer than model.max_positions={positions.limit}")
     x = positions.add(table(ids) * positions.scale, at)

@@ -92,40 +92,31 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 
 def architecture(name: str) -> Architecture:
-    """Returns the row of `name`. Raises UserError: a name that is not in the table."""
+    """Returns the row of `name`."""
     if name not in ARCHITECTURES:
         raise unknown("model.architecture", name, ARCHITECTURES)
     return ARCHITECTURES[name]
 
 
 def model_config(values: Mapping[str, Any]) -> Any:
-    """Returns a model's typed configuration from plain values; their key `architecture` chooses its type.
-
-    Raises UserError: a missing or unknown architecture, an unknown key, a value of the wrong type.
-    """
+    """Returns a model's typed configuration from plain values; their key `architecture` chooses its type."""
     if "architecture" not in values:
         raise UserError(f"model.architecture: missing. Choices: {', '.join(sorted(ARCHITECTURES))}")
     return build(architecture(str(values["architecture"])).config, values, "model")
 
 
 def any_network(config: Any, source_vocabulary: int, target_vocabulary: int) -> Network:
-    """Returns a newly initialised network of a typed configuration, whatever its kind.
-
-    Raises UserError: the architecture has no network.
-    """
+    """Returns a newly initialised network of a typed configuration, whatever its kind."""
     return architecture(config.architecture).network(config, source_vocabulary, target_vocabulary)
 
 
 def build_network(config: Any, source_vocabulary: int, target_vocabulary: int) -> TranslationNetwork:
-    """Returns a newly initialised translation network of a typed configuration.
-
-    Raises UserError: the architecture is of another kind.
-    """
+    """Returns a newly initialised translation network of a typed configuration."""
     return translating(any_network(config, source_vocabulary, target_vocabulary))
 
 
 def translating(network: Network) -> TranslationNetwork:
-    """Returns the network as one that translates. Raises UserError: it is of another kind."""
+    """Returns the network as one that translates."""
     if not isinstance(network, TranslationNetwork):
         raise wrong_kind(network.config.architecture, "translation")
     return network

@@ -107,7 +107,7 @@ class TokenEncoder(Network):
 
 
 class EncoderOnly(TokenEncoder):
-    """The stack, and the head that predicts masked tokens. Raises UserError: sizes that do not fit each other."""
+    """The stack, and the head that predicts masked tokens."""
 
     def __init__(self, config: EncoderOnlyConfig, vocabulary: int) -> None:
         super().__init__()

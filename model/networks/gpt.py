@@ -38,10 +38,7 @@ class DecoderOnlyConfig(StackConfig):
 
 
 class DecoderOnly(LanguageNetwork):
-    """One stack with one table. No state passes between batches: a window sees only itself.
-
-    Raises UserError: sizes that do not fit each other.
-    """
+    """One stack with one table. No state passes between batches: a window sees only itself."""
 
     def __init__(self, config: DecoderOnlyConfig, vocabulary: int) -> None:
         super().__init__()
@@ -69,10 +66,7 @@ class DecoderOnly(LanguageNetwork):
         return {}
 
     def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """tokens (B, T), all in one pass -> logits (B, V) of the token after the last.
-
-        Raises UserError: more tokens than positions, counting those of the state.
-        """
+        """tokens (B, T), all in one pass -> logits (B, V) of the token after the last."""
         state = dict(state)
         states = self._advance(tokens, state)
         return self.logits(states[:, -1]), state

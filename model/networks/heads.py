@@ -131,10 +131,7 @@ class Head(Network):
 
 
 class TransformerHead(TokenEncoder, Head):
-    """BERT's stack with a head; its table, positions, layers and norm have the names that `bert` gives them.
-
-    Raises UserError: sizes that do not fit each other.
-    """
+    """BERT's stack with a head; its table, positions, layers and norm have the names that `bert` gives them."""
 
     def __init__(self, config: TransformerHeadConfig, vocabulary: int, labels: int) -> None:
         super().__init__()

@@ -82,10 +82,7 @@ class TranslationNetwork(Network):
         """tokens (B,), the last ones chosen (BOS at first) -> logits (B, V) of the next, and the new state."""
 
     def make_tables(self, tie: Tie, width: int, source_vocabulary: int, target_vocabulary: int) -> None:
-        """Creates the embedding tables: one for both sides if `tie` is all or inputs.
-
-        Raises UserError: one table for vocabularies of different sizes.
-        """
+        """Creates the embedding tables: one for both sides if `tie` is all or inputs."""
         if tie in ("all", "inputs") and source_vocabulary != target_vocabulary:
             raise UserError(
                 f"model.tie={tie!r}: source and target vocabularies differ ({source_vocabulary} and "
@@ -106,8 +103,6 @@ class TranslationNetwork(Network):
         """Refuses tokenizers with two vocabularies if both sides share one table.
 
         Two vocabularies may have the same size, so comparing sizes is not enough.
-
-        Raises UserError: says what to set.
         """
         tables = self.embedding_tables()
         if tables["source"] is tables["target"] and not joint:

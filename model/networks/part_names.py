@@ -56,7 +56,7 @@ def parameters(network: nn.Module, prefixes: Prefixes) -> Iterator[tuple[str, nn
 
 
 def check_part(key: str, part: str, architecture: str) -> Prefixes:
-    """Returns the prefixes of a part. Raises UserError: the network has no such part."""
+    """Returns the prefixes of a part."""
     if part not in PARTS[architecture]:
         raise unknown(key, part, PARTS[architecture])
     return PARTS[architecture][part]

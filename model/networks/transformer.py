@@ -60,10 +60,7 @@ class TransformerConfig(Switches):
 
 
 class Transformer(TranslationNetwork):
-    """Encoder and decoder stacks with one, two or three embedding tables.
-
-    Raises UserError: sizes that do not fit each other (heads that do not divide the width, tied tables of two sizes).
-    """
+    """Encoder and decoder stacks with one, two or three embedding tables."""
 
     def __init__(self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()

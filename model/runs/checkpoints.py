@@ -52,7 +52,7 @@ def newest_step(run: Path) -> int:
 
 
 def last(run: Path) -> Path:
-    """Like `newest`, for a run that must have one. Raises UserError: it has none."""
+    """Like `newest`, for a run that must have one."""
     step = newest(run)
     if step is None:
         raise UserError(f"{run}: no checkpoint; the run has not got that far")
@@ -65,10 +65,7 @@ def weights_by_step(run: Path) -> dict[int, Path]:
 
 
 def check(checkpoint: Path) -> dict[str, str]:
-    """Returns name -> sha256 (hex) of a checkpoint's files, after comparing each with the file on the disk.
-
-    Raises UserError: a file is missing or differs from the one that was written.
-    """
+    """Returns name -> sha256 (hex) of a checkpoint's files, after comparing each with the file on the disk."""
     files: dict[str, str] = manifest(checkpoint)["files"]
     for name in files:
         _check(checkpoint, name, files)
@@ -76,20 +73,14 @@ def check(checkpoint: Path) -> dict[str, str]:
 
 
 def state(checkpoint: Path) -> dict[str, Any]:
-    """Returns the plain part of a checkpoint, checked against the manifest.
-
-    Raises UserError: it is missing or differs from what was written.
-    """
+    """Returns the plain part of a checkpoint, checked against the manifest."""
     _check(checkpoint, STATE, manifest(checkpoint)["files"])
     values: dict[str, Any] = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
     return values
 
 
 def recorded_hash(path: Path) -> str:
-    """Returns the sha256 (hex) stored beside weights, after checking it.
-
-    Raises UserError: the weights have another hash, or none is stored.
-    """
+    """Returns the sha256 (hex) stored beside weights, after checking it."""
     note = path.with_suffix(".sha256")
     if not note.is_file():
         raise UserError(

@@ -24,8 +24,6 @@ def hold_run(run: Path, name: str) -> Iterator[None]:
     """Reserves the run for this process within the block.
 
     A folder without locks (some mounted ones) is used without one, with a warning.
-
-    Raises UserError: another process holds it; names it, its machine and the time.
     """
     path = run / LOCK
     with contextlib.ExitStack() as stack:

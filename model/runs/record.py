@@ -18,7 +18,7 @@ PLANS = "plans"  # in run.json: planned length and end of the schedule, an objec
 
 
 def read_record(run: Path) -> dict[str, Any] | None:
-    """Returns the run's settings; None before it has begun. Raises as `read`."""
+    """Returns the run's settings; None before it has begun."""
     return read(run / RECORD)
 
 
@@ -33,7 +33,7 @@ def read_plans(run: Path) -> list[dict[str, int]]:
 
 
 def read_release(run: Path) -> dict[str, Any]:
-    """Returns the results of a released run and their places; empty before that. Raises as `read`."""
+    """Returns the results of a released run and their places; empty before that."""
     return read(run / RELEASE) or {}
 
 
@@ -50,7 +50,7 @@ def write_evaluation(folder: Path, split: str, values: Mapping[str, Any]) -> Pat
 
 
 def read_tracked(run: Path) -> dict[str, Any]:
-    """Returns `{"run_id", "name", "server"}` of the MLflow run; empty before MLflow has it. Raises as `read`."""
+    """Returns `{"run_id", "name", "server"}` of the MLflow run; empty before MLflow has it."""
     return read(run / TRACKED) or {}
 
 
@@ -60,5 +60,5 @@ def write_tracked(run: Path, values: Mapping[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """Returns the object in one of the run's files; None if there is no file. Raises as `read_json`."""
+    """Returns the object in one of the run's files; None if there is no file."""
     return read_json(path, REMEDY)

@@ -154,10 +154,7 @@ def write_manifest(directory: Path, manifest: Manifest) -> Path:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Reads the manifest of a shard directory.
-
-    Raises UserError: it is missing (sharding never ran or was interrupted), is not ours, or has another format.
-    """
+    """Reads the manifest of a shard directory."""
     path = directory / MANIFEST
     bring_directory(directory, MANIFEST)
     try:

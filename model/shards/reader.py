@@ -69,10 +69,7 @@ class Chunk:
 
 
 class ShardReader:
-    """One split of a shard directory, by chunk number.
-
-    Raises UserError: the manifest or split is missing, or a shard is missing or has another size than recorded.
-    """
+    """One split of a shard directory, by chunk number."""
 
     def __init__(self, directory: Path, split: str) -> None:
         self.directory, self.split = Path(directory), split
@@ -117,10 +114,7 @@ class ShardReader:
         return [self.entries[number].part for number, _ in self.locations]
 
     def chunk(self, index: int) -> Chunk:
-        """Returns chunk `index`, 0 to `chunks` - 1. Compares headers each time, rows once while the shard stays mapped.
-
-        Raises UserError: the file differs from the manifest, or holds ids outside the vocabulary.
-        """
+        """Returns chunk `index`, 0 to `chunks` - 1; compares headers each time, rows once while the shard is mapped."""
         number, within = self.locations[index]
         view = self._map(number)
         checked = self._checked.setdefault(number, set())  # after the map, which forgets replaced shards

@@ -54,8 +54,7 @@ def publish(directory: Path, manifest: str, shards: Mapping[str, tuple[int, str]
     Args:
         shards: name -> (bytes, sha256); after the upload the cache owns them.
 
-    Raises UserError: another manifest was published there in the meantime. Raises RefusedError, AwayError: running the
-    command again sends the rest.
+    Raises RefusedError, AwayError: running the command again sends the rest.
     """
     elsewhere = mirror.remote_of(directory)
     if elsewhere is None:

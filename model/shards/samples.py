@@ -28,9 +28,6 @@ def read_samples(path: Path, extensions: set[str]) -> Iterator[tuple[str, dict[s
     """Yields (key, extension -> bytes) of every sample of a tar that has one of the `extensions`.
 
     A key is what stands before the extension, dots too. Several tars one after another in a file are read as one.
-
-    Raises UserError: the file is no tar, is truncated or damaged, has an extension twice in a sample, or a text of more
-    than MOST_MEMBER bytes.
     """
     key, sample, last = "", dict[str, bytes](), "the beginning"
     with Blocks.of(path) as file:

@@ -41,7 +41,7 @@ class StreamReader(ShardReader):
         """Does nothing: no shard is kept."""
 
     def chunk(self, index: int) -> Chunk:
-        """Returns chunk `index`, 0 to `chunks` - 1. Raises as `ShardReader.chunk`, and AwayError."""
+        """Returns chunk `index`, 0 to `chunks` - 1."""
         coming = self._coming.pop(index, None)
         data = self._bytes(index) if coming is None else coming.result()
         return self._parse(index, data, self._range(index).start, check=True)

@@ -36,10 +36,7 @@ def shard_files(manifest: Manifest) -> dict[str, tuple[int, str]]:
 
 
 def verify(directory: Path) -> int:
-    """Checks the sha256 of all files that the manifest names; returns their number.
-
-    Raises UserError: the first file that is missing or differs.
-    """
+    """Checks the sha256 of all files that the manifest names; returns their number."""
     manifest = read_manifest(directory)
     files = listed_files(manifest)
     elsewhere = remote_of(directory)
@@ -54,8 +51,6 @@ def verify_once(directory: Path, memory: Path) -> int:
     """Runs `verify`, but skips files whose sha256, size, time and inode are noted in the folder `memory`.
 
     Returns the number of files that were read. Any number of processes may share the folder.
-
-    Raises UserError: the first file that is missing or differs.
     """
     directory = directory.absolute()
     note = _note_of(directory, memory)

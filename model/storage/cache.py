@@ -24,8 +24,7 @@ class Cache:
     def fetch(self, address: str, size: int, sha256: str, deadline: float | None = None) -> Path:
         """Returns the path of the object with this hash; fetches it from `address` unless it is here and unchanged.
 
-        Raises UserError: the remote object has another hash. Raises NotThereError, RefusedError, AwayError: as
-        `remote.download`. Raises OSError: the disk is full.
+        Raises NotThereError, RefusedError, AwayError: as `remote.download`. Raises OSError: the disk is full.
         """
         path = self._path(sha256)
         if _is_sound(path, size, sha256):

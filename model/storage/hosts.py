@@ -24,10 +24,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def check_host(number: str, public: bool | None = None) -> None:
-    """Refuses an IP address that must not be reached. `public`: only public ones may be; None: as the variable says.
-
-    Raises UserError: it is a metadata service's, or private when only public ones are allowed.
-    """
+    """Refuses an IP address that must not be reached. `public`: only public ones may be; None: as the variable says."""
     addresses = reached(ipaddress.ip_address(number.partition("%")[0]))
     if any(address in ipaddress.ip_network(network) for address in addresses for network in METADATA):
         raise UserError(f"{number}: the address of a metadata service; nothing is fetched from there")

@@ -65,7 +65,7 @@ def bring(path: Path, keep: bool = False) -> None:
 def bring_checked(path: Path, size: int | None, sha256: str) -> None:
     """Fetches a file of a mirror that a manifest names, with the given size or the size at its address.
 
-    Raises UserError: the file at its address has another hash. Raises NotThereError, RefusedError, AwayError.
+    Raises NotThereError, RefusedError, AwayError.
     """
     elsewhere = remote_of(path)
     if elsewhere is None or (path.is_file() and file_sha256(path) == sha256):

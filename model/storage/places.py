@@ -18,10 +18,7 @@ MIRRORS = "dragoman-mirror"  # the folder in a cache that holds what stands for 
 
 
 def is_address(place: str) -> bool:
-    """Returns True if `place` is an address, False if it is a local path.
-
-    Raises UserError: an unsupported scheme, or an address that is malformed or holds a password.
-    """
+    """Returns True if `place` is an address, False if it is a local path."""
     if "://" not in place and not place.startswith("pipe:"):
         return False
     scheme = place.partition(":")[0]
@@ -57,10 +54,7 @@ def local_path(place: str) -> Path:
 
 
 def local_folder(place: str, cache: str) -> Path:
-    """Returns the local folder of `place`: itself or, for an address, the folder in `cache` that stands for it.
-
-    Raises UserError: an address that is not allowed, or has a query.
-    """
+    """Returns the local folder of `place`: itself or, for an address, the folder in `cache` that stands for it."""
     if not is_address(place):
         return local_path(place)
     scheme, _, rest = place.partition("://")

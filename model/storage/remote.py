@@ -121,7 +121,7 @@ def delete(address: str, deadline: float | None = None) -> None:
 def download(address: str, part: Path, expected: int, sha256: str, deadline: float | None = None) -> None:
     """Downloads the object of this size and hash to the file `part`; resumes a partial one.
 
-    Raises NotThereError, RefusedError, AwayError. Raises UserError: the object differs, twice.
+    Raises NotThereError, RefusedError, AwayError.
     """
     for fresh in (False, True):  # the part may be another object's, or damaged: then once more from the start
         with part.open("wb" if fresh else "ab") as file:

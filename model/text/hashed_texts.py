@@ -27,7 +27,7 @@ def write_hashes(path: Path, parts: Iterable[Keys]) -> None:
 
 
 def read_hashes(path: Path) -> Keys:
-    """Returns (n,) hashes, mapped into memory. Raises UserError: it is not such a file."""
+    """Returns (n,) hashes, mapped into memory."""
     try:
         keys = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as problem:

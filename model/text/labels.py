@@ -37,10 +37,7 @@ class LabelTokenizer(TableTokenizer):
 
     @classmethod
     def of(cls, task: Task, texts: Iterable[str]) -> "LabelTokenizer":
-        """Makes the vocabulary of the labels of a training text; for numbers, their mean and standard deviation.
-
-        Raises UserError: labels or numbers that are all the same, from which nothing can be learned; a reserved label.
-        """
+        """Makes the vocabulary of the labels of a training text; for numbers, their mean and standard deviation."""
         if task == "numbers":
             values = [float(text) for text in texts]
             try:

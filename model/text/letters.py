@@ -111,10 +111,7 @@ def check_segmenter(segmenter: Segmenter, where: str) -> None:
 
 
 def segment(words: Sequence[str], segmenter: Segmenter) -> list[str]:
-    """Returns the words with each run of a script without blanks cut into its words.
-
-    Raises UserError: icu4py is missing.
-    """
+    """Returns the words with each run of a script without blanks cut into its words."""
     if segmenter == "none":
         return list(words)
     parts: list[str] = []

@@ -31,17 +31,14 @@ logger = logging.getLogger(__name__)
 
 
 def load(path: Path, kind: str) -> Tokenizer:
-    """The tokenizer in `path`. Raises UserError: no such file, an unknown kind, or a file that is not of this kind."""
+    """The tokenizer in `path`."""
     if not path.is_file():
         raise UserError(f"{path}: no such tokenizer file")
     return _class_of(kind).deserialise(path.read_bytes(), str(path))
 
 
 def load_pair(directory: Path, record: Mapping[str, Any]) -> TokenizerPair:
-    """The pair that `TokenizerPair.describe` recorded, each file checked against its sha256.
-
-    Raises UserError: a file is missing or is not the recorded one, or the record names special ids of another format.
-    """
+    """The pair that `TokenizerPair.describe` recorded, each file checked against its sha256."""
     special = {name: number for name, number in record["special"].items() if name not in MARKERS}
     if special != SPECIAL:
         raise UserError(f"{directory}: the tokenizer's special ids are {special}, ours are {SPECIAL}")
@@ -73,8 +70,6 @@ def train_pair(
 
     `languages` (codes; empty: unknown) determine the lower case of words. `tags` are pieces of the source's vocabulary,
     see `model/text/tags.py`.
-
-    Raises UserError: there is no text, or the vocabulary is too small for the characters of the text.
     """
     check_config(config)
     first = draw_lines(sources, config.train_lines, seed)
@@ -86,11 +81,7 @@ def train_pair(
 
 
 def check_config(config: TokenizerConfig) -> None:
-    """Refuse what no text could make good.
-
-    Raises UserError: a vocabulary without room, a coverage that SentencePiece refuses, rules for words where there are
-    none, a segmenter that is not installed.
-    """
+    """Refuse what no text could make good."""
     if config.type == "huggingface" and config.same_as is None:
         raise UserError("tokenizer.type=huggingface: is not trained; name the model that has it: tokenizer.same_as=RUN")
     if config.vocabulary <= len(SPECIAL):

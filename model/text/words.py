@@ -281,8 +281,6 @@ def most_frequent(
     """The most frequent units, ties in code point order, each at least `config.min_count` times.
 
     `counts` holds every unit once and may be a stream: memory holds `config.vocabulary` entries.
-
-    Raises UserError: no unit is that frequent.
     """
     room = config.vocabulary - len(SPECIAL_PIECES)
     enough = (entry for entry in counts if entry[1] >= config.min_count and entry[0] not in SPECIAL_PIECES)

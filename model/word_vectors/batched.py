@@ -20,10 +20,7 @@ TOKENS = 512  # kept words per step
 
 
 class BatchedWord2Vec:
-    """A `Learner` over `Text`. Its tables are tensors on a GPU and arrays on a CPU.
-
-    The constructor raises UserError: invalid settings.
-    """
+    """A `Learner` over `Text`. Its tables are tensors on a GPU and arrays on a CPU."""
 
     tables: dict[str, Any]
 

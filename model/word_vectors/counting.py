@@ -71,8 +71,6 @@ def count_vectors(config: Config, texts: Iterable[Text], vocabulary: int) -> Tab
     """Returns the tables of a bundle after one pass over the text; holds one text and the table in memory.
 
     `vocabulary`: V, the number of rows.
-
-    Raises UserError: a table of more than MOST_ENTRIES nonzero numbers.
     """
     check_ranges("model", config)
     if isinstance(config, OneHotConfig):

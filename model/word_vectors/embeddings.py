@@ -69,8 +69,6 @@ class Embeddings:
         `weights` (V,): the weight of a word in the vector of a text (idf), 1 by default. `texts`: True if that is the
         sum of the words' vectors; for count-based methods it is the sum of the words themselves, each its own
         dimension. `language` of the words (empty: unknown) determines their lower case.
-
-        Raises UserError: sizes differ, there are no words, a word is repeated, or a vector is not finite (names it).
         """
         self.words, self.texts, self.language = list(words), texts, language
         self.vectors: Table = vectors.tocsr() if is_sparse(vectors) else np.asarray(vectors, np.float32)
@@ -124,7 +122,7 @@ class Embeddings:
         return self.row(fold_case(word, self.language)) if row is None else row
 
     def known(self, word: str) -> int:
-        """Returns the word's row. Raises UserError: not in the vocabulary; suggests close spellings."""
+        """Returns the word's row."""
         row = self.row(word)
         if row is not None:
             return row
@@ -142,12 +140,12 @@ class Embeddings:
         return list(dict.fromkeys([*cases, *near]))[:MOST_SPELLINGS]
 
     def vector(self, word: str) -> Floats:
-        """Returns the word's vector (d,), as trained; a copy. Raises UserError: an unknown word."""
+        """Returns the word's vector (d,), as trained; a copy."""
         vector: Floats = self._dense(self.vectors[[self.known(word)]])[0]
         return vector
 
     def similarity(self, a: str, b: str) -> float:
-        """Returns the cosine of two words. Raises UserError: an unknown word."""
+        """Returns the cosine of two words."""
         rows = np.array([[self.known(a), self.known(b)]])
         return float(self.similarities(rows)[0])
 
@@ -166,8 +164,6 @@ class Embeddings:
         """Returns the `k` words nearest to another word, or to a vector (d,); nearest first.
 
         `restrict`: search only this many most frequent words; 0: all. Of equals the more frequent comes first.
-
-        Raises UserError: an unknown word, a vector of another width or not finite, `k` below 1.
         """
         out = {row for row in map(self.row, exclude) if row is not None}
         if isinstance(query, str):
@@ -185,8 +181,6 @@ class Embeddings:
 
         3CosAdd (Mikolov et al. 2013c) or 3CosMul, both as in Levy and Goldberg 2014; the similarity is the cosine with
         the normalised b - a + c, or the score of 3CosMul, 0 or more. `restrict` as for `neighbours`.
-
-        Raises UserError: an unknown word or method, `k` below 1.
         """
         if method not in METHODS:
             raise unknown("method", method, METHODS)
@@ -219,7 +213,7 @@ class Embeddings:
         return chosen if self.texts == "words" else chosen @ self.vectors
 
     def limit(self, restrict: int) -> int:
-        """Returns the number of most frequent words that `restrict` leaves. Raises UserError: negative."""
+        """Returns the number of most frequent words that `restrict` leaves."""
         if restrict < 0:
             raise UserError(f"restrict: must be 0 (all words) or more, not {restrict}")
         return min(restrict, len(self)) or len(self)

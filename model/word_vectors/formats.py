@@ -63,10 +63,7 @@ FORMATS: dict[Format, Row] = {
 
 
 def write_format(folder: Path, name: Format, embeddings: Embeddings) -> Path:
-    """Writes the vectors into `folder` in one of the formats; returns the new file.
-
-    Raises UserError: an unknown format, or vectors that the format cannot hold.
-    """
+    """Writes the vectors into `folder` in one of the formats; returns the new file."""
     if name not in FORMATS:
         raise unknown("export format", name, FORMATS)
     row = FORMATS[name]

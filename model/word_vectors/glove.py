@@ -68,10 +68,7 @@ class Glove:
     """
 
     def __init__(self, config: GloveConfig, counts: NDArray[np.int64], seed: int) -> None:
-        """`counts` (V,) of the words, most frequent first; only their number matters.
-
-        Raises UserError: an invalid configuration.
-        """
+        """`counts` (V,) of the words, most frequent first; only their number matters."""
         check_ranges("model", config)
         self.config = config
         rows, columns = len(counts), config.width + 1  # the bias is the last column
@@ -90,8 +87,6 @@ class Glove:
 
         Uses the order on disk, which is shuffled already, so `seed` has no effect. Threads share the tables without
         locks (Recht et al. 2011, "HogWild!"); with one thread the result is the same to the bit.
-
-        Raises UserError: an entry that is not above zero.
         """
         if not len(segment):
             return 0.0, 0

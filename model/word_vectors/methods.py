@@ -19,15 +19,12 @@ METHODS: dict[str, type[Any]] = {
 
 
 def method_type(name: str) -> type[Any]:
-    """Returns a method's configuration class. Raises UserError: no method has that name."""
+    """Returns a method's configuration class."""
     if name not in METHODS:
         raise unknown("model.architecture", name, METHODS)
     return METHODS[name]
 
 
 def method_config(values: Mapping[str, Any]) -> Any:
-    """Returns a method's typed configuration from plain values; their key `architecture` chooses its type.
-
-    Raises UserError: an unknown architecture, an unknown key, a value of the wrong type.
-    """
+    """Returns a method's typed configuration from plain values; their key `architecture` chooses its type."""
     return build(method_type(str(values.get("architecture"))), values, "model")

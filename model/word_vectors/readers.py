@@ -27,10 +27,7 @@ MOST_NUMBERS = 1 << 33  # of a table that a file may announce
 
 
 def read_vectors(path: Path) -> ReadVectors:
-    """Returns the word vectors in a file, whatever its format, without repeated words and special pieces.
-
-    Raises UserError: no such format, a damaged file, a row that does not fit (names the line), or no words.
-    """
+    """Returns the word vectors in a file, whatever its format, without repeated words and special pieces."""
     with opened(path) as file:
         return distinct(read_file(path, file))
 
@@ -131,7 +128,7 @@ def iter_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def read_word(file: BinaryIO, end: bytes, problem: str) -> bytes:
-    """Returns the bytes up to `end`. Raises UserError: there is no `end`; `problem` is the message."""
+    """Returns the bytes up to `end`."""
     word = bytearray()
     while (letter := file.read(1)) != end:
         if not letter or len(word) > LONGEST:

@@ -27,8 +27,6 @@ class Vocabulary:
 
         Special ids and ids that do not occur have no vector. They are dropped from the text, so that the words around
         them move together, as in word2vec.
-
-        Raises UserError: no word is left, or only one, which has no neighbours to train on.
         """
         if len(pieces) != len(counts):
             raise ValueError(f"{len(pieces)} pieces but {len(counts)} counts")

@@ -95,8 +95,6 @@ class Word2Vec:
     Words are predicted from each word around them (skip-gram) or from all of these together (CBOW). "vectors" (V, W)
     holds the rows of the input words, "contexts" those of the predicted ones: (V, W), or (V - 1, W) inner nodes of the
     Huffman tree.
-
-    Raises UserError: a setting out of its range, a vocabulary of fewer than two words, a full softmax over too many.
     """
 
     tables: dict[str, NDArray[np.float32]]
@@ -185,10 +183,7 @@ class Word2Vec:
 def beginning(
     config: Word2VecConfig, counts: NDArray[Any], seed: int
 ) -> tuple[NDArray[np.float64], AliasTable | None, HuffmanTree | None, dict[str, NDArray[np.float32]]]:
-    """Returns the probabilities (V,) that a word stays, the negatives' distribution, the tree, and untrained tables.
-
-    Raises UserError: settings that cannot be trained.
-    """
+    """Returns the probabilities (V,) that a word stays, the negatives' distribution, the tree, and untrained tables."""
     check(config, len(counts))
     noise = AliasTable.of(counts, config.exponent) if config.output == "negative" else None
     tree = HuffmanTree.of(counts) if config.output == "hierarchical" else None
@@ -198,7 +193,7 @@ def beginning(
 
 
 def check(config: Word2VecConfig, words: int) -> None:
-    """Refuses settings that cannot be trained. Raises UserError: names the key, its value and the choices."""
+    """Refuses settings that cannot be trained."""
     check_ranges("model", config)
     if config.output == "negative" and not config.negatives:
         raise UserError("model.negatives=0: model.output=negative needs at least 1")

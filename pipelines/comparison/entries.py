@@ -35,8 +35,6 @@ def resolve(config: Config) -> list[Entry]:
 
     An item is the name of a file in conf/model (a network to train), or a path, a run's name, NAME@ALIAS or
     NAME/VERSION (an existing bundle).
-
-    Raises UserError: no items, a repeated or unknown one, or one that cannot be compared with the others.
     """
     config.compare.check()
     if config.loader.denoise != "none":

@@ -30,10 +30,7 @@ def figures(network: Measured) -> dict[str, float]:
 
 
 def steps(networks: Sequence[Measured], trials: int) -> dict[str, Significance]:
-    """Returns label -> the paired test of a network against the one before.
-
-    Raises UserError: the two cannot be compared.
-    """
+    """Returns label -> the paired test of a network against the one before."""
     return {after.label: after.evaluation.compare(before.evaluation, trials) for before, after in pairwise(networks)}
 
 

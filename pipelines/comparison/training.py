@@ -29,10 +29,7 @@ ROOM = 1.05  # a step or an evaluation may end a little after the limit
 
 
 def with_budget(config: Config, entries: Sequence[Entry]) -> list[Entry]:
-    """Returns the entries with limits on their training, and refuses now whatever would stop it later.
-
-    Raises UserError: no shards, a network that does not fit them, or a run that has exceeded the budget.
-    """
+    """Returns the entries with limits on their training, and refuses now whatever would stop it later."""
     runs = [entry.config.run_dir for entry in entries if entry.config is not None]
     config = with_lanes(config, runs)  # the same lanes, so the same batches, for all
     steps = budget_steps(config, entries[0].kind) if runs else 0

@@ -26,10 +26,7 @@ SHOWN = 10  # labels in a message
 
 
 def make_labelled(sharding: Sharding) -> Manifest:
-    """Writes everything but the manifest, resuming existing work; returns the manifest.
-
-    Raises UserError: no text is left, one label only, or held-out texts with a label that no training text has.
-    """
+    """Writes everything but the manifest, resuming existing work; returns the manifest."""
     corpus = sharding.corpus
     check_config(sharding.tokenizer)
     with sharding.staged() as (blocks, cluster):

@@ -36,10 +36,7 @@ def count_block(clean: Path, plan: Path, tokenizer: TokenizerConfig, language: s
 
 
 def make_monolingual(sharding: Sharding) -> Manifest:
-    """Writes everything but the manifest, resuming existing work; returns the manifest.
-
-    Raises UserError: a file that cannot be read, no text left, or nothing to build a vocabulary from.
-    """
+    """Writes everything but the manifest, resuming existing work; returns the manifest."""
     check_config(sharding.tokenizer)
     with sharding.staged() as (blocks, cluster):
         clean = sharding.clean(blocks, cluster, sharding.corpus.clean)

@@ -28,10 +28,7 @@ MANY_LEAKS = 0.1  # of the training pairs
 
 
 def make_parallel(sharding: Sharding) -> Manifest:
-    """Writes everything but the manifest, resuming existing work; returns the manifest.
-
-    Raises UserError: a file that cannot be read, or no pair left.
-    """
+    """Writes everything but the manifest, resuming existing work; returns the manifest."""
     corpus = sharding.corpus
     with sharding.staged() as (blocks, cluster):
         rules = _rules_for(corpus.clean, sharding.languages)

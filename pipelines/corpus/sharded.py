@@ -51,8 +51,6 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
     Args:
         values: the composed configuration.
         words: the overrides of the command line.
-
-    Raises UserError: a given key contradicts the shards; the message has both values.
     """
     directory = local_folder(values["paths"]["shards"], values["paths"]["cache"])
     if not has_manifest(directory):

@@ -33,10 +33,7 @@ class Evaluation:
         raise NotImplementedError
 
     def compare(self, baseline: Self, trials: int) -> Significance:
-        """Tests whether this is better than `baseline`, by `trials` random exchanges.
-
-        Raises UserError: the two have no figure in common, or were evaluated on other texts.
-        """
+        """Tests whether this is better than `baseline`, by `trials` random exchanges."""
         raise NotImplementedError
 
     def facts(self) -> Mapping[str, Any]:

@@ -37,7 +37,7 @@ class CompareConfig:
     map_count: Whole = 3  # number of sentences from the held-out set
 
     def check(self) -> None:
-        """Refuses invalid values by name. Raises UserError: a number out of its range."""
+        """Refuses invalid values by name."""
         check_ranges("compare", self)
         check_name("compare.name", self.name)
 

@@ -14,10 +14,7 @@ Item = TypeVar("Item")
 def held_out(
     shards: Path, split: str, languages: Sequence[str], sentences: int = 0, key: str = "evaluate.split"
 ) -> tuple[list[str], list[str]]:
-    """Reads sources and references of a split from the shard directory; the first `sentences` of them, 0 for all.
-
-    Raises UserError: an unknown split or language, or a file that differs from the one written (named).
-    """
+    """Reads sources and references of a split from the shard directory; the first `sentences` of them, 0 for all."""
     source, target = (held_out_lines(shards, split, language, sentences, key) for language in languages)
     return source, target
 
@@ -41,10 +38,7 @@ def held_out_lines(shards: Path, split: str, language: str, most: int = 0, key: 
 
 
 def gate_split(shards: Path, split_name: str) -> str:
-    """Returns the split that decides a promotion: `promote.split`, where `auto` means gate, else valid.
-
-    Raises UserError: there is none, the split is unknown, or it is the test set.
-    """
+    """Returns the split that decides a promotion: `promote.split`, where `auto` means gate, else valid."""
     texts = [split for split in read_manifest(shards).texts if split not in ("train", "test")]
     if split_name == "test":
         raise UserError(

@@ -99,8 +99,6 @@ def score(
     """Returns all scores of detokenised hypotheses, one reference each; `language` is the target's code.
 
     `with_rouge`: also ROUGE, which summaries and other rewritten texts are measured by.
-
-    Raises UserError: no sentences, unequal counts, or an unknown tokeniser.
     """
     check_counts(hypotheses, references)
     name = tokeniser(tokenize, language)
@@ -177,10 +175,7 @@ def rouge_signature(language: str) -> str:
 def quick_bleu(
     hypotheses: Sequence[str], references: Sequence[str], language: str = "en", tokenize: str = "auto"
 ) -> float:
-    """Returns only `score`'s cased BLEU, by the same tokeniser, for validation during training and tuning.
-
-    Raises UserError: an unknown tokeniser.
-    """
+    """Returns only `score`'s cased BLEU, by the same tokeniser, for validation during training and tuning."""
     return corpus_score(scorer("bleu", tokeniser(tokenize, language)), hypotheses, references)
 
 

@@ -88,10 +88,7 @@ class Reconstruction(SplitEvaluation):
 def evaluate_reconstruction(
     bundle: TranslationBundle, shards: Path, split: str, records: int = 0, samples: int = 10
 ) -> Reconstruction:
-    """Evaluates a denoised bundle on the first `records` of a split, 0 for all.
-
-    Raises UserError: no such split, or shards of another vocabulary.
-    """
+    """Evaluates a denoised bundle on the first `records` of a split, 0 for all."""
     noise: Mapping[str, Any] = bundle.facts[NOISE]
     reader = ShardReader(shards, split)
     theirs, ours = (

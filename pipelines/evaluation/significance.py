@@ -64,10 +64,7 @@ def compare_translations(
     trials: int = 1000,
     metric: Metric = "bleu",
 ) -> Significance:
-    """Tests two systems' corpus BLEU or chrF, by sacreBLEU; `language` is the target's.
-
-    Raises UserError: no sentences, unequal counts, or an unknown tokeniser.
-    """
+    """Tests two systems' corpus BLEU or chrF, by sacreBLEU; `language` is the target's."""
     check_counts(baseline, references)
     check_counts(candidate, references)
     sacre = scorer(metric, tokeniser(tokenize, language))

@@ -137,8 +137,6 @@ def evaluate_bundle(
 
     `decode` None means the bundle's own settings. A length penalty of `auto` is the bundle's, or is tuned on the split
     `valid` if the bundle has none. `sentences` 0 means all.
-
-    Raises UserError: not a bundle, no such split, or held-out texts of other languages.
     """
     bundle = directory if isinstance(directory, TranslationBundle) else load_bundle(directory)
     sources, references = held_out(shards, split, bundle.languages, sentences)

@@ -40,10 +40,7 @@ class NoisedBatch(TranslationBatch):
 
 
 class DenoisingLoader(LaneLoader):
-    """This rank's lanes of a split, without end.
-
-    Raises UserError: as `LaneLoader`, settings of the noise that do not fit, or two vocabularies.
-    """
+    """This rank's lanes of a split, without end."""
 
     of: ClassVar[tuple[str, ...]] = (*LaneLoader.of, *OF_NOISE)
 

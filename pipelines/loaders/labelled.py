@@ -56,10 +56,7 @@ class LabelledWindow:
 
 
 class LabelledLoader(ChunkLanes[TextBatch]):
-    """This rank's lanes of a split of labelled texts, without end; texts longer than `max_length` are left out.
-
-    Raises UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
-    """
+    """This rank's lanes of a split of labelled texts, without end; texts longer than `max_length` are left out."""
 
     of: ClassVar[tuple[str, ...]] = ("lanes", "batch_tokens", "window_chunks", "max_length")
 

@@ -38,10 +38,7 @@ HELD_OUT_MASKS = (0x6D61736B, 0)  # random key of held-out masks: the same for e
 
 @dataclass(frozen=True)
 class Masking:
-    """The masking rules for one vocabulary.
-
-    Raises UserError: a vocabulary of only special ids.
-    """
+    """The masking rules for one vocabulary."""
 
     vocabulary: int  # V
     share: float  # of the tokens (or words) to predict
@@ -144,10 +141,7 @@ class MaskedWindow:
 
 
 class MaskedLoader(ChunkLanes[TextBatch]):
-    """This rank's lanes of a split, without end.
-
-    Raises UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
-    """
+    """This rank's lanes of a split, without end."""
 
     of: ClassVar[tuple[str, ...]] = (
         "lanes",

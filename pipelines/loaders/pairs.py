@@ -90,10 +90,7 @@ def _reduce_batches(what: np.ufunc, lengths: NDArray[np.int64], firsts: NDArray[
 
 
 class LaneLoader(ChunkLanes[TranslationBatch]):
-    """This rank's lanes of a split of sentence pairs, without end.
-
-    Raises UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
-    """
+    """This rank's lanes of a split of sentence pairs, without end."""
 
     of: ClassVar[tuple[str, ...]] = (
         *("lanes", "batch_tokens", "window_chunks", "max_length", "sampling", "both_directions", "mix"),
@@ -198,8 +195,6 @@ def check_lengths(split: Split, bounds: Sequence[int], config: LoaderConfig, pos
     """Refuses limits that exclude every record of the split, and records that exceed the network's positions.
 
     Uses the histogram of lengths, so it opens no shard; a bucket counts as long as its longest records.
-
-    Raises UserError: names the setting and what to choose.
     """
     limit = min(config.max_length, config.batch_tokens)
     longest = 0.0

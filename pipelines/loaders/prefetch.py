@@ -69,10 +69,7 @@ class _Step(Generic[B]):
 
 
 class Lanes(ABC, Generic[B]):
-    """This rank's lanes, without end. A loader defines an epoch's windows and opens them.
-
-    Raises UserError: lanes that the world size does not divide.
-    """
+    """This rank's lanes, without end. A loader defines an epoch's windows and opens them."""
 
     of: ClassVar[tuple[str, ...]]  # the settings of the section `loader` that the order of batches depends on
     windows: int  # per epoch; lane l owns l, l + lanes, ...
@@ -127,10 +124,7 @@ class Lanes(ABC, Generic[B]):
         return {"manifest": self._hash, "order": self._order(), "lanes": lanes}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Resumes from the merged `state` of all ranks, of any world size.
-
-        Raises UserError: it belongs to other shards, or to settings that give other batches.
-        """
+        """Resumes from the merged `state` of all ranks, of any world size."""
         if state["manifest"] != self._hash:
             raise UserError(
                 f"{self.reader.directory}: not the shards that the checkpoint was made with (manifest "

@@ -40,10 +40,7 @@ class Feed(Protocol):
 
 
 class ShardText:
-    """One split of a shard directory as segments of about `segment_words` tokens.
-
-    Raises UserError: the shards hold two languages and `side` chooses none, or the reverse.
-    """
+    """One split of a shard directory as segments of about `segment_words` tokens."""
 
     unit = "words"
 
@@ -99,10 +96,7 @@ class ShardText:
 
 
 def shard_vocabulary(directory: Path, split: str, side: str | None, min_count: int) -> tuple[Vocabulary, Tokenizer]:
-    """Counts the words of a split; returns them and their tokenizer.
-
-    Raises UserError: as ShardText, or the text has too few words.
-    """
+    """Counts the words of a split; returns them and their tokenizer."""
     reader = ShardReader(directory, split)
     number = side_number(reader.manifest, side)
     pair = load_pair(directory, reader.manifest.tokenizer)
@@ -138,10 +132,7 @@ def side_of(chunk: Chunk, target: bool) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def side_number(manifest: Manifest, side: str | None, key: str = "vectors.side") -> int:
-    """Returns the side of the shards that holds the text, 0 or 1; `key` is the setting that chooses.
-
-    Raises UserError: two sides and no choice, or a choice with one side.
-    """
+    """Returns the side of the shards that holds the text, 0 or 1; `key` is the setting that chooses."""
     pair = "-".join(manifest.languages)
     if manifest.kind != "parallel":
         if side is not None:

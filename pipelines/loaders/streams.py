@@ -33,11 +33,7 @@ from dragoman.pipelines.settings import LoaderConfig
 
 
 class WindowLoader(ChunkLanes[TextBatch]):
-    """This rank's lanes of a split, without end.
-
-    Raises UserError: lanes that the world size does not divide or that exceed the chunks, rows that do not fit the
-    budget, a text shorter than a window.
-    """
+    """This rank's lanes of a split, without end."""
 
     of: ClassVar[tuple[str, ...]] = ("lanes", "batch_tokens", "window_chunks", "context_length", "side")
 
@@ -70,10 +66,7 @@ class WindowLoader(ChunkLanes[TextBatch]):
 
 
 class StreamLoader(Lanes[TextBatch]):
-    """This rank's lanes of a split, without end.
-
-    Raises UserError: lanes that the world size does not divide, rows that do not fit the budget, or a text too short.
-    """
+    """This rank's lanes of a split, without end."""
 
     of: ClassVar[tuple[str, ...]] = ("lanes", "batch_tokens", "context_length", "side")
 
@@ -113,7 +106,7 @@ def text_batch(
 
 
 def rows_of(config: LoaderConfig) -> int:
-    """Returns the rows of a lane's batch. Raises UserError: no row fits the budget, or rows have no length."""
+    """Returns the rows of a lane's batch."""
     check_ranges("loader", config)
     rows = config.batch_tokens // config.context_length
     if rows < 1:

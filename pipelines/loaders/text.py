@@ -16,10 +16,7 @@ OPEN_CHUNKS = 4096  # cached views of mapped files: opening a chunk checks it, w
 
 
 class SplitText:
-    """The records of a split in the corpus' order, each with its end of sentence; the row wraps around.
-
-    Raises UserError: an unknown or empty split, or shards of two languages and `side` chooses none (or the reverse).
-    """
+    """The records of a split in the corpus' order, each with its end of sentence; the row wraps around."""
 
     def __init__(self, directory: Path, split: str, side: str | None = None, reader: str = "mmap") -> None:
         self.reader = open_reader(directory, split, reader)

@@ -11,8 +11,6 @@ from dragoman.model.text.tokenizers import load_pair
 def unpack_split(directory: Path, split: str, first: int = 0, form: str = "text") -> Iterator[tuple[str, ...]]:
     """Yields (source, target) of every record from global id `first` on; (text,) for monolingual shards, (text, labels)
     for labelled ones.
-
-    Raises UserError: no shards or split, a damaged shard, or a tokenizer file that differs from the recorded one.
     """
     reader = ShardReader(directory, split)
     pair = load_pair(directory, reader.manifest.tokenizer)

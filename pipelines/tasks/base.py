@@ -128,7 +128,7 @@ TASKS: dict[str, Task | str] = {
 
 
 def task_of(kind: str) -> Task:
-    """Returns the row of a kind of model. Raises UserError: an unknown kind."""
+    """Returns the row of a kind of model."""
     if kind not in TASKS:
         raise unknown("the kind of model", kind, TASKS)
     row = TASKS[kind]
@@ -140,8 +140,5 @@ def task_of(kind: str) -> Task:
 
 
 def task_for(model: Mapping[str, Any]) -> Task:
-    """Returns the row for the section `model` of a configuration.
-
-    Raises UserError: a missing or unknown architecture.
-    """
+    """Returns the row for the section `model` of a configuration."""
     return task_of(architecture(str(model.get("architecture"))).kind)

@@ -67,10 +67,7 @@ def recorded_config(config: Config, record: Mapping[str, Any]) -> Config:
 
 
 def claim_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
-    """Creates the run's folder, or checks that it belongs to a run of this fingerprint.
-
-    Raises UserError: a run of this name was started with other settings; names each.
-    """
+    """Creates the run's folder, or checks that it belongs to a run of this fingerprint."""
     check_run_dir(config, fingerprint)
     if not paths.begun(config.run_dir):
         config.run_dir.mkdir(parents=True, exist_ok=True)

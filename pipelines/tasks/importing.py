@@ -32,11 +32,7 @@ IN_A_NAME = re.compile(r".*[-_]([a-z]{2,3})[-_]([a-z]{2,3})")  # opus-mt-en-de
 
 
 def task(config: ImportRoot, source: str = "") -> int:
-    """Makes the run's folder with the bundle, and registers it.
-
-    Raises UserError: no source, a model that is not supported or does not fit its own files, or a run of this name that
-    is no import.
-    """
+    """Makes the run's folder with the bundle, and registers it."""
     if not source:
         raise UserError(f"name the model: dragoman import FOLDER, {HUB}ORG/NAME or FILE of word vectors")
     address = source.rstrip("/")

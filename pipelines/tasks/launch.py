@@ -39,7 +39,6 @@ def train(config: Config, say: Callable[[str], object] = print) -> Path | None:
     Returns the bundle's directory, on the first rank; `say` receives the report of its scores. A refused command leaves
     no folder of a run.
 
-    Raises UserError: the kind's `validate` refuses, the folder belongs to a run of other settings, or is being trained.
     Raises Interrupted: a signal came.
     """
     keep_few_products()
@@ -77,11 +76,7 @@ def _train(config: Config, run: Run, say: Callable[[str], object]) -> Path | Non
 
 
 def check(config: Config) -> None:
-    """Refuses what a start would refuse at once, as far as that is known if the shards are elsewhere.
-
-    Raises UserError: the kind's `validate` refuses, or the folder belongs to a run of other settings; without shards,
-    the task's `validate_settings` refuses.
-    """
+    """Refuses what a start would refuse at once, as far as that is known if the shards are elsewhere."""
     config = with_lanes(config, [config.run_dir])
     task = task_for(config.model)
     if not config.paths.visible:

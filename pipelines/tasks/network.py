@@ -132,11 +132,7 @@ class NetworkTraining(Training):
     unread: tuple[str, ...]
 
     def validate(self, config: Config) -> None:
-        """Reports all mistakes that can be known before any worker starts.
-
-        Raises UserError: a setting is out of range or for other models, shards are missing or of another kind or
-        language, or a model or lanes do not fit them.
-        """
+        """Reports all mistakes that can be known before any worker starts."""
         config.train.check()
         learning = self.learning(config)
         learning.check()

@@ -24,10 +24,7 @@ from dragoman.pipelines.tracking.run import TrackedRun
 
 
 def settle_precision(config: Config, network: nn.Module, ranks: Ranks, tracked: TrackedRun | None) -> TrainConfig:
-    """Returns the section `train` with one precision for all ranks; every rank calls it, `tracked` is rank 0's record.
-
-    Raises UserError: this rank's machine cannot run it.
-    """
+    """Returns the section `train` with one precision for all ranks; `tracked` is rank 0's record."""
     settled = begun_in(config) if ranks.first else None
     decision = ranks.from_first((settled or decide(network, ranks.device)) if ranks.first else None)
     if reason := cannot_run(network, decision.precision, ranks.device):

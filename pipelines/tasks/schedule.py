@@ -23,7 +23,7 @@ def settle_schedule(config: Config) -> Config:
     """Stores the run's plan in the claimed folder; returns the configuration with its `train.schedule_steps` settled.
 
     It is the requested value; else that of the run's last plan; else, without a checkpoint, `max_steps`. A schedule
-    without an end is left as it is. Raises UserError: all further steps would have the rate 0.
+    without an end is left as it is.
     """
     train, record = config.train, read_record(config.run_dir)
     if record is None or "train" not in record:  # word vectors have epochs

@@ -29,10 +29,7 @@ class Check:
 
 
 def verify(config: Config) -> list[Check]:
-    """Checks the shards, checkpoints, bundle and batches of the run `name`; its settings are in its run.json.
-
-    Raises UserError: there is no such run, or its shards cannot be found.
-    """
+    """Checks the shards, checkpoints, bundle and batches of the run `name`; its settings are in its run.json."""
     run = config.run_dir
     record = read_record(run)
     if record is None and is_released(run):

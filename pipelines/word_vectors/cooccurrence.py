@@ -48,10 +48,7 @@ class Counting:
 
 
 class CooccurrenceFeed:
-    """Counted entries as segments, in another order each epoch.
-
-    Raises UserError: the pass was not finished.
-    """
+    """Counted entries as segments, in another order each epoch."""
 
     unit = "entries"
 
@@ -78,10 +75,7 @@ def count_cooccurrences(
     counting: Counting,
     report: Callable[[int, int], None] = lambda done, segments: None,
 ) -> CooccurrenceFeed:
-    """Counts co-occurrences into the file `path`, unless it is there; calls `report` after each segment of the text.
-
-    Raises UserError: no words co-occur.
-    """
+    """Counts co-occurrences into the file `path`, unless it is there; calls `report` after each segment of the text."""
     if path.is_file():
         return CooccurrenceFeed(path, counting.seed)
     total, waiting = np.empty((0, 2), np.int64), list[Cells]()

@@ -87,8 +87,6 @@ def train_tables(
     """Trains from the newest checkpoint, or from the start, to the end; the last checkpoint holds the result.
 
     `decay` is for one rank. On one rank and one thread a resumed run gives the same bits as an undisturbed one.
-
-    Raises UserError: the loss or a table is no longer finite, or an epoch had nothing to train on.
     """
     steps = config.epochs * feed.segments
     recent, speed, rounds = Sums(), Speed(), 0

@@ -39,5 +39,5 @@ class VectorsConfig:
     evaluate: EvaluateVectors = field(default_factory=EvaluateVectors)
 
     def check(self) -> None:
-        """Refuses invalid values. Raises UserError: names the key and its least value."""
+        """Refuses invalid values."""
         check_ranges("vectors", self)

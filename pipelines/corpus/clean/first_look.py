@@ -50,8 +50,6 @@ def check_training_files(config: CorpusConfig, sources: Sequence[Source], pair: 
 
     Args:
         vocabulary: pieces that the tokenizer is to learn; 0: as many as fit.
-
-    Raises UserError: a clear mistake; names the file, what was seen, and the setting that mends it.
     """
     doubts: list[str] = []
     if config.check == "off":

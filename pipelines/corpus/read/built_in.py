@@ -18,10 +18,7 @@ LANGUAGES = ("en", "de")
 
 
 def check_built_in(config: CorpusConfig, pair: str) -> None:
-    """Refuses settings that the built-in corpus does not support.
-
-    Raises UserError: files, another language pair, or more pairs than there are.
-    """
+    """Refuses settings that the built-in corpus does not support."""
     names = [(f"corpus.{split}.{key}", name) for split in SPLITS for key, name in vars(getattr(config, split)).items()]
     for key, name in names:
         if names_of(name):

@@ -30,11 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 def fetch(files: Sequence[FetchFile], root: str | None) -> None:
-    """Downloads files that are missing or have another content.
-
-    Raises UserError: no `corpus.root`, a forbidden scheme or name, a server that does not send the file in time, or a
-    content that does not match the sha256; names the key.
-    """
+    """Downloads files that are missing or have another content."""
     if files and not root:
         raise UserError("corpus.root: needed for corpus.fetch; give the folder to download into")
     for number, entry in enumerate(files):

@@ -44,8 +44,6 @@ def find_tokenizer(
         wanted_pair: the languages of the corpus.
         folder_of: returns the local folder of a path or address.
         bundle_of: returns the directory of the bundle that a setting names, given the name and the setting.
-
-    Raises UserError: nothing has that name, or the tokenizer has another type or other languages.
     """
     same_as = settings.same_as
     if same_as is None:

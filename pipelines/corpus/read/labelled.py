@@ -39,11 +39,7 @@ Row = tuple[int, Any, Any]  # line (from 1), text or words, label or tags
 
 
 def labelled_sources(config: CorpusConfig, pair: str, folder: Path) -> list[Source]:
-    """Writes the corpus files' texts and labels as lines into `folder`; returns them as a Moses corpus' sources.
-
-    Raises UserError: a file that does not exist or is of another form; with `corpus.on_error=raise` also a record
-    without a label, or with another number of words than of tags, named.
-    """
+    """Writes the corpus files' texts and labels as lines into `folder`; returns them as a Moses corpus' sources."""
     folder.mkdir(parents=True, exist_ok=True)
     sources = []
     for split in SPLITS:

@@ -35,11 +35,7 @@ class Part:
 
 
 def parts_of(corpus: CorpusConfig, pair: str, tokenizer: TokenizerConfig) -> tuple[Part, ...]:
-    """Returns the parts of the mix; empty for a corpus that is none.
-
-    Raises UserError: a name twice, a format or a tag that is none, languages that are not those of `pair`, several
-    target languages without a tag for each, or a tokenizer without tags.
-    """
+    """Returns the parts of the mix; empty for a corpus that is none."""
     parts = tuple(_part(corpus, part, pair, f"corpus.parts[{number}]") for number, part in enumerate(corpus.parts))
     names = [part.name for part in parts]
     for name in names:
@@ -61,10 +57,7 @@ def all_tags(parts: Sequence[Part]) -> list[str]:
 
 
 def sources_of_parts(parts: Sequence[Part], cache: str) -> list[Source]:
-    """Returns the files of all parts, in order; files at an address are fetched.
-
-    Raises UserError: as `sources_of`; the message begins with the part.
-    """
+    """Returns the files of all parts, in order; files at an address are fetched."""
     part_sources = []
     for part in parts:
         try:

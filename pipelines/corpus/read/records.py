@@ -52,8 +52,6 @@ def encodings_of(config: CorpusConfig) -> tuple[str, ...]:
     """Returns the encodings of staged lines: those of `corpus.encoding`.
 
     An encoding of lines must contain ASCII unchanged, because only then does a byte 0x0A end a line.
-
-    Raises UserError: an encoding that is not known, or not of that kind.
     """
     names = [config.encoding] if isinstance(config.encoding, str) else config.encoding
     ascii_bytes = bytes(range(128))

@@ -21,8 +21,7 @@ logger = logging.getLogger(__name__)
 def with_local_files(config: CorpusConfig, pair: str, cache: str) -> CorpusConfig:
     """Returns the same corpus with local copies of all files named by an address or below a remote `corpus.root`.
 
-    Raises UserError: a forbidden address, a pattern in an address, a missing file, or refused access. Raises AwayError:
-    the server does not answer.
+    Raises AwayError: the server does not answer.
     """
     below = config.root if config.root and is_address(config.root) else None
     splits = {split: getattr(config, split) for split in SPLITS}

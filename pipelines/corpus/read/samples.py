@@ -26,11 +26,7 @@ SHOWN = 5  # broken samples to name
 
 
 def as_lines(config: CorpusConfig, pair: str, folder: Path) -> CorpusConfig:
-    """Returns the corpus with its tars' samples as JSON Lines (text: lines) in `folder`, one input file per tar.
-
-    Raises UserError: a damaged tar; with `corpus.on_error=raise` also a sample that lacks a side or is not UTF-8,
-    named.
-    """
+    """Returns the corpus with its tars' samples as JSON Lines (text: lines) in `folder`, one input file per tar."""
     text = "-" not in pair
     folder.mkdir(parents=True, exist_ok=True)
     local: dict[str, Any] = {}

@@ -37,10 +37,7 @@ def read_json(path: Path) -> Any:
 
 @contextlib.contextmanager
 def claim_directory(directory: Path) -> Iterator[None]:
-    """Makes the shard directory if needed, and locks it against a second `shard` during the block.
-
-    Raises UserError: it cannot be made, holds other files, or another process shards into it.
-    """
+    """Makes the shard directory if needed, and locks it against a second `shard` during the block."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         foreign = [path.name for path in directory.iterdir() if path.name != FOLDER and not _OURS.fullmatch(path.name)]

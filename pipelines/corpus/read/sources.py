@@ -63,11 +63,7 @@ def written_source(
 
 
 def sources_of(config: CorpusConfig, pair: str) -> list[Source]:
-    """Returns all texts of the corpus in a fixed order: train, valid, test, gate, each in the order configured.
-
-    Raises UserError: no training file, a missing `corpus.root`, one side without the other, a missing file, a pattern
-    without matches, splits both given and cut.
-    """
+    """Returns all texts of the corpus in a fixed order: train, valid, test, gate, each in the order configured."""
     if config.needs_root and not config.root:
         raise UserError(f"corpus.root: needed for corpus={config.name}; give the folder that holds its files")
     if config.root and not Path(config.root).expanduser().is_dir():

@@ -106,10 +106,7 @@ def stage(task: StagingTask) -> None:
 
 
 def blocks_of(sources: Sequence[Source], scratch: Path) -> list[Block]:
-    """Returns all blocks in the corpus' order; an empty file of text has none.
-
-    Raises UserError: an empty file of pairs, or two that are no line by line translations.
-    """
+    """Returns all blocks in the corpus' order; an empty file of text has none."""
     blocks: list[Block] = []
     for source in sources:
         sides = [read_json(task.index) for task in staging_tasks([source], scratch)]

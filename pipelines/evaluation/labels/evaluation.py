@@ -241,10 +241,7 @@ def sums_of(values: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np
 def evaluate_label_bundle(
     bundle: LabelBundle, shards: Path, split: str = "test", texts: int = 0, samples: int = 10
 ) -> LabelEvaluation:
-    """Labels the held-out texts of `split` in the shard directory and scores the answers; `texts` 0 means all.
-
-    Raises UserError: no such split, shards of other labels, or a text that is too long.
-    """
+    """Labels the held-out texts of `split` in the shard directory and scores the answers; `texts` 0 means all."""
     lines, truth = held_out(shards, split, (bundle.language, LABELS), texts)
     if not lines:
         raise UserError(f"evaluate.split={split}: the split is empty")

@@ -202,9 +202,6 @@ class TextEvaluation(SplitEvaluation):
         """Tests bits per character, which works across tokenizers that write every text.
 
         Of masked models nats per predicted token. Lower is better.
-
-        Raises UserError: models of different kinds or languages, a vocabulary of words beside another tokenizer, or
-        masked models that predict different tokens.
         """
         if (baseline.kind, baseline.pair) != (self.kind, self.pair):
             raise UserError(
@@ -233,8 +230,6 @@ def evaluate_text_bundle(
 
     `stride`: tokens that a network with a bounded context scores at a time, the rest being context; 0: half of it.
     `records` 0 means all.
-
-    Raises UserError: no such split or language, a stride that does not fit.
     """
     lines = Lines(held_out_lines(shards, split, bundle.language, records), bundle.tokenizer)
     begin = time.perf_counter()

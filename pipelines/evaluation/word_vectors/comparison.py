@@ -28,8 +28,6 @@ def compare_embeddings(
     Spearman's correlation of a set is the mean of a value of each pair (`similarity_values`), and the share of right
     answers that of each question, so an item's values can be exchanged. The score is the mean over all pairs, or over
     all questions (3CosAdd); `auto`: the mean of the two, if both exist.
-
-    Raises UserError: no words in common, or no pairs and questions for the metric.
     """
     pair = restrict_to_shared_words([baseline, candidate])
     values = {"similarity": similarity_values(pair, sets), "analogies": analogy_values(pair, sets, restrict)}

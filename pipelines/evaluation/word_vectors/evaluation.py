@@ -88,10 +88,7 @@ class VectorsEvaluation:
 
 
 def read_sets(settings: EvaluateVectors) -> Sets:
-    """Reads the files of the settings; none if there is no root.
-
-    Raises UserError: a file is missing or malformed (named), or two have the same name.
-    """
+    """Reads the files of the settings; none if there is no root."""
     root = settings.root
     if root is None:
         return Sets([], {})
@@ -140,8 +137,6 @@ def evaluate_embeddings(
     """Runs every evaluation of the settings.
 
     `sets`: the result of `read_sets`, if available.
-
-    Raises UserError: a file that cannot be read (named).
     """
     begin = time.perf_counter()
     sets = read_sets(settings) if sets is None else sets
