@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from dragoman.model.bundles.exports import Quantisation, distinct
 from dragoman.model.errors import UserError
-from dragoman.model.layers.transformer_layers import GATED
 from dragoman.model.networks.network import Network
 from dragoman.model.networks.transformer import Transformer
 from dragoman.model.text.tokenizer import BOS, EOS, UNK
@@ -56,24 +55,22 @@ def specification(network: Transformer, source_tokens: Sequence[str], target_tok
         "gelu_tanh": common_spec.Activation.GELUTanh,
         "silu": common_spec.Activation.SWISH,
         "swiglu": common_spec.Activation.SWISH,
-        "geglu": common_spec.Activation.GELUTanh,
     }
     shape = {
         "pre_norm": config.norm == "pre",
         "activation": activations[config.activation],
-        "ffn_glu": config.activation in GATED,
+        "ffn_glu": config.activation == "swiglu",
         "rms_norm": config.norm_kind == "rms",
         "rotary_dim": 0 if config.positions == "rotary" else None,  # 0: all of a head, in neighbouring pairs
         "rotary_base": config.rotary_base,
         "layernorm_embedding": config.embedding_norm,
         "num_heads_kv": config.kv_heads or config.heads,
-        "relative_attention_bias": config.positions == "relative",
     }
     spec = transformer_spec.TransformerSpec(
         transformer_spec.TransformerEncoderSpec(config.encoder_layers, config.heads, **shape),
         transformer_spec.TransformerDecoderSpec(config.decoder_layers, config.heads, **shape),
     )
-    added = config.positions in ("sinusoidal", "learned")
+    added = config.positions != "rotary"
     if not added and hasattr(spec.encoder, "position_encodings"):
         del spec.encoder.position_encodings
     sides = (
@@ -95,12 +92,6 @@ def specification(network: Transformer, source_tokens: Sequence[str], target_tok
         self_attention(target.self_attention, layer)
         cross_attention(target.attention, layer)
         feed_forward(target.ffn, layer)
-    for side, near in ((spec.encoder, network.encoder_relative), (spec.decoder, network.decoder_relative)):
-        if near is None:
-            continue
-        for target in side.layer:
-            target.self_attention.relative_attention_bias = array(near.table)
-            target.self_attention.relative_attention_max_distance = np.dtype("int32").type(near.farthest)
     if config.norm == "pre":
         norm(spec.encoder.layer_norm, network.encoder_norm)
         norm(spec.decoder.layer_norm, network.decoder_norm)

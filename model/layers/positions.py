@@ -8,9 +8,6 @@ Letters: B batch, T positions, H heads, D width, K = D / H width of a head.
     rotary      nothing is added; every pair (2i, 2i+1) of a query or key of self-attention is rotated by the angle
                 p / B^(2i/K), B = `rotary_base`, so that a product depends on the distance of the two (Su et al. 2021,
                 equation 34)
-    relative    nothing is added; each head of self-attention adds a learned number to its scores, by the distance of
-                query and key: a bucket for each small one, buckets that grow with the logarithm for large ones
-                (Raffel et al. 2020, section 2.1)
 
 What a stack reads is table and positions together: with `embedding_norm` a layer normalisation of their sum follows
 (Devlin et al. 2019), and `scale_table` multiplies the table by sqrt(D) before (Vaswani et al. 2017, section 3.4).
@@ -25,7 +22,6 @@ from torch import Tensor, nn
 from dragoman.model.layers.roles import table
 
 PositionKind = Literal["sinusoidal", "learned", "rotary"]
-PairPositionKind = Literal["sinusoidal", "learned", "rotary", "relative"]  # of encoder-decoders
 LAYER_EPSILON = 1e-5  # torch's, of layer normalisations
 
 
@@ -41,7 +37,7 @@ class PositionConfig(Protocol):
     rotary_base: float
 
     @property
-    def positions(self) -> PairPositionKind: ...
+    def positions(self) -> PositionKind: ...
 
 
 class Positions(nn.Module):
@@ -55,19 +51,18 @@ class Positions(nn.Module):
         self.scale = math.sqrt(config.width) if config.scale_table else 1.0
         self.norm = embedding_norm(config)
         self.rotary = config.positions == "rotary"
-        self.adds = config.positions in ("sinusoidal", "learned")
         if config.positions == "learned":
             self.table = nn.Parameter(torch.randn(config.max_positions, config.width) * config.width**-0.5)
             table(self, "table")
         elif self.rotary:
             angles = position_angles(config.max_positions, config.width // config.heads, config.rotary_base)
             self.register_buffer("table", torch.stack([angles.cos(), angles.sin()], -1).float(), persistent=False)
-        elif self.adds:
+        else:
             self.register_buffer("table", sinusoids(config.max_positions, config.width), persistent=False)
 
     def add(self, x: Tensor, at: Tensor | None) -> Tensor:
         """x (B, T, D) at the first T positions, or at those of `at` (B, T)."""
-        if self.adds:
+        if not self.rotary:
             x = x + (self.table[: x.shape[1]] if at is None else self.table[at])
         return self.norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped
 
@@ -86,32 +81,6 @@ def embedding_norm(config: PositionConfig) -> nn.Module:
     if not config.embedding_norm:
         return nn.Identity()
     return nn.LayerNorm(config.width, eps=LAYER_EPSILON if config.norm_epsilon is None else config.norm_epsilon)
-
-
-class RelativePositions(nn.Module):
-    """A number per head and bucket of distances; all layers of a stack share them (T5)."""
-
-    def __init__(self, heads: int, buckets: int, farthest: int, both_ways: bool) -> None:
-        """`farthest`: the distance from which all share a bucket; `both_ways`: later keys have buckets of their own."""
-        super().__init__()
-        self.table = nn.Parameter(torch.randn(buckets, heads) * 0.02)
-        table(self, "table")
-        self.buckets, self.farthest, self.both_ways = buckets, farthest, both_ways
-
-    def bias(self, queries: int, keys: int) -> Tensor:
-        """Returns (1, H, T, S) for the last T = `queries` of S = `keys` positions."""
-        device = self.table.device
-        last = torch.arange(keys - queries, keys, device=device)[:, None]
-        return self.table[self.bucket(torch.arange(keys, device=device) - last)].permute(2, 0, 1)[None]
-
-    def bucket(self, offset: Tensor) -> Tensor:
-        """offset (T, S) key minus query -> its bucket, (T, S)."""
-        count = self.buckets // 2 if self.both_ways else self.buckets
-        first = (offset > 0).long() * count if self.both_ways else torch.zeros_like(offset)
-        distance = offset.abs() if self.both_ways else -offset.clamp_max(0)
-        exact = count // 2
-        grown = torch.log(distance.clamp_min(1).float() / exact) / math.log(self.farthest / exact) * (count - exact)
-        return first + torch.where(distance < exact, distance, (exact + grown.long()).clamp_max(count - 1))
 
 
 def rotate(x: Tensor, rotation: Tensor | None) -> Tensor:

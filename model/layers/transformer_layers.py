@@ -6,7 +6,7 @@ The defaults of the configurations are those of the papers. The switches beyond 
 
     norm_kind=rms        RMSNorm (Zhang and Sennrich 2019) instead of layer normalisation
     norm_kind=batch      BatchNorm (Ioffe and Szegedy 2015), to see why text wants another: docs/beside-softmax.md
-    activation=swiglu    a gated feed-forward layer (Shazeer 2020); geglu: gated by GELU's tanh form, as T5 1.1 has it
+    activation=swiglu    a gated feed-forward layer (Shazeer 2020)
     activation=silu      x sigmoid(x) (Elfwing et al. 2017), Marian's "swish"; gelu_tanh: GPT-2's approximation of GELU
     positions=rotary     queries and keys rotated by their position (model/layers/positions.py)
     kv_heads             fewer heads for keys and values than for queries (model/layers/attention.py)
@@ -29,7 +29,7 @@ from dragoman.model.layers.positions import PositionConfig, PositionKind, Positi
 from dragoman.model.layers.roles import packed
 from dragoman.model.ranges import Count, Part, Positive, Whole, check_ranges
 
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
 NormPlace = Literal["pre", "post"]
 NormKind = Literal["layer", "rms", "batch"]
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
@@ -38,9 +38,7 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": partial(nn.functional.gelu, approximate="tanh"),
     "silu": nn.functional.silu,
     "swiglu": nn.functional.silu,
-    "geglu": partial(nn.functional.gelu, approximate="tanh"),
 }
-GATED = ("swiglu", "geglu")
 KeysValues: TypeAlias = tuple[Tensor, Tensor]  # of a layer, each (B, G, S, K)
 
 
@@ -210,7 +208,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
-        self.gated = config.activation in GATED
+        self.gated = config.activation == "swiglu"
         parts = [config.feed_forward] * (2 if self.gated else 1)
         self.inner = packed(nn.Linear(config.width, sum(parts)), parts)
         self.outer = nn.Linear(config.feed_forward, config.width)
@@ -278,12 +276,9 @@ class DecoderLayer(nn.Module):
         source_bias: Tensor | None,
         record: list[Tensor] | None = None,
         rotation: Tensor | None = None,
-        causal_alone: bool = True,
     ) -> Tensor:
-        """x (B, T, D) -> (B, T, D). `causal_alone`: the bias `causal` is `causal_bias` and nothing else."""
-        change, _ = self.self_attention(
-            self.self_sublayer.before(x), None, causal, record, rotation, causal=causal_alone
-        )
+        """x (B, T, D) -> (B, T, D); `causal` is `causal_bias`."""
+        change, _ = self.self_attention(self.self_sublayer.before(x), None, causal, record, rotation, causal=True)
         return self._rest(self.self_sublayer.after(x, change), memory, source_bias, record)
 
     def step(
@@ -293,10 +288,9 @@ class DecoderLayer(nn.Module):
         memory: KeysValues,
         source_bias: Tensor | None,
         rotation: Tensor | None = None,
-        bias: Tensor | None = None,
     ) -> tuple[Tensor, KeysValues]:
-        """x (B, 1, D), one position after `past`; `bias` (1, H, 1, T) of self-attention."""
-        change, grown = self.self_attention(self.self_sublayer.before(x), past, bias, rotation=rotation)
+        """x (B, 1, D), one position after `past`."""
+        change, grown = self.self_attention(self.self_sublayer.before(x), past, rotation=rotation)
         return self._rest(self.self_sublayer.after(x, change), memory, source_bias, None), grown
 
     def _rest(self, x: Tensor, memory: KeysValues, source_bias: Tensor | None, record: list[Tensor] | None) -> Tensor:

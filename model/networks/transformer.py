@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from dragoman.model.errors import UserError
 from dragoman.model.layers.attention import causal_bias, padding_bias
 from dragoman.model.layers.dropout import Dropout
-from dragoman.model.layers.positions import PairPositionKind, Positions, RelativePositions
+from dragoman.model.layers.positions import PositionKind, Positions
 from dragoman.model.layers.roles import table
 from dragoman.model.layers.transformer_layers import (
     Activation,
@@ -26,7 +26,7 @@ from dragoman.model.layers.transformer_layers import (
     last_norm,
 )
 from dragoman.model.networks.network import Memory, State, Tie, TranslationNetwork, after_prefix, initialise
-from dragoman.model.ranges import Count, Part, TwoOrMore, Whole
+from dragoman.model.ranges import Count, Part, Whole
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.model.text.tokenizer import BOS, PAD
 
@@ -45,7 +45,7 @@ class TransformerConfig(Switches):
     dropout: Part = 0.1
     norm: NormPlace = "post"  # normalisation before or after a sublayer
     activation: Activation = "relu"
-    positions: PairPositionKind = "sinusoidal"
+    positions: PositionKind = "sinusoidal"
     max_positions: Count = 512  # tokens, with the end of sentence
     tie: Tie = "all"  # tables that share the output layer's weights
     norm_kind: NormKind = "layer"
@@ -53,8 +53,6 @@ class TransformerConfig(Switches):
     attention_dropout: Part | None = None  # dropout of the attention's weights; None: as `dropout`
     activation_dropout: Part | None = None  # dropout of the feed-forward layers' inner states; None: as `dropout`
     output_bias: bool = False  # a bias for each token of the vocabulary
-    relative_buckets: TwoOrMore = 32  # positions=relative: numbers per head for distances, an even one
-    relative_distance: TwoOrMore = 128  # positions=relative: the distance from which all share one
     source_prefix: list[Whole] = field(default_factory=list)  # ids before every source: its language or a task
     target_prefix: list[Whole] = field(default_factory=list)  # ids between BOS and every target: its language
 
@@ -78,8 +76,6 @@ class Transformer(TranslationNetwork):
         self.dropout = Dropout(config.dropout)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
-        self.encoder_relative = relative_positions(config, both_ways=True)
-        self.decoder_relative = relative_positions(config, both_ways=False)
         self.encoder_norm = last_norm(config)
         self.decoder_norm = last_norm(config)
         initialise(self)
@@ -129,12 +125,10 @@ class Transformer(TranslationNetwork):
         at = state["position"][:, None]  # (B, 1)
         x = embed(tokens[:, None], self.target_embedding, self.target_positions, self.dropout, at)
         rotation = self.target_positions.rotation(1, at)
-        before = state["key.0"].shape[2] if "key.0" in state else 0
-        near = None if self.decoder_relative is None else self.decoder_relative.bias(1, before + 1)
         for i, layer in enumerate(self.decoder_layers):
             past = (state[f"key.{i}"], state[f"value.{i}"]) if f"key.{i}" in state else None
             memory = (state[f"source_key.{i}"], state[f"source_value.{i}"])
-            x, (state[f"key.{i}"], state[f"value.{i}"]) = layer.step(x, past, memory, bias, rotation, near)
+            x, (state[f"key.{i}"], state[f"value.{i}"]) = layer.step(x, past, memory, bias, rotation)
         state["position"] = state["position"] + 1
         return self.decoder_norm(x[:, 0]), state
 
@@ -160,9 +154,6 @@ class Transformer(TranslationNetwork):
         source = after_prefix(self.config.source_prefix, source)
         real = source != PAD  # (B, S)
         bias = padding_bias(real)
-        if self.encoder_relative is not None:
-            near = self.encoder_relative.bias(source.shape[1], source.shape[1])
-            bias = near if bias is None else bias + near
         x = embed(source, self.source_embedding, self.source_positions, self.dropout)
         rotation = self.source_positions.rotation(source.shape[1])
         for layer in self.encoder:
@@ -178,26 +169,16 @@ class Transformer(TranslationNetwork):
             target_in = torch.cat([target_in[:, :1], after_prefix(prefix, target_in[:, 1:])], 1)
         # Padding follows the real tokens, so the causal mask alone hides it from every real position.
         causal = causal_bias(target_in.shape[1], target_in.device)
-        if self.decoder_relative is not None:
-            causal = causal + self.decoder_relative.bias(target_in.shape[1], target_in.shape[1])
-        alone = self.decoder_relative is None
         source_bias = padding_bias(memory.real)
         x = embed(target_in, self.target_embedding, self.target_positions, self.dropout)
         rotation = self.target_positions.rotation(target_in.shape[1])
         for layer in self.decoder_layers:
-            x = layer(x, causal, layer.cross_attention.memory(memory.states), source_bias, record, rotation, alone)
+            x = layer(x, causal, layer.cross_attention.memory(memory.states), source_bias, record, rotation)
         return self.decoder_norm(x[:, len(prefix) :])  # type: ignore[no-any-return]  # modules' calls are untyped
 
 
-def relative_positions(config: TransformerConfig, both_ways: bool) -> RelativePositions | None:
-    """Returns the distances' numbers of a stack; None for other positions."""
-    if config.positions != "relative":
-        return None
-    return RelativePositions(config.heads, config.relative_buckets, config.relative_distance, both_ways)
-
-
 def check_prefixes(config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> None:
-    """Refuses prefixes and distances that do not fit the network."""
+    """Refuses prefixes that do not fit the network."""
     for key, ids, vocabulary in (
         ("source_prefix", config.source_prefix, source_vocabulary),
         ("target_prefix", config.target_prefix, target_vocabulary),
@@ -206,11 +187,3 @@ def check_prefixes(config: TransformerConfig, source_vocabulary: int, target_voc
             raise UserError(f"model.{key}={ids}: ids must be above 0 and below the vocabulary of {vocabulary}")
         if len(ids) >= config.max_positions - 1:
             raise UserError(f"model.{key}: {len(ids)} ids leave no room in model.max_positions={config.max_positions}")
-    if config.positions == "relative":
-        if config.relative_buckets % 4:
-            raise UserError(f"model.relative_buckets={config.relative_buckets}: must be a multiple of 4")
-        if config.relative_distance <= config.relative_buckets // 2:
-            raise UserError(
-                f"model.relative_distance={config.relative_distance}: must be above half of "
-                f"model.relative_buckets={config.relative_buckets}"
-            )

@@ -90,7 +90,7 @@ def test_low_rank_factors_are_stacked_as_the_weights_are() -> None:
 @pytest.mark.parametrize("kind", ["muon", "adamw"])
 def test_decay_and_muon_leave_rates_and_distances_alone(kind: Any) -> None:
     """Without gradients only decay moves a parameter: the state space's rates and filters stay as they are."""
-    for choice, changes in (("statelm_selective", {}), ("transformer_tiny", {"positions": "relative"})):
+    for choice, changes in (("statelm_selective", {}), ("transformer_tiny", {"positions": "learned"})):
         network = network_of(choice, **changes)
         spared = [p for n, p in network.named_parameters() if layer_of(n) in ("decay", "convolution", "table")]
         before = [parameter.detach().clone() for parameter in spared]

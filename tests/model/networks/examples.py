@@ -32,10 +32,8 @@ TRANSFORMERS = table(
         {},
         *({"norm": "pre"}, {"positions": "learned"}, {"positions": "rotary"}, {"norm_kind": "rms"}),
         *({"activation": "swiglu"}, {"kv_heads": 1}, {"kv_heads": 2, "tie": "none"}, {**MODERN, "tie": "target"}),
-        {"positions": "relative", "relative_buckets": 8, "relative_distance": 10},
-        {"activation": "geglu", "output_bias": True, "tie": "inputs"},
+        {"activation": "gelu_tanh", "output_bias": True, "tie": "inputs"},
         {"activation": "silu", "source_prefix": [7, 8], "target_prefix": [9, 10]},
-        {"positions": "relative", "source_prefix": [7], "target_prefix": [9]},
     ],
 )
 PREFIXED = table(
