@@ -154,16 +154,10 @@ def words(folder: Path, kind: str, **settings: Any) -> int:
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
 STACKS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bert": ("wordpiece", "BertForMaskedLM", {**SMALL, "max_position_embeddings": 64}),
-    "distilbert": ("wordpiece", "DistilBertForMaskedLM", {
-        "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 64}),
     "roberta": ("roberta", "RobertaForMaskedLM", {**SMALL, "max_position_embeddings": 66, "type_vocab_size": 1}),
     "gpt2": ("gpt2", "GPT2LMHeadModel", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}),
     "llama": ("llama", "LlamaForCausalLM", {
         **SMALL, "num_key_value_heads": 2, "max_position_embeddings": 64, "rms_norm_eps": 1e-5}),
-    "mistral": ("llama", "MistralForCausalLM", {
-        **SMALL, "num_key_value_heads": 2, "max_position_embeddings": 64, "sliding_window": None}),
-    "qwen2": ("gpt2", "Qwen2ForCausalLM", {
-        **SMALL, "num_key_value_heads": 2, "max_position_embeddings": 64, "tie_word_embeddings": True}),
 }  # fmt: skip
 
 

@@ -131,34 +131,6 @@ ROBERTA = replace(
     output="lm_head.decoder.weight",
     after_padding=True,
 )
-DISTILBERT = Row(
-    EncoderOnlyConfig,
-    "distilbert.",
-    {
-        "width": ("dim", 768), "heads": ("n_heads", 12), "layers": ("n_layers", 6),
-        "feed_forward": ("hidden_dim", 3072), "max_positions": ("max_position_embeddings", 512),
-        "dropout": ("dropout", 0.1), "attention_dropout": ("attention_dropout", 0.1),
-    },
-    {**ENCODER, "norm_epsilon": 1e-12},
-    {
-        **{ours: BERT.names[ours] for ours in ("embedding", "positions", "positions.norm")},
-        **layers("layers", "transformer.layer", {
-            "self_attention.qkv": [f"attention.{part}_lin" for part in "qkv"],
-            "self_attention.out": ["attention.out_lin"],
-            "self_sublayer.norm": ["sa_layer_norm"],
-            "feed_forward.inner": ["ffn.lin1"],
-            "feed_forward.outer": ["ffn.lin2"],
-            "feed_forward_sublayer.norm": ["output_layer_norm"],
-        }),
-        "head": ("vocab_transform",),
-        "head_norm": ("vocab_layer_norm",),
-        "output": ("vocab_projector",),
-    },
-    {"vocab_size": 30522, "tie_word_embeddings": True},
-    {**ALONE, "activation": ("gelu",)},
-    ["sinusoidal_pos_embds", "qa_dropout", "seq_classif_dropout", "tie_weights_"],  # positions are in the file
-    output="vocab_projector.weight",
-)  # fmt: skip
 GPT2 = Row(
     DecoderOnlyConfig,
     "transformer.",
@@ -217,24 +189,7 @@ LLAMA = Row(
     halves=True,
     without_biases=True,
 )  # fmt: skip
-MISTRAL = replace(
-    LLAMA,
-    settings={**LLAMA.settings, **sizes(4096, 32, 32, 14336, 131_072), "kv_heads": ("num_key_value_heads", 8)},
-    read={**LLAMA.read, "sliding_window": 4096},
-    needs={**ALONE, "hidden_act": ("silu",)},
-    ignored=["layer_types"],  # a text never gets longer than a window
-)
-QWEN2 = replace(
-    LLAMA,
-    settings={**LLAMA.settings, **sizes(4096, 32, 32, 22016, 32_768), "kv_heads": ("num_key_value_heads", 32)},
-    read={**LLAMA.read, "vocab_size": 151_936, "sliding_window": 4096, "use_sliding_window": False},
-    needs={**ALONE, "hidden_act": ("silu",), "use_mrope": (False,)},
-    ignored=["layer_types", "max_window_layers"],
-)
-ROWS = {
-    "bert": BERT, "distilbert": DISTILBERT, "gpt2": GPT2, "llama": LLAMA, "mistral": MISTRAL, "qwen2": QWEN2,
-    "roberta": ROBERTA,
-}  # fmt: skip
+ROWS = {"bert": BERT, "gpt2": GPT2, "llama": LLAMA, "roberta": ROBERTA}
 
 BART_LAYER = {
     "self_attention.qkv": [f"self_attn.{part}_proj" for part in "qkv"],

@@ -115,13 +115,9 @@ def rotary(folder: Folder, row: Row, sizes: dict[str, Any]) -> dict[str, Any]:
     kind = angles.get("rope_type", angles.get("type", "default"))
     if kind != "default":
         raise UserError(f"{where}: rope_type={kind!r}: ours turns by 'default' angles alone")
-    window = folder.config.get("sliding_window", row.read.get("sliding_window"))
-    if not folder.setting("use_sliding_window", bool, row.read.get("use_sliding_window", True)):
-        window = None
     return {
         "rotary_base": float(angles.get("rope_theta") or folder.setting("rope_theta", float, 10000.0)),
         "kv_heads": 0 if sizes["kv_heads"] == heads else sizes["kv_heads"],
-        "max_positions": min(sizes["max_positions"], window or sizes["max_positions"]),
     }
 
 

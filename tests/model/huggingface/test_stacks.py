@@ -65,7 +65,7 @@ def test_pieces_and_probabilities_are_those_of_transformers(case: str, tmp_path:
     imported, read = imported_from(tmp_path), library(tmp_path)
     ours, named = imported.tokenizers.source, folders.STACKS[kind][0]
     masked = isinstance(imported.config, EncoderOnlyConfig)
-    before = [read.token_to_id(BEFORE[named])] if kind != "qwen2" else [0]
+    before = [read.token_to_id(BEFORE[named])]
     for text in TEXTS:
         asked = read.encode(text, add_special_tokens=False).ids
         mine = ours.encode([text])[0].tolist()
@@ -80,8 +80,8 @@ def test_pieces_and_probabilities_are_those_of_transformers(case: str, tmp_path:
     assert found[:, PAD].exp().max() == 0 or masked
 
 
-@pytest.mark.parametrize(("kind", "name"), [("bert", "bert"), ("gpt2", "gpt2"), ("llama", "llama"), ("qwen2", "llama")])
-def test_a_model_is_given_back_with_the_same_logits(kind: str, name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "llama"])
+def test_a_model_is_given_back_with_the_same_logits(kind: str, tmp_path: Path) -> None:
     folders.stack(tmp_path / "model", kind)
     folder = Folder(tmp_path / "model")
     save_imported(tmp_path / "bundle", read_model(folder, OPTIONS), folder, "en", {})
@@ -90,7 +90,7 @@ def test_a_model_is_given_back_with_the_same_logits(kind: str, name: str, tmp_pa
     opener = transformers.AutoModelForMaskedLM if kind == "bert" else transformers.AutoModelForCausalLM
     theirs = opener.from_pretrained(tmp_path / "given").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "given")
-    assert theirs.config.model_type == name
+    assert theirs.config.model_type == kind
     for text in TEXTS:
         ids = tokenizer(text, return_tensors="pt").input_ids
         with torch.no_grad():
