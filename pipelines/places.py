@@ -47,7 +47,6 @@ SIDES = ("source", "target", "file")
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("name", "pair", "corpus.name", "corpus.languages.*", "corpus.columns"), Kind.PLAIN),
     **dict.fromkeys(("corpus.fields.*", "corpus.encoding", "corpus.between"), Kind.PLAIN),
-    "corpus.fetch.sha256": Kind.PLAIN,
     **dict.fromkeys(("tokenizer.name", "model.*", "model.name", "vectors.evaluate.words"), Kind.PLAIN),
     **dict.fromkeys(("alignment.head", "evaluate.split", "evaluate.tokenize", "compare.name"), Kind.PLAIN),
     **dict.fromkeys(("compare.recipes.*.*", "compare.networks.*.*", "compare.model.*"), Kind.PLAIN),
@@ -56,7 +55,6 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("promote.reason", "cluster.workers", "unpack.split", "train.freeze"), Kind.PLAIN),
     **dict.fromkeys((f"train.lora.{key}" for key in ("targets", "parts", "whole")), Kind.PLAIN),
     **dict.fromkeys(("cluster.address", "tracking.uri", "tracking.artifacts", "paths.mlflow"), Kind.SERVICE),
-    **dict.fromkeys(("corpus.fetch.url", "corpus.fetch.file"), Kind.SERVICE),
     "paths.owner": Kind.PLAIN,
     "paths.root": Kind.ROOT,
     "paths.cache": Kind.CACHE,

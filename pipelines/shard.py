@@ -1,6 +1,6 @@
 """The command `shard`: turns a corpus into a shard directory with its manifest.
 
-In order: fetch, find the files, clean, plan and pack them, write the manifest. Parallel corpora, text of one language
+In order: find the files, clean, plan and pack them, write the manifest. Parallel corpora, text of one language
 and labelled texts have a middle part each, `parallel`, `monolingual` and `labelled`. Every stage stores its results in
 the scratch folder, so the same command resumes after a kill. Blocks and shards are fixed before any task starts, so any
 number of workers writes the same bytes.
@@ -38,7 +38,6 @@ from dragoman.pipelines.corpus.pack.report import table
 from dragoman.pipelines.corpus.parallel import make_parallel
 from dragoman.pipelines.corpus.read.built_in import BUILT_IN, built_in_sources, check_built_in
 from dragoman.pipelines.corpus.read.cutting import settle_auto_cut
-from dragoman.pipelines.corpus.read.fetch import fetch
 from dragoman.pipelines.corpus.read.given_tokenizer import find_tokenizer
 from dragoman.pipelines.corpus.read.identity import difference, identity
 from dragoman.pipelines.corpus.read.labelled import labelled_sources
@@ -115,7 +114,6 @@ def find_input(config: Config, directory: Path) -> Sharding:
     form = corpus.format
     check_ranges("corpus", corpus)
     _check_rules(corpus, len(languages))
-    fetch(corpus.fetch, corpus.root)
     encodings_of(corpus)
     parts = parts_of(corpus, pair, tokenizer)
     corpus, sources = _find_sources(corpus, pair, parts, samples_of(config.shard_dir), config.paths.cache)

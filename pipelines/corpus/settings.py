@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from dragoman.model.ranges import Count, Part, Positive, Range, Whole
+from dragoman.model.ranges import Count, Part, Range, Whole
 from dragoman.model.text.labels import Task
 
 OnError = Literal["raise", "skip"]
@@ -21,16 +21,6 @@ class SplitFiles:
     source: str | list[str] | None = None
     target: str | list[str] | None = None
     file: str | list[str] | None = None
-
-
-@dataclass
-class FetchFile:
-    """A file to download into `corpus.root` before reading starts."""
-
-    url: str  # http, https or file; user:password@ is sent as basic authentication and never shown
-    sha256: str
-    file: str  # the name under corpus.root
-    minutes: Positive = 120.0  # limit of the whole download, with redirects
 
 
 @dataclass
@@ -120,5 +110,4 @@ class CorpusConfig:
     leaks: Literal["auto", "near", "source"] = "auto"
     clean: CleanConfig = field(default_factory=CleanConfig)
     cut: CutConfig = field(default_factory=CutConfig)
-    fetch: list[FetchFile] = field(default_factory=list)
     parts: list[CorpusPart] = field(default_factory=list)  # the corpora of a mix, see `read/parts.py`

@@ -13,7 +13,7 @@ from dragoman.pipelines.corpus.settings import CorpusConfig
 
 UNSAID = object()  # an identity has no value for a key
 # Paths and names of files do not matter: their content identifies them.
-_ELSEWHERE = {"check", "root", "needs_root", "train", "valid", "test", "gate", "fetch", "languages"}
+_ELSEWHERE = {"check", "root", "needs_root", "train", "valid", "test", "gate", "languages"}
 
 
 def identity(

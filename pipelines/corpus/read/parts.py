@@ -76,7 +76,7 @@ def _part(corpus: CorpusConfig, part: CorpusPart, pair: str, key: str) -> Part:
     }
     if part.train is not None:
         values |= {split: getattr(part, split) or SplitFiles() for split in SPLITS}
-    own = replace(corpus, **values, parts=[], fetch=[])
+    own = replace(corpus, **values, parts=[])
     if own.format not in FORMATS:
         raise unknown(f"{key}.format", own.format, FORMATS)
     for tag in part.tags:

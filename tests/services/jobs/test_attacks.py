@@ -100,11 +100,6 @@ READING = [
     ("shard", "corpus=moses corpus.train.source=tok.admin corpus.train.target=tok.admin"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/books.txt tokenizer.same_as={{home}}/service"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/books.txt tokenizer.same_as=secret-bundle"),
-    (
-        "shard",
-        "'corpus.fetch=[{{url: file://{home}/service/session_key, sha256: a, file: b}}]' corpus.root={home}/corpora",
-    ),
-    ("shard", "'corpus.fetch=[{{url: http://127.0.0.1:8300, sha256: a, file: b}}]' corpus.root={home}/corpora"),
     ("unpack", "paths.shards={home}/service"),
     ("unpack", "paths.shards=service"),
     ("unpack", "paths.shards={up}/service"),
