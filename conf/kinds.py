@@ -1,6 +1,6 @@
 """The settings of the kind of model that a corpus is for, where the user chose none."""
 
-LABELLERS = {"classes": "classifier_transformer", "tags": "tagger_transformer", "numbers": "regressor_transformer"}
+LABELLERS = {"classes": "classifier_transformer", "tags": "tagger_transformer"}
 WHOLE_WORDS = ("words", "vocabulary")  # tokenizers that word vectors need
 
 

@@ -188,7 +188,7 @@ class Model:
     def predict(self, texts: str | Sequence[str], best: int = 5) -> Any:
         """Returns what the model says of a text, or of each of several, like `dragoman predict`.
 
-        A model that labels gives classes, the likeliest first, one label "number", or words with their tags. A masked
+        A model that labels gives classes, the likeliest first, or words with their tags. A masked
         model gives the `best` tokens for each mask, a language model those that come next, with the resulting text.
 
         Raises:

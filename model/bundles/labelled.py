@@ -1,6 +1,6 @@
 """The bundle of a network that labels texts: kind "labels".
 
-Its `target.json` holds the labels, in the order of the network's outputs; for numbers, their mean and deviation.
+Its `target.json` holds the labels, in the order of the network's outputs.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class LabelBundle(OneLanguageBundle):
 
     @property
     def task(self) -> Task:
-        """Returns what it answers: classes, tags or numbers."""
+        """Returns what it answers: classes or tags."""
         return self.labels.task
 
     @property

@@ -97,7 +97,7 @@ def word_vectors(bundle: Any) -> Answers:
 
 
 def labels(bundle: Any) -> Answers:
-    """Answers each text with its label, its number, or the tags of its words."""
+    """Answers each text with its label, or the tags of its words."""
     from dragoman.model.inference.labeller import Labeller
 
     labeller = Labeller(bundle)
@@ -106,8 +106,6 @@ def labels(bundle: Any) -> Answers:
         if bundle.task == "tags":
             tagged = labeller.tag([Words.split(text) for text in texts])
             return [" ".join(word.tag for word in words) for words in tagged]
-        if bundle.task == "numbers":
-            return [f"{number:g}" for number in labeller.numbers(texts)]
         return [row[0].label for row in labeller.classify(texts)]
 
     return answers

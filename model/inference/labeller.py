@@ -1,4 +1,4 @@
-"""Labels texts with a bundle: classes with their probabilities, numbers, or a tag for each word.
+"""Labels texts with a bundle: classes with their probabilities, or a tag for each word.
 
 Answers do not depend on what else is in a batch: texts of a batch are padded to a multiple, and padding is masked.
 """
@@ -20,7 +20,6 @@ from dragoman.model.text.labels import encode_words
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizer import EOS
 
-NUMBER = "number"  # the label of a model that gives numbers
 Labels: TypeAlias = list[Label] | list[TaggedWord]
 
 
@@ -34,11 +33,10 @@ class Labeller:
         self.device, self.batch_tokens = device, batch_tokens
 
     def label(self, texts: Sequence[Words]) -> list[Labels]:
-        """Returns each text's classes, the likeliest first, its number, or its words with their tags."""
-        lines = [text.text for text in texts]
-        if self.bundle.task == "numbers":
-            return [[Label(NUMBER, number)] for number in self.numbers(lines)]
-        return [*self.tag(texts)] if self.bundle.task == "tags" else [*self.classify(lines)]
+        """Returns each text's classes, the likeliest first, or its words with their tags."""
+        if self.bundle.task == "tags":
+            return [*self.tag(texts)]
+        return [*self.classify([text.text for text in texts])]
 
     def classify(self, texts: Sequence[str]) -> list[list[Label]]:
         """Returns each text's labels, the likeliest first; a text longer than the positions is read up to them."""
@@ -51,12 +49,6 @@ class Labeller:
         """Returns (texts, classes), in the order of the labels."""
         self._check("classes")
         return np.array([rows[0] for rows in self._read(self._encode(texts))], np.float32).reshape(len(texts), -1)
-
-    def numbers(self, texts: Sequence[str]) -> list[float]:
-        """Returns each text's number."""
-        self._check("numbers")
-        labels = self.bundle.labels
-        return [float(rows[0, 0]) * labels.scale + labels.mean for rows in self._read(self._encode(texts))]
 
     def tag(self, texts: Sequence[Words]) -> list[list[TaggedWord]]:
         """Returns each text's words with their likeliest tags."""

@@ -1,7 +1,6 @@
-"""Networks that label: an encoder of texts and a head, for a class or a number a text, or a tag a word.
+"""Networks that label: an encoder of texts and a head, for a class a text or a tag a word.
 
     classes   p(y | x) = softmax(W s + b), s the pooled states        many to one
-    numbers   y = w' s + b, in standard deviations from the mean       many to one
     tags      p(y_i | x) = softmax(W h_i + b), h_i the state at the first piece of word i    many to many
 
 The encoder is BERT's stack or a recurrent network in both directions; a fresh one, or a pre-trained one whose weights
@@ -71,8 +70,8 @@ class TransformerHeadConfig(EncoderConfig):
     feed_forward: Count = 512
     layers: Count = 4
     max_positions: Count = 256  # tokens, with the end of sentence
-    head: Task = "classes"  # classes, tags or numbers, as corpus.labels of the shards
-    pooling: PoolingName = "mean"  # of classes and numbers
+    head: Task = "classes"  # classes or tags, as corpus.labels of the shards
+    pooling: PoolingName = "mean"  # of classes
 
 
 @dataclass
@@ -101,7 +100,7 @@ class Head(Network):
         """Creates the output layer; `labels`: the size of the label vocabulary, with special ids."""
         self.head, self.pooling = head, pooling
         self.pool = AttentionPooling(width) if head != "tags" and pooling == "attention" else None
-        self.output = table(nn.Linear(width, 1 if head == "numbers" else labels - FIRST))
+        self.output = table(nn.Linear(width, labels - FIRST))
 
     def encode(self, ids: Tensor) -> Tensor:
         """ids (B, T), PAD after the real tokens -> states (B, T, D)."""
@@ -118,7 +117,7 @@ class Head(Network):
         return states[:, 0] if self.pooling == "first" else mean_of_real(states, real).to(states.dtype)
 
     def forward(self, batch: TextBatch) -> Tensor:
-        """-> states (B, P, D) that the output layer turns into scores of the labels, or into numbers."""
+        """-> states (B, P, D) that the output layer turns into scores of the labels."""
         return self.read(batch.inputs)
 
     def read(self, ids: Tensor) -> Tensor:
@@ -177,17 +176,8 @@ class RecurrentHead(Head):
 
 
 def head_loss(network: Head, batch: TextBatch, config: LossConfig) -> tuple[Tensor, Tensor]:
-    """Returns (loss, nll), summed over the `batch.items` labels.
-
-    classes, tags   targets (B, P) int64 ids of labels, PAD where there is none: cross-entropy, smoothed in `loss`
-    numbers         targets (B, 1) float32 in standard deviations: half the squared error, the negative log-likelihood
-                    of a normal distribution of variance 1 but for a constant
-    """
+    """Returns (loss, nll), summed over the `batch.items` labels; targets (B, P), PAD where there is none."""
     states = network(batch)  # (B, P, D)
-    if network.head == "numbers":
-        guessed = network.output(states[:, 0])[:, 0].float()  # (B,)
-        loss = 0.5 * (guessed - batch.targets[:, 0]).square().sum()
-        return loss, loss.detach()
     targets = batch.targets[:, : states.shape[1]].flatten()  # a batch may be padded to a length
     labelled = (targets != PAD).nonzero()[:, 0]  # (N,)
     chosen = states.flatten(0, 1).index_select(0, labelled)
@@ -195,6 +185,5 @@ def head_loss(network: Head, batch: TextBatch, config: LossConfig) -> tuple[Tens
 
 
 def probabilities(network: Head, ids: Tensor) -> Tensor:
-    """ids (B, T) -> (B, P, C) float32: probabilities of the labels; for numbers (B, 1, 1), the number itself."""
-    scores = network.logits(network.read(ids)).float()
-    return scores if network.head == "numbers" else torch.softmax(scores, -1)
+    """ids (B, T) -> (B, P, C) float32: probabilities of the labels."""
+    return torch.softmax(network.logits(network.read(ids)).float(), -1)

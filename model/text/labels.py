@@ -2,12 +2,10 @@
 
     classes   one label a text, which may hold spaces; a row is that label's id
     tags      one label a word, separated by spaces; a row has a tag where a word begins and GAP at its further pieces
-    numbers   one number a text; a row holds the characters of its shortest decimal form, so that any number fits
 
 Ids below `FIRST` are those that every vocabulary has; class and tag k of a network's output is id FIRST + k.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, get_args
 
@@ -19,10 +17,9 @@ from dragoman.model.plural import plural
 from dragoman.model.text.tokenizer import SEP, SPECIAL, SPECIAL_PIECES, UNK, Ids, Stored, Tokenizer
 from dragoman.model.text.words import TableTokenizer
 
-Task = Literal["classes", "tags", "numbers"]
+Task = Literal["classes", "tags"]
 FIRST = len(SPECIAL)  # the id of the first label
 GAP = SEP  # at the further pieces of a word
-DIGITS = "0123456789+-.e"
 
 
 class LabelTokenizer(TableTokenizer):
@@ -30,25 +27,13 @@ class LabelTokenizer(TableTokenizer):
 
     type: Stored = "labels"
 
-    def __init__(self, pieces: Sequence[str], task: Task, mean: float = 0.0, scale: float = 1.0) -> None:
+    def __init__(self, pieces: Sequence[str], task: Task) -> None:
         super().__init__(pieces)
         self.task = task
-        self.mean, self.scale = mean, scale  # numbers: a network learns (number - mean) / scale
 
     @classmethod
     def of(cls, task: Task, texts: Iterable[str]) -> "LabelTokenizer":
-        """Makes the vocabulary of the labels of a training text; for numbers, their mean and standard deviation."""
-        if task == "numbers":
-            values = [float(text) for text in texts]
-            try:
-                mean = math.fsum(values) / len(values)
-                scale = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
-            except OverflowError:
-                most = max(values, key=abs)
-                raise UserError(f"corpus.labels=numbers: {most:g} is too large to learn; scale the numbers") from None
-            if not scale:
-                raise UserError(f"corpus.labels=numbers: every training text has the same number, {mean:g}")
-            return cls([*SPECIAL_PIECES, *DIGITS], task, mean, scale)
+        """Makes the vocabulary of the labels of a training text."""
         labels = sorted({label for text in texts for label in (text.split(" ") if task == "tags" else [text])})
         if reserved := sorted(set(labels) & set(SPECIAL_PIECES)):
             raise UserError(f"corpus.labels={task}: {reserved[0]!r} is reserved; give the label another name")
@@ -58,13 +43,11 @@ class LabelTokenizer(TableTokenizer):
 
     @property
     def labels(self) -> list[str]:
-        """Returns the labels in the order of a network's outputs; none for numbers."""
-        return [] if self.task == "numbers" else self.written[FIRST:]
+        """Returns the labels in the order of a network's outputs."""
+        return self.written[FIRST:]
 
     def split(self, text: str) -> Sequence[str]:
-        if self.task == "tags":
-            return text.split(" ")
-        return [text] if self.task == "classes" else canonical(text)
+        return text.split(" ") if self.task == "tags" else [text]
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         find, dtype = self.table.get, self.dtype
@@ -75,22 +58,14 @@ class LabelTokenizer(TableTokenizer):
         return [between.join(self.surfaces(row)) for row in ids]
 
     def _settings(self) -> dict[str, Any]:
-        return {"labels": self.task} | ({"mean": self.mean, "scale": self.scale} if self.task == "numbers" else {})
+        return {"labels": self.task}
 
     @classmethod
     def deserialise(cls, data: bytes, where: str) -> "LabelTokenizer":
         pieces, values = cls.parse(data, where)
         if values.get("labels") not in get_args(Task):
             raise UserError(f"{where}: labels={values.get('labels')!r}: made by a newer version")
-        return cls(pieces, values["labels"], float(values.get("mean", 0.0)), float(values.get("scale", 1.0)))
-
-
-def canonical(text: str) -> str:
-    """Returns the shortest decimal form of a number. Raises ValueError: no finite number."""
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text!r} is no finite number")
-    return repr(value)
+        return cls(pieces, values["labels"])
 
 
 def encode_words(tokenizer: Tokenizer, texts: Sequence[Sequence[str]]) -> list[tuple[NDArray[Any], NDArray[np.int64]]]:

@@ -60,8 +60,6 @@ def _tokenizers(sharding: Sharding, clean: Path, plan: Plan, labels: LabelTokeni
 
 def _check_labels(labels: LabelTokenizer, clean: Path, plan: Plan, split: str) -> None:
     """Raises UserError if texts of a held-out split have labels that no training text has."""
-    if labels.task == "numbers":
-        return
     missing: Counter[str] = Counter()
     for text in kept_lines(clean, plan, split, 1):
         missing.update(labels.unknown(text))
@@ -76,8 +74,6 @@ def _check_labels(labels: LabelTokenizer, clean: Path, plan: Plan, split: str) -
 
 def _lost(labels: LabelTokenizer, sources: Sequence[Source]) -> Iterator[str]:
     """Yields a warning if cleaning dropped all texts of some labels: the network cannot answer with those."""
-    if labels.task == "numbers":
-        return
     counts: Counter[str] = Counter()
     for source in sources:
         if source.split == "train":

@@ -24,12 +24,6 @@ class LabelledWindow:
 
     def __init__(self, chunks: Sequence[Chunk], labels: LabelTokenizer) -> None:
         self.window, self.task = Window.of(chunks), labels.task
-        window = self.window
-        if labels.task == "numbers":
-            ends = zip(window.target_starts.tolist(), window.target_lengths.tolist(), strict=True)
-            rows = [window.target[start : start + length] for start, length in ends]
-            values = np.array([float(text) for text in labels.decode(rows)])
-            self.numbers = ((values - labels.mean) / labels.scale).astype(np.float32)  # (n,)
 
     def fitting(self, rows: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
         """Returns those of `rows` that have at most `longest` tokens."""
@@ -43,9 +37,7 @@ class LabelledWindow:
         """Returns these texts as a padded batch: inputs (B, T), targets (B, 1), for tags (B, T)."""
         window = self.window
         inputs = torch.from_numpy(pad(window.source, window.source_starts[rows], window.source_lengths[rows]))
-        if self.task == "numbers":
-            targets, items = torch.from_numpy(self.numbers[rows, None]), len(rows)
-        elif self.task == "classes":
+        if self.task == "classes":
             labels = window.target[window.target_starts[rows]].astype(np.int64)
             targets, items = torch.from_numpy(labels[:, None]), len(rows)
         else:

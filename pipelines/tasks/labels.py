@@ -71,8 +71,7 @@ class Labelled(Learning):
 
     def describe(self) -> str:
         labels, records = self.labels, self.manifest.split("train").records
-        described = f"{len(labels.labels)} {labels.task}" if labels.labels else "numbers"
-        return f"{described} of {records:,} texts in {self.manifest.languages[0]}"
+        return f"{len(labels.labels)} {labels.task} of {records:,} texts in {self.manifest.languages[0]}"
 
 
 def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> LabelBundle:
@@ -100,7 +99,7 @@ def evaluate(config: Config, bundle: LabelBundle) -> LabelEvaluation:
 
 judge = judge_by_split(
     metrics=("auto",),
-    compared_by="models that label are compared by accuracy, of numbers by the mean error",
+    compared_by="models that label are compared by accuracy",
     evaluate=evaluate,
 )
 LABELS = Task(

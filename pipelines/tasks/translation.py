@@ -83,7 +83,7 @@ class Pairs(Learning):
                 f"corpus.train.source=FILE corpus.train.target=FILE; then train with loader.side=source"
             )
         if manifest.kind != "parallel":
-            labels = "model=classifier_transformer registry=labels (or tagger_transformer, regressor_transformer), "
+            labels = "model=classifier_transformer registry=labels (or tagger_transformer), "
             raise UserError(
                 f"model={config.model.get('name')}: a translation model needs pairs of sentences, and the shards in "
                 f"{self.shards} are {manifest.kind} ({'-'.join(manifest.languages)}). What learns from them: "

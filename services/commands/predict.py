@@ -19,7 +19,7 @@ from dragoman.model.bundles.language import TextBundle
 from dragoman.model.decoding.likely import MASK, Step, fill_steps, has_mask, likely_path
 from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import kind_of, open_bundle
-from dragoman.model.inference.labeller import NUMBER, Labeller, Labels
+from dragoman.model.inference.labeller import Labeller, Labels
 from dragoman.model.ranges import check_ranges
 from dragoman.model.text.excerpt import excerpt, for_markup
 from dragoman.model.text.labelled_words import Words
@@ -115,8 +115,6 @@ def written(text: str, prediction: Prediction, form: str, best: int) -> str:
         return json.dumps(
             {"text": text, "words" if tagged else "labels": rows[: None if tagged else best]}, ensure_ascii=False
         )
-    if rows and rows[0].get("label") == NUMBER:
-        return f"{rows[0]['score']:g}"
     if tagged:
         return " ".join(f"{row['word']}/{row['tag']}" for row in rows)
     return "\t".join(f"{row['label']} {row['score']:.4f}" for row in rows[:best])

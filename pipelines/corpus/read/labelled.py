@@ -1,7 +1,7 @@
-"""`corpus=labelled`: texts with a label, a number, or a tag for each word, as two files of lines per corpus file.
+"""`corpus=labelled`: texts with a label, or a tag for each word, as two files of lines per corpus file.
 
     TSV          the columns `text` and `label` of corpus.columns; tags separated by spaces as the words are
-    JSON Lines   the fields that corpus.fields names, `text` and `label`: texts, numbers, or lists of words and of tags
+    JSON Lines   the fields that corpus.fields names, `text` and `label`: texts, or lists of words and of tags
     CoNLL-U      the columns FORM and UPOS; others by the position of `text` and `label` in corpus.columns
     CoNLL-2003   a word a line, columns separated by blanks, the tag in the last one; likewise
 
@@ -17,7 +17,6 @@ from dragoman.model.errors import UserError
 from dragoman.model.inputs.json_rows import parse_row
 from dragoman.model.inputs.lines import View, open_lines
 from dragoman.model.plural import plural
-from dragoman.model.text.labels import canonical
 from dragoman.model.text.normalise import normalise
 from dragoman.pipelines.corpus.read.sources import (
     SPLITS,
@@ -75,10 +74,10 @@ def _write(config: CorpusConfig, path: Path, name: str, split: Split, key: str, 
 def _record(config: CorpusConfig, text: Any, label: Any) -> tuple[str, str]:
     """Returns text and label as lines.
 
-    Raises ValueError: a part is missing or empty, tags and words are not of one number, or a label is no number.
+    Raises ValueError: a part is missing or empty, tags and words are not of one number.
     """
-    form, task = config.clean.form, config.labels
-    if task == "tags":
+    form = config.clean.form
+    if config.labels == "tags":
         words, tags = (value.split() if isinstance(value, str) else value for value in (text, label))
         if not (isinstance(words, list) and isinstance(tags, list)):
             raise ValueError("a text of words and a list of tags are expected")
@@ -92,11 +91,6 @@ def _record(config: CorpusConfig, text: Any, label: Any) -> tuple[str, str]:
         raise ValueError("no text")
     if isinstance(label, list | dict) or label is None or not normalise(str(label), form):
         raise ValueError("no label" if not isinstance(label, list) else "a list of labels; corpus.labels=tags takes it")
-    if task == "numbers":
-        try:
-            return normalise(text, form), canonical(str(label))
-        except ValueError:
-            raise ValueError(f"{label!r} is no number (corpus.labels=numbers)") from None
     return normalise(text, form), normalise(str(label), form)
 
 

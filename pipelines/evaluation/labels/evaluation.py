@@ -85,46 +85,25 @@ def span_scores(gold: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]])
     return {"span_precision": precision, "span_recall": recall, "span_f1": f1}
 
 
-def number_scores(gold: NDArray[np.float64], guessed: NDArray[np.float64]) -> dict[str, float]:
-    """Returns the mean absolute and root mean squared error, R2 (the share of the variance explained), and Spearman's
-    correlation; 0 where a side does not vary."""
-    from scipy.stats import spearmanr
-
-    errors = guessed - gold
-    spread = float(((gold - gold.mean()) ** 2).sum())
-    varies = spread > 0 and float(np.ptp(guessed)) > 0
-    return {
-        "mae": float(np.abs(errors).mean()),
-        "rmse": float(np.sqrt((errors**2).mean())),
-        "r2": 1.0 - float((errors**2).sum()) / spread if spread else 0.0,
-        "spearman": float(spearmanr(gold, guessed).statistic) if varies else 0.0,
-    }
-
-
 TINY = 1e-12  # least probability in a logarithm
 SHOWN = 60  # letters of a text in the report
-LOSSES = {"numbers": "half the squared deviation"}
 NAMES = {
     "accuracy": "accuracy",
     "macro_f1": "macro-F1",
     "span_f1": "span F1",
     "ece": "calibration error",
     "nll": "nats a label",
-    "mae": "mean error",
-    "rmse": "root mean squared error",
-    "r2": "R2",
-    "spearman": "Spearman",
 }
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A text with a wrong label, or a number far from the right one."""
+    """A text with a wrong label."""
 
     text: str
     truth: str
     guess: str
-    score: float  # the guess's probability; of numbers the error
+    score: float  # the guess's probability
 
 
 @dataclass(kw_only=True)
@@ -132,12 +111,12 @@ class LabelEvaluation(SplitEvaluation):
     """The results, in the order of the held-out texts; a unit is a text, or for tags a word."""
 
     task: Task
-    labels: list[str]  # in the order of the outputs; none for numbers
+    labels: list[str]  # in the order of the outputs
     texts: list[str]
     gold: list[str]  # of each unit
     guessed: list[str]
-    confidence: NDArray[np.float64]  # of each unit; empty for numbers
-    wrong: NDArray[np.float64]  # (texts,) wrong units; of numbers the absolute error
+    confidence: NDArray[np.float64]  # of each unit
+    wrong: NDArray[np.float64]  # (texts,) wrong units
     sizes: NDArray[np.int64]  # (texts,) units
     scores: dict[str, float]
     bins: list[tuple[int, float, float]]
@@ -145,9 +124,8 @@ class LabelEvaluation(SplitEvaluation):
 
     @cached_property
     def mistakes(self) -> list[Mistake]:
-        """Returns the surest wrong labels, or the numbers that are furthest off."""
+        """Returns the surest wrong labels."""
         owners, starts = np.repeat(np.arange(len(self.texts)), self.sizes), np.cumsum(self.sizes) - self.sizes
-        by = self.confidence if len(self.confidence) else self.wrong
 
         def text_of(unit: int) -> str:
             owner = int(owners[unit])
@@ -157,9 +135,13 @@ class LabelEvaluation(SplitEvaluation):
             words, at = text.split(" "), unit - int(starts[owner])
             return " ".join([*words[:at], f"[{words[at]}]", *words[at + 1 :]])
 
-        order = (unit for unit in np.argsort(-by, kind="stable").tolist() if self.gold[unit] != self.guessed[unit])
+        order = (
+            unit
+            for unit in np.argsort(-self.confidence, kind="stable").tolist()
+            if self.gold[unit] != self.guessed[unit]
+        )
         return [
-            Mistake(text_of(unit), self.gold[unit], self.guessed[unit], float(by[unit]))
+            Mistake(text_of(unit), self.gold[unit], self.guessed[unit], float(self.confidence[unit]))
             for unit in islice(order, self.samples)
         ]
 
@@ -181,10 +163,8 @@ class LabelEvaluation(SplitEvaluation):
         return {"mistakes.json": (["text", "truth", "guess", "score"], rows)}
 
     def pictures(self) -> dict[str, Figure]:
-        """Returns `confusion` and `calibration`, or `numbers`."""
+        """Returns `confusion` and `calibration`."""
         title, scores = f"{self.pair} {self.split}", self.scores
-        if self.task == "numbers":
-            return {"numbers": plots.numbers(self.gold, self.guessed, f"{title}: mean error {scores['mae']:.3g}")}
         accuracy, error = (f"{title}: {NAMES[key]} {scores[key]:.4f}" for key in ("accuracy", "ece"))
         return {
             "confusion": plots.confusion(self.gold, self.guessed, self.labels, accuracy),
@@ -192,7 +172,7 @@ class LabelEvaluation(SplitEvaluation):
         }
 
     def unit(self) -> tuple[str, str]:
-        return "label", LOSSES.get(self.task, "nats per {}")
+        return "label", "nats per {}"
 
     def write(self, folder: Path) -> list[Path]:
         """Writes the record and the pictures."""
@@ -213,21 +193,16 @@ class LabelEvaluation(SplitEvaluation):
         return "\n".join(lines)
 
     def compare(self, baseline: Self, trials: int = 1000) -> Significance:
-        """Tests the share of right labels, or the mean absolute error of numbers, text by text."""
+        """Tests the share of right labels, text by text."""
         if baseline.task != self.task:
             raise UserError(f"a model of {self.task} and a model of {baseline.task} cannot be compared")
         if baseline.texts != self.texts or baseline.gold != self.gold:
             raise UserError("the two models were evaluated on other texts")
-        if self.task == "numbers":
-            return compare_items(baseline.wrong, self.wrong, self.sizes, "mean error", trials, "texts")
         right = self.sizes - baseline.wrong, self.sizes - self.wrong
         return compare_items(*right, self.sizes, "accuracy", trials, "texts", lower_is_better=False)
 
     def floor(self) -> "tuple[str, LabelEvaluation]":
-        """Returns a model that answers everything with the most frequent label, or the median number."""
-        if self.task == "numbers":
-            gold = np.array([float(number) for number in self.gold])
-            return "the median", replace(self, wrong=np.abs(gold - np.median(gold)))
+        """Returns a model that answers everything with the most frequent label."""
         [(label, _)] = Counter(self.gold).most_common(1)
         wrong = np.array([truth != label for truth in self.gold], np.float64)
         return "the most frequent label", replace(self, wrong=sums_of(wrong, self.sizes))
@@ -248,38 +223,29 @@ def evaluate_label_bundle(
     labeller, task = Labeller(bundle), bundle.task
     begin = time.perf_counter()
     choices = bundle.labels.labels
-    confidence = np.empty(0, np.float64)
-    if task == "numbers":
-        gold, numbers = list(truth), labeller.numbers(lines)
-        guessed = [f"{number:g}" for number in numbers]
-        values = np.array([float(number) for number in truth]), np.array(numbers)
-        wrong, sizes = np.abs(values[1] - values[0]), np.ones(len(lines), np.int64)
-        scores: dict[str, float] = number_scores(*values)
-        table = None
+    rows: Sequence[NDArray[np.float32]]
+    if task == "classes":
+        rows, units = list(labeller.class_probabilities(lines)[:, None]), [[number] for number in truth]
     else:
-        rows: Sequence[NDArray[np.float32]]
-        if task == "classes":
-            rows, units = list(labeller.class_probabilities(lines)[:, None]), [[number] for number in truth]
-        else:
-            rows = labeller.tag_probabilities([line.split(" ") for line in lines])
-            units = [line.split(" ") for line in truth]
-        check_labels(bundle, units, shards)
-        table = np.concatenate(list(rows)).astype(np.float64)  # (N, C)
-        answers = [[choices[index] for index in row.argmax(1)] for row in rows]
-        gold, guessed = ([label for text in side for label in text] for side in (units, answers))
-        confidence = table.max(1)
-        right = np.array([ours == theirs for ours, theirs in zip(guessed, gold, strict=True)])
-        sizes = np.fromiter(map(len, units), np.int64, len(units))
-        wrong = sums_of((~right).astype(np.float64), sizes)
-        indices = {label: index for index, label in enumerate(choices)}
-        of_gold = table[np.arange(len(gold)), [indices[label] for label in gold]]
-        bins = calibration(confidence, right)
-        scores = {
-            **class_scores(gold, guessed),
-            **(span_scores(units, answers) if task == "tags" and are_spans(choices) else {}),
-            "ece": calibration_error(bins),
-            "nll": float(-np.log(np.maximum(of_gold, TINY)).mean()),
-        }
+        rows = labeller.tag_probabilities([line.split(" ") for line in lines])
+        units = [line.split(" ") for line in truth]
+    check_labels(bundle, units, shards)
+    table = np.concatenate(list(rows)).astype(np.float64)  # (N, C)
+    answers = [[choices[index] for index in row.argmax(1)] for row in rows]
+    gold, guessed = ([label for text in side for label in text] for side in (units, answers))
+    confidence = table.max(1)
+    right = np.array([ours == theirs for ours, theirs in zip(guessed, gold, strict=True)])
+    sizes = np.fromiter(map(len, units), np.int64, len(units))
+    wrong = sums_of((~right).astype(np.float64), sizes)
+    indices = {label: index for index, label in enumerate(choices)}
+    of_gold = table[np.arange(len(gold)), [indices[label] for label in gold]]
+    bins = calibration(confidence, right)
+    scores = {
+        **class_scores(gold, guessed),
+        **(span_scores(units, answers) if task == "tags" and are_spans(choices) else {}),
+        "ece": calibration_error(bins),
+        "nll": float(-np.log(np.maximum(of_gold, TINY)).mean()),
+    }
     return LabelEvaluation(
         task=task,
         pair=bundle.language,
@@ -292,7 +258,7 @@ def evaluate_label_bundle(
         wrong=wrong,
         sizes=sizes,
         scores=scores,
-        bins=[] if table is None else bins,
+        bins=bins,
         samples=samples,
         seconds=time.perf_counter() - begin,
         **origin(bundle, shards),

@@ -1,10 +1,10 @@
-"""Pictures of an evaluation of labels: the confusion matrix, calibration, numbers against the truth."""
+"""Pictures of an evaluation of labels: the confusion matrix, calibration."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from dragoman.pipelines.tracking.plots import BLUE, GREY, ORANGE, Figure, clean, panels
+from dragoman.pipelines.tracking.plots import BLUE, GREY, Figure, clean, panels
 
 MOST = 30  # labels in the confusion matrix, the most frequent ones
 WRITTEN = 18  # labels up to which its numbers are written
@@ -52,18 +52,5 @@ def calibration(bins: Sequence[tuple[int, float, float]], title: str) -> Figure:
     axis.set_ylabel("accuracy")
     axis.set_xlim(0, 1.03)
     axis.set_ylim(0, 1.03)
-    clean(axis)
-    return figure
-
-
-def numbers(gold: Sequence[str], guessed: Sequence[str], title: str) -> Figure:
-    """Draws the numbers found against the true ones."""
-    figure, (axis,) = panels(1, 1, (5.2, 4.6), title)
-    true, guesses = ([float(number) for number in side] for side in (gold, guessed))
-    axis.scatter(true, guesses, s=8, color=BLUE, alpha=0.4)
-    ends = [min(true), max(true)]
-    axis.plot(ends, ends, color=ORANGE, linewidth=0.8)
-    axis.set_xlabel("true")
-    axis.set_ylabel("found")
     clean(axis)
     return figure

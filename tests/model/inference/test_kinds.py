@@ -19,7 +19,7 @@ from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import train
 
 LINES = ["the dog sees the man", "a small cat sleeps"]
-LABELS = {"classes": ["good", "bad"], "tags": ["noun", "verb", "other"], "numbers": ["1", "2.5", "7"]}
+LABELS = {"classes": ["good", "bad"], "tags": ["noun", "verb", "other"]}
 
 
 @pytest.mark.parametrize("head", LABELS)
@@ -37,8 +37,6 @@ def test_a_version_that_labels_answers_by_its_head(head: str, tmp_path: Path) ->
     answers = open_answers(folder)(LINES, {})
     if head == "classes":
         assert answers == [row[0].label for row in labeller.classify(LINES)]
-    elif head == "numbers":
-        assert answers == [f"{number:g}" for number in labeller.numbers(LINES)]
     else:
         tagged = labeller.tag([Words.split(line) for line in LINES])
         assert answers == [" ".join(word.tag for word in row) for row in tagged]

@@ -21,7 +21,7 @@ from dragoman.model.text.tokenizer import EOS, PAD
 
 LABELS = FIRST + 3
 NONE = LossConfig(label_smoothing=0.0)
-SHAPES = [(kind, head) for kind in ("transformer", "recurrent") for head in ("classes", "tags", "numbers")]
+SHAPES = [(kind, head) for kind in ("transformer", "recurrent") for head in ("classes", "tags")]
 
 
 def network(kind: str, head: str, pooling: str = "attention") -> Head:
@@ -43,9 +43,7 @@ def texts(*lengths: int) -> torch.Tensor:
 
 
 def batch(head: str, ids: torch.Tensor) -> TextBatch:
-    if head == "numbers":
-        targets = torch.linspace(-1.0, 1.0, len(ids))[:, None]
-    elif head == "classes":
+    if head == "classes":
         targets = (torch.arange(len(ids)) % 3 + FIRST)[:, None]
     else:
         targets = torch.where(ids > EOS, ids % 3 + FIRST, PAD)
@@ -60,7 +58,7 @@ def test_padding_changes_no_answer(kind: str, head: str, pooling: str) -> None:
     made, ids = network(kind, head, pooling), texts(5, 9)
     with torch.no_grad():
         together, alone = probabilities(made, ids), probabilities(made, ids[:1, :5])
-    assert together.shape[1:] == (9 if head == "tags" else 1, 1 if head == "numbers" else 3)
+    assert together.shape[1:] == (9 if head == "tags" else 1, 3)
     torch.testing.assert_close(together[:1, : alone.shape[1]], alone, rtol=1e-4, atol=1e-5)
 
 
@@ -78,11 +76,8 @@ def test_attention_pooling_is_its_formula() -> None:
 def test_the_loss_is_torchs_own_and_teaches(kind: str, head: str) -> None:
     made, given = network(kind, head), batch(head, texts(5, 8, 3, 6))
     scores = made.logits(made(given))
-    if head == "numbers":
-        wanted = 0.5 * nn.functional.mse_loss(scores[..., 0], given.targets, reduction="sum")
-    else:
-        kept = given.targets != PAD
-        wanted = nn.functional.cross_entropy(scores[kept], given.targets[kept] - FIRST, reduction="sum")
+    kept = given.targets != PAD
+    wanted = nn.functional.cross_entropy(scores[kept], given.targets[kept] - FIRST, reduction="sum")
     loss, nll = head_loss(made, given, NONE)
     torch.testing.assert_close(loss, wanted)
     torch.testing.assert_close(nll, wanted)

@@ -24,16 +24,15 @@ from dragoman.services.models.registry import Registry as Served
 
 PEOPLE, BEASTS = ("anna", "ben", "carl", "dora", "emil"), ("cat", "dog", "bird", "fish", "horse", "cow")
 LINES = [
-    (f"{who} {does} {what}", mood, f"NAME VERB {'NOUN' if what in BEASTS else 'NAME'}", number)
+    (f"{who} {does} {what}", mood, f"NAME VERB {'NOUN' if what in BEASTS else 'NAME'}")
     for does, mood in (("likes", "good"), ("hates", "bad"), ("fears", "bad"))
-    for number, who in enumerate(PEOPLE)
+    for who in PEOPLE
     for what in (*BEASTS, *PEOPLE)
     if who != what
 ]
 FILES = {
-    "classes": [f"{text}\t{mood}\n" for text, mood, _, _ in LINES],
-    "tags": [f"{text}\t{tags}\n" for text, _, tags, _ in LINES],
-    "numbers": [f"{text}\t{number}\n" for text, _, _, number in LINES],
+    "classes": [f"{text}\t{mood}\n" for text, mood, _ in LINES],
+    "tags": [f"{text}\t{tags}\n" for text, _, tags in LINES],
 }
 SIZES = {
     "transformer": ["model.width=16", "model.heads=2", "model.feed_forward=16", "model.layers=1", "model.dropout=0"],
@@ -42,7 +41,6 @@ SIZES = {
 RUNS = {
     "classes": ("classifier_transformer", "transformer"),
     "tags": ("tagger_recurrent", "recurrent"),
-    "numbers": ("regressor_transformer", "transformer"),
 }
 
 
@@ -81,13 +79,12 @@ def test_a_run_becomes_a_measured_bundle_that_learned(task: str, home: Path) -> 
     run = home / "artifacts" / "runs" / task
     bundle = load_label_bundle(run / "bundle")
     scores = bundle.facts["scores"]["test"]
-    assert bundle.task == task and (scores["r2"] > 0.5 if task == "numbers" else scores["accuracy"] > 0.9)
+    assert bundle.task == task and scores["accuracy"] > 0.9
     record = json.loads((run / "evaluation.test.json").read_text())
     assert record["scores"] == scores
-    picture = "numbers" if task == "numbers" else "confusion"
-    assert (run / f"{picture}.test.png").read_bytes().startswith(b"\x89PNG")
+    assert (run / "confusion.test.png").read_bytes().startswith(b"\x89PNG")
     answer = open_answers(run / "bundle")(["anna hates ben"], {})
-    assert answer == {"classes": ["bad"], "tags": ["NAME VERB NAME"]}.get(task, answer)
+    assert answer == {"classes": ["bad"], "tags": ["NAME VERB NAME"]}[task]
 
 
 @pytest.mark.parametrize("task", ["classes", "tags"])  # of a Transformer, and recurrent
@@ -238,7 +235,7 @@ def test_a_class_without_held_out_texts_is_no_trouble_and_one_without_training_t
 
 
 def test_an_evaluation_on_other_labels_names_both(home: Path) -> None:
-    (home / "other.tsv").write_text("".join(f"{text}\t{mood}er\n" for text, mood, _, _ in LINES))
+    (home / "other.tsv").write_text("".join(f"{text}\t{mood}er\n" for text, mood, _ in LINES))
     other = config(home, "classes", f"corpus.train.file={home}/other.tsv", f"paths.shards={home}/other")
     shard(other)
     other.evaluate.bundle = "classes"

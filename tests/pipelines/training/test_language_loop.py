@@ -15,7 +15,7 @@ from dragoman.model.networks.language_network import LanguageNetwork
 from dragoman.model.runs import checkpoints
 from dragoman.model.settings import LossConfig
 from dragoman.model.shards.reader import ShardReader
-from dragoman.model.text.labels import DIGITS, FIRST, GAP, LabelTokenizer
+from dragoman.model.text.labels import FIRST, GAP, LabelTokenizer
 from dragoman.model.text.tokenizer import SPECIAL_PIECES, Ids
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.loaders.labelled import LabelledLoader
@@ -59,12 +59,10 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "bert": {"architecture": "bert", **SMALL},
     "classes": {"architecture": "transformer_head", "pooling": "attention", **SMALL, "max_positions": 32},
     "tags": {"architecture": "recurrent_head", "head": "tags", "embedding": 12, "width": 8, "layers": 2},
-    "numbers": {"architecture": "transformer_head", "head": "numbers", **SMALL, "max_positions": 32},
 }
 LABELS = {
     "classes": LabelTokenizer([*SPECIAL_PIECES, "bad", "good"], "classes"),
     "tags": LabelTokenizer([*SPECIAL_PIECES, "NAME", "NOUN", "VERB"], "tags"),
-    "numbers": LabelTokenizer([*SPECIAL_PIECES, *DIGITS], "numbers", mean=27.0, scale=5.0),
 }
 CARRY = ("rnnlm", "rnnlm attention", "selective")  # networks that carry states from batch to batch
 
@@ -121,8 +119,7 @@ def label_of(kind: str, text: Ids) -> Ids | None:
     if kind == "tags":
         return np.where(text % 4, FIRST + text % 3, GAP).astype(text.dtype)
     mean = float(text.mean())
-    told = str(mean) if kind == "numbers" else ("bad", "good")[mean > LABELS["numbers"].mean]
-    return LABELS[kind].encode([told])[0]
+    return LABELS[kind].encode([("bad", "good")[mean > 27.0]])[0]
 
 
 def starts(shards: Path, kind: str) -> Callable[..., Trainer]:

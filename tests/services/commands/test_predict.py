@@ -25,7 +25,7 @@ from dragoman.services.entries import main
 from dragoman.services.settings import PredictConfig
 
 LINES = ["the dog sees the man", "a small cat sleeps", "two men see a dog"]
-LABELS = {"classes": ["good", "bad", "so so"], "tags": ["noun", "verb", "other"], "numbers": ["1", "2.5", "7"]}
+LABELS = {"classes": ["good", "bad", "so so"], "tags": ["noun", "verb", "other"]}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,6 @@ def test_each_task_has_its_line_and_its_record(
         "\t".join(f"{label.label} {label.score:.4f}" for label in row[:2])
         for row in labellers["classes"].classify(LINES)
     ]
-    assert shown["numbers"] == [f"{number:g}" for number in labellers["numbers"].numbers(LINES)]
     tagged = labellers["tags"].tag([Words.split(line) for line in LINES])
     assert shown["tags"] == [" ".join(f"{word.word}/{word.tag}" for word in row) for row in tagged]
     for task in ("classes", "tags"):

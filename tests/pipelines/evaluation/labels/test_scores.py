@@ -1,4 +1,4 @@
-"""Scores of labels by hand: spans as conlleval counts them, calibration, numbers."""
+"""Scores of labels by hand: spans as conlleval counts them, calibration."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,6 @@ from dragoman.pipelines.evaluation.labels.evaluation import (
     calibration,
     calibration_error,
     class_scores,
-    number_scores,
     span_scores,
     spans_of,
 )
@@ -45,12 +44,6 @@ def test_span_f1_counts_whole_spans() -> None:
 def test_the_calibration_error_is_the_gap_between_confidence_and_accuracy() -> None:
     bins = calibration(np.array([0.95, 0.95, 0.55, 0.55]), np.array([True, True, True, False]))
     assert calibration_error(bins) == pytest.approx((2 * 0.05 + 2 * 0.05) / 4)
-
-
-def test_numbers_have_their_errors_and_the_share_explained() -> None:
-    found = number_scores(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0]))
-    assert (found["mae"], found["r2"], found["spearman"]) == (pytest.approx(1 / 3), 0.5, pytest.approx(1.0))
-    assert number_scores(np.array([1.0, 2.0]), np.array([1.5, 1.5]))["spearman"] == 0.0
 
 
 def evaluation(guessed: str, task: str = "classes", gold: str = "aaaabbbb") -> LabelEvaluation:
