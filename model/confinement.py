@@ -27,7 +27,6 @@ RAY_FOLDER = (
 CACHES = (
     "cache",
     "versions",
-    "ensembles",
     "evaluations",
     "cooccurrences",
     "verified",

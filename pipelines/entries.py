@@ -76,7 +76,7 @@ def next_command(verb: str, config: Config) -> str | None:
         manifest = read_manifest(config.shard_dir)
         if "valid" not in manifest.splits:
             return shard_command(*cutting(manifest, corpus.cut.run), beside=config.paths.shards)
-    if verb == "evaluate" and (config.evaluate.bundle is not None or config.evaluate.ensemble):
+    if verb == "evaluate" and config.evaluate.bundle is not None:
         return None  # another's bundle is promoted under its own name
     if verb == "train" and not config.registry.register:
         return None  # nothing was registered, and a training has said its scores

@@ -1,7 +1,6 @@
 """`dragoman evaluate`: scores a bundle on a held-out set, and compares it with other bundles on request.
 
 dragoman evaluate evaluate.split=valid                             the run `name`
-dragoman evaluate evaluate.ensemble=[RUN,OTHER_RUN]                translation models of one tokenizer, decoded as one
 dragoman evaluate evaluate.bundle=RUN evaluate.against=OTHER_RUN   language models: the likelihood of the same text
 dragoman evaluate evaluate.bundle=RUN evaluate.against=[glove,tfidf,one_hot] vectors=english ...
 """
@@ -15,8 +14,6 @@ from pathlib import Path
 
 from dragoman.conf import compose, showing
 from dragoman.model.bundles.directory import Bundle, bundle_hash, bundle_kind
-from dragoman.model.bundles.ensemble import EnsembleBundle, load_ensemble
-from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import KINDS, open_bundle
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.base import Evaluation
@@ -48,13 +45,13 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Eval
     Raises UserError: as `task`.
     """
     settings = config.evaluate
-    bundle, folder = evaluated(config)
-    kind = "translation" if settings.ensemble else bundle_kind(bundle.directory)
+    directory = config.bundle_dir(settings.bundle, "evaluate.bundle")
+    bundle, folder, kind = open_bundle(directory), record_folder(config, directory), bundle_kind(directory)
     row, load = task_of(kind), KINDS[kind].load
     against = [settings.against] if isinstance(settings.against, str) else settings.against or []
     rivals = {rival: load(config.bundle_dir(rival, "evaluate.against")) for rival in against}
     run = run_name(bundle, folder)
-    about = describe_set(config, folder, run, members(bundle)) if row.training.held_out else ""
+    about = describe_set(config, folder, run, [directory]) if row.training.held_out else ""
     evaluation = row.evaluate(config, bundle)
     say(evaluation.report())
     if about:
@@ -66,14 +63,9 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Eval
 
 
 def run_name(bundle: Bundle, folder: Path) -> str:
-    """Returns the name of a bundle's run; for an ensemble its folder's name."""
+    """Returns the name of a bundle's run, else of its folder."""
     run = bundle.facts.get("run")
     return str(run["name"]) if isinstance(run, dict) and "name" in run else folder.name
-
-
-def members(bundle: Bundle) -> list[Path]:
-    """Returns the folder of a bundle, or those of an ensemble's members."""
-    return [member.directory for member in bundle.members] if isinstance(bundle, EnsembleBundle) else [bundle.directory]
 
 
 def record_folder(config: Config, bundle: Path) -> Path:
@@ -85,24 +77,3 @@ def record_folder(config: Config, bundle: Path) -> Path:
         folder = config.paths.local(config.paths.root) / "evaluations" / bundle_hash(bundle)[:12]
         folder.mkdir(parents=True, exist_ok=True)
         return folder
-
-
-def evaluated(config: Config) -> tuple[Bundle, Path]:
-    """Returns the bundle to evaluate and the folder for the record: beside the bundle, or an ensemble's own.
-
-    Raises UserError: an unknown name, both a bundle and an ensemble, or members that do not match.
-    """
-    settings = config.evaluate
-    if not settings.ensemble:
-        directory = config.bundle_dir(settings.bundle, "evaluate.bundle")
-        return open_bundle(directory), record_folder(config, directory)
-    if settings.bundle is not None:
-        raise UserError(
-            f"evaluate.bundle={settings.bundle} and evaluate.ensemble=[{','.join(settings.ensemble)}] ask for two "
-            f"evaluations; choose one"
-        )
-    key = "evaluate.ensemble"
-    ensemble = load_ensemble([config.bundle_dir(reference, key) for reference in settings.ensemble], key)
-    folder = config.paths.local(config.paths.root) / "ensembles" / ensemble.digest[:12]
-    folder.mkdir(parents=True, exist_ok=True)
-    return ensemble, folder

@@ -75,7 +75,7 @@ KINDS: dict[str, Kind] = {
     "vectors.evaluate.analogies": Kind.SETS,
     **dict.fromkeys(("tokenizer.same_as", "train.init_from"), Kind.REFERENCE),
     **dict.fromkeys(("embeddings.source", "embeddings.target"), Kind.REFERENCE),
-    **dict.fromkeys(("evaluate.bundle", "evaluate.ensemble", "evaluate.against"), Kind.REFERENCE),
+    **dict.fromkeys(("evaluate.bundle", "evaluate.against"), Kind.REFERENCE),
     "models": Kind.MODELS,
     **dict.fromkeys(("synthesize.bundle", "synthesize.scorer"), Kind.REFERENCE),
     **dict.fromkeys(("unpack.output", "synthesize.output"), Kind.OUTPUT),
@@ -171,7 +171,7 @@ def _runs(verb: str, values: Mapping[str, Any], named: bool) -> Iterator[Place]:
         yield _place("name", name, runs / name, "write")
     elif verb == "sync":
         yield _place("paths.runs", text, runs, "all")
-    elif verb == "evaluate" and not (values["evaluate"].get("bundle") or values["evaluate"].get("ensemble")):
+    elif verb == "evaluate" and not values["evaluate"].get("bundle"):
         yield _place("name", name, runs / name, "read")
     elif verb == "compare":
         own = str(_at(values, ["compare", "name"]))

@@ -194,7 +194,6 @@ class EvaluateConfig:
     """The bundle to evaluate, the data, and the scores."""
 
     bundle: str | None = None  # null: the run `name`; else a path, another run's name, MODEL@champion or MODEL/3
-    ensemble: list[str] = field(default_factory=list)  # instead: several, decoded as one model
     against: str | list[str] | None = None  # one or several others, compared by a paired test
     split: str = "test"
     engine: EngineName = "auto"

@@ -40,7 +40,7 @@ SHARDING = (
     "registry.name",
 )  # how keys that say which shards begin
 NAMING = (*SHARDING[:2], "name", *SHARDING[3:], "model")  # or which model
-POINTING = (".bundle", ".model", ".models", ".ensemble", ".vectors", "tracking_uri", ".uri", ".wait")  # ends of keys
+POINTING = (".bundle", ".model", ".models", ".vectors", "tracking_uri", ".uri", ".wait")  # ends of keys
 OPTIONS = ("--multirun", "--json")
 MOST = 8  # shardings or models to list
 SHARD = "dragoman shard corpus=tsv pair=en-de corpus.train.file=PAIRS.tsv"

@@ -24,7 +24,6 @@ class BundleSource:
 class ModelSource(BundleSource):
     """The source of a model that decodes."""
 
-    ensemble: list[str] = field(default_factory=list)  # decoded as one model: directories, models:/NAME/VERSION ...
     engine: EngineName = "auto"
     threads: Count | None = None  # batches decoded at a time; null: one per core
 

@@ -89,7 +89,7 @@ def follow_models(
         aligner = stack.enter_context(contextlib.closing(aligning_pool()))
         for source in model_sources(config):
             loader = Loader(source, decode, overrides, alignment, aligner)
-            reference = None if source.bundle is not None or source.ensemble else source.model
+            reference = None if source.bundle is not None else source.model
             follower = Follower(loader.registry, reference or "", loader.load_version, config.poll)
             if metrics is not None:
                 follower.swapped = metrics.swapped
@@ -100,13 +100,13 @@ def follow_models(
                     follower.load_now()
                 follower.repeating.start()
                 stack.callback(follower.repeating.stop, LOADING)
-            models.add(Served(reference or source.bundle or "+".join(source.ensemble), follower))
+            models.add(Served(reference or source.bundle or "", follower))
         yield models
 
 
 def model_sources(config: ServeConfig) -> list[ServeConfig]:
     """Returns the source of each translation model that the settings name."""
-    if config.bundle is not None or config.ensemble:
+    if config.bundle is not None:
         return [config]
     references = config.models or ([config.model] if config.model is not None else [])
     return [

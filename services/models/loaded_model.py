@@ -13,7 +13,7 @@ from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import check_translates, open_any_translator
-from dragoman.model.inference.translator import Translation, Translator, open_translator
+from dragoman.model.inference.translator import Translation, Translator
 from dragoman.model.languages import MANY, base_language
 from dragoman.model.settings import DecodeConfig, EngineName
 from dragoman.services.models.aligning import AlignerApart
@@ -150,30 +150,6 @@ def load_model(
         ),
         prefixes=bundle.prefixes if isinstance(bundle, TranslationBundle) and MANY in bundle.languages else {},
     )
-
-
-def load_several(
-    directories: Sequence[Path],
-    key: str,
-    *,
-    engine: EngineName = "auto",
-    device: str = "cpu",
-    versions: Sequence[ModelVersion] = (),
-    section: DecodeConfig | None = None,
-    overrides: Sequence[str] = (),
-) -> LoadedModel:
-    """Loads the bundles as one ensemble and tests it; `key` names them, `versions` are those from the registry.
-
-    An ensemble has no attention, because no member's attention is that of the mean.
-
-    Raises UserError: as `load_ensemble`, an engine without ensembles, or a failure on the test lines.
-    """
-    from dragoman.model.bundles.ensemble import joined, load_ensemble  # loads torch
-
-    bundle = load_ensemble(directories, key)
-    translator = open_translator(bundle, engine, device=device)
-    facts = (joined(getattr(version, name) for version in versions) for name in ("name", "version", "run_id"))
-    return _tested(bundle, translator, ModelVersion(*facts), chosen_decode(bundle.decode, section, overrides))
 
 
 def _tested(

@@ -12,8 +12,8 @@ from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import check_translates
 from dragoman.model.runs.bundles import bundles, find_bundle
 from dragoman.model.settings import DecodeConfig
-from dragoman.services.models.loaded_model import LoadedModel, load_model, load_several
-from dragoman.services.models.registry import UNREGISTERED, ModelVersion, Registry, is_registered
+from dragoman.services.models.loaded_model import LoadedModel, load_model
+from dragoman.services.models.registry import UNREGISTERED, ModelVersion, Registry
 from dragoman.services.settings import BundleSource, ModelSource
 from dragoman.services.subprocesses.pool import Pool
 
@@ -45,35 +45,11 @@ class Loader:
 
         Raises UserError: no valid bundle, an unknown model in the registry, or a GPU that does not exist.
         """
-        if self.source.ensemble:
-            check_device(self.source)
-            return self._load_ensemble(self.source.ensemble)
         return self._load(*find_model(self.source, "translation"))
 
     def load_version(self, version: ModelVersion) -> LoadedModel:
         """Loads a version of the registry through the cache."""
         return self._load(self.registry.fetch(version), version)
-
-    def _load_ensemble(self, references: Sequence[str]) -> LoadedModel:
-        """Loads the bundles and registered versions as one model, named after its versions if all have some."""
-        directories, versions = [], []
-        for reference in references:
-            if is_registered(reference):
-                versions.append(self.registry.resolve(reference))
-                directories.append(self.registry.fetch(versions[-1]))
-            else:
-                directories.append(named_folder(self.source, reference))
-        served = load_several(
-            directories,
-            "ensemble",
-            engine=self.source.engine,
-            device=self.source.device,
-            versions=versions if len(versions) == len(references) else (),
-            section=self._decode,
-            overrides=self._overrides,
-        )
-        logger.info("%s, version %s, are loaded as one", served.origin.name, served.origin.version)
-        return served
 
     def _load(self, directory: Path, version: ModelVersion = UNREGISTERED) -> LoadedModel:
         served = load_model(

@@ -224,28 +224,9 @@ def test_the_verb_prints_the_scores_and_keeps_them_beside_the_bundle(
     assert "5 sentences" in capsys.readouterr().out
 
 
-def test_an_ensemble_is_evaluated_as_one_model_and_keeps_its_record_to_itself(
-    bundle: TranslationBundle, shards: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of one bundle twice: its own translations, so that the score is known."""
-    home = bundle.directory.parents[2]
-    places = [f"paths.root={home}", f"paths.shards={shards}", "decode.beam=2"]
-    assert entries.main(["evaluate", "evaluate.bundle=small", "evaluate.engine=torch", *places]) == 0
-    alone = json.loads((bundle.directory.parent / "evaluation.test.json").read_text())
-    words = [f"evaluate.ensemble=[small,{bundle.directory}]", "evaluate.against=small"]
-    assert entries.main(["evaluate", *words, *places]) == 0
-    assert "p = 1.0000" in capsys.readouterr().out
-    (folder,) = (home / "ensembles").iterdir()
-    record = json.loads((folder / "evaluation.test.json").read_text())
-    assert (record["engine"], record["scores"]) == ("torch", alone["scores"])
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["evaluate.ensemble=[small]"], "evaluate.ensemble: an ensemble has two members at least, not 1"),
-        (["evaluate.ensemble=[small,small]", "evaluate.bundle=small"], "ask for two evaluations; choose one"),
-        (["evaluate.ensemble=[small,nowhere]"], "evaluate.ensemble: 'nowhere' is neither"),
         (["evaluate.bundle=nowhere"], "neither a bundle's directory nor a run"),
         (["name=untrained"], "has no bundle yet"),
         (["evaluate.split=dev"], "'dev' is not known"),

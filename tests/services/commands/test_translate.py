@@ -138,14 +138,6 @@ def test_mistakes_are_named(tmp_path: Path, bundle: Path) -> None:
             translate(TranslateConfig(**{**there, **settings}), DecodeConfig())
 
 
-def test_an_ensemble_of_one_bundle_twice_translates_as_it_does(tmp_path: Path, bundle: Path) -> None:
-    content = b"the dog sees\n\na house is old .\n"
-    twice = {"ensemble": [str(bundle), str(bundle)]}
-    assert run(tmp_path, bundle, content, **twice) == run(tmp_path, bundle, content, engine="torch")
-    with pytest.raises(UserError, match="this model shows no attention"):
-        run(tmp_path, bundle, content, attention=str(tmp_path / "maps.json"), **twice)
-
-
 class Shouting:
     """A model of two alternatives a line."""
 

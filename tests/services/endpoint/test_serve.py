@@ -65,14 +65,6 @@ def test_a_bundle_is_served_to_the_libretranslate_client_and_sigterm_ends_it_wel
         assert process.wait(PATIENCE) == 0
 
 
-def test_an_ensemble_is_served_in_the_place_of_the_registrys_model(bundle: Path) -> None:
-    config = ServeConfig(ensemble=[str(bundle), str(bundle)], tracking_uri="sqlite:///nowhere.db", batch=4)
-    with follow_models(config, DecodeConfig()) as models:
-        served = models.current()
-        assert served is not None and served.origin.name == "small"
-        assert served.translate(["the dog"], 1)[0].text == load_model(bundle).translate(["the dog"], 1)[0].text
-
-
 def test_two_bundles_answer_in_both_directions(make_bundle: Callable[..., Path], tmp_path: Path) -> None:
     there, back = make_bundle(tmp_path / "there"), make_bundle(tmp_path / "back", 2, pair="deu-en_GB")
     config = ServeConfig(models=[str(there), str(back)], tracking_uri="sqlite:///nowhere.db")

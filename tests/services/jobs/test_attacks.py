@@ -112,7 +112,6 @@ READING = [
     ("evaluate", "evaluate.bundle={home}/service"),
     ("evaluate", "evaluate.bundle={home}/jobs/other"),
     ("evaluate", "evaluate.against=[[{home}/service]]"),
-    ("evaluate", "evaluate.ensemble=[secret-bundle,{home}/service]"),
     ("evaluate", "evaluate.bundle=models:/../../service@x"),
     ("evaluate", "paths.runs={home}/jobs name=other"),
     ("evaluate", "paths.runs=jobs name=other"),

@@ -13,17 +13,15 @@ from typing import Any
 
 import pytest
 
-from dragoman.model.bundles.network import save_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import Translation
-from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.models.follower import Follower
-from dragoman.services.models.loaded_model import LoadedModel, check_answers, chosen_decode, load_model, load_several
+from dragoman.services.models.loaded_model import LoadedModel, check_answers, chosen_decode, load_model
 from dragoman.services.models.origin import Origin
 from dragoman.services.models.registry import ModelVersion
 
@@ -112,41 +110,6 @@ def test_a_model_that_fails_or_is_mute_is_refused(bundle: Path, answer: Translat
     translator: Any = Bad()
     with pytest.raises(UserError, match=message):
         check_answers(LoadedModel(translator, DecodeConfig(), Origin("m", "1", "r", "h"), "en", "de"))
-
-
-def test_several_bundles_answer_as_one_and_name_them_all(make_bundle: MakeBundle, tmp_path: Path) -> None:
-    folders = [make_bundle(tmp_path / name, seed, run={"id": name, "name": name}) for seed, name in enumerate("ab")]
-    versions = [ModelVersion("m", "3", "x"), ModelVersion("m", "4", "y")]
-    served = load_several(folders, "serve.ensemble", versions=versions)
-    assert (served.origin.name, served.origin.version, served.origin.run_id) == ("m", "3+4", "x+y")
-    named = load_several(folders, "serve.ensemble").origin
-    assert (named.name, named.run_id, named.manifest_hash) == ("a+b", "a+b", "ab" * 32)
-    alone = [load_model(folder, engine="torch").translate(["the dog sees a house ."], 1)[0] for folder in folders]
-    (together,) = served.translate(["the dog sees a house ."], 1)
-    assert together.text and together.score not in [one.score for one in alone]
-    with pytest.raises(UserError, match=r"a\+b: this model shows no attention"):
-        _ = load_several(folders, "serve.ensemble").aligning
-    with pytest.raises(UserError, match=r"engine: 'ctranslate2': .*a \+ .*b has no such export\. Choices: auto, torch"):
-        load_several(folders, "serve.ensemble", engine="ctranslate2")
-
-
-def test_an_ensemble_of_bundles_that_do_not_fit_is_refused_by_name(
-    bundle: Path, make_bundle: MakeBundle, tmp_path: Path
-) -> None:
-    other = make_bundle(tmp_path / "other", pair="de-en")
-    with pytest.raises(UserError, match=r"translate\.ensemble: .* and .*other translate en-de and de-en"):
-        load_several([bundle, other], "translate.ensemble")
-    with pytest.raises(UserError, match=r"translate\.ensemble: an ensemble has two members at least, not 1"):
-        load_several([bundle], "translate.ensemble")
-    config = TransformerConfig(width=8, heads=2, feed_forward=8, encoder_layers=1, decoder_layers=1, max_positions=64)
-    tokenizers = train_pair(TokenizerConfig(name="characters", type="characters", vocabulary=100), ["xyz"], ["zyx"])
-    size = tokenizers.source.vocabulary
-    save_bundle(
-        tmp_path / "words", network=Transformer(config, size, size), config=config, tokenizers=tokenizers,
-        facts={"pair": "en-de"},
-    )  # fmt: skip
-    with pytest.raises(UserError, match=r"and .*words have different tokenizers. Members of an ensemble"):
-        load_several([bundle, tmp_path / "words"], "translate.ensemble")
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])

@@ -38,13 +38,6 @@ def test_a_loaded_version_names_itself(tracking: TrackingConfig, tmp_path: Path)
     assert headers["X-Run-Id"] == served.origin.run_id != "r" * 32
 
 
-def test_an_ensemble_of_versions_names_them_all(tracking: TrackingConfig, tmp_path: Path) -> None:
-    wanted = ["models:/m@champion", "models:/m/2"]
-    source = ModelSource(ensemble=wanted, tracking_uri=tracking.uri, cache=str(tmp_path))
-    origin = Loader(source).load().origin
-    assert (origin.name, origin.version) == ("m", "1+2")
-
-
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
