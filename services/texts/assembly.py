@@ -4,10 +4,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import regex
+
 from dragoman.services.texts.parts import Part, RunState
 from dragoman.services.texts.protected import has_letter
 from dragoman.services.texts.runs import Mask, Place, Span, Tag, nest
 from dragoman.services.texts.targets import MARKS, Target
+
+_SIGNS, _SIGNS_BEFORE = regex.compile(r"[^\p{L}\p{M}\p{N}\s]+"), regex.compile(r"(?r)[^\p{L}\p{M}\p{N}\s]+$")
 
 
 @dataclass(eq=False)
@@ -73,7 +77,7 @@ def _put(state: RunState, part: Part, target: Target, mask: Mask, at: int) -> Pl
     after = text[mask.end : mask.end + 1].isspace() or mask.end >= len(text)
     head, tail = text[part.span[0] : mask.start], text[mask.end : part.span[1]]
     nearer = len(head) - len(head.rstrip()) < len(tail) - len(tail.lstrip())
-    place = point(target, mask.start, mask.end, glued=nearer)
+    place = _within(target, state, mask) or point(target, mask.start, mask.end, glued=nearer)
     beside, following = target.text[place - 1 : place], target.text[place : place + 1]
     lead = " " if (before or not mask.anchor) and beside and not beside.isspace() else ""
     apart = after or not mask.anchor or (following.isalnum() and not text[mask.end : mask.end + 1].isalnum())
@@ -81,6 +85,19 @@ def _put(state: RunState, part: Part, target: Target, mask: Mask, at: int) -> Pl
     blank = " " if needs_blank and following and not following.isspace() else ""
     raw = f"{lead}{mask.raw}{blank}"
     return Place(at + place, at + place, mask, "aligned" if target.aligned else "guessed", raw)
+
+
+def _within(target: Target, state: RunState, mask: Mask) -> int:
+    """Returns where a unit stands in a word of the translation, between the signs around it; 0 if that is not known."""
+    for right, left in target.links:
+        if left[0] < mask.start < left[1]:
+            before = _SIGNS_BEFORE.search("".join(state.run.outside(left[0], mask.start)))
+            after = _SIGNS.match("".join(state.run.outside(mask.end, left[1])))
+            signs = (before.group() if before else "") + (after.group() if after else "")
+            at = target.text.find(signs, *right) if signs else -1
+            if at >= 0 and target.text.find(signs, at + 1, right[1]) < 0:
+                return at + len(before.group() if before else "")
+    return 0
 
 
 def point(target: Target, start: int, end: int, glued: bool = False) -> int:

@@ -21,7 +21,7 @@ RAISED = frozenset(("sup", "sub"))
 COPIED = frozenset(("sup", "sub", "kbd"))  # what touches a word in them is copied with it
 RUBY = frozenset(("rt", "rp"))  # a word's sound is no part of the word
 APART = frozenset(("a", "label", "button", "option", "ins", "del"))  # two of them side by side are two texts
-BREAKS = frozenset(("break", "element", "emoji", "image", "symbol"))
+BREAKS = frozenset(("break", "element", "emoji", "entity", "image", "symbol"))
 KEYS = frozenset(("code", "kbd", "samp", "var"))
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}\p{N}]+)*")
 _REFERENCE = regex.compile(r"[\[(](?:\p{N}{1,3}|\p{Ll}{1,4})[\])]|\p{N}{1,3}|[*†‡§]{1,3}")
@@ -45,8 +45,9 @@ def bind(run: Run, counts: bool = False) -> Run:
     _take_references(run)
     run.borders = _borders(run)
     masks = (mask for edge in _between(run) for mask in find_masks(run.text, *edge))
-    if run.form.kind == "html":  # a reader of the page sees such a tag as a word
-        masks = (replace(mask, anchor=mask.anchor and mask.kind != "tag") for mask in masks)
+    if run.form.kind == "html":  # a reader of the page sees such a tag as a word, and such an entity
+        words = {"<": "tag", "&": "entity"}
+        masks = (replace(m, kind=words[m.raw[0]], anchor=False) if m.raw[0] in words else m for m in masks)
     _merge(run, masks)
     if counts:
         _merge(run, (Mask(at, at + 1, "count", "#") for at, sign in enumerate(run.text) if sign == "#"))

@@ -56,9 +56,9 @@ def _read_shape(run: Run, raw: str, source: bool = False) -> Shape:
     waiting: list[tuple[str, int]] = []
     filled = 0
     if run.form.kind == "markdown":
-        tokens, references, ends = run.parsed
-        for end in ends:
-            raw = raw.replace(end, "\n")
+        tokens, references, read = run.parsed
+        for written, text_read in read.items():
+            raw = raw.replace(written, text_read)
         events = _read_markdown(tokens if source and tokens else read_inline(raw, references))
     else:
         xml = run.form.kind == "xml"
@@ -111,5 +111,7 @@ def _read_markdown(tokens: Iterable[Token]) -> Iterable[Event]:
             yield "text", token.content
         elif token.type == "image":
             yield "unit", f"image {token.attrGet('src')}"
+        elif token.type == "html_inline":
+            yield "unit", _key(Element(token.content.split()[0], token.content))
         elif token.type not in ("softbreak", "hardbreak"):
             yield "unit", token.content

@@ -16,7 +16,7 @@ from dragoman.model.errors import UserError
 from dragoman.services.texts.binding import bind
 from dragoman.services.texts.markup import Reader, add_tag, read_html
 from dragoman.services.texts.options import TextOptions
-from dragoman.services.texts.protected import has_letter
+from dragoman.services.texts.protected import FORMULA, has_letter
 from dragoman.services.texts.runs import Form, Mask, Node, Run
 from dragoman.services.texts.trees import DEEPEST, Element, Grower, Text
 
@@ -33,6 +33,8 @@ _MODULE = re.compile(  # of MDX
 _BOX = re.compile(r"(?:!!!|\?\?\?\+?|===!?\+?)(?: ++[\w-]++)*+(?: +\"(?P<title>[^\"\n]*)\")? *")  # of MkDocs
 # What a block begins with that is no text: alerts of GitHub, fences of containers.
 _ALERT = re.compile(r"(?:\[![A-Za-z]++\][+-]?|:{3,}+[ \t]*+[\w-]*+(?:[ \t]*+\{[^{}\n]*+\})?)[ \t]*+\n?")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")  # as the parser counts them
+_FORMULA = re.compile(FORMULA)
 MOST_TOKENS = 200_000  # of blocks: a paragraph or a cell is three
 
 
@@ -41,22 +43,31 @@ def read_markdown(text: str, options: TextOptions) -> list[Node]:
     head = _FRONT_MATTER.match(text)
     body = text[head.end() :] if head else text
     parser = _parser()
-    lines = body.splitlines(keepends=True)
+    lines = _LINE.findall(body.replace("\0", "\ufffd"))  # as the parser does
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line))
-    nodes: list[Node] = [head.group()] if head else []
+    nodes: list[Node] = [_keep(head.group())] if head else []
     reader = Reader(options, Form("markdown"))
+    cells = Reader(options, Form("markdown", bars=True))
     place = 0
     row, column = -1, 0  # where the last cell of a table's row was found
     references: Env = {}
+    cell = False
     for token in parser.parse(body, references):
-        if token.type == "html_block" and token.map:
+        module = token.type == "inline" and _MODULE.fullmatch(token.content)
+        if token.map and (module or token.type in ("html_block", "fence", "code_block")):
             begin, end = starts[token.map[0]], starts[min(token.map[1], len(lines))]
             if begin >= place:
-                nodes += [body[place:begin], *read_html(body[begin:end], options)]
+                block = body[begin:end]
+                nodes += [
+                    body[place:begin],
+                    *(read_html(block, options) if token.type == "html_block" else [_keep(block)]),
+                ]
                 place = end
-        if token.type != "inline" or not token.map or not token.content or _MODULE.fullmatch(token.content):
+            continue
+        if token.type != "inline" or not token.map or not token.content:
+            cell = token.type in ("th_open", "td_open")
             continue
         if alert := _ALERT.match(token.content):
             token.content = token.content[alert.end() :]
@@ -64,16 +75,24 @@ def read_markdown(text: str, options: TextOptions) -> list[Node]:
         first, last = token.map
         if row != first:
             row, column = first, 0
-        places = _find_content(lines, starts, token.content, first, last, max(column, place - starts[first]))
+        content = token.content.replace("|", "\\|") if cell else token.content
+        places = _find_content(lines, starts, content, first, last, max(column, place - starts[first]))
         if places is None:
+            unread = "its place in the document was not found"
+            nodes += [Run(token.content, unread=unread)] if has_letter(token.content) else []
             continue
         column = places[-1][1] - starts[first] if len(places) == 1 else 0
         begin, end = places[0][0], places[-1][1]
         glue = [_line_end(body, *piece) + body[piece[1] : other[0]] for piece, other in itertools.pairwise(places)]
-        nodes += [body[place:begin], _make_run(token, glue, body[begin:end], reader, references)]
+        nodes += [body[place:begin], _make_run(token, glue, body[begin:end], cells if cell else reader, references)]
         place = end
     nodes.append(body[place:])
     return [node for node in nodes if node != ""]
+
+
+def _keep(block: str) -> Node:
+    """Returns a block that is not translated, as a unit."""
+    return Run("\ufffc", [Mask(0, 1, "code", block, anchor=True)], raw=block) if has_letter(block) else block
 
 
 def read_inline(text: str, references: Env) -> list[Token]:
@@ -119,6 +138,16 @@ def _parser() -> MarkdownIt:
         state.line = following
         return True
 
+    def read_formula(state: StateInline, silent: bool) -> bool:
+        """Reads $x$ and $$x$$, in which no other sign is markup."""
+        formula = _FORMULA.match(state.src, state.pos) if state.src[state.pos] == "$" else None
+        if formula is None:
+            return False
+        state.pos = formula.end()
+        if not silent:
+            state.push("code_inline", "", 0).content = formula.group()
+        return True
+
     def read_comment(state: StateInline, silent: bool) -> bool:
         """Reads a comment up to its first end; the parser's own pattern goes past the end in ---> and comes back."""
         start = state.pos
@@ -135,6 +164,7 @@ def _parser() -> MarkdownIt:
     for name, rule in (("backticks", backtick), ("link", link), ("image", image), ("autolink", autolink)):
         parser.inline.ruler.at(name, _noting(rule))
     parser.inline.ruler.before("html_inline", "comment", read_comment)
+    parser.inline.ruler.before("escape", "formula", read_formula)
     parser.core.ruler.after("block", "bound_links", bound_links)
     return parser
 
@@ -168,7 +198,7 @@ def _make_run(token: Token, glue: Sequence[str], raw: str, reader: Reader, refer
 
     def written(text: str) -> str:
         """Returns what the parser has read as the document has it, with the marks at the beginnings of lines."""
-        first, *lines = text.split("\n")
+        first, *lines = reader.form.write(text).split("\n")
         return first + "".join(next(ends, "\n") + line for line in lines)
 
     for child in token.children or ():
@@ -177,7 +207,7 @@ def _make_run(token: Token, glue: Sequence[str], raw: str, reader: Reader, refer
         if autolink:
             autolink = child.type != "link_close"
             if not autolink:
-                grower.add(Mask(0, 0, "url", as_written))
+                grower.add(Mask(0, 0, "url", as_written, seen=True))
         elif child.type == "link_open":
             autolink = child.markup == "autolink"
             if not autolink:
@@ -189,7 +219,7 @@ def _make_run(token: Token, glue: Sequence[str], raw: str, reader: Reader, refer
         elif child.nesting < 0:
             grower.end(name, child.markup)
         elif child.type == "code_inline":
-            grower.add(Mask(0, 0, "code", written(as_written)))
+            grower.add(Mask(0, 0, "code", written(as_written), seen=has_letter(as_written)))
         elif child.type == "image":
             mask = Mask(0, 0, "image", written(as_written), anchor=True)
             if has_letter(child.content) and "\n" not in as_written:
@@ -205,9 +235,8 @@ def _make_run(token: Token, glue: Sequence[str], raw: str, reader: Reader, refer
             grower.add(Mask(0, 0, "escape", child.markup, anchor=True))
         else:
             grower.add(Text(child.content, child.content))
-    return reader.run(
-        grower.unwind().children, raw, (token.children or (), references, {end for end in glue if end != "\n"})
-    )
+    read = dict.fromkeys((end for end in glue if end != "\n"), "\n") | ({"\\|": "|"} if reader.form.bars else {})
+    return reader.run(reader.free(grower.unwind()).children, raw, (token.children or (), references, read))
 
 
 def _noting(rule: Rule) -> Rule:

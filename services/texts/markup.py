@@ -9,6 +9,7 @@ from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.protected import find_masks, has_letter
 from dragoman.services.texts.runs import Form, Mask, Node, Run, Tag
 from dragoman.services.texts.trees import (
+    VOID,
     Child,
     Element,
     Grower,
@@ -23,15 +24,16 @@ from dragoman.services.texts.trees import (
 # Elements of HTML that stand inside of a sentence; others begin a new one, but for unknown ones with a hyphen.
 _INLINE = (
     "a abbr acronym b bdi bdo big cite data del dfn em font i img input ins label mark meter output picture progress q "
-    "ruby rb rt rp s small span strike strong sub sup time tt u wbr x g bpt ept ph"
+    "ruby rb rt rp s small span strike strong sub sup time tspan tt u wbr x g bpt ept ph"
 )
 INLINE = frozenset(_INLINE.split())
-# What is in them is no language, or none to translate.
-_OPAQUE = "code pre script style kbd samp var math svg template noscript object iframe canvas audio video textarea map"
-OPAQUE = frozenset(_OPAQUE.split())
+# What is in them is no language, or none to translate; of some nobody sees anything.
+UNSEEN = frozenset(("script", "style", "template", "iframe"))
+OPAQUE = frozenset(("code", "pre", "kbd", "samp", "var", "math", "textarea", *UNSEEN))
 WORDS = frozenset(("code", "kbd", "samp", "var", "math", "x"))  # they stand for a word of their sentence
 SHOWN = ("<%=", "<?=", "{{")  # templates that stand for a word
-ATTRIBUTES = ("alt", "title", "placeholder", "aria-label", "aria-description", "label")
+_ARIA = ("label", "description", "placeholder", "roledescription", "valuetext")
+ATTRIBUTES = ("alt", "title", "placeholder", "label", *(f"aria-{name}" for name in _ARIA))
 DESCRIBED = ("description", "keywords", "author", "og:title", "og:description", "twitter:title", "twitter:description")
 
 
@@ -40,13 +42,13 @@ def read_html(text: str, options: TextOptions) -> list[Node]:
     tree = read_html_tree(text)
     blanks = "&nbsp;" in text and any(isinstance(node, Text) and "&nbsp;" in node.raw for node in walk(tree))
     form = Form("html", blanks, "&gt;" in text or "]]" in text)
-    return Reader(options, form).content(tree.children)
+    return Reader(options, form).read(tree)
 
 
 def read_xml(text: str, options: TextOptions) -> list[Node]:
     """Returns XML, a document or a part of one, as runs and what stands between them."""
     form = Form("xml", greater="&gt;" in text or "]]" in text)
-    return Reader(options, form).content(read_xml_tree(text).children)
+    return Reader(options, form).read(read_xml_tree(text))
 
 
 def read_plain(text: str, options: TextOptions) -> list[Node]:
@@ -77,8 +79,9 @@ def add_tag(grower: Grower, raw: str, form: Form, within: str = "") -> None:
     written = form.write(raw)
     if raw.startswith("</"):
         grower.end(name, written, within)
-    elif not name[:1].isalpha() or raw.endswith("/>"):
-        grower.add(Mask(0, 0, "tag", written, anchor=True))
+    elif not name[:1].isalpha() or raw.endswith("/>") or name in VOID:
+        kind = "border" if name == "br" else "tag"
+        grower.add(Mask(0, 0, kind, written, anchor=True))
     else:
         grower.start(Element(name, written))
 
@@ -100,7 +103,34 @@ class Reader:
         self.splitting = frozenset(options.splitting_tags)
         self.joining = frozenset(options.non_splitting_tags)
         self.ignored = frozenset(options.ignore_tags)
+        self.freed: set[int] = set()  # elements by id: they are kept, but for something in them
         self.blocks: dict[int, bool] = {}  # elements by id: True if one of them holds a block
+
+    def read(self, tree: Element) -> list[Node]:
+        """Returns a document or a part of one."""
+        return self.content(self.free(tree).children)
+
+    def free(self, tree: Element) -> Element:
+        """Returns a tree in which what is translated inside of something that is not stands free."""
+        if any(isinstance(node, Element) and _said(node) == "yes" for node in walk(tree)):
+            self._free(tree, False)
+        return tree
+
+    def _free(self, element: Element, kept: bool) -> bool:
+        """Makes units of what is kept around something that is translated; returns True if there is such in it."""
+        open_children = set[int]()
+        for child in element.children:
+            if isinstance(child, Element) and self._free(child, _said(child) == "no" or (kept and not _said(child))):
+                open_children.add(id(child))
+        if kept and open_children:
+            self.freed.add(id(element))
+            element.children = [
+                child
+                if id(child) in open_children or not source_of(child).strip()
+                else Mask(0, 0, "element", source_of(child), True, seen=_shows(child))
+                for child in element.children
+            ]
+        return bool(open_children) or not kept
 
     def content(self, children: Sequence[Child]) -> list[Node]:
         """Returns what is in a block: runs of text with inline elements, between blocks."""
@@ -116,7 +146,7 @@ class Reader:
             if isinstance(child, Element) and not self._is_opaque(child):
                 nodes += [*self._opening(child), *self.content(child.children), child.closing]
             else:
-                nodes.append(source_of(child))
+                nodes.append(self.run([child]))
         nodes.append(self.run(inside))
         return [node for node in nodes if node != ""]
 
@@ -128,7 +158,7 @@ class Reader:
         text: list[str] = []
         self._add(children, run, text)
         run.text = "".join(text)
-        if not has_letter(run.text) and not any(unit.inner for unit in run.units):
+        if not (has_letter(run.text) or any(mask.seen for mask in run.masks) or any(unit.inner for unit in run.units)):
             return raw
         for mask in run.masks:  # an element that touches a word is none; snake\\_case is one word
             beside = run.text[max(0, mask.start - 1) : mask.start] + run.text[mask.end : mask.end + 1]
@@ -168,9 +198,12 @@ class Reader:
             word = raw.startswith(SHOWN) if child.name == "" else word
             word = word and raw.endswith(("/>", "%>", "?>", "}}"))
         elif self._is_opaque(child):
-            word = (self.named and child.name in WORDS) or child.name in self.ignored or _is_untranslated(child)
+            word = (self.named and child.name in WORDS) or child.name in self.ignored or _said(child) == "no"
             kind = "code" if self.named and child.name in KEYS else kind
-        return Mask(0, 0, kind, raw, not word, self._translated(child) if not child.closing else ())
+        if child.name == "br":
+            kind = "border"
+        seen = bool(child.closing) and child.name not in UNSEEN and _shows(child)
+        return Mask(0, 0, kind, raw, not word, self._translated(child) if not child.closing else (), seen=seen)
 
     def _stands_inside(self, child: Child, mixed: bool) -> bool:
         """Returns True for what is a part of a sentence."""
@@ -197,7 +230,9 @@ class Reader:
         return self.blocks[id(child)]
 
     def _is_opaque(self, child: Element) -> bool:
-        return child.name in self.ignored or (self.named and child.name in OPAQUE) or _is_untranslated(child)
+        said = _said(child)
+        named = child.name in self.ignored or (self.named and child.name in OPAQUE and said != "yes")
+        return named or (said == "no" and id(child) not in self.freed)
 
     def _translated(self, child: Element) -> list[Node]:
         """Returns a start tag with its attributes as runs; nothing if there is none to translate."""
@@ -206,14 +241,15 @@ class Reader:
 
     def _opening(self, child: Element) -> list[Node]:
         raw = child.opening
-        if not self.html or raw.startswith("</") or not child.name.strip("!"):
+        if not self.named or raw.startswith("</") or not child.name.strip("!*") or id(child) in self.freed:
             return [raw]
         nodes: list[Node] = []
         place = 0
         for name, begin, end, value in find_attributes(raw):
-            if self._is_text(child, name) and has_letter(value) and raw[begin - 1] in "\"'":
+            if self._is_text(child, name) and has_letter(value):
                 text = bind(Run(value, form=Form("attribute"), split_lines=False))
-                nodes += [raw[place:begin], text]
+                quote = '"' * (raw[begin - 1] not in "\"'")
+                nodes += [raw[place:begin] + quote, text, quote]
                 place = end
         return [*nodes, raw[place:]]
 
@@ -226,7 +262,13 @@ class Reader:
         return name in ATTRIBUTES
 
 
-def _is_untranslated(child: Element) -> bool:
+def _said(child: Element) -> str:
+    """Returns yes or no: whether an element says of itself that it is to be translated; "" if it says nothing."""
     said = child.attributes.get("translate", "").lower()
-    said = "no" if child.attributes.get("mtype") == "protected" else said  # of XLIFF 1.2
-    return said == "no" or "notranslate" in child.attributes.get("class", "").split()
+    kept = child.attributes.get("mtype") == "protected" or "notranslate" in child.attributes.get("class", "").split()
+    return "no" if kept else said if said in ("yes", "no") else ""  # mtype is of XLIFF 1.2
+
+
+def _shows(child: Child) -> bool:
+    """Returns True if there are letters in a part of a tree."""
+    return any(isinstance(node, Text) and has_letter(node.text) for node in walk(child))

@@ -5,8 +5,7 @@
         prepared.take(translate(prepared.lines))
     prepared.rebuild()  # the text and its certificate
 
-A line comes again in another form where the model lost what must not change. `rebuild(translations)` after the first
-lines works too: a paragraph that lost something then stays as it was, and the report says so.
+A line comes again in another form where the model lost what must not change.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -77,11 +76,6 @@ class Prepared:
         return any(state.masked() for state in self.states)
 
     @property
-    def sentences(self) -> int:
-        """Returns the number of parts that the model translates."""
-        return sum(len(state.parts) for state in self.states)
-
-    @property
     def waiting(self) -> list[tuple[RunState, Part]]:
         """Returns the parts that wait for a translation."""
         waiting = [(state, part) for state in self.states for part in state.waiting(self.stand_ins)]
@@ -104,27 +98,22 @@ class Prepared:
         """Takes one translation per line."""
         PartsRequest(False, self.waiting).take(translations)
 
-    def rebuild(self, translations: Sequence[Translation] = (), rank: int = 0) -> Rebuilt:
+    def rebuild(self, rank: int = 0) -> Rebuilt:
         """Returns the text, with the rank-th best translation of every sentence where it kept everything."""
-        if translations:
-            self.take(translations)
-        for state in self.states:
-            state.settle()
-        for state in reversed(self.states):
-            self._check(state, last=True)
+        assert self.finished, "lines wait for their translations"
         chosen = self._alternatives(rank) if rank else {}
         written: list[tuple[Run, Place]] = []
         text = self._write(self.nodes, written, chosen)
         return Rebuilt(text, make_report(self.states, written, text))
 
-    def _check(self, state: RunState, last: bool = False) -> bool:
+    def _check(self, state: RunState) -> bool:
         """Checks what a run becomes; returns False if it is to be translated once more, in a simpler way."""
         if state.written is None:
             inner = (self.by_run[node] for unit in state.run.units for node in unit.inner if isinstance(node, Run))
             if not all(each.written for each in inner):
                 return False
             text, written, problem = self._write_run(state, {})
-            if problem and not last and state.simplify():
+            if problem and state.simplify():
                 return False
             if problem:
                 state.problem, state.parts = problem, []

@@ -7,11 +7,13 @@ import regex
 from dragoman.model.text.units import UNITS
 from dragoman.services.texts import icu
 from dragoman.services.texts.runs import Mask
+from dragoman.services.texts.trees import unescape_html
 
 _DOMAINS = "com|org|net|edu|gov|int|info|io|dev|app|eu|de|at|ch|fr|es|it|nl|pl|uk|us|ru|cn|jp|br"
 # No place of a text is looked at from many others, or a stranger's text takes minutes: repeats are possessive (++, *+),
 # and what ends in a certain way does not begin again before its end.
 _DIGITS = r"\p{Nd}++(?:[.,'’:/\u00a0\u202f٫٬-]\p{Nd}++)*+"
+FORMULA = r"\$\$[^$]{1,2000}\$\$|\$(?=[^\s$])(?=[^$\n]{0,200}[\\^_=+<>])[^$\n]{1,200}(?<!\s)\$(?!\d)"
 _TAG = r"""[A-Za-z][\w:.-]*+(?:\s[^<>]*)?"""
 # By name: the kind of what is found. The first that fits at a place wins.
 _KINDS = {
@@ -19,7 +21,7 @@ _KINDS = {
     rf"""|(?<![\w@.-])(?:www\.[^\s<>"\ufffc]*[\w/]|[\w-]+(?:\.[\w-]+)*\.(?:{_DOMAINS})\b(?!\.\w)(?:/[^\s<>"\ufffc]*[\w/])?)""",
     "email": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
     "code": r"(?<!`)(?P<tick>`{1,3})(?!`)(?:(?!(?P=tick)(?!`))[^\n])+(?P=tick)(?!`)"
-    r"|(?P<math>\${1,2})(?=[^\s$])(?=[^$\n]{0,200}[\\^_=])[^$\n]{1,200}(?<!\s)(?P=math)(?!\d)",
+    rf"|{FORMULA}",
     "reference": r"\[\^[^\s\[\]]{1,80}\]",
     "break": r"\\(?:N|[nrt](?![a-z]))",
     "placeholder": r"<%[^<>%\n]{0,500}%>|<\?[^<>?\n]{0,500}\?>|\{\{\{[^{}\n]*\}\}\}|\{\{[^{}\n]*\}\}"
@@ -84,5 +86,9 @@ def find_masks(text: str, start: int = 0, end: int | None = None) -> Iterator[Ma
 
 def _plain_masks(text: str, start: int, end: int) -> Iterator[Mask]:
     for match in PATTERN.finditer(text, start, end):
-        kind = match.lastgroup or ""
-        yield Mask(match.start(), match.end(), kind, match.group(), anchor=kind in ANCHORS)
+        kind, raw = match.lastgroup or "", match.group()
+        sign = unescape_html(raw) if kind == "entity" else ""
+        if sign.isspace():  # a line feed or another blank, written as letters
+            kind = "soft" if sign.strip("\r\n\u2028\u2029") else "break"
+        numbered = raw.startswith("&#") and not sign.isalnum()  # it stands for a sign
+        yield Mask(match.start(), match.end(), kind, raw, anchor=kind in ANCHORS or kind == "soft" or numbered)

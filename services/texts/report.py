@@ -8,6 +8,7 @@ from dragoman.services.texts.glossary import article_before
 from dragoman.services.texts.parts import Part, RunState
 from dragoman.services.texts.runs import Place, Run, Tag, Unit
 
+BREAKS = ("border", "break")
 JOINED = ("lost", "cut", "long", "loops", "untranslated", "returned")  # lists
 
 
@@ -34,9 +35,16 @@ def terms_of(reports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def lost_units(run: Run, written: Sequence[Place]) -> list[Unit]:
-    """Returns the units of a run that are not written exactly once."""
+    """Returns the units of a run that are not written exactly once, and the breaks that are in another order."""
     times = Counter(place.unit for place in written)
-    return [unit for unit in run.units if times[unit] != 1]
+    breaks = [mask for mask in run.masks if mask.kind in BREAKS]
+    order = (
+        sorted((place for place in written if place.unit.kind in BREAKS), key=lambda place: place.start)
+        if breaks
+        else []
+    )
+    moved = [mask for mask, place in zip(breaks, order, strict=False) if mask is not place.unit]
+    return [unit for unit in run.units if times[unit] != 1] + moved
 
 
 def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Place]], text: str = "") -> dict[str, Any]:
@@ -81,4 +89,5 @@ def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Place]]
         "loops": lines(part for part in parts if part.looped),
     }
     whole = not (lists["returned"] or any(part.truncated or part.untranslated for part in parts))
-    return {"complete": whole, "sentences": len(parts), **{name: entries for name, entries in lists.items() if entries}}
+    sentences = sum(state.sentences for state in states if not state.problem)
+    return {"complete": whole, "sentences": sentences, **{name: entries for name, entries in lists.items() if entries}}

@@ -26,6 +26,7 @@ class Mask:
     anchor: bool = False  # it is no word of the sentence: it only has a place between words
     inner: "Sequence[str | Run]" = ()  # instead of `raw`: what is translated inside of it (a plural's branches)
     exact: bool = True  # False: a term in another form than the glossary's
+    seen: bool = False  # a reader sees letters of an element that is kept
 
     @property
     def verbatim(self) -> bool:
@@ -82,11 +83,12 @@ class Form:
     kind: Literal["text", "html", "xml", "markdown", "attribute"] = "text"
     blanks: bool = False  # a no-break space is &nbsp;
     greater: bool = False  # > is &gt;
+    bars: bool = False  # | is \\|: a cell of Markdown
 
     def write(self, text: str) -> str:
         """Returns text as the document has it."""
         if self.kind in ("text", "markdown"):
-            return text
+            return text.replace("|", "\\|") if self.bars else text
         if self.kind == "attribute":
             return escape(text)
         text = text.replace("&", "&amp;").replace("<", "&lt;")
@@ -104,10 +106,10 @@ class Run:
     form: Form = Form()
     split_lines: bool = True  # False: a line feed is a blank, as in HTML
     raw: str = ""  # as it was written; "": as `source` writes it
-    parsed: Any = (
-        None  # of Markdown: its tokens (None: not alone), the document's references, what stands between lines
-    )
+    # of Markdown: its tokens (None: not alone), the document's references, what the document has for what they have
+    parsed: Any = None
     borders: Sequence[int] = ()  # places that no sentence goes over
+    unread: str = ""  # why it is only reported: it is written with what stands around it
 
     def inside(self, start: int, end: int) -> list[Mask]:
         """Returns the masks that lie in a part of the text."""

@@ -1,12 +1,14 @@
 """Where a run is cut: lines, cells, markers of lists and sentences. What lies between segments stays as it is."""
 
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import regex
 
-from dragoman.model.text.sentences import split
+from dragoman.model.text.sentences import Piece, split
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.protected import has_letter
 from dragoman.services.texts.runs import Run, Span
@@ -44,32 +46,61 @@ SEEN = ("emoji", "soft", "border")  # masks whose text is looked at
 WRAPPED = 50  # characters of a line that was probably broken to fit a width
 
 
-def find_segments(run: Run, options: TextOptions, language: str, longest: int) -> list[Span]:
+class Segment(NamedTuple):
+    """A part of a run that is translated."""
+
+    start: int
+    end: int
+    sentences: int = 1  # that begin in it
+
+
+def find_segments(run: Run, options: TextOptions, language: str, longest: int) -> list[Segment]:
     """Returns the parts of a run that are translated, one sentence each, in order."""
     if not run.masks and not run.borders and len(run.text) <= longest and _SENTENCE.fullmatch(run.text):
-        return [(0, len(run.text))]  # most texts: all that follows would find the same
-    shade = shadow(run)
+        return [Segment(0, len(run.text))]  # most texts: all that follows would find the same
+    shade, by_sentence = shadow(run), options.split_sentences != "off"
     if options.split_sentences == "nonewlines" or not run.split_lines:
         chunks: Iterator[Span] = iter([(0, len(shade))])
-        flat = shade.replace("\r", " ").replace("\n", " ")
     else:
         chunks = _chunks(shade, joined=options.split_sentences != "newlines")
-        flat = shade
     apart = _apart(chunks, run.borders) if run.borders else chunks
-    seen = [at for at, sign in enumerate(flat) if sign != UNSEEN] if UNSEEN in flat else range(len(flat))
+    pieces = (cut(run, shade[start:end], start, longest, language, by_sentence) for start, end in apart)
+    return [segment for chunk in pieces for segment in chunk]
+
+
+def cut(run: Run, shade: str, first: int, longest: int, language: str, by_sentence: bool = True) -> list[Segment]:
+    """Returns the sentences of a part of a run, those of more than `longest` characters in pieces.
+
+    `shade`: the part's shadow; `first`: where the part begins. Without `by_sentence` only pieces are cut.
+    """
+    flat = shade.replace("\r", " ").replace("\n", " ")
+    seen: Sequence[int] = range(len(flat))
+    if UNSEEN in flat:
+        seen = [at for at in seen if flat[at] != UNSEEN]
+        flat = flat.replace(UNSEEN, "")
+    whole = _spans(split(flat, sys.maxsize, language)) if len(flat) > longest or not by_sentence else []
+    begins = [start for start, end in whole if has_letter(flat[start:end])]
     segments = []
-    for start, end in apart:
-        first, last = bisect_left(seen, start), bisect_left(seen, end)
-        text = "".join(flat[at] for at in seen[first:last]) if len(seen) < len(flat) else flat[start:end]
-        text = text.replace("\r", " ").replace("\n", " ")
-        place = first
-        for piece in split(text, longest, language, sentences=options.split_sentences != "off"):
-            if piece.text:
-                stop = place + len(piece.text)
-                span = trim(run, shade, seen[place], seen[stop - 1] + 1)
-                segments += [span] if span else []
-            place += len(piece.text) + len(piece.after)
+    for place, stop in _spans(split(flat, longest, language, sentences=by_sentence)):
+        sentences = bisect_left(begins, stop) - bisect_left(begins, place)
+        if span := trim(run, shade, first + seen[place], first + seen[stop - 1] + 1, first):
+            segments.append(Segment(*span, sentences if whole else 1))
     return segments
+
+
+def count_sentences(text: str, language: str) -> int:
+    """Returns the number of sentences in a text."""
+    return sum(has_letter(piece.text) for piece in split(text, sys.maxsize, language))
+
+
+def _spans(pieces: Iterable[Piece]) -> list[Span]:
+    """Returns where the texts of pieces stand in the text that was split."""
+    spans, place = [], 0
+    for piece in pieces:
+        if piece.text:
+            spans.append((place, place + len(piece.text)))
+        place += len(piece.text) + len(piece.after)
+    return spans
 
 
 def _apart(chunks: Iterable[Span], borders: Sequence[int]) -> Iterator[Span]:
@@ -144,10 +175,12 @@ def shadow(run: Run, start: int = 0, end: int | None = None) -> str:
         signs.append(run.text[place : mask.start])
         place = mask.end
         raw = run.text[mask.start : mask.end]
-        if mask.anchor and mask.kind not in SEEN:  # a tag is no word
+        if mask.kind == "break":  # a line feed or a tab, written as letters
+            signs.append(("\t" if raw[-1] == "t" else "\u2029") * len(raw))
+        elif mask.anchor and mask.kind not in SEEN:  # a tag is no word
             signs.append(UNSEEN * len(raw))
         elif mask.kind not in SEEN:
-            first = "" if mask.kind == "number" else "X"
+            first = "" if mask.kind == "number" else "X" if len(raw) > 1 else "ʘ"  # no initial, as X. would be
             signs.append(first + "".join([sign if sign.isalnum() else "x" for sign in raw[len(first) :]]))
         elif mask.raw.isascii() and mask.kind == "emoji":  # a smiley has no letters and no marks
             signs.append("\u263a" * len(raw))

@@ -59,17 +59,6 @@ class StandIns:
     names: tuple[Pair, ...] = ()
     numbers: tuple[Pair, ...] = ()
 
-    def turned(self, turn: int) -> "StandIns":
-        """Returns them in another order."""
-        if not turn:
-            return self
-        return StandIns(_turned(self.names, 3 * turn), _turned(self.numbers, 3 * turn))
-
-
-def _turned(pairs: tuple[Pair, ...], by: int) -> tuple[Pair, ...]:
-    place = by % len(pairs) if pairs else 0
-    return (*pairs[place:], *pairs[:place])
-
 
 _FOUND: WeakKeyDictionary[LoadedModel, StandIns] = WeakKeyDictionary()
 

@@ -91,7 +91,7 @@ def find_attributes(tag: str) -> Iterator[tuple[str, int, int, str]]:
     """Yields the attributes of a start tag as it was written: name, the value's place and the value."""
     for match in islice(_ATTRIBUTE.finditer(tag), 1, None):  # the first is the element's name
         group = next((number for number in (2, 3, 4) if match[number] is not None), 0)
-        yield match[1].lower(), match.start(group), match.end(group), _unescape_html(match[group]) if group else ""
+        yield match[1].lower(), match.start(group), match.end(group), unescape_html(match[group]) if group else ""
 
 
 def source_of(child: Child) -> str:
@@ -180,7 +180,7 @@ class _Reader:
         """Adds the text before a place, what follows begins at `end`."""
         raw = self.text[self.place : place]
         if raw:
-            self.grower.add(Text(_unescape_html(raw) if self.html else _unescape_xml(raw), raw))
+            self.grower.add(Text(unescape_html(raw) if self.html else _unescape_xml(raw), raw))
         self.place = end or place
 
     def _tag(self, start: int) -> int:
@@ -236,7 +236,8 @@ class _Reader:
         return end
 
 
-def _unescape_html(text: str) -> str:
+def unescape_html(text: str) -> str:
+    """Returns text without references to characters."""
     return unescape(_ENDLESS.sub("x110000", text))
 
 

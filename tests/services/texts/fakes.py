@@ -59,11 +59,10 @@ def attention(chance: random.Random, line: str, text: str) -> AttentionMap:
     return AttentionMap(tuple(sources), tuple(targets), weights, "l0h0", "output")
 
 
-def translate(prepared: Prepared, fake: Fake, chance: random.Random, rounds: int = 99) -> Rebuilt:
-    """Returns the text as a fake translates it; after so many rounds the rest stays as it comes."""
+def translate(prepared: Prepared, fake: Fake, chance: random.Random) -> Rebuilt:
+    """Returns the text as a fake translates it."""
     prepared.stand_ins = STAND_INS if chance.random() < 0.8 else StandIns()
-    while not prepared.finished and rounds:
-        rounds -= 1
+    while not prepared.finished:
         for asked in pending([prepared]):
             asked.take([answer(fake, chance, line, asked.aligned) for line in asked.lines])
     return prepared.rebuild()

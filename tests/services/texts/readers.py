@@ -105,7 +105,9 @@ def prepared(form: Format) -> Callable[[str], object]:
 
     def work(text: str) -> object:
         found = prepare(text, TextOptions(format=form, glossary=glossary), "en", 400, "de")
-        return found.lines, found.rebuild().text
+        while found.lines:
+            found.take([translated(line) for line in found.lines])
+        return found.rebuild()
 
     return work
 

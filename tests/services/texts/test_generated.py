@@ -112,9 +112,9 @@ def check_placeholders(text: str, put: list[str], found: str, report: dict[str, 
 @pytest.mark.parametrize("name", FAKES)
 def test_no_placeholder_is_lost_without_a_report(name: str) -> None:
     chance = random.Random(name)
-    for number in range(-(-COUNT // len(FAKES))):
+    for _ in range(-(-COUNT // len(FAKES))):
         text, put = text_with_placeholders(chance)
-        rebuilt = translate(prepare(text, TextOptions(), "en", 80, "de"), FAKES[name], chance, 99 if number % 4 else 1)
+        rebuilt = translate(prepare(text, TextOptions(), "en", 80, "de"), FAKES[name], chance)
         check_placeholders(text, put, rebuilt.text, rebuilt.report, copies=name not in ("garble", "double"))
 
 
@@ -123,13 +123,12 @@ def test_no_placeholder_is_lost_without_a_report(name: str) -> None:
 def test_markup_stays_valid_and_every_tag_is_there_once(name: str, form: str) -> None:
     chance = random.Random(name + form)
     options = TextOptions(format="html" if form == "html" else "xml", ignore_tags=("code",))
-    for number in range(-(-COUNT // (2 * len(FAKES)))):
+    for _ in range(-(-COUNT // (2 * len(FAKES)))):
         text = markup(chance)
-        rounds = 99 if number % 4 else 1
-        rebuilt = translate(prepare(text, options, "en", 80, "de"), FAKES[name], chance, rounds)
+        rebuilt = translate(prepare(text, options, "en", 80, "de"), FAKES[name], chance)
         assert tags_of(rebuilt.text) == tags_of(text), (text, rebuilt.text)
         said = rebuilt.report.get("untranslated") or (name == "garble" and rebuilt.report.get("returned"))  # {% <b> %}
-        assert rebuilt.report["complete"] or said or rounds == 1, (text, rebuilt.report)
+        assert rebuilt.report["complete"] or said, (text, rebuilt.report)
         for one in ("a &lt; b", ">The Dog<"):
             assert rebuilt.text.count(one) == text.count(one), (text, rebuilt.text)
 

@@ -5,6 +5,7 @@ lost, doubled or moved away, unless the report says so.
 """
 
 import io
+import random
 import re
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ from dragoman.model.inference.translator import Alternative, Translation
 from dragoman.services.texts.documents.document import DocumentError
 from dragoman.services.texts.documents.kinds import read_document
 from dragoman.services.texts.documents.xliff import OPTIONS as XLIFF
-from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.options import FORMATS, TextOptions
 from dragoman.services.texts.prepare import prepare
 from tests.services.texts.passages import (
     COUNT,
@@ -26,7 +27,8 @@ from tests.services.texts.passages import (
     W,
     characters,
     check_documents,
-    check_texts,
+    check_page,
+    check_units,
     make,
     packed,
     translate,
@@ -73,6 +75,46 @@ def test_what_is_one_word_or_two_texts_is_found_before_sentences_are(kind: str, 
 
 
 @pytest.mark.parametrize(
+    ("kind", "text", "wanted"),
+    [
+        ("html", "<svg><text>The dog</text></svg><noscript>A man</noscript>", None),
+        (
+            "html",
+            "<p translate=no>The dog <b translate=yes>a man</b></p>",
+            "<p translate=no>The dog <b translate=yes>a~ m~an</b></p>",
+        ),
+        ("html", "<img alt=dog>", '<img alt="d~og">'),
+        ("markdown", "|a|\n|-|\n|dog \\| `x\\|y` man|", "|a~|\n|-|\n|d~og \\| `x\\|y` m~an|"),
+        ("markdown", "A dog <br> - man <b title='old'>men</b>", "A~ d~og <br> - m~an <b title='o~ld'>m~en</b>"),
+        ("markdown", "A $a\\,b^*$ dog $c^*$ sleeps", "A~ $a\\,b^*$ d~og $c^*$ s~leeps"),
+        ("text", "The dog&#10;- The man\\n2. Old&nbsp;men", "T~he d~og&#10;- T~he m~an\\n2. O~ld&nbsp;m~en"),
+    ],
+)
+def test_what_a_reader_sees_is_translated_and_breaks_end_lines(kind: str, text: str, wanted: str | None) -> None:
+    rebuilt = translate(text, TextOptions(format=kind))  # type: ignore[arg-type]
+    assert rebuilt.report["complete"] and rebuilt.text == (
+        wanted or re.sub(r"(?<=>)(\w)(?=\w* \w)", r"\1~", rebuilt.text)
+    )
+    assert rebuilt.text != text
+
+
+@pytest.mark.parametrize(
+    "kind", ["<pre>the code</pre>", "<textarea>the code</textarea>", "<p><code>the code</code></p>"]
+)
+def test_what_is_kept_from_the_model_is_named(kind: str) -> None:
+    report = translate(kind, TextOptions(format="html")).report
+    assert (report["complete"], report["sentences"]) == (True, 0)
+    assert "the code" in report["placeholders"][0]["text"]
+
+
+def test_a_sentence_that_is_lost_is_asked_for_alone() -> None:
+    text = "The dog sleeps. The man {name} reads. Men sing."
+    rebuilt = translate(text, TextOptions(split_sentences="off"), short=True)
+    assert rebuilt.text.replace("~", "") == text
+    assert (rebuilt.report["complete"], rebuilt.report["sentences"]) == (True, 3)
+
+
+@pytest.mark.parametrize(
     "between",
     [". <img src=a>", ".<img src=a> ", ". <wbr>", ". <a id=x></a>", ".<sup><a href=1>1</a></sup> ", ".<sup>[1]</sup> "],
 )
@@ -90,10 +132,6 @@ def test_no_link_comes_back_empty() -> None:
     rebuilt = prepared.rebuild()
     assert rebuilt.report["complete"]
     assert re.findall(r"<a href=(\w)>[^<]+</a>", rebuilt.text) == ["x", "y", "z"]
-    once = prepare(page, TextOptions(format="html"), "en", 400, "de")
-    rebuilt = once.rebuild([Translation("Der Hund.", 0.0)])
-    assert (rebuilt.text, rebuilt.report["complete"]) == (page, False)
-    assert [one["why"] for one in rebuilt.report["returned"]] == ["an element would be empty"]
 
 
 @pytest.mark.parametrize(
@@ -165,25 +203,33 @@ def test_strict_and_oddly_named_parts_of_word_are_read() -> None:
             assert b"wohl</w:t><w:noBreakHyphen/><w:t>bekannter" in archive.read(name)
 
 
-TEXTS = ("text", "html", "xml", "markdown", "icu", "xliff")
 DOCUMENTS = (".docx", ".pptx", ".odt", ".po", ".srt", ".vtt")
 
 
-@pytest.mark.parametrize("kind", TEXTS)
-def test_a_passage_is_whole_or_said_not_to_be(kind: str) -> None:
-    seen = check_texts(SAMPLE // 4, kind)
-    assert seen[True] > 0.9 * (SAMPLE // 4)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_letter_that_a_reader_sees_is_translated_or_named(kind: str, count: int = SAMPLE) -> None:
+    complete = sum(check_page(random.Random(f"{kind} {number}"), kind) for number in range(count))
+    assert complete >= 0.9 * count
+
+
+@pytest.mark.parametrize("kind", ["icu", "xliff"])
+def test_units_in_plurals_and_in_codes_stay(kind: str, count: int = SAMPLE) -> None:
+    check_units(count, kind)
 
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
-def test_a_document_is_whole_or_said_not_to_be(kind: str) -> None:
-    check_documents(20, kind)
+def test_a_document_is_whole_or_said_not_to_be(kind: str, count: int = SAMPLE) -> None:
+    check_documents(count, kind)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", [*TEXTS, *DOCUMENTS])
-def test_every_passage_is_whole_or_said_not_to_be(kind: str) -> None:
-    check_documents(COUNT, kind) if kind in DOCUMENTS else check_texts(COUNT, kind)
+@pytest.mark.parametrize("kind", [*FORMATS, "icu", "xliff", *DOCUMENTS])
+def test_all_of_this_holds_for_many(kind: str) -> None:
+    checks = {
+        **dict.fromkeys(FORMATS, test_every_letter_that_a_reader_sees_is_translated_or_named),
+        **dict.fromkeys(DOCUMENTS, test_a_document_is_whole_or_said_not_to_be),
+    }
+    checks.get(kind, test_units_in_plurals_and_in_codes_stay)(kind, COUNT)
 
 
 @pytest.mark.parametrize(
