@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dragoman.model.errors import UserError
 from dragoman.model.inputs.compression import plain_blocks
+from dragoman.model.inputs.units import blanks
 from dragoman.model.languages import nearest
 
 CHARSET = re.compile(rb"charset=([\w.-]{1,40})")
@@ -40,7 +41,7 @@ def messages_of(path: Path, languages: Sequence[str]) -> Iterator[dict[str, str]
         forms = [text for _, text in sorted(entry.msgstr_plural.items())]
         pairs = [(entry.msgid, forms[0]), (entry.msgid_plural, forms[-1])] if forms else [(entry.msgid, entry.msgstr)]
         for texts in pairs:
-            yield dict(zip(own, texts, strict=True))
+            yield dict(zip(own, map(blanks, texts), strict=True))
 
 
 def _languages(path: Path, declared: str, languages: Sequence[str]) -> tuple[str, str]:

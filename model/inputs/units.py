@@ -1,7 +1,7 @@
 """Translation units of TMX files (1.4): language -> text, without the codes of their formats.
 
-An inline element that stands for formatting (`bpt`, `ph` ...) is dropped with its content, which is code; one that
-holds text (`hi`, `sub`) gives its text. The document's own entities are not resolved and nothing is
+An inline element that stands for formatting (`bpt`, `ph` ...) is dropped with its content, which is code; between words
+it is a blank. One that holds text (`hi`, `sub`) gives its text. Of entities only those of HTML are read, and nothing is
 fetched, so a file cannot read another file or grow without limit. A character that XML forbids damages its unit alone.
 """
 
@@ -9,6 +9,7 @@ import codecs
 import logging
 import re
 from collections.abc import Iterator
+from html import unescape
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +22,10 @@ from dragoman.model.inputs.kinds import is_utf_16
 from dragoman.model.inputs.streams import Blocks
 from dragoman.model.plural import plural
 
-CODES = {"bpt", "ept", "ph", "it", "ut"}  # elements whose content is no text
+PLACE, EDGE = "\ufdd1", "\ufdd2"  # noncharacters: something that stands alone, or where formatting begins or ends
+CODES = {"ph": PLACE, "it": PLACE, "ut": PLACE, "bpt": EDGE, "ept": EDGE}  # elements whose content is no text
+# Formatting may end inside of a word, and not between a mark and the next word.
+_BETWEEN = re.compile(rf"(?<=[.!?:;,…)])[{PLACE}{EDGE}]+(?=[^\W\d_])|(?<=\w){EDGE}*{PLACE}[{PLACE}{EDGE}]*(?=\w)")
 Texts = dict[str, str]  # by language
 FORBIDDEN, SURROGATE = "\ufdd0", "\ud800"  # a noncharacter, which XML allows and no text has
 LONGEST_REFERENCE = 12  # signs of a reference to a character
@@ -92,13 +96,25 @@ def _units(unit: Any) -> list[Texts]:
     return [{code: texts[min(row, len(texts) - 1)] for code, texts in by_language.items()} for row in range(most)]
 
 
-def _text(element: Any) -> str:
-    parts = [element.text or ""]
+def _text(segment: Any) -> str:
+    text = _BETWEEN.sub(" ", "".join(_pieces(segment))).replace(PLACE, "").replace(EDGE, "")
+    return " ".join(blanks(text).split())
+
+
+def blanks(text: str) -> str:
+    """Returns a text with blanks for those that are written as HTML."""
+    return text.replace("&nbsp;", " ").replace("&#160;", " ")
+
+
+def _pieces(element: Any) -> Iterator[str]:
+    yield element.text or ""
     for child in element:
-        if isinstance(child.tag, str) and _name(child) not in CODES:
-            parts.append(_text(child))
-        parts.append(child.tail or "")
-    return " ".join("".join(parts).split())
+        if child.tag is etree.Entity:
+            yield unescape(child.text)
+        elif isinstance(child.tag, str):
+            code = CODES.get(_name(child))
+            yield from _pieces(child) if code is None else (code,)
+        yield child.tail or ""
 
 
 def _name(element: Any) -> str:

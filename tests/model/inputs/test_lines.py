@@ -220,6 +220,20 @@ def test_markup_and_subtitles_are_named_and_sentences_are_text(tmp_path: Path, t
         assert kind_of(written(tmp_path / "y", line)) == "text"
 
 
+def test_codes_and_entities_between_words_are_blanks(tmp_path: Path) -> None:
+    sides = {
+        "A dog sleeps.<ph x='1'/>The man<it/>reads.": "Ein&nbsp;Hund.<ept i='1'/><bpt i='2'/>Ein&amp;nbsp;Mann.",
+        "Java<bpt i='1'/>Script<ept i='1'/>, (<ph/>M<ph/>)": "J&eacute;<ut/>",
+    }
+    units = "".join(
+        f"<tu><tuv lang='en'><seg>{a}</seg></tuv><tuv lang='de'><seg>{b}</seg></tuv></tu>" for a, b in sides.items()
+    )
+    rows = rows_in(written(tmp_path / "a.tmx", f"<!DOCTYPE tmx SYSTEM 'tmx14.dtd'><tmx><body>{units}</body></tmx>"))
+    assert rows == [("A dog sleeps. The man reads.", "Ein Hund. Ein Mann."), ("JavaScript, (M)", "Jé")]
+    text = PO.replace("a dog", "a&nbsp;dog")
+    assert rows_in(written(tmp_path / "a.po", text))[0] == ("a dog", "ein Hund")
+
+
 def test_a_catalogue_gives_its_translated_messages_in_either_order(tmp_path: Path) -> None:
     path = written(tmp_path / "de.po", PO)
     assert rows_in(path) == MESSAGES
