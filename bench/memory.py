@@ -52,7 +52,7 @@ def training(folder: Path, quick: bool) -> Result:
     """So many updates that lengths in all their combinations have been seen."""
     from bench.eole_training import configuration
     from bench.peers import peer_python
-    from bench.race_eole import write_pieces
+    from bench.race_peers import write_pieces
 
     lines, steps = (15_000, 20) if quick else (60_000, 400)
     source, target = write_text(folder / "text", lines)

@@ -1,15 +1,16 @@
-"""CPU seconds of training until a validation BLEU: our recipe, our recipe before it, and eole.
+"""CPU seconds of training until a validation BLEU: our recipe, our recipe before it, eole and MarianMT.
 
-    python -m bench race [--corpus everyday|multi30k] [--quick] [--seed 1] [--times 3] [--picture FILE]
+    python -m bench race [--corpus everyday|multi30k] [--quick] [--seed 1] [--minutes 15] [--picture FILE]
 
 All train on the same pieces, each alone in one process on one thread, one after the other. What counts is the CPU time
 of the training's process, which other work on the machine stretches less than the clock's. A mark is reached by the
 first stored weights whose translations of the validation set (beam 5) score so much. No test set is read.
 
 Ours is `experiment=demo` for everyday and `experiment=multi30k` for Multi30k as they are; `before` holds the settings
-that they had when this benchmark began. eole has Transformer-tiny's sizes, its fastest precision, and the best of a
-few learning rates by a trial each; it may take `--times` as long as ours took in all. The last line compares the CPU
-seconds to the highest mark that both have reached.
+that they had when this benchmark began. The peers have Transformer-tiny's sizes and their fastest precision. Each
+begins at a few learning rates, and the one with the best BLEU after a quarter of `--minutes` of CPU time goes on to the
+end of them, or to the last mark. The last line compares the CPU seconds to the highest mark that ours and a peer have
+reached.
 """
 
 import argparse
@@ -18,15 +19,17 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors.torch import load_file
 
-from bench import race_eole
 from bench.english_text import CORPORA
 from bench.peers import ROOT
+from bench.race_peers import BEAM, Eole, Marian, Peer, Training, training
 from bench.result import Result
 from dragoman.conf import compose
 from dragoman.model.bundles import ctranslate2
@@ -42,9 +45,8 @@ from dragoman.pipelines.evaluation.metrics import quick_bleu
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks.translation import Pairs
 
-BEAM = 5
-RATES = (0.25, 0.5, 1.0)  # of eole's noam, which multiplies them by 1 / sqrt(width x updates)
-TRIAL = 60.0  # CPU seconds for each of them
+TRIAL = 0.25  # of the peers' time: until then each of their rates is tried
+POINTS = 12  # measurements of a peer
 OLD = ["model=transformer_tiny", "train.optimizer.weight_decay=0", "train.optimizer.split_packed=false"]
 
 
@@ -83,6 +85,7 @@ class Point:
 
     seconds: float
     bleu: float
+    wall: float = 0.0
 
 
 def run(quick: bool, args: list[str]) -> Result:
@@ -90,7 +93,7 @@ def run(quick: bool, args: list[str]) -> Result:
     parser = argparse.ArgumentParser(prog="python -m bench race")
     parser.add_argument("--corpus", choices=list(COURSES), default="everyday")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--times", type=float, default=3.0, help="eole's CPU seconds at most, in ours")
+    parser.add_argument("--minutes", type=float, default=15.0, help="CPU time of each peer at most")
     parser.add_argument("--picture", type=Path, help="BLEU against CPU seconds, as PNG")
     options = parser.parse_args(args)
     course = COURSES[options.corpus]
@@ -107,19 +110,26 @@ def run(quick: bool, args: list[str]) -> Result:
         every = 10 if quick else course.every
         curves = {"ours": train(home / "ours", [*words, *short], every)}
         curves["before"] = train(home / "before", [*words, *course.before, *short], every)
-        limit = 30.0 if quick else options.times * curves["ours"][-1].seconds
-        curves["eole"] = peer(home, words, limit, course.marks[-1], RATES[1:2] if quick else RATES, 2 if quick else 12)
+        limit = 30.0 if quick else 60 * options.minutes
+        config = compose.typed(Config, compose.values(words))
+        dropout = float(config.model["dropout"])
+        peers: tuple[Peer, ...] = (
+            Eole(config.shard_dir, home / "pieces", dropout),
+            Marian(config.shard_dir, dropout),
+        )
+        for peer in peers:
+            curves[peer.name] = race_peer(peer, home, config, limit, course.marks[-1], 2 if quick else POINTS)
     marks = (0.0,) if quick else course.marks
     for mark in marks:
-        row = (f"{who} {told(seconds_to(mark, curve))}" for who, curve in curves.items())
-        print(f"BLEU {mark:g}:  {'  '.join(row)}")
+        print(f"BLEU {mark:g}:  {'  '.join(f'{who} {describe(mark, curve)}' for who, curve in curves.items())}")
     if options.picture:
         draw(curves, options.picture)
-    both = [mark for mark in marks if seconds_to(mark, curves["ours"]) and seconds_to(mark, curves["eole"])]
+    theirs = {mark: [s for peer in peers if (s := seconds_to(mark, curves[peer.name]))] for mark in marks}
+    both = [mark for mark in marks if seconds_to(mark, curves["ours"]) and theirs[mark]]
     if not both:
-        raise RuntimeError(f"no mark of {marks} was reached by both")
-    ours, theirs = (seconds_to(both[-1], curves[who]) or 0.0 for who in ("ours", "eole"))
-    return Result("race", ours, theirs, f"CPU seconds of training to validation BLEU {both[-1]:g} on {options.corpus}")
+        raise RuntimeError(f"no mark of {marks} was reached by ours and a peer")
+    unit = f"CPU seconds of training to validation BLEU {both[-1]:g} on {options.corpus}"
+    return Result("race", seconds_to(both[-1], curves["ours"]) or 0.0, min(theirs[both[-1]]), unit)
 
 
 def seconds_to(mark: float, curve: Sequence[Point]) -> float | None:
@@ -127,8 +137,12 @@ def seconds_to(mark: float, curve: Sequence[Point]) -> float | None:
     return next((point.seconds for point in curve if point.bleu >= mark), None)
 
 
-def told(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:,.0f} s"
+def describe(mark: float, curve: Sequence[Point]) -> str:
+    """Returns the CPU seconds to the mark and the wall seconds, or how far the curve came."""
+    reached = next((point for point in curve if point.bleu >= mark), None)
+    if reached:
+        return f"{reached.seconds:,.0f} s (wall {reached.wall:,.0f} s)"
+    return f"not reached ({max(point.bleu for point in curve):.1f} after {curve[-1].seconds:,.0f} s)"
 
 
 def train(folder: Path, words: list[str], every: int) -> list[Point]:
@@ -145,7 +159,7 @@ def train(folder: Path, words: list[str], every: int) -> list[Point]:
     for line in lines:
         fill(network, load_file(folder / f"{line['step']}.safetensors"), str(folder))
         texts = translations(network, learning.tokenizers, sources, folder / f"export-{line['step']}")
-        curve.append(Point(line["seconds"], quick_bleu(texts, references, config.languages[1])))
+        curve.append(Point(line["seconds"], quick_bleu(texts, references, config.languages[1]), line["wall"]))
         print(f"{folder.name}: {line['seconds']:,.0f} s, step {line['step']:,}: loss {line['loss']:.3f}, "
               f"BLEU {curve[-1].bleu:.2f}", flush=True)  # fmt: skip
     return curve
@@ -169,32 +183,30 @@ def translations(
     return [answer.text for answer in translator.translate(lines)]
 
 
-def peer(home: Path, words: list[str], limit: float, mark: float, rates: Sequence[float], points: int) -> list[Point]:
-    """Returns eole's curve by the best of the rates, up to the mark or the limit of CPU seconds."""
-    config = compose.typed(Config, compose.values(words))
-    folder = home / "eole"
-    race_eole.write_pieces(config.shard_dir, folder)
-    trials = {}
-    for rate in rates if len(rates) > 1 else ():
-        trials[rate] = measure(config, folder, rate, min(TRIAL, limit), mark, points=1)[-1].bleu
-        print(f"eole, tried a rate of {rate:g}: BLEU {trials[rate]:.2f}", flush=True)
-    best = max(trials, key=lambda rate: trials[rate]) if trials else rates[0]
-    return measure(config, folder, best, limit, mark, points)
-
-
-def measure(config: Config, folder: Path, rate: float, limit: float, mark: float, points: int) -> list[Point]:
-    """Trains eole anew and scores it `points` times up to the limit of CPU seconds, or until it reaches the mark."""
+def race_peer(peer: Peer, home: Path, config: Config, limit: float, mark: float, points: int) -> list[Point]:
+    """Returns the curve of a peer by the best of its rates, up to the mark or the limit of CPU seconds."""
     sources, references = held_out(config.shard_dir, "valid", config.languages)
-    curve: list[Point] = []
-    with race_eole.training(folder, rate, float(config.model["dropout"])) as training:
+    curves: dict[float, list[Point]] = {rate: [] for rate in peer.rates}
+
+    def measure(trained: Training, rate: float, until: float) -> None:
+        began, waited = time.monotonic(), curves[rate][-1].wall if curves[rate] else 0.0
+        seconds = trained.until(until)
+        wall = waited + time.monotonic() - began
+        bleu = quick_bleu(trained.translate(sources), references, config.languages[1])
+        curves[rate].append(Point(seconds, bleu, wall))
+        print(f"{peer.name}, rate {rate:g}: {seconds:,.0f} s: BLEU {bleu:.2f}", flush=True)
+
+    with ExitStack() as stack:
+        trainings = {}
+        for rate in peer.rates:  # one after the other: each stands still while another trains
+            trainings[rate] = stack.enter_context(training(peer, home / peer.name / f"{rate:g}", rate))
+            measure(trainings[rate], rate, TRIAL * limit)
+        best = max(peer.rates, key=lambda rate: curves[rate][-1].bleu)
         for number in range(1, points + 1):
-            seconds = training.until(limit * number / points)
-            texts = race_eole.translate(config.shard_dir, folder, sources)
-            curve.append(Point(seconds, quick_bleu(texts, references, config.languages[1])))
-            print(f"eole: {seconds:,.0f} s: BLEU {curve[-1].bleu:.2f}", flush=True)
-            if curve[-1].bleu >= mark:
+            if curves[best][-1].bleu >= mark:
                 break
-    return curve
+            measure(trainings[best], best, limit * (TRIAL + (1 - TRIAL) * number / points))
+    return curves[best]
 
 
 def draw(curves: dict[str, list[Point]], path: Path) -> None:

@@ -1,8 +1,8 @@
 """A training of `bench race` in a process of its own: `python -m bench.race_training FOLDER EVERY WORDS...`.
 
 It trains what `dragoman train WORDS...` would on one process and one thread. At every EVERY-th step it validates,
-writes the weights to FOLDER, and prints one JSON line: the step, the CPU seconds of the training so far, and the
-validation loss. What validating and writing take is not counted.
+writes the weights to FOLDER, and prints one JSON line: the step, the CPU and wall seconds of the training so far, and
+the validation loss. What validating and writing take is not counted.
 """
 
 import json
@@ -31,23 +31,23 @@ T = TypeVar("T")
 
 
 class Clock:
-    """CPU seconds of this process, but for those within calls that are left out."""
+    """Seconds of a clock, but for those within calls that are left out."""
 
-    def __init__(self) -> None:
-        self._begun, self._left_out = time.process_time(), 0.0
+    def __init__(self, read: Callable[[], float]) -> None:
+        self._read, self._begun, self._left_out = read, read(), 0.0
 
     def seconds(self) -> float:
-        return time.process_time() - self._begun - self._left_out
+        return self._read() - self._begun - self._left_out
 
     def without(self, call: Callable[P, T]) -> Callable[P, T]:
         """Returns the function, whose time no longer counts."""
 
         def timed(*args: P.args, **kwargs: P.kwargs) -> T:
-            before = time.process_time()
+            before = self._read()
             try:
                 return call(*args, **kwargs)
             finally:
-                self._left_out += time.process_time() - before
+                self._left_out += self._read() - before
 
         return timed
 
@@ -65,18 +65,19 @@ def train(folder: Path, every: int, words: list[str]) -> None:
     loader = learning.loader(0, 1)
     held_out = learning.held_out(ranks)
     trainer = Trainer(network, loss, loader, config.loader.lanes, settings, folder, ranks, config.seed, held_out)
-    clock = Clock()
+    cpu, wall = Clock(time.process_time), Clock(time.monotonic)
 
     def report(step: int, metrics: dict[str, float]) -> None:
         if "valid_loss" in metrics:
-            seconds = round(clock.seconds(), 2)
+            seconds, waited = round(cpu.seconds(), 2), round(wall.seconds(), 2)
             save_file(distinct_weights(network), folder / f"{step}.safetensors")
-            print(json.dumps({"step": step, "seconds": seconds, "loss": metrics["valid_loss"]}), flush=True)
+            line = {"step": step, "seconds": seconds, "wall": waited, "loss": metrics["valid_loss"]}
+            print(json.dumps(line), flush=True)
 
-    trainer.evaluate = clock.without(trainer.evaluate)  # type: ignore[method-assign]
-    trainer.save = clock.without(trainer.save)  # type: ignore[method-assign]
+    trainer.evaluate = wall.without(cpu.without(trainer.evaluate))  # type: ignore[method-assign]
+    trainer.save = wall.without(cpu.without(trainer.save))  # type: ignore[method-assign]
     try:
-        trainer.run(clock.without(report))
+        trainer.run(wall.without(cpu.without(report)))
     finally:
         loader.close()
 
