@@ -1,7 +1,7 @@
 """The only entrance: turns a command line into a typed configuration and an exit code.
 
-`usual.py` or, for unusual words, Hydra composes `config.yaml` with the overrides, interpolations are resolved, and each
-section becomes the dataclass that the command's root declares for it. Nothing here knows what a section means.
+Hydra composes the command's root, a file of this folder, with the overrides; interpolations are resolved, and each
+section becomes the dataclass that the root's own dataclass declares for it. Nothing here knows what a section means.
 """
 
 import contextlib
@@ -18,32 +18,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_type_hints
 
-from dragoman.conf import endings, usual
+from dragoman.conf import endings
 from dragoman.conf.again import remembered
 from dragoman.conf.endings import end
-from dragoman.conf.groups import FOLDER, sections
+from dragoman.conf.groups import FOLDER, RECIPE, sections
 from dragoman.conf.interrupts import interruptible
-from dragoman.conf.mistakes import (
-    misspelt_option,
-    quote_plain,
-    refusal,
-    refuse_hydras,
-    refuse_unfitting,
-    suggesting_of,
-    unknown_key,
-)
+from dragoman.conf.mistakes import in_our_words, misspelt_option, refuse_hydras, refuse_unfitting, unknown_key
 from dragoman.conf.options import Options, each_run, read_options
-from dragoman.conf.own import json_map, search_path
+from dragoman.conf.own import search_path
+from dragoman.conf.words import json_map, keep_text, quote_plain
 from dragoman.model.errors import UserError, unknown
-from dragoman.model.schema import convert, flat
+from dragoman.model.schema import convert
 from dragoman.model.storage.places import local_folder
 
 Root = TypeVar("Root")
-Section = TypeVar("Section")
 Tree = dict[str, Any]
 # (the values as settled so far, the words of the command line) -> dotted keys with the values that follow from the data
 Settle = Callable[[Callable[[], Tree], Sequence[str]], Iterable[Mapping[str, Any]]]
-Resolve = Callable[[Tree], Tree]
 
 OK, FAILED, USER_MISTAKE = endings.OK, endings.FAILED, endings.USER_MISTAKE
 CHATTY = ("alembic", "httpx")  # they log a line per plugin at import, or per request
@@ -77,9 +68,9 @@ def run(
         homes: list[str] = []
         try:
             try:
-                composed = values(words, settle)
+                composed = values(words, root, settle)
             except (AttributeError, KeyError, TypeError):  # `settle` reads values whose types are checked only now
-                typed(root, values(words))
+                typed(root, values(words, root))
                 raise
             homes.extend(home_of(composed))
             if is_rehearsal():
@@ -92,20 +83,20 @@ def run(
             return end(verb, problem, hint)
 
     try:
-        with interruptible(), suggesting_of(field.name for field in dataclasses.fields(root)):  # type: ignore[arg-type]
+        with interruptible():
             if not any(word.startswith("-") for word in argv):
                 return once(argv)
-            options = read_options(argv, misspelt_option)
+            options = read_options(argv, partial(misspelt_option, file_of(root)))
             if options.cfg is not None:
                 note = f"# As written; where nobody chose, `dragoman {verb}` takes what fits the corpus, and says it.\n"
                 return _show(options, root, shown, note if settle else "")
             if not options.multirun:
                 return once(options.overrides)
             codes = []
-            with _in_our_words(options.overrides):
+            with in_our_words(options.overrides, file_of(root)):
                 runs = each_run(options.overrides)
             for words in runs:  # a mistake in one of them is reported before the first begins
-                typed(root, values(words, settle))
+                typed(root, values(words, root, settle))
             for number, words in enumerate(runs, 1):
                 logger.info("run %d of %d: %s", number, len(runs), shlex.join(words))
                 with remembered(words):
@@ -135,14 +126,6 @@ def home_of(values: Mapping[str, Any]) -> list[str]:
     return [home]
 
 
-def run_section(
-    task: Callable[[Section], int | None], name: str, section: type[Section], argv: Sequence[str], verb: str
-) -> int:
-    """Like `run`, for a command that reads the one section `name`, which is all that `task` gets."""
-    root = dataclasses.make_dataclass("Root", [(name, section)])
-    return run(lambda values: task(getattr(values, name)), root, argv, verb)
-
-
 @contextlib.contextmanager
 def rehearsal(checks: bool = True) -> Iterator[dict[str, Any]]:
     """Within the block a command reads its command line, composes, types and `checks` its configuration, then stops.
@@ -161,71 +144,55 @@ def is_rehearsal() -> bool:
     return _rehearsing.get() != "no"
 
 
-def values(overrides: Sequence[str], settle: Settle | None = None) -> dict[str, Any]:
+def values(words: Sequence[str], root: type[Any] | str = RECIPE, settle: Settle | None = None) -> Tree:
     """Returns the composed and fully resolved configuration as plain values.
+
+    `root` is a dataclass, or the name of a root's file.
 
     Raises UserError: an override cannot be parsed, a key or choice is unknown, or an interpolation leads nowhere.
     """
-    with _in_our_words(overrides):
-        tree, resolve = _compose(overrides)
-        for changes in settle(lambda: resolve(tree), overrides) if settle else ():
-            for key, value in changes.items():  # what is made of a settled key is computed again
-                usual.put(tree, key, value)
-        resolved = resolve(tree)
-    resolved.pop("experiment", None)
-    return resolved
+    with in_our_words(words, file_of(root)):
+        node = _compose(words, root)
+        for changes in settle(lambda: _resolve(node), words) if settle else ():
+            _put(node, changes)
+        return _resolve(node)
 
 
-@contextlib.contextmanager
-def _in_our_words(words: Sequence[str]) -> Iterator[None]:
-    """Turns errors of Hydra and OmegaConf within the block into the user's mistakes in `words`."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as problem:
-        mistake = refusal(problem, words)
-        if mistake is None:
-            raise
-        raise mistake from None
+def file_of(root: type[Any] | str) -> str:
+    """Returns the name of a root's file; a dataclass without FILE has that of the verbs up to a champion."""
+    return root if isinstance(root, str) else getattr(root, "FILE", RECIPE)
 
 
-def _compose(words: Sequence[str]) -> tuple[Tree, Resolve]:
-    """Returns the composed values, with interpolations as written, and the function that resolves them."""
+def _compose(words: Sequence[str], root: type[Any] | str) -> Any:
+    """Returns the node that Hydra composes, with interpolations as written."""
+    from hydra import compose, initialize_config_dir
+
+    file = file_of(root)
     refuse_hydras(words)
     refuse_unfitting(words)
-    maps = {key: value for key, value in map(json_map, words) if value is not None}
+    maps = {key: value for key, value in (json_map(word, file) for word in words) if value is not None}
     words = [word for word in words if word.partition("=")[0] not in maps]
-    resolve: Resolve = partial(usual.resolve, functions=FUNCTIONS)
-    try:
-        tree = usual.compose(words)
-    except usual.UnusualError:
-        tree, resolve = _compose_by_hydra(words), _resolve_by_omegaconf
-        maps |= usual.written_numbers(words)
-    for key, value in maps.items():
-        usual.put(tree, key, value)
-    return tree, resolve
+    if not isinstance(root, str):
+        words = [keep_text(word, root) for word in words]
+    with initialize_config_dir(config_dir=str(FOLDER), version_base="1.3"):
+        node = compose(file, overrides=[*search_path(), *quote_plain(words)])
+    _put(node, maps)
+    return node
 
 
-def _compose_by_hydra(words: Sequence[str]) -> Tree:
-    from hydra import compose, initialize_config_dir
+def _put(node: Any, changes: Mapping[str, Any]) -> None:
     from omegaconf import OmegaConf
 
-    with initialize_config_dir(config_dir=str(FOLDER), version_base="1.3"):
-        node = compose("config", overrides=[*search_path(), *quote_plain(words)])
-    return OmegaConf.to_container(node)  # type: ignore[return-value]  # a mapping, as config.yaml is
+    for key, value in changes.items():
+        OmegaConf.update(node, key, value, merge=False, force_add=True)
 
 
-def _resolve_by_omegaconf(tree: Tree) -> Tree:
+def _resolve(node: Any) -> Tree:
     from omegaconf import OmegaConf
 
     for name, function in FUNCTIONS.items():
         OmegaConf.register_new_resolver(name, function, replace=True)
-    node = OmegaConf.create(_as_typed(tree, None))  # which cannot hold a number that remembers its text
     resolved: Tree = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
-    for key, value in flat(tree):
-        if isinstance(value, usual.WrittenInt | usual.WrittenFloat):
-            usual.put(resolved, key, value)
     return resolved
 
 
@@ -250,7 +217,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {"local": _local, "variable": _variab
 
 
 def typed(root: type[Root], values: Mapping[str, Any]) -> Root:
-    """Returns the sections that `root` declares, as typed objects; sections of other commands are skipped."""
+    """Returns the sections that `root` declares, as typed objects; others of its file are skipped."""
     hints = get_type_hints(root, include_extras=True)
     sections_typed: dict[str, Any] = {}
     for field in dataclasses.fields(root):  # type: ignore[arg-type]  # Root is a dataclass
@@ -258,16 +225,16 @@ def typed(root: type[Root], values: Mapping[str, Any]) -> Root:
             sections_typed[field.name] = convert(hints[field.name], values[field.name], field.name)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise UserError(f"~{field.name}: the section cannot be left out")
-    schema = sections()
+    schema = sections(file_of(root))
     for key in values:
         if key not in schema:
-            raise unknown_key(key, schema)
+            raise unknown_key(key, schema, file=file_of(root))
     return root(**sections_typed)
 
 
 def plain(config: object) -> dict[str, Any]:
-    """Returns a typed configuration as plain values, for JSON, YAML and hashing; no number keeps its typed text."""
-    return _as_typed(dataclasses.asdict(config), None)  # type: ignore[call-overload,no-any-return]
+    """Returns a typed configuration as plain values, for JSON, YAML and hashing."""
+    return dataclasses.asdict(config)  # type: ignore[call-overload,no-any-return]
 
 
 def fingerprint(values: object) -> str:
@@ -282,25 +249,15 @@ def _show(options: Options, root: type[Any], sections_read: Sequence[str] | None
     from omegaconf import OmegaConf
 
     words, package = options.overrides, options.package
-    config = typed(root, values(words))
-    with _in_our_words(words):
-        tree, resolve = _compose(words)
-        node = OmegaConf.create(_as_typed(resolve(tree) if options.resolve else tree, config))
-        read = [name for name in sections_read or root.__dataclass_fields__ if name in tree]
-        section = OmegaConf.masked_copy(node, read) if package is None else OmegaConf.select(node, package)
+    with in_our_words(words, file_of(root)):
+        node = _compose(words, root)
+        resolved = _resolve(node)
+        typed(root, resolved)
+        shown = OmegaConf.create(resolved) if options.resolve else node
+        read = [name for name in sections_read or root.__dataclass_fields__ if name in node]
+        section = OmegaConf.masked_copy(shown, read) if package is None else OmegaConf.select(shown, package)
         if section is None:
-            raise unknown("--package", package, sections())
+            raise unknown("--package", package, sections(file_of(root)))
         text = OmegaConf.to_yaml(section) if OmegaConf.is_config(section) else f"{section}\n"
     print(f"{note}{text}" if package is None else f"# @package {package}\n{text}", end="")
     return OK
-
-
-def _as_typed(node: Any, config: Any) -> Any:
-    """Returns composed values with each number that remembers its text as what the typed `config` makes of it."""
-    if isinstance(node, dict):
-        return {key: _as_typed(value, getattr(config, key, None)) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_as_typed(item, None) for item in node]
-    if isinstance(node, usual.WrittenInt | usual.WrittenFloat):
-        return config if isinstance(config, str) else usual.plain_number(node)
-    return node

@@ -1,13 +1,17 @@
 """The files of this folder as written, for callers that show or search them without Hydra's slow composing.
 
+A root (`recipe.yaml`, `translate.yaml` ...) is what a verb, or a family of verbs, composes. A folder is a group with a
+file a choice; `shared/` has what several roots are made of.
+
 A folder that DRAGOMAN_CONF names has more choices of the same groups.
 """
 
 import copy
 import os
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ import yaml
 from dragoman.model.schema import flat
 
 FOLDER = Path(__file__).resolve().parent
+RECIPE = "recipe"  # the root of the verbs from a corpus to a champion
 VARIABLE = "DRAGOMAN_CONF"  # the variable that names a user's own folder
 OVERRIDE = re.compile(r"override /?([\w/]+)")  # in a list of defaults
 
@@ -30,7 +35,7 @@ _Loader.add_implicit_resolver(
 
 
 def content(name: str) -> dict[str, Any]:
-    """Returns the plain values of one file, `config` or GROUP/CHOICE, with its list of defaults."""
+    """Returns the plain values of one file, a root or GROUP/CHOICE, with its list of defaults."""
     return copy.deepcopy(_parse(text(name)))
 
 
@@ -40,7 +45,7 @@ def _parse(text: str) -> Any:
 
 
 def text(name: str) -> str:
-    """Returns the text of the file of `config` or GROUP/CHOICE."""
+    """Returns the text of the file of a root or GROUP/CHOICE."""
     paths = [folder / f"{name}.yaml" for folder in folders()]
     return next((path for path in paths if path.is_file()), paths[0]).read_text(encoding="utf-8")
 
@@ -51,16 +56,50 @@ def folders() -> list[Path]:
     return [FOLDER, Path(own).expanduser().absolute()] if own else [FOLDER]
 
 
-def default_choices() -> dict[str, str]:
-    """Returns group -> the choice in config.yaml."""
-    entries = (entry for entry in content("config")["defaults"] if isinstance(entry, dict))
-    pairs = (pair for entry in entries for pair in entry.items())
-    return {group: choice for group, choice in pairs if not group.startswith("override ")}
+def roots() -> list[str]:
+    """Returns the names of the roots."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
-def sections() -> set[str]:
-    """Returns the top-level keys that every command composes."""
-    return (default_choices().keys() | content("config").keys()) - {"defaults", "hydra", "experiment"}
+def files(root: str) -> list[str]:
+    """Returns the files that a root is made of, itself included, beside its choices; later ones win."""
+    entries = [entry for entry in content(root)["defaults"] if isinstance(entry, str)] if _has_defaults(root) else []
+    names = [name for entry in entries if entry != "_self_" for name in files(entry)]
+    return [*names, root]
+
+
+def _has_defaults(name: str) -> bool:
+    return "defaults" in _parse(text(name))
+
+
+def default_choices(root: str = RECIPE) -> dict[str, str]:
+    """Returns group -> the root's choice."""
+    entries = (entry for name in files(root) for entry in content(name).get("defaults", ()) if isinstance(entry, dict))
+    return {group: choice for entry in entries for group, choice in entry.items() if not OVERRIDE.fullmatch(group)}
+
+
+@lru_cache(maxsize=64)
+def _written(root: str, _folders: tuple[Path, ...]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name in files(root):
+        values = over(values, {key: value for key, value in content(name).items() if key != "defaults"})
+    chosen = {group: merge_choice(group, choice) for group, choice in default_choices(root).items() if choice}
+    return values | chosen
+
+
+def written(root: str = RECIPE) -> dict[str, Any]:
+    """Returns the values of a root without overrides; interpolations stay as written."""
+    return _written(root, tuple(folders()))
+
+
+def written_defaults(root: str = RECIPE) -> dict[str, Any]:
+    """Returns dotted key -> its value without overrides; interpolations stay as written."""
+    return dict(flat(written(root)))
+
+
+def sections(root: str = RECIPE) -> set[str]:
+    """Returns the top-level keys that the verbs of a root compose."""
+    return set(written(root))
 
 
 def choices(group: str) -> list[str]:
@@ -74,14 +113,6 @@ def beneath(group: str, choice: str) -> str | None:
     return next((name for name in entries if isinstance(name, str) and name != "_self_"), None)
 
 
-def experiment_choices(name: str) -> dict[str, str]:
-    """Returns group -> the choice of an experiment, or of the one that it is a variant of."""
-    base = beneath("experiment", name)
-    entries = (entry for entry in content(f"experiment/{name}").get("defaults", ()) if isinstance(entry, dict))
-    pairs = {OVERRIDE.fullmatch(key)[1]: choice for entry in entries for key, choice in entry.items()}  # type: ignore[index]
-    return (experiment_choices(base) if base else {}) | pairs
-
-
 def merge_choice(group: str, choice: str) -> dict[str, Any]:
     """Returns the values of a choice merged with those it is a variant of; interpolations stay as written."""
     values = content(f"{group}/{choice}")
@@ -90,16 +121,17 @@ def merge_choice(group: str, choice: str) -> dict[str, Any]:
     return over(merge_choice(group, base), values) if base else values
 
 
-def merge_choices(files: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the values of config.yaml with these choices (group -> choice), and of no experiment."""
-    sections = {group: merge_choice(group, choice) for group, choice in files.items() if group != "experiment"}
-    return sections | {key: value for key, value in content("config").items() if key not in ("defaults", "hydra")}
-
-
-@cache
-def written_defaults() -> dict[str, Any]:
-    """Returns dotted key -> its value without overrides; interpolations stay as written."""
-    return dict(flat(merge_choices(default_choices())))
+def section_page(root: str, section: str, choice: str | None = None) -> str:
+    """Returns a section as its files show it, with its comments: the choice of a group, or what a root's file holds."""
+    if section in (defaults := default_choices(root)):
+        return page(section, choice or defaults[section])
+    name = next(name for name in reversed(files(root)) if section in content(name))
+    whole = text(name)
+    keys = [(key.value, key.start_mark.index) for key, _ in getattr(yaml.compose(whole), "value", ())]
+    places = dict(keys)
+    start = whole.index("\n", places[section]) + 1
+    end = min((place for place in places.values() if place > start), default=len(whole))
+    return textwrap.dedent(whole[start:end]).strip() + "\n"
 
 
 def page(group: str, choice: str) -> str:

@@ -7,13 +7,21 @@ import contextlib
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from dragoman.conf.groups import VARIABLE, choices, content, merge_choice, sections, written_defaults
+from dragoman.conf.groups import (
+    RECIPE,
+    VARIABLE,
+    choices,
+    content,
+    default_choices,
+    merge_choice,
+    sections,
+    written_defaults,
+)
+from dragoman.conf.words import KEY, read
 from dragoman.model.errors import UserError, unknown
 
 SIDES = {"src", "tgt", "trg", "source", "target", "from", "to", "l1", "l2"}  # names of a language, given its code
@@ -32,7 +40,7 @@ NOTES = {  # ours has another unit
 @cache
 def other_names() -> dict[str, tuple[str, ...]]:
     """Returns the name of other tools -> our settings."""
-    table = content("other_names")
+    table = content("shared/other_names")
     return {name: tuple(setting.split(" or ")) for setting, names in table.items() for name in names}
 
 
@@ -49,7 +57,7 @@ def suggest(key: str, value: str, keys: Iterable[str], choices: Iterable[str] = 
     sections = {key.partition(".")[0] for key in known_keys}
     settings = [key for key in known_keys if key.endswith(f".{name}")]
     names = [other_name for other_name in other_names().get(last, ()) if re.split("[.=]", other_name)[0] in sections]
-    if last in SIDES and CODE.fullmatch(value):
+    if last in SIDES and CODE.fullmatch(value) and "pair" in known_keys:
         settings = list(other_names()["source_lang"])
     elif names:
         settings = names
@@ -58,7 +66,7 @@ def suggest(key: str, value: str, keys: Iterable[str], choices: Iterable[str] = 
         settings = [by_end[near] for near in get_close_matches(last, by_end, n=1, cutoff=0.8)]
     if not settings:
         return None
-    return " or ".join(_written(setting, value, last) for setting in settings[:3])
+    return _written(settings[0], value, last)
 
 
 def _written(setting: str, value: str, name: str) -> str:
@@ -69,63 +77,45 @@ def _written(setting: str, value: str, name: str) -> str:
     return shlex.quote(f"{setting}={'VALUE' if note or not value else value}") + note
 
 
-KEY = re.compile(r"(?:\+\+?|~)?[A-Za-z_][\w./@:-]*")
 LONGEST_NAME = 255  # bytes of a file's name; a longer one is an error of the system
-_sections = ContextVar[frozenset[str] | None]("sections", default=None)  # that the running command reads; None: all
 OPENING = {"[": "]", "{": "}", "(": ")"}
 
 
+def _suggest(key: str, value: str, file: str) -> str | None:
+    """Returns what to write instead of an unknown key of a root."""
+    name = key.lstrip("-+~")
+    return suggest(key, value, written_defaults(file), choices(name) if name in sections(file) else ())
+
+
 @contextlib.contextmanager
-def suggesting_of(sections: Iterable[str]) -> Iterator[None]:
-    """Suggests within the block only keys of these sections, and those that stand in none."""
-    before = _sections.set(frozenset(sections))
+def in_our_words(words: Sequence[str], file: str) -> Iterator[None]:
+    """Turns errors of Hydra and OmegaConf within the block into mistakes in `words`, of the root `file`."""
     try:
         yield
-    finally:
-        _sections.reset(before)
+    except UserError:
+        raise
+    except Exception as problem:
+        mistake = refusal(problem, words, file)
+        if mistake is None:
+            raise
+        raise mistake from None
 
 
-def _suggest(key: str, value: str) -> str | None:
-    """Returns what to write instead of an unknown key."""
-    read, name = _sections.get(), key.lstrip("-+~")
-    keys = [
-        default
-        for default in written_defaults()
-        if read is None or "." not in default or default.partition(".")[0] in read
-    ]
-    return suggest(key, value, keys, choices(name) if name in sections() and (read is None or name in read) else ())
-
-
-def is_setting(word: str) -> bool:
-    """Returns True for KEY=VALUE and ~KEY, False for text that may contain an equals sign."""
-    key, equals, _ = word.partition("=")
-    return bool(KEY.fullmatch(key)) and (bool(equals) or word.startswith("~"))
-
-
-def quote_plain(words: Sequence[str]) -> list[str]:
-    """Returns the words, with quotes around values that are plain text but no settings in Hydra's grammar.
-
-    `corpus.train.source=файл.en`, `a@b#c.en` and `s3://bucket/x?y=z` are such values. Values that begin with a quote or
-    a bracket, or have a comma, `${` or a backslash, stay: they are mistakes or lists.
-    """
-    return [_quote(word) if is_setting(word) and _read(word) is None else word for word in words]
-
-
-def refusal(problem: Exception, words: Sequence[str]) -> UserError | None:
+def refusal(problem: Exception, words: Sequence[str], file: str) -> UserError | None:
     """Returns the user's mistake behind an error of composing `words`; None if there is none."""
     import yaml
     from hydra.errors import HydraException, MissingConfigException
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException
 
     if isinstance(problem, MissingConfigException) and problem.missing_cfg_file is not None:
-        return _unknown_choice(str(problem.missing_cfg_file), problem.options or ())
+        return _unknown_choice(str(problem.missing_cfg_file), problem.options or (), file)
     for word in words:
-        if (said := _misspelt(word)) is not None:
+        if (said := _misspelt(word, file)) is not None:
             return UserError(said)
     cause = problem.__cause__
     if isinstance(cause, ConfigAttributeError | ConfigKeyError) and cause.parent_node is not None:
         keys = [str(key) for key in cause.parent_node if key not in ("hydra", "experiment")]
-        return unknown_key(str(cause.full_key), keys, words)
+        return unknown_key(str(cause.full_key), keys, words, file)
     if isinstance(problem, MissingMandatoryValue):
         return UserError(f"{problem.full_key}=???: has no value; give one")
     if isinstance(problem, OmegaConfBaseException):
@@ -137,7 +127,7 @@ def refusal(problem: Exception, words: Sequence[str]) -> UserError | None:
     return None
 
 
-def unknown_key(key: str, keys: Iterable[str], words: Sequence[str] = ()) -> UserError:
+def unknown_key(key: str, keys: Iterable[str], words: Sequence[str] = (), file: str = RECIPE) -> UserError:
     """Returns the error for a dotted key that is not in `keys`, with our key for another tool's name."""
     section, _, last = key.rpartition(".")
     values = {name.lstrip("+"): value for name, _, value in (word.partition("=") for word in words)}
@@ -147,15 +137,15 @@ def unknown_key(key: str, keys: Iterable[str], words: Sequence[str] = ()) -> Use
     near = unknown(f"{section}: unknown key" if section else "unknown key", last, keys)
     if section and "Did you mean" in str(near):
         return near
-    meant = _suggest(full, values.get(full, ""))
+    meant = _suggest(full, values.get(full, ""), file)
     if meant is not None and not meant.startswith(f"{full}="):
         return UserError(f"{full}: no such key; write {meant}")
     return near
 
 
-def misspelt_option(option: str, value: str) -> str:
+def misspelt_option(file: str, option: str, value: str) -> str:
     """Returns the message about an unknown option."""
-    meant = _suggest(option, value)
+    meant = _suggest(option, value, file)
     return f"{option}: no such option; " + (f"write {meant}" if meant else "settings are key=value")
 
 
@@ -181,7 +171,7 @@ def refuse_unfitting(words: Sequence[str]) -> None:
             )
 
 
-def _misspelt(word: str) -> str | None:
+def _misspelt(word: str, file: str) -> str | None:
     """Returns what is wrong with the form of a word; None if it is right."""
     key, equals, value = word.partition("=")
     bare = key.lstrip("+~")
@@ -190,17 +180,17 @@ def _misspelt(word: str) -> str | None:
             reads = f"--config {word}" if word.endswith((".yaml", ".yml")) else f"corpus=tsv corpus.train.file={word}"
             return f"{word}: is a file, and settings are written KEY=VALUE; write {reads}"
         name, _, value_given = re.sub(r"[:\s]+", ":", word).partition(":")
-        if name in sections() and choices(name):
+        if name in sections(file):
             return f"{word}: settings are written KEY=VALUE; a key of the section {name} is {name}.KEY=VALUE"
-        is_key = name in written_defaults()
-        meant = f"{name}={value_given or 'VALUE'}" if is_key else _suggest(name, value_given)
+        is_key = name in written_defaults(file)
+        meant = f"{name}={value_given or 'VALUE'}" if is_key else _suggest(name, value_given, file)
         return f"{word}: settings are written KEY=VALUE" + (f"; write {meant}" if meant else "")
     if not bare:
         return f"{word}: no key stands before the equals sign; settings are written KEY=VALUE"
     if not KEY.fullmatch(bare) or ".." in bare or bare.endswith("."):
         return f"{word}: {bare!r} is no key; a key is made of names and dots, such as train.max_steps"
     group = bare.partition("@")[0]
-    if group in sections() | {"experiment"} and choices(group) and equals and not key.startswith("~"):
+    if group in default_choices(file) and equals and not key.startswith("~"):
         if key.startswith("+"):
             return f"{word}: a choice is written without a plus, {word.lstrip('+')}"
         if "@" in bare:
@@ -221,7 +211,7 @@ def _wrong_value(key: str, value: str) -> str | None:
     quoted = f"'{key}=\"{value}\"'"
     if value.startswith("="):
         return f"{word}: one equals sign stands between key and value, {key}={value.lstrip('=')}"
-    if (read := _read(word)) is None:
+    if (override := read(word)) is None:
         for opening, closing in OPENING.items():
             if value.count(opening) > value.count(closing):
                 return (
@@ -230,11 +220,11 @@ def _wrong_value(key: str, value: str) -> str | None:
         if value[:1] in ("'", '"') and value.count(value[0]) % 2:
             return f"{word}: the quote {value[0]} is not closed"
         return f"{word}: the value cannot be read; text is quoted, {quoted}"
-    if not read.is_sweep_override():
+    if not override.is_sweep_override():
         return None
     if re.fullmatch(r"0,\d+", value):
         return f"{word}: a fraction has a point, {key}={value.replace(',', '.')}"
-    if read.value_type == ValueType.SIMPLE_CHOICE_SWEEP:
+    if override.value_type == ValueType.SIMPLE_CHOICE_SWEEP:
         return (
             f"{word}: a list stands in brackets, '{key}=[{value}]'; text with a comma in quotes, {quoted}; "
             "--multirun runs once a value"
@@ -242,30 +232,10 @@ def _wrong_value(key: str, value: str) -> str | None:
     return f"{word}: several values; --multirun runs once a value"
 
 
-def _unknown_choice(path: str, options: Iterable[str]) -> UserError:
-    group = next(
-        (section for section in sections() | {"experiment"} if path.startswith(f"{section}/")), path.rpartition("/")[0]
-    )
+def _unknown_choice(path: str, options: Iterable[str], file: str) -> UserError:
+    group = next((group for group in default_choices(file) if path.startswith(f"{group}/")), path.rpartition("/")[0])
     choice = path.removeprefix(f"{group}/")
     return unknown(group, choice, choices(group) or options)
-
-
-def _read(word: str) -> Any:
-    """Returns what Hydra reads in a setting; None if it cannot read it."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
-    with contextlib.suppress(HydraException, ValueError, TypeError, RecursionError):
-        return OverridesParser.create().parse_override(word)
-    return None
-
-
-def _quote(word: str) -> str:
-    key, equals, value = word.partition("=")
-    plain = equals and value and value[0] not in "'\"[{(=" and not any(mark in value for mark in (",", "${", "\\", '"'))
-    if not plain or re.search(r"\w\(", value):
-        return word
-    return f'{key}="{value}"'
 
 
 def _first_line(problem: Exception) -> str:

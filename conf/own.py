@@ -1,6 +1,5 @@
 """A user's own settings: a file (`--config FILE`) as overrides, and a folder of more choices (DRAGOMAN_CONF)."""
 
-import contextlib
 import json
 import os
 import re
@@ -8,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dragoman.conf import usual
-from dragoman.conf.groups import FOLDER, OVERRIDE, VARIABLE, default_choices, written_defaults
+from dragoman.conf.groups import FOLDER, OVERRIDE, VARIABLE, default_choices
+from dragoman.conf.words import is_plain, maps, read_plain
 from dragoman.model.errors import UserError
 
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")  # Hydra reads other letters only in quotes
@@ -59,7 +58,7 @@ def as_words(values: Mapping[str, Any], where: str) -> list[str]:
 
     Raises UserError: a value is not plain, or a list of defaults has more than choices.
     """
-    groups = {*default_choices(), "experiment"}
+    groups = default_choices()
     choices: list[str] = []
     words: list[str] = []
     for key, value in values.items():
@@ -113,7 +112,7 @@ def _chosen(entries: Any, where: str) -> Iterator[tuple[str, str]]:
 def _flat(key: str, value: Any, where: str) -> Iterator[str]:
     if not KEY.fullmatch(key):
         raise UserError(f"{where}: {key!r} is no key; settings are KEY: VALUE, such as `seed: 2`")
-    if isinstance(value, Mapping) and value and key in _maps():
+    if isinstance(value, Mapping) and value and key in maps():
         try:
             yield f"{key}={json.dumps(_plain(value), ensure_ascii=False)}"
         except TypeError as problem:
@@ -131,24 +130,7 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return usual.read_plain(value) if isinstance(value, _Typed) and usual.is_plain(value) else value
-
-
-def json_map(word: str) -> tuple[str, dict[str, Any] | None]:
-    """Returns the key and the value of a word `KEY={"NAME": VALUE, ...}`, which Hydra cannot read; None: another word.
-
-    KEY is a setting whose keys are the user's own, such as loader.mix.weights.
-    """
-    key, _, text = word.partition("=")
-    if text.startswith('{"') and "${" not in text and key in _maps():
-        with contextlib.suppress(ValueError):
-            return key, json.loads(text)
-    return key, None
-
-
-def _maps() -> set[str]:
-    """Returns the settings whose keys are the user's own: they are empty or null by default."""
-    return {key for key, value in written_defaults().items() if value is None or value == {}}
+    return read_plain(value) if isinstance(value, _Typed) and is_plain(value) else value
 
 
 def _value(value: Any, key: str, where: str) -> str:
@@ -163,7 +145,7 @@ def _value(value: Any, key: str, where: str) -> str:
         return f"[{','.join(_value(item, key, where) for item in value)}]"
     if isinstance(value, Mapping):
         return f"{{{','.join(f'{name}:{_value(item, key, where)}' for name, item in value.items())}}}"
-    if isinstance(value, _Typed) and usual.is_plain(value):
+    if isinstance(value, _Typed) and is_plain(value):
         return str(value)
     if not isinstance(value, str | os.PathLike):
         raise UserError(f"{where}: {key}: {value!r} is no text, number, list or mapping of such")

@@ -1,7 +1,8 @@
 """Write the defaults of the dataclasses into the commented files of conf/ (`make defaults`). With --check, only look.
 
-A default's one source is the dataclass. A file of a group that is no variant of another shows its section whole: there
-the values are put into their places, and comments, order and references to other keys (`${...}`) stay as they are.
+A default's one source is the dataclass. A root's file shows its sections whole, as a file of a group that is no variant
+of another does: there the values are put into their places, and comments, order and references to other keys (`${...}`)
+stay as they are.
 """
 
 import sys
@@ -9,43 +10,66 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any, get_type_hints
 
-import dragoman.pipelines.config
-import dragoman.services.config
 from dragoman.conf import groups
 from dragoman.model.networks.architectures import ARCHITECTURES
+from dragoman.model.schema import settings_of
+from dragoman.pipelines.config import ImportRoot, SynthesizeRoot
 from dragoman.pipelines.unpack import UnpackRoot
+from dragoman.services.commands.export import ExportConfig
+from dragoman.services.commands.inspect import InspectConfig
+from dragoman.services.commands.keys import KeysConfig
+from dragoman.services.commands.query_settings import QueryConfig
+from dragoman.services.commands.runs import RunsRoot
+from dragoman.services.entries import COMMANDS
+from dragoman.services.jobs.up.settings import UpRoot
+from dragoman.services.models.home import root_of
+from dragoman.services.sweeps.settings import SweepRoot
 
-ROOTS = (
-    dragoman.pipelines.config.SynthesizeRoot,
-    dragoman.services.config.Config,
-    UnpackRoot,
-    dragoman.pipelines.config.ImportRoot,
+# The types of all sections: one of a name is the same in every root.
+ROOTS: tuple[type[Any], ...] = (
+    *(SynthesizeRoot, ImportRoot, UnpackRoot, RunsRoot, UpRoot, SweepRoot),
+    *(config if hasattr(config, "FILE") else root_of(section, config) for _, _, section, config in COMMANDS.values()),
+    *(root_of("query", QueryConfig), root_of("export", ExportConfig)),
+    *(root_of("inspect", InspectConfig), root_of("keys", KeysConfig)),
 )
+SECTIONS: dict[str, Any] = {
+    name: hint for root in ROOTS for name, hint in get_type_hints(root).items() if is_dataclass(hint)
+}
 
 
 def schemas() -> Iterator[tuple[str, str, type[Any]]]:
-    """(group, choice, dataclass) of every file that shows a section whole."""
-    sections = {name: hint for root in ROOTS for name, hint in get_type_hints(root).items() if is_dataclass(hint)}
+    """(file, section, dataclass) of every section that a file shows whole; a group's file is one, without a name."""
+    for file in sorted({file for root in groups.roots() for file in groups.files(root)}):
+        for section in groups.content(file):
+            if section in SECTIONS and section != "paths":
+                yield file, section, SECTIONS[section]
     for group in sorted(groups.default_choices().keys() - {"experiment"}):
         for choice in groups.choices(group):
-            if groups.beneath(group, choice) is not None:
-                continue
-            if group == "model":
-                name = groups.content(f"model/{choice}")["architecture"]
-                yield group, choice, (ARCHITECTURES)[name].config
-            else:
-                yield group, choice, sections[group]
+            if groups.beneath(group, choice) is None:
+                file = f"{group}/{choice}"
+                yield (
+                    file,
+                    "",
+                    ARCHITECTURES[groups.content(file)["architecture"]].config if group == "model" else SECTIONS[group],
+                )
+
+
+def defaults(schema: type[Any]) -> dict[str, Any]:
+    """The values of a section that nobody sets."""
+    values = asdict(schema())
+    return {field.name: values[field.name] for field in settings_of(schema)}
 
 
 def stale() -> dict[str, str]:
     """Returns name of a file -> its new content, for the files that differ."""
-    found = {}
-    for group, choice, schema in schemas():
-        name = f"{group}/{choice}"
-        text = (groups.FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
-        wanted = groups.with_values(text, _but_references(asdict(schema()), groups.content(name)))
+    found: dict[str, str] = {}
+    for file, section, schema in schemas():
+        shown = groups.content(file)
+        values = _but_references(defaults(schema), shown[section] if section else shown)
+        text = (groups.FOLDER / f"{file}.yaml").read_text(encoding="utf-8")
+        wanted = groups.with_values(found.get(file, text), {section: values} if section else values)
         if wanted != text:
-            found[name] = wanted
+            found[file] = wanted
     return found
 
 
@@ -65,7 +89,7 @@ def main(argv: list[str]) -> int:
         if "--check" not in argv:
             path.write_text(text, encoding="utf-8")
         print(
-            f"conf/{path.parent.name}/{path.name}: "
+            f"conf/{path.relative_to(groups.FOLDER)}: "
             + ("is not what the dataclass says" if "--check" in argv else "written")
         )
     return 1 if found and "--check" in argv else 0

@@ -27,6 +27,6 @@ def words_of(overrides: Sequence[str], config: Path | None, settings: Mapping[st
 def configure(root: type[Root], words: Sequence[str], settle: compose.Settle | None = None) -> Root:
     """Returns the sections that `root` declares, composed, checked and typed. `settle` as in `compose.run`."""
     with apart():
-        values = compose.values(words, settle)
+        values = compose.values(words, root, settle)
     compose.home_of(values)
     return compose.typed(root, values)

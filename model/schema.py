@@ -15,7 +15,6 @@ from dragoman.model.ranges import OutOfRangeError, check_range, range_in
 T = TypeVar("T")
 
 EXACT = (int, str)  # types that need no conversion
-NUMBERS = (int, float)
 
 
 def build(schema: type[T], values: object, where: str) -> T:
@@ -26,7 +25,7 @@ def build(schema: type[T], values: object, where: str) -> T:
     if not isinstance(values, Mapping):
         raise UserError(f"{where}: expected a section of keys, got {values!r}")
     hints = get_type_hints(schema, include_extras=True)
-    fields = {field.name: field for field in dataclasses.fields(schema)}  # type: ignore[arg-type]  # T is a dataclass
+    fields = {field.name: field for field in settings_of(schema)}
     for key in values:
         if key not in fields:
             raise unknown(f"{where}: unknown key", key, fields)
@@ -36,6 +35,11 @@ def build(schema: type[T], values: object, where: str) -> T:
         if needed and name not in arguments:
             raise UserError(f"{where}.{name}: missing; it has no default")
     return schema(**arguments)
+
+
+def settings_of(schema: Any) -> list[dataclasses.Field[Any]]:
+    """Returns the fields of a dataclass that are settings, not what the program fills in itself."""
+    return [field for field in dataclasses.fields(schema) if field.metadata.get("setting", True)]
 
 
 def convert(hint: Any, value: Any, where: str) -> Any:
@@ -98,7 +102,7 @@ def _convert_scalar(hint: Any, value: Any, where: str) -> Any:
         return str(value)
     # bool is an int in Python, but `steps: true` is a mistake
     if isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
-        return hint(value) if hint in NUMBERS else value  # a plain number, where it remembered how it was typed
+        return value
     raise UserError(f"{where}: expected {_names((hint,))}, got {value!r}")
 
 

@@ -1,4 +1,4 @@
-"""The configuration of every pipeline command: the sections of conf/config.yaml, each typed beside its code."""
+"""The configuration of every pipeline command: the sections of conf/recipe.yaml, each typed beside its code."""
 
 import os
 from dataclasses import dataclass, field, replace

@@ -56,7 +56,7 @@ def _dispatch(argv: list[str], run: Callable[[str, Sequence[str]], int]) -> int:
         print(f"dragoman {version()}")
         return OK
     if argv[0] in ("-sc", "--shell-completion"):
-        return completion.answer(argv[1:], list(VERBS))
+        return completion.answer(argv[1:], VERBS)
     name, *rest = argv
     if name not in VERBS:
         raise unknown("unknown verb", name, VERBS)

@@ -4,11 +4,12 @@ The shells hand over the line so far in COMP_LINE.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dragoman.conf import groups
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.schema import flat
+from dragoman.services.verbs import Verb
 
 # `=` does not split words here: a key and its value are one word. A complete command gets a blank after it, a key not.
 BASH = r"""_dragoman() {
@@ -29,7 +30,7 @@ complete -c dragoman -f -a '(__dragoman_complete)'"""
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 
-def answer(words: Sequence[str], verbs: Sequence[str]) -> int:
+def answer(words: Sequence[str], verbs: Mapping[str, Verb]) -> int:
     """Prints the answer to `dragoman --shell-completion (install|query)=SHELL`; returns the exit code."""
     action, _, shell = (words[0] if words else "").partition("=")
     if action not in ("install", "query"):
@@ -41,22 +42,23 @@ def answer(words: Sequence[str], verbs: Sequence[str]) -> int:
         return 0
     typed = os.environ.get("COMP_LINE", "dragoman ").lstrip().split(" ")
     before, begun = [word for word in typed[1:-1] if word], typed[-1]
-    offered = verbs if before in ([], ["submit"]) else sorted(settings(before, begun))
+    verb = verbs.get(next((word for word in before if word != "submit"), ""))
+    offered = list(verbs) if before in ([], ["submit"]) else sorted(settings(verb.root, before, begun)) if verb else []
     print(("\n" if shell == "fish" else " ").join(word for word in offered if word.startswith(begun)))
     return 0
 
 
-def settings(before: Sequence[str], begun: str) -> Iterator[str]:
+def settings(root: str, before: Sequence[str], begun: str) -> Iterator[str]:
     """Yields the sections and groups, the choices of a group, or the keys of a section, by what `begun` names."""
-    defaults = groups.default_choices()
+    defaults, written = groups.default_choices(root), groups.written(root)
     chosen = dict(word.split("=", 1) for word in before if "=" in word)
     section, in_section, _ = begun.partition(".")
     group, is_value, _ = begun.partition("=")
-    if is_value and group in (*defaults, "experiment"):
+    if is_value and group in defaults:
         yield from (f"{group}={choice}" for choice in groups.choices(group))
-    elif in_section and section in defaults:
-        values = groups.merge_choice(section, chosen.get(section, defaults[section]))
+    elif in_section and section in written:
+        values = groups.merge_choice(section, chosen[section]) if section in chosen else written[section]
         yield from (f"{section}.{key}=" for key, _ in flat(values))
     elif not is_value:
-        yield from (f"{section}." for section in defaults)
-        yield from (f"{group}=" for group in (*defaults, "experiment") if len(groups.choices(group)) > 1)
+        yield from (f"{key}." if isinstance(value, dict) else f"{key}=" for key, value in written.items())
+        yield from (f"{group}=" for group in defaults)

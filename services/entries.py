@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.conf import compose
-from dragoman.conf.mistakes import is_setting
-from dragoman.conf.quoting import quote_text
+from dragoman.conf.words import is_setting, quote_text
 from dragoman.model.errors import UserError
+from dragoman.services.models.home import run_section, with_home
 from dragoman.services.settings import (
     ContinueConfig,
     EmbedConfig,
@@ -51,10 +51,14 @@ def main(argv: Sequence[str]) -> int:
 
     if verb in ("translate", "serve"):
         return compose.run(
-            lambda root: work(getattr(root, section), root.decode, words, root.alignment, *text), config, words, verb
+            lambda root: work(with_home(root, section), root.decode, words, root.alignment, *text),
+            config,
+            words,
+            verb,
+            shown=[section, "decode", "alignment"],
         )
     words = verbatim(words) if verb == "generate" else words
-    return compose.run_section(lambda settings: work(settings, *text), section, config, words, verb)
+    return run_section(lambda settings: work(settings, *text), section, config, words, verb)
 
 
 def text_of(argv: Sequence[str], key: str) -> tuple[str | None, list[str]]:

@@ -1,7 +1,7 @@
-"""A command that names no corpus, run or model takes the only one of the home.
+"""A command that names no corpus or run takes the only shards of the home.
 
-`dragoman shard corpus=tsv ...` is followed by `dragoman train`, `promote` and `serve`, which need the same words again.
-Where the home has one sharding or model, these are its words; where it has several, they are listed.
+`dragoman shard corpus=tsv ...` is followed by `dragoman train` and `promote`, which need the same words again. Where
+the home has one sharding, these are its words; where it has several, they are listed.
 """
 
 import json
@@ -15,22 +15,9 @@ from typing import Any
 from dragoman.conf import compose
 from dragoman.conf.groups import sections
 from dragoman.conf.kinds import kind_words
-from dragoman.model.bundles.directory import read_facts
 from dragoman.model.errors import UserError
-from dragoman.model.runs.bundles import bundles
-from dragoman.model.runs.paths import RELEASE
 
 OF_SHARDS = ("train", "evaluate", "promote", "rollback", "compare", "unpack")
-# verb, whose name is its section -> the kinds of model that it takes; none: every kind
-OF_MODELS: dict[str, tuple[str, ...]] = {
-    "translate": ("translation",),
-    "rerank": ("translation",),
-    "serve": ("translation",),
-    "score": ("translation", "language"),
-    "generate": ("language",),
-    "predict": ("labels", "language", "masked"),
-    "embed": (),
-}
 SHARDING = (
     "corpus",
     "experiment",
@@ -39,27 +26,24 @@ SHARDING = (
     "tokenizer",
     "registry.name",
 )  # how keys that say which shards begin
-NAMING = (*SHARDING[:2], "name", *SHARDING[3:], "model")  # or which model
-POINTING = (".bundle", ".model", ".models", ".vectors", "tracking_uri", ".uri", ".wait")  # ends of keys
 OPTIONS = ("--multirun", "--json")
-MOST = 8  # shardings or models to list
+MOST = 8  # shardings to list
 SHARD = "dragoman shard corpus=tsv pair=en-de corpus.train.file=PAIRS.tsv"
 
 
 def with_home(verb: str, words: Sequence[str]) -> list[str]:
-    """Returns the words, with those of `own_words` behind a text."""
+    """Returns the words, with those of `own_words` before them."""
     home = Path(os.environ.get("DRAGOMAN_HOME") or "artifacts")
     own = [] if compose.is_rehearsal() else own_words(verb, words, home)
     if own:
         print(f"dragoman {verb}: the only one in {home}: {shlex.join(own)}", file=sys.stderr)
-    texts = _texts(words)
-    return [*texts, *own, *words[len(texts) :]]
+    return [*own, *words]
 
 
 def own_words(
     verb: str, words: Sequence[str], home: Path, visible: Callable[[Path], bool] = lambda _: True
 ) -> list[str]:
-    """Returns the words of the home's only shards or model, of those that are `visible`; empty if `words` name theirs.
+    """Returns the words of the home's only shards, of those that are `visible`; empty if `words` name theirs.
 
     Raises UserError: the home has several, whose words are listed, or no shards.
     """
@@ -67,40 +51,23 @@ def own_words(
         return []
     if verb == "shard":
         raise UserError(f"name a corpus: {SHARD}; corpus=everyday takes the built-in sentences")
-    if verb in OF_MODELS:
-        candidates = models(verb, home)
-    else:
-        candidates = [_without(own, words) for own in shardings(home / "shards", visible)]
-        if not candidates:
-            raise UserError(f"no shards in {home / 'shards'}; make some: {SHARD}")
+    candidates = [_without(own, words) for own in shardings(home / "shards", visible)]
+    if not candidates:
+        raise UserError(f"no shards in {home / 'shards'}; make some: {SHARD}")
     if len(candidates) > 1:
-        texts = _texts(words)
-        lines = [f"  dragoman {verb} {shlex.join([*texts, *own, *words[len(texts) :]])}" for own in candidates[:MOST]]
-        what = "models" if verb in OF_MODELS else "shardings"
-        raise UserError("\n".join([f"the home has {len(candidates)} {what}; say which:", *lines]))
-    return candidates[0] if candidates else []  # of a home without models the verb itself says what to do
+        lines = [f"  dragoman {verb} {shlex.join([*own, *words])}" for own in candidates[:MOST]]
+        raise UserError("\n".join([f"the home has {len(candidates)} shardings; say which:", *lines]))
+    return candidates[0]
 
 
 def is_open(verb: str, words: Sequence[str]) -> bool:
-    """Returns True if the words of a command that reads shards or a model do not say which."""
-    if verb not in ("shard", *OF_SHARDS, *OF_MODELS):
+    """Returns True if the words of a command that reads shards do not say which."""
+    if verb not in ("shard", *OF_SHARDS) or not all(map(_is_setting, words)):  # a mistake of its own comes first
         return False
-    settings = [word for word in words if verb not in OF_MODELS or _is_setting(word) or word.startswith("-")]
-    if not all(map(_is_setting, settings)):  # its own mistake comes first
-        return False
-    keys = [_key(word) for word in settings if word not in OPTIONS]
+    keys = [_key(word) for word in words if word not in OPTIONS]
     if verb == "shard":
         return not any(key.partition(".")[0] in SHARDING[:2] for key in keys)
-    return not any(
-        key.startswith(SHARDING) if verb in OF_SHARDS else key.startswith(NAMING) or key.endswith(POINTING)
-        for key in keys
-    )
-
-
-def _texts(words: Sequence[str]) -> list[str]:
-    """Returns the words before the first setting."""
-    first = next((number for number, word in enumerate(words) if _is_setting(word)), len(words))
-    return list(words[:first])
+    return not any(key.startswith(SHARDING) for key in keys)
 
 
 def _key(word: str) -> str:
@@ -109,7 +76,7 @@ def _key(word: str) -> str:
 
 def _is_setting(word: str) -> bool:
     """Returns False for a text, or a word that will be refused."""
-    return word in OPTIONS or _key(word).partition(".")[0] in (*sections(), "experiment")
+    return word in OPTIONS or _key(word).partition(".")[0] in sections() | {"experiment"}
 
 
 def _without(own: list[str], words: Sequence[str]) -> list[str]:
@@ -145,32 +112,3 @@ def words_of(manifest: dict[str, Any], folder: Path, root: Path) -> list[str]:
     if folder.name != f"{corpus['name']}-{pair}-{tokenizer['type']}":
         words.append(f"paths.shards={folder}")
     return words
-
-
-def models(verb: str, home: Path) -> list[list[str]]:
-    """Returns the words of each champion among the home's models that the verb takes; without any those of each run."""
-    registered: dict[str, str] = {}  # run -> name in the registry
-    runs = home / "runs"
-    for bundle in [path for folder in (runs, *sorted(runs.glob("*/"))) for path in sorted(bundles(folder))]:
-        try:
-            facts, release = read_facts(bundle), json.loads((bundle.parent / RELEASE).read_text(encoding="utf-8"))
-        except (OSError, ValueError, UserError):
-            continue  # damaged or not released: who names it is told
-        if not OF_MODELS[verb] or facts.get("kind", "translation") in OF_MODELS[verb]:
-            registered[str(bundle.parent.relative_to(runs))] = str(release.get("model") or "")
-    names = sorted({*registered.values()} & champions(home)) if registered else []
-    if names:
-        return [[f"{verb}.model=models:/{name}@champion"] for name in names]
-    return [[f"{verb}.bundle={run}"] for run in registered]
-
-
-def champions(home: Path) -> set[str]:
-    """Returns the names of the registered models that have a champion."""
-    remote, own = os.environ.get("MLFLOW_TRACKING_URI"), home / "mlflow" / "mlflow.db"
-    if not remote and not own.is_file():
-        return set()
-    from dragoman.services.models.registry import Registry  # loads MLflow
-
-    registry = Registry(remote or f"sqlite:///{own}", home)
-    with registry.asking():
-        return {name for (name, _), aliases in registry.aliases().items() if "champion" in aliases}

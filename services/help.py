@@ -44,32 +44,30 @@ def verb_help(name: str, verb: Verb, whole: bool = False) -> str:
         end.append(f"With default values and what they mean: dragoman {name} --help-all")
     end.append(f"The sections that it reads, as YAML: dragoman {name} [key=value ...] --cfg job")
     if whole:
-        return "\n".join([*parts, *(line for section in verb.sections for line in _whole_section(section)), *end])
+        return "\n".join(
+            [*parts, *(line for section in verb.sections for line in _whole_section(verb.root, section)), *end]
+        )
     for most in (SCREEN, 3, 2):
-        lines = [line for section in verb.sections for line in _short_section(section, most)]
+        lines = [line for section in verb.sections for line in _short_section(verb.root, section, most)]
         if len(page := [*parts, *([""] if lines else []), *lines, *end]) <= SCREEN:
             break
     return "\n".join(page)
 
 
-def _short_section(section: str, most: int) -> list[str]:
+def _short_section(root: str, section: str, most: int) -> list[str]:
     """Returns the names of a section's choices and keys, in at most so many lines each."""
-    choices, choice = groups.choices(section), groups.default_choices().get(section)
-    parts: list[str] = []
-    if len(choices) > 1:
-        parts += _wrap(f"{section}=", choices, most)
-    if choice is not None:
-        keys = groups.merge_choice(section, choice).items()
-        names = [f"{key}." if isinstance(value, dict) and value else key for key, value in keys]
-        parts += _wrap(f"{section}.", names, most)
-    return parts
+    choices = groups.choices(section)
+    keys = groups.written(root)[section].items()
+    names = [f"{key}." if isinstance(value, dict) and value else key for key, value in keys]
+    return [*(_wrap(f"{section}=", choices, most) if choices else []), *_wrap(f"{section}.", names, most)]
 
 
-def _whole_section(section: str) -> list[str]:
+def _whole_section(root: str, section: str) -> list[str]:
     """Returns a section's choices and its keys as its file shows them."""
-    choices, choice = groups.choices(section), groups.default_choices().get(section)
-    parts = ["", f"{section}=  {', '.join(choices)}"] if len(choices) > 1 else []
-    return parts if choice is None else [*parts, "", f"{section}: ({choice})", _indent(groups.page(section, choice))]
+    choices, choice = groups.choices(section), groups.default_choices(root).get(section)
+    parts = ["", f"{section}=  {', '.join(choices)}"] if choices else []
+    title = f"{section}: ({choice})" if choice else f"{section}:"
+    return [*parts, "", title, _indent(groups.section_page(root, section))]
 
 
 def _wrap(head: str, names: Sequence[str], most: int) -> list[str]:

@@ -1,11 +1,12 @@
 """Sections of the commands that load a network; `model/settings.py` explains why they are apart from the code."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.ranges import Amount, Count, Interval, Port, Range, Whole
 from dragoman.model.settings import DecodeConfig, EngineName, GenerateConfig
+from dragoman.services.models.home import NO_SETTING, Home
 
 
 @dataclass
@@ -13,11 +14,9 @@ class BundleSource:
     """The source of the model; part of every section that loads one."""
 
     bundle: str | None = None  # a bundle's directory or a run's name; null: `model` from the registry
-    model: str | None = "models:/corpus-en-de@champion"
-    tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
-    cache: str = "artifacts/cache/models"  # downloaded bundles
-    runs: str = "artifacts/runs"
+    model: str | None = None  # models:/NAME@ALIAS or models:/NAME/VERSION; null: the only one of the home
     device: Literal["cpu", "cuda"] = "cpu"
+    home: Home = field(default_factory=Home, kw_only=True, metadata=NO_SETTING)
 
 
 @dataclass
@@ -52,6 +51,9 @@ class TranslateConfig(ModelSource):
 class TranslateRoot:
     """The sections that the command reads."""
 
+    FILE: ClassVar = "translate"
+    paths: dict[str, Any]
+    tracking: dict[str, Any]
     translate: TranslateConfig
     decode: DecodeConfig
     alignment: AlignmentConfig
@@ -188,6 +190,9 @@ class ServeConfig(ModelSource):
 class ServeRoot:
     """The sections that the command reads."""
 
+    FILE: ClassVar = "serve"
+    paths: dict[str, Any]
+    tracking: dict[str, Any]
     serve: ServeConfig
     decode: DecodeConfig
     alignment: AlignmentConfig

@@ -9,17 +9,19 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
+from dragoman.conf.groups import RECIPE
 from dragoman.conf.showing import OPTION
 from dragoman.model.errors import UserError
 
 
 class Verb(NamedTuple):
-    """A command: the module whose `main(argv) -> exit code` it runs, a line of help, and the parts of its help page."""
+    """A command: the module whose `main(argv) -> exit code` it runs, its help, and what it composes."""
 
     module: str
     help: str
     usage: str
     sections: tuple[str, ...]  # the configuration sections that it reads first of all
+    root: str  # the file of conf/ that it composes
     json: str = ""  # it has --json: ROWS, or the setting that --json stands for
 
 
@@ -27,20 +29,24 @@ ROWS = "rows"  # its rows and records go through conf/showing.py
 FORMAT = "format"  # --json stands for the format of its first section
 
 
-def _verb(module: str, help: str, sections: str = "", words: str = "", json: str = "") -> Verb:
+def _verb(module: str, help: str, sections: str = "", words: str = "", json: str = "", root: str = RECIPE) -> Verb:
     json = f"{sections.split()[0]}.format=json" if json == FORMAT else json
-    return Verb(module, help, f"{words} [key=value ...]".lstrip(), tuple(sections.split()), json)
+    return Verb(module, help, f"{words} [key=value ...]".lstrip(), tuple(sections.split()), root, json)
 
 
 def _job(help: str, words: str = "JOB", json: str = ROWS) -> Verb:
-    return _verb("dragoman.services.jobs.client.entries", help, "jobs", words, json)
+    return _verb("dragoman.services.jobs.client.entries", help, "jobs", words, json, "jobs")
 
 
-def _command(module: str, help: str, sections: str = "", words: str = "", json: str = "") -> Verb:
-    return _verb(f"dragoman.services.commands.{module}", help, sections, words, json)
+def _command(module: str, help: str, sections: str = "", words: str = "", json: str = "", root: str = "") -> Verb:
+    return _verb(f"dragoman.services.commands.{module}", help, sections, words, json, root or module)
 
 
-_pipeline, _model = partial(_verb, "dragoman.pipelines.entries"), partial(_verb, "dragoman.services.entries")
+def _model(help: str, sections: str, words: str = "", json: str = "") -> Verb:
+    return _verb("dragoman.services.entries", help, sections, words, json, sections.split()[0])
+
+
+_pipeline = partial(_verb, "dragoman.pipelines.entries")
 VERBS: dict[str, Verb] = {
     "shard": _pipeline("pack a corpus into shards", "corpus tokenizer shards cluster"),
     "train": _pipeline("train a model on shards; the same name again resumes", "model train loader cluster tracking"),
@@ -67,14 +73,14 @@ VERBS: dict[str, Verb] = {
     "translate": _model(
         "translate a text, files or standard input, no server", "translate decode alignment", "[TEXT]", json=FORMAT
     ),
-    "generate": _model("continue texts with a language model, no server", "generate registry", "[TEXT]", json=FORMAT),
+    "generate": _model("continue texts with a language model, no server", "generate", "[TEXT]", json=FORMAT),
     "predict": _model(
         "give the classes, the number or the tags of a text, or its next or masked tokens",
-        "predict registry",
+        "predict",
         "[TEXT]",
         json=FORMAT,
     ),
-    "embed": _model("turn texts into vectors, no server", "embed registry", "[TEXT]", json=FORMAT),
+    "embed": _model("turn texts into vectors, no server", "embed", "[TEXT]", json=FORMAT),
     "score": _model("compute log-probabilities of pairs or texts, no server", "score", json=FORMAT),
     "rerank": _model("reorder another system's n-best lists with our model's score", "rerank"),
     "serve": _model("serve translations, word vectors or both over HTTP", "serve decode"),
@@ -95,7 +101,7 @@ VERBS: dict[str, Verb] = {
         "[add NAME | list | show NAME | revoke NAME]",
         json=ROWS,
     ),
-    "up": _verb("dragoman.services.jobs.up.entry", "run the whole service on this machine, until Ctrl-C", "service"),
+    "up": _verb("dragoman.services.jobs.up.entry", "run the whole service here, until Ctrl-C", "service", root="up"),
     "submit": _job("plan a verb and queue it as a job", "VERB [--from JOB]"),
     "jobs": _job("list the jobs (-f: live)", "[-f]"),
     "job": _job("show a job and its history"),
@@ -111,15 +117,18 @@ VERBS: dict[str, Verb] = {
         "search over settings: trials are jobs, bad ones stop early",
         "sweep jobs",
         "train 'KEY=choice(A,B)' 'KEY=interval(A,B)'",
-        json=ROWS,
+        ROWS,
+        "sweep",
     ),
     "quota": _job("show or set the quota of an owner", "[OWNER cpus=N|none gpus=N|none jobs=N|none]"),
     "token": _job(
         "manage the service's API tokens: list, issue, rotate, revoke",
         "[issue NAME owner=OWNER role=ROLE ends=90d | rotate NAME | revoke NAME]",
     ),
-    "doctor": _command("doctor", "report what this machine offers and what is missing", "cluster tracking", json=ROWS),
-    "demo": _command("demo", "run everything on the built-in corpus, in minutes"),
+    "doctor": _command(
+        "doctor", "report what this machine offers and lacks", "cluster tracking", json=ROWS, root=RECIPE
+    ),
+    "demo": _command("demo", "run everything on the built-in corpus, in minutes", root=RECIPE),
 }
 TEXT_FIRST = {"translate", "generate", "predict", "embed"}  # they take a text
 _MODULES = [verb.module for verb in VERBS.values()]

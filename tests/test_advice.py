@@ -6,23 +6,24 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from deploy.defaults import ROOTS
 from dragoman.conf import compose
-from dragoman.conf.groups import choices, merge_choice, sections, written_defaults
+from dragoman.conf.groups import choices, merge_choice, roots, sections, written_defaults
 from dragoman.model.errors import UserError
-from dragoman.pipelines.config import Config
 from dragoman.services import cli
-from dragoman.services.config import Config as ServicesConfig
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SETTING = re.compile(r"(?<![\w.\-/{\[?&\"§])([a-z][a-z_]*(?:\.[a-z_]+)*)=([^\s,;:)`'\"]*)")
 COMMAND = re.compile(r"`dragoman ([a-z]+)|: dragoman ([a-z]+) ")
 HOLE = "§"  # where a message has a value of its own
-KEYS = set(written_defaults()) | {
+KEYS = {key for root in roots() for key in written_defaults(root)} | {
     f"model.{key}" for choice in choices("model") for key in merge_choice("model", choice)
 }
+SECTIONS = {section for root in roots() for section in sections(root)} | {"experiment"}
 SAID_BY = ("UserError", "ServiceError", "JobError", "info", "warning", "log", "print", "refuse")  # who is told
 
 
@@ -83,28 +84,28 @@ def test_every_setting_that_a_message_names_exists() -> None:
     wrong = [
         f"{where}: {key}={value}"
         for where, key, value in found
-        if key not in KEYS and key not in sections() and key not in NO_SETTINGS
+        if key not in KEYS and key not in SECTIONS and key not in NO_SETTINGS
     ]
     assert wrong == []
 
 
 def test_every_value_that_a_message_names_is_one_that_the_setting_takes() -> None:
     wrong = []
-    composed = compose.values([])
+    composed = {root: compose.values([], root) for root in ROOTS}
     for where, key, value in advised():
         if not value or not re.fullmatch(r"[a-z0-9_.+-]+|true|false|null", value) or key not in KEYS or "." not in key:
             continue
-        values = copy.deepcopy(composed)
         *path, last = key.split(".")
-        section = values
-        for name in path:
-            section = section[name]
-        section[last] = yaml.safe_load(value)
-        try:
-            compose.typed(Config, values)
-            compose.typed(ServicesConfig, values)
-        except UserError as problem:
-            wrong.append(f"{where}: {key}={value}: {problem}")
+        for root in (root for root in ROOTS if key in written_defaults(compose.file_of(root))):
+            values = copy.deepcopy(composed[root])
+            section: Any = values
+            for name in path:
+                section = section[name]
+            section[last] = yaml.safe_load(value)
+            try:
+                compose.typed(root, values)
+            except UserError as problem:
+                wrong.append(f"{where}: {key}={value}: {problem}")
     assert wrong == []
 
 

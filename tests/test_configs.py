@@ -2,12 +2,10 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import asdict, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 import torch
@@ -19,10 +17,11 @@ from dragoman.model.networks.architectures import ARCHITECTURES, any_network, ar
 from dragoman.model.ranges import ranges_of
 from dragoman.model.schema import flat
 from dragoman.pipelines.config import Config
-from dragoman.services.config import Config as ServicesConfig
 from dragoman.services.jobs.planning.fields import fields
+from dragoman.services.jobs.up.settings import UpRoot
+from dragoman.services.verbs import VERBS
 
-DEFAULTS = groups.default_choices()
+DEFAULTS = {group: choice for group, choice in groups.default_choices().items() if group != "experiment"}
 ALL = [  # the defaults, and each other choice of a group
     "",
     *(
@@ -37,9 +36,7 @@ ALL = [  # the defaults, and each other choice of a group
 @pytest.mark.parametrize("override", ALL)
 def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    values = compose.values([override] if override else [])
-    config = compose.typed(Config, values)
-    compose.typed(ServicesConfig, values)
+    config = compose.typed(Config, compose.values([override] if override else [], Config))
     model = model_config(config.model)
     if architecture(model.architecture).kind == "vectors":
         assert model.name == config.model["name"]
@@ -49,29 +46,43 @@ def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.Monk
     assert network.parameter_count() > 0
 
 
+@pytest.mark.parametrize("root", defaults.ROOTS, ids=compose.file_of)
+def test_every_root_composes_and_types(root: type[Any]) -> None:
+    assert compose.typed(root, compose.values([], root)) is not None
+
+
+def test_each_verb_composes_the_root_that_its_row_names() -> None:
+    files = {compose.file_of(root) for root in defaults.ROOTS}
+    assert files | {"models", "jobs"} == {verb.root for verb in VERBS.values()} == {*groups.roots()}
+    for name, verb in VERBS.items():
+        assert {*verb.sections} <= groups.sections(verb.root), name
+
+
 def test_the_commented_files_say_what_the_dataclasses_say() -> None:
     """Whoever changes a default changes the dataclass, and lets `make defaults` write the file."""
     assert defaults.stale() == {}
-    schemas = list(defaults.schemas())
-    for group, choice, schema in schemas:
-        assert groups.content(f"{group}/{choice}").keys() == asdict(schema()).keys(), f"{group}/{choice}"
-    assert {group for group, *_ in schemas} == groups.default_choices().keys() - {"experiment"}
+    for file, section, schema in defaults.schemas():
+        values = groups.content(file)
+        assert (values[section] if section else values).keys() == defaults.defaults(schema).keys(), f"{file} {section}"
+    shown = {section for _, section, _ in defaults.schemas()} | DEFAULTS.keys()
+    plain = {"", "pair", "seed", "models", "name", "paths"}
+    assert shown | plain == {section for root in groups.roots() for section in groups.sections(root)} | plain
 
 
 def test_a_changed_default_is_written_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(groups.FOLDER, tmp_path / "conf")
     monkeypatch.setattr(groups, "FOLDER", tmp_path / "conf")
-    train = tmp_path / "conf" / "train" / "default.yaml"
+    train = tmp_path / "conf" / "recipe.yaml"
     whole = train.read_text(encoding="utf-8")
     changed = whole.replace("max_steps: 8000", "max_steps: 7").replace("clip_norm: 1.0", "clip_norm: 2.0")
-    train.write_text(changed.replace("  patience: 8 # evaluations without a better one\n", ""), encoding="utf-8")
+    train.write_text(changed.replace("    patience: 8 # evaluations without a better one\n", ""), encoding="utf-8")
     assert defaults.main(["--check"]) == 1
     assert defaults.main([]) == 0
     assert train.read_text(encoding="utf-8") == whole.replace(" # evaluations without a better one", "")
     assert defaults.main(["--check"]) == 0
 
 
-@pytest.mark.parametrize("group", sorted(groups.default_choices().keys() - {"experiment"}))
+@pytest.mark.parametrize("group", sorted(DEFAULTS))
 def test_a_variant_holds_only_what_it_changes(group: str) -> None:
     for choice in groups.choices(group):
         base = groups.beneath(group, choice)
@@ -130,8 +141,8 @@ def test_cfg_job_prints_the_configuration(capsys: pytest.CaptureFixture[str]) ->
     shown = capsys.readouterr().out
     assert "max_steps: 7" in shown and "\npaths:" in shown
     assert "\nserve:" not in shown and "\nsweep:" not in shown, "sections that the command does not read"
-    assert compose.run(lambda _: 1, Config, ["--cfg", "job", "--package", "serve"], "x", shown=["train"]) == 0
-    assert "\nport:" in capsys.readouterr().out
+    assert compose.run(lambda _: 1, Config, ["--cfg", "job", "--package", "cluster"], "x", shown=["train"]) == 0
+    assert "\nbackend:" in capsys.readouterr().out
     assert compose.run(lambda _: 1, Config, ["--cfg", "job"], "x", shown=["seed"]) == 0
     assert capsys.readouterr().out == "seed: 1\n"
 
@@ -151,9 +162,8 @@ def numbers(schema: type, where: str) -> Iterator[tuple[str, bool]]:
 
 
 def test_every_number_has_a_range() -> None:
-    sections = [numbers(schema, f"{group}.") for group, _, schema in defaults.schemas()]
+    sections = [numbers(root, "") for root in defaults.ROOTS]
     sections += [numbers(architecture(name).config, "model.") for name in ARCHITECTURES]
-    sections += [numbers(Config, ""), numbers(ServicesConfig, "")]
     found = dict(pair for section in sections for pair in section)
     assert len(found) > 150
     assert {key for key, ranged in found.items() if not ranged} == NO_RANGE.keys()
@@ -185,22 +195,9 @@ def test_numbers_out_of_range_are_refused(override: str, message: str, capsys: p
         model_config(config.model)
         return 1
 
-    assert compose.run(started, ServicesConfig if "service" in override else Config, [override], "x") == 2
+    root: type[Any] = UpRoot if "service" in override else Config
+    assert compose.run(started, root, [override], "x") == 2
     assert message in capsys.readouterr().err
-
-
-def test_an_application_of_hydra_over_these_files_leaves_no_log_file(tmp_path: Path) -> None:
-    """Hydra's own default is a file handler for `NAME.log` in the working folder."""
-    program = f"""
-import hydra, logging
-@hydra.main(config_path={str(groups.FOLDER)!r}, config_name="config", version_base="1.3")
-def application(_):
-    logging.getLogger("x").warning("said")
-application()
-"""
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == "said\n"
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_ranges_of_the_chosen_model_are_shown_in_the_form() -> None:

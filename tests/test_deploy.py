@@ -335,7 +335,7 @@ def test_the_job_services_command_is_what_its_settings_take(composition: dict[st
 
     service = composition["services"]["jobs"]
     assert service["command"][:2] == ["dragoman", "up"]
-    config = compose.typed(UpRoot, compose.values([filled(word) for word in service["command"][2:]])).service
+    config = compose.typed(UpRoot, compose.values([filled(word) for word in service["command"][2:]], UpRoot)).service
     config.check()
     mounted = {secret if isinstance(secret, str) else secret["source"] for secret in service["secrets"]}
     files = {config.ledger_password, *config.tokens.values(), service["environment"]["RAY_AUTH_TOKEN_PATH"]}
@@ -350,13 +350,13 @@ def test_the_job_services_command_is_what_its_settings_take(composition: dict[st
 
 def test_commands_are_verbs_and_keys_that_exist(composition: dict[str, Any]) -> None:
     from dragoman.conf import compose
-    from dragoman.services.config import Config
+    from dragoman.services.settings import ServeRoot
 
     command = composition["services"]["endpoint"]["command"]
     assert command[0] == "dragoman"
     assert command[1] in VERBS
     overrides = [filled(word) for word in command[2:]]
-    config = compose.typed(Config, compose.values(overrides))
+    config = compose.typed(ServeRoot, compose.values(overrides, ServeRoot))
     assert (config.serve.host, config.serve.wait) == ("0.0.0.0", True)
     (port,) = composition["services"]["endpoint"]["ports"]
     assert filled(port) == f"127.0.0.1:{config.serve.port}:{config.serve.port}"

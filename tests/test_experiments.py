@@ -52,6 +52,6 @@ def test_the_first_step_warns_of_nothing(experiment: str, home: Path, caplog: py
     shard(compose.typed(Config, compose.values(words)))
     said = [record.getMessage() for record in caplog.records if not record.name.startswith("dragoman.pipelines.corpus")]
     caplog.clear()
-    assert train.task(compose.typed(Config, compose.values(words, partial(settle, "promote")))) == 0
+    assert train.task(compose.typed(Config, compose.values(words, settle=partial(settle, "promote")))) == 0
     told = [*said, *(record.getMessage() for record in caplog.records)]
     assert [line for line in told if "repeats itself" not in line] == []  # what a network of one step translates

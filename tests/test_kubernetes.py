@@ -155,12 +155,12 @@ def test_network_policies_open_the_ports_that_services_have(manifests: list[Mani
 
 def test_commands_are_verbs_and_settings_that_exist(manifests: list[Manifest]) -> None:
     from dragoman.conf import compose
-    from dragoman.services.config import Config
     from dragoman.services.jobs.up.settings import UpRoot
+    from dragoman.services.settings import ServeRoot
 
     program, verb, *words = arguments(manifests, "jobs")
     assert (program, verb) == ("dragoman", "up")
-    service = compose.typed(UpRoot, compose.values(words)).service
+    service = compose.typed(UpRoot, compose.values(words, UpRoot)).service
     service.check()
     assert service.port == of(manifests, "Service")["jobs"]["spec"]["ports"][0]["port"]
     pod = of(manifests, "Deployment")["jobs"]["spec"]["template"]["spec"]
@@ -170,7 +170,7 @@ def test_commands_are_verbs_and_settings_that_exist(manifests: list[Manifest]) -
     assert service.address == f"http://{cluster}-head-svc:8265"  # as KubeRay calls the head's Service
     program, verb, *words = arguments(manifests, "endpoint")
     assert (program, verb) == ("dragoman", "serve")
-    serve = compose.typed(Config, compose.values(words)).serve
+    serve = compose.typed(ServeRoot, compose.values(words, ServeRoot)).serve
     assert serve.port == of(manifests, "Service")["endpoint"]["spec"]["ports"][0]["port"] and serve.wait
 
 

@@ -56,11 +56,11 @@ def model_directory(config: VectorsSource, section: str = "query") -> Path:
     """Returns the bundle that the section's `vectors` names, or that of the newest run with a network."""
     if config.vectors is not None:
         return vectors_folder(config, section, config.vectors)
-    if bundle := newest_bundle(Path(config.runs), lambda kind: kind != "vectors"):
+    if bundle := newest_bundle(Path(config.home.runs), lambda kind: kind != "vectors"):
         logger.info("%s.vectors is not given: the network of the newest run, %s", section, bundle.parent.name)
         return bundle
     raise UserError(
-        f"{section}.vectors: no run with a network in {config.runs}; name a run, a bundle or models:/NAME@ALIAS"
+        f"{section}.vectors: no run with a network in {config.home.runs}; name a run, a bundle or models:/NAME@ALIAS"
     )
 
 

@@ -81,13 +81,19 @@ def demo(root: DemoRoot, words: Sequence[str]) -> int:
             run_step(verb, words, started)
         # 1: not better than an earlier demo's champion, which then answers. Without one, serve reports it.
         run_step("promote", words, started, accepted=(0, 1))
-        with run_endpoint(words, started) as address:
+        with run_endpoint(serve_words(root, words), started) as address:
             samples, headers = translate_samples(address, root)
     except StepFailedError as problem:
         print(f"dragoman demo: {problem}", file=sys.stderr)
         return problem.code
     print(summary(root, words, samples, headers, time.monotonic() - started))
     return compose.OK
+
+
+def serve_words(root: DemoRoot, words: Sequence[str]) -> list[str]:
+    """Returns the settings with which the endpoint follows the demo's model."""
+    places = [word for word in words if word.startswith(("paths.", "tracking."))]
+    return [f"serve.model=models:/{root.registry['name']}@{root.registry['alias']}", *places]
 
 
 def run_step(verb: str, words: Sequence[str], started: float, accepted: Sequence[int] = (0,)) -> None:
@@ -201,7 +207,7 @@ def summary(
         "run": f"{release['run']}, {headers.get('x-run-id')}",
         "shards": f"{root.paths['shards']}, manifest {headers.get('x-manifest-hash', '')[:12]}",
         "look at it": uri if uri.startswith("http") else f"{program('mlflow')} ui --backend-store-uri {uri}",
-        "serve again": f"{program('dragoman')} {shlex.join(['serve', *words])}",
+        "serve again": f"{program('dragoman')} {shlex.join(['serve', *serve_words(root, words)])}",
         "took": duration(seconds),
     }
     width = max(map(len, rows))

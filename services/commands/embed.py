@@ -46,7 +46,7 @@ def embed(config: EmbedConfig, text: str | None = None) -> int:
         raise UserError("embed.level=token: lines have different numbers of tokens; choose embed.format=json")
     with contextlib.ExitStack() as stack:
         file, name = stack.enter_context(open_input(config.input, "embed", text=text))
-        directory, _ = find_model(config, "sentence")
+        directory, _ = find_model(config)
         bundle = open_bundle(directory)
         open_vectors = network_vectors if config.level == "token" else sentence_vectors
         vectors = open_vectors(

@@ -16,6 +16,7 @@ from dragoman.model.storage.mirror import publish_files
 from dragoman.model.storage.places import local_folder
 from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.model.word_vectors.formats import Format, write_format
+from dragoman.services.models.home import run_section
 from dragoman.services.models.vectors_source import VectorsSource, open_vectors, vectors_folder
 
 FORMATS: dict[Format, str] = {
@@ -43,8 +44,8 @@ def main(argv: Sequence[str]) -> int:
         if len(words) > 2:
             raise UserError(f"export {HUGGINGFACE}: writes one model; {shlex.join(words[2:])} is too much")
         rest = [*as_words({"export.vectors": words[1]} if words[1:] else {}, HUGGINGFACE), *rest]
-        return compose.run_section(export_network, "export", ExportConfig, rest, "export")
-    return compose.run_section(lambda config: export(config, words), "export", ExportConfig, rest, "export")
+        return run_section(export_network, "export", ExportConfig, rest, "export")
+    return run_section(lambda config: export(config, words), "export", ExportConfig, rest, "export")
 
 
 def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
@@ -59,7 +60,7 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
             raise unknown("export format", word, [*FORMATS, HUGGINGFACE])
     check_ranges("export", config)
     embeddings = most_frequent(open_vectors(config, "export").embeddings, config.restrict)
-    output = local_folder(config.output, config.cache)
+    output = local_folder(config.output, config.home.cache)
     try:
         output.mkdir(parents=True, exist_ok=True)
         for name in (name for name in FORMATS if name in (formats or FORMATS)):
@@ -83,7 +84,7 @@ def export_network(config: ExportConfig) -> int:
     if config.vectors is None:
         raise UserError("export.vectors: name the model: a run, a bundle's directory or models:/NAME@ALIAS")
     bundle = open_bundle(vectors_folder(config, "export", config.vectors))
-    output = local_folder(config.output, config.cache)
+    output = local_folder(config.output, config.home.cache)
     if output.exists():
         raise UserError(f"export.output: {output} is there already; name a new folder")
     with atomic_directory(output) as work:

@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from dragoman.model.shards.manifest import MANIFEST, manifest_hash, read_manifes
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.model.untrusted import read_json, read_object
+from dragoman.services.models.home import NO_SETTING, Home, run_section
 from dragoman.services.models.registry import Registry, is_registered
 
 KINDS = "a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
@@ -40,9 +41,7 @@ class InspectConfig:
     format: Literal["text", "json"] = "text"
     samples: Whole = 2  # records of shards
     parameters: bool = False  # of a network: every matrix with shape, formula and share; the cost of a step by part
-    tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
-    cache: str = "artifacts/cache/models"
-    runs: str = "artifacts/runs"  # where a run's name is looked up
+    home: Home = field(default_factory=Home, kw_only=True, metadata=NO_SETTING)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -50,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     words = list(argv)
     first = words[0] if words and not words[0].startswith("-") else "="
     path = words.pop(0) if "=" not in first or "://" in first.partition("=")[0] or Path(first).exists() else None
-    return compose.run_section(lambda config: inspect(config, path), "inspect", InspectConfig, words, "inspect")
+    return run_section(lambda config: inspect(config, path), "inspect", InspectConfig, words, "inspect")
 
 
 def inspect(config: InspectConfig, path_given: str | None = None) -> int:
@@ -77,13 +76,13 @@ def inspect(config: InspectConfig, path_given: str | None = None) -> int:
 def find(config: InspectConfig, name: str) -> tuple[Path, dict[str, Any]]:
     """Returns the local path that a name stands for, and of a registered version its names."""
     if is_registered(name):
-        registry = Registry(config.tracking_uri, Path(config.cache))
+        registry = Registry(config.home.tracking, Path(config.home.cache))
         version = registry.resolve(name)
         return registry.fetch(version), {"registered": {"name": version.name, "version": version.version}}
-    run = Path(config.runs) / name
+    run = Path(config.home.runs) / name
     if run.is_dir() and name == run.name:  # ./NAME is a folder here
         return (run if (run / paths.RECORD).is_file() else run / paths.BUNDLE), {}  # the latter of an import
-    return bundle_folder(name, config.cache), {}
+    return bundle_folder(name, config.home.cache), {}
 
 
 def contents(path: Path, samples: int = 2) -> dict[str, Any]:

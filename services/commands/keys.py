@@ -14,6 +14,7 @@ from dragoman.services.commands.runs import age
 from dragoman.services.endpoint.key_store import KeyStore, StoredKey
 from dragoman.services.endpoint.keys import month_of
 from dragoman.services.jobs.client import table
+from dragoman.services.models.home import run_section
 
 ACTIONS = ("add", "list", "show", "revoke")
 
@@ -30,7 +31,7 @@ class KeysConfig:
 def main(argv: Sequence[str]) -> int:
     """Returns the command's exit code."""
     words, rest = positional(argv)
-    return compose.run_section(lambda config: keys(config, words), "keys", KeysConfig, rest, "keys")
+    return run_section(lambda config: keys(config, words), "keys", KeysConfig, rest, "keys")
 
 
 def keys(config: KeysConfig, words: Sequence[str]) -> int:

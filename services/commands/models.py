@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dragoman.conf import compose
 from dragoman.conf.showing import show as show_records
@@ -15,6 +15,8 @@ from dragoman.services.models.registry import Registry
 @dataclass
 class ModelsRoot:
     """The settings that the command reads, as plain values."""
+
+    FILE: ClassVar = "models"
 
     tracking: dict[str, Any]
     paths: dict[str, Any]

@@ -56,7 +56,7 @@ def predict(config: PredictConfig, text: str | None = None) -> int:
         raise UserError("predict.picture: shows one text; write it behind the verb")
     with contextlib.ExitStack() as stack:
         file, name = stack.enter_context(open_input(config.input, "predict", text=text))
-        directory, _ = find_model(config, "label, masked or language")
+        directory, _ = find_model(config, "labels", "masked", "language")
         predicted = predictor(open_bundle(directory), config.device, config.best, config.steps)
         out = stack.enter_context(open_output(config.output, "predict"))
         lines = read_lines(file, name, config.on_error, "predict")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from dragoman.conf import compose
 from dragoman.conf.options import positional
-from dragoman.conf.quoting import quote_text
+from dragoman.conf.words import quote_text
 from dragoman.model.errors import UserError
 from dragoman.model.ranges import check_ranges
 from dragoman.model.text.excerpt import excerpt
@@ -21,6 +21,7 @@ from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.services.commands.lines import open_input, read_lines
 from dragoman.services.commands.output import open_output
 from dragoman.services.commands.query_settings import QueryConfig
+from dragoman.services.models.home import run_section
 from dragoman.services.models.vectors_source import open_vectors
 
 logger = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
     verb: Verb = "analogy" if argv[0] == "analogy" else "neighbours"
     written = [KEY + word.removeprefix(IN) if word.startswith(IN) else word for word in argv[1:]]
     words, rest = positional([quote_text(word, KEY) if word.startswith(KEY) else word for word in written])
-    return compose.run_section(lambda config: query(verb, config, words), "query", QueryConfig, rest, verb)
+    return run_section(lambda config: query(verb, config, words), "query", QueryConfig, rest, verb)
 
 
 def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:

@@ -23,7 +23,7 @@ from dragoman.model.ranges import check_ranges
 from dragoman.services.commands.lines import batches, flat, open_input, read_lines
 from dragoman.services.commands.nbest import Entry, NBest, Weights, load_weights, read_nbest
 from dragoman.services.commands.output import open_output
-from dragoman.services.models.source import find_model, open_bundle
+from dragoman.services.models.source import TRANSLATION, find_model, open_bundle
 from dragoman.services.settings import RerankConfig
 
 logger = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class Reranker:
     def __init__(self, config: RerankConfig) -> None:
         self.config = config
         if config.bundle is not None:  # a mistake in the name is refused even if the lists have our scores
-            find_model(config, "translation")
+            find_model(config, *TRANSLATION)
         self.first: list[str] = []  # hypotheses of the first lists
         self.sources = all_lines(config.source or "", "source")
         self.references = None if config.references is None else all_lines(config.references, "references")

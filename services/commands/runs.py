@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from dragoman.conf import compose, showing
 from dragoman.model.bundles.directory import CONFIG
@@ -138,6 +138,8 @@ class RunsConfig:
 @dataclass
 class RunsRoot:
     """The sections that the command reads."""
+
+    FILE: ClassVar = "runs"
 
     paths: dict[str, Any]
     runs: RunsConfig

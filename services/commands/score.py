@@ -26,7 +26,6 @@ from dragoman.model.ranges import check_ranges
 from dragoman.model.settings import DecodeConfig
 from dragoman.services.commands.lines import batches, open_input, read_lines, to_column
 from dragoman.services.commands.output import open_output
-from dragoman.services.commands.translate import refuse_other_pair
 from dragoman.services.models.source import find_model
 from dragoman.services.settings import ScoreConfig
 
@@ -98,7 +97,7 @@ def score(config: ScoreConfig) -> int:
 
 def choose_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfig | None, tuple[str, ...]]:
     """Returns the scorer for the bundle's kind, the search whose tokens are left out (if requested), the languages."""
-    directory, version = find_model(config, "translation or language")
+    directory, version = find_model(config, "translation", "language")
     if bundle_kind(directory) == "language":
         for key in ("source", "target", "searched"):
             if getattr(config, key):
@@ -107,11 +106,9 @@ def choose_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfi
                     f"{version.name or directory} holds a language model, which scores the texts of score.input"
                 )
         texts = load_text_bundle(directory, "language")
-        refuse_other_pair([languages_of(texts.pair)])
         return open_text_scorer(texts, config.device), None, languages_of(texts.pair)
     check_translates(directory, version.name)
     bundle = load_bundle(directory)
-    refuse_other_pair([bundle.languages])
     return open_scorer(bundle, config.device), bundle.decode if config.searched else None, bundle.languages
 
 

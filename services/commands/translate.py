@@ -4,17 +4,17 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from dragoman.conf import again, compose
+from dragoman.conf import compose
 from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write
 from dragoman.model.inference.losses import Losses
 from dragoman.model.inference.translator import Alternative, Translation
-from dragoman.model.languages import MANY, nearest, same_pair
+from dragoman.model.languages import MANY, nearest
 from dragoman.model.ranges import check_ranges
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.sentences import join, split
@@ -97,19 +97,11 @@ def translate(
 def into(served: LoadedModel, target: str | None) -> LoadedModel:
     """Returns the model for the target language that `translate.to` asks for."""
     pairs = [pair for pair in served.prefixes if served.target == MANY] or [(served.source, served.target)]
-    refuse_other_pair(pairs)
     targets = tuple(dict.fromkeys(language for _, language in pairs))
     code = nearest(target, targets) if target else targets[0] if len(targets) == 1 else None
     if code is None:
         raise UserError(f"translate.to={target or 'null'}: this model translates into {', '.join(targets)}; choose one")
     return served.into(*next(pair for pair in pairs if pair[1] == code))
-
-
-def refuse_other_pair(pairs: Iterable[tuple[str, ...]]) -> None:
-    """Refuses the command line's `pair` if it is none of the model's pairs, or its one language."""
-    pair_given, own = again.given("pair"), ["-".join(pair) for pair in pairs]
-    if pair_given is not None and not any(same_pair(pair_given, pair) for pair in own):
-        raise UserError(f"pair={pair_given}: the model is of {', '.join(own)}; leave pair out, or name another model")
 
 
 def text_options(config: TranslateConfig) -> TextOptions:

@@ -24,11 +24,11 @@ from dragoman.services.endpoint.metrics import Metrics
 from dragoman.services.endpoint.terms_file import TermsFile
 from dragoman.services.models.aligning import aligning_pool
 from dragoman.services.models.catalogue import Catalogue
-from dragoman.services.models.follower import Follower
+from dragoman.services.models.follower import Follower, Versions
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.registry import is_registered
 from dragoman.services.models.served import Served
-from dragoman.services.models.source import Loader
+from dragoman.services.models.source import ONLY, TRANSLATION, Loader, OnlyChampion, only_model
 from dragoman.services.settings import ServeConfig
 from dragoman.services.telemetry.telemetry import Telemetry
 
@@ -68,7 +68,7 @@ def open_endpoint(
             terms=terms,
             suggestions=Path(config.suggestions) if config.suggestions else None,
         )
-        metrics.show(endpoint.queue, models, Path(config.cache))
+        metrics.show(endpoint.queue, models, Path(config.home.cache))
         documents = Documents(endpoint, None if config.documents is None else Path(config.documents))
         stack.callback(documents.close)
         logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote the form
@@ -89,8 +89,11 @@ def follow_models(
         aligner = stack.enter_context(contextlib.closing(aligning_pool()))
         for source in model_sources(config):
             loader = Loader(source, decode, overrides, alignment, aligner)
-            reference = None if source.bundle is not None else source.model
-            follower = Follower(loader.registry, reference or "", loader.load_version, config.poll)
+            versions: Versions = loader.registry
+            reference = None if source.bundle is not None else source.model or ONLY
+            if reference == ONLY:
+                versions = OnlyChampion(source.home)
+            follower = Follower(versions, reference or "", loader.load_version, config.poll)
             if metrics is not None:
                 follower.swapped = metrics.swapped
             if reference is None:
@@ -108,7 +111,9 @@ def model_sources(config: ServeConfig) -> list[ServeConfig]:
     """Returns the source of each translation model that the settings name."""
     if config.bundle is not None:
         return [config]
-    references = config.models or ([config.model] if config.model is not None else [])
+    if not config.models and config.model is None and config.wait:
+        return [config]  # follows the home's only champion, from when there is one
+    references = config.models or [config.model or only_model(config.home, TRANSLATION)]
     return [
         dataclasses.replace(config, model=reference, bundle=None if is_registered(reference) else reference)
         for reference in references

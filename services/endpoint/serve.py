@@ -58,8 +58,6 @@ def serve(
 
 def check(config: ServeConfig) -> None:
     """Refuses invalid settings by name. Raises UserError: names the key and the value."""
-    if not any((config.bundle, config.model, config.models)):
-        raise UserError("serve: nothing to serve: serve.model, serve.models or serve.bundle must name something")
     if config.models and config.bundle is not None:
         raise UserError("serve.models: cannot be set with serve.bundle; put the directory into the list")
     if config.traces is not None:

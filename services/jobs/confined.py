@@ -19,7 +19,14 @@ from dragoman.conf.endings import run_process
 from dragoman.model import landlock
 from dragoman.model.confinement import Grant, confine, read_grant
 from dragoman.model.errors import UserError
-from dragoman.services.jobs.planning.refusals import SPREADING, Areas, check_values, check_words, shipped_words
+from dragoman.services.jobs.planning.refusals import (
+    SPREADING,
+    Areas,
+    check_values,
+    check_words,
+    job_root,
+    shipped_words,
+)
 
 TOKEN, TOKEN_PATH = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 ADDRESS = "cluster.address=auto"  # the service's own word, for commands that ask the cluster for workers
@@ -48,8 +55,8 @@ def check_again(verb: str, words: Sequence[str], grant: Grant) -> None:
     check_words(verb, words_left)
     home, *roots = map(Path, grant.roots)
     areas = Areas(home, tuple(roots), tuple(map(Path, grant.secrets)))
-    shipped = compose.values(shipped_words(words_left))
-    for place in check_values(verb, words_left, compose.values(words_left), shipped, areas):
+    shipped = compose.values(shipped_words(words_left), job_root())
+    for place in check_values(verb, words_left, compose.values(words_left, job_root()), shipped, areas):
         reads = place["use"] in ("read", "start", "maybe")
         granted = (*grant.read, *grant.write) if reads else grant.record if place["use"] == "record" else grant.write
         missing = place["use"] == "maybe" and not os.path.lexists(place["path"])

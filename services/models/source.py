@@ -1,25 +1,32 @@
 """The model that a service uses: a bundle's directory, or the version that a registry reference names."""
 
+import contextlib
 import logging
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.model.alignment.attention_map import AlignmentConfig
+from dragoman.model.bundles.directory import read_facts
 from dragoman.model.bundles.download import bundle_folder
 from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import check_translates
 from dragoman.model.runs.bundles import bundles, find_bundle
 from dragoman.model.settings import DecodeConfig
+from dragoman.services.models.home import Home
 from dragoman.services.models.loaded_model import LoadedModel, load_model
-from dragoman.services.models.registry import UNREGISTERED, ModelVersion, Registry
+from dragoman.services.models.registry import UNREGISTERED, ModelVersion, Registry, is_registered
 from dragoman.services.settings import BundleSource, ModelSource
 from dragoman.services.subprocesses.pool import Pool
 
 if TYPE_CHECKING:
     from dragoman.model.bundles.language import TextBundle, TextKind
 
+TRANSLATION = ("translation",)
+MOST = 8  # models to list
+ONLY = "the only champion"
 logger = logging.getLogger(__name__)
 
 
@@ -35,7 +42,7 @@ class Loader:
         apart: Pool | None = None,
     ) -> None:
         self.source = source
-        self.registry = Registry(source.tracking_uri, Path(source.cache))
+        self.registry = Registry(source.home.tracking, Path(source.home.cache))
         self._decode = decode
         self._overrides = tuple(overrides)
         self._alignment, self._apart = alignment, apart
@@ -45,7 +52,7 @@ class Loader:
 
         Raises UserError: no valid bundle, an unknown model in the registry, or a GPU that does not exist.
         """
-        return self._load(*find_model(self.source, "translation"))
+        return self._load(*find_model(self.source, *TRANSLATION))
 
     def load_version(self, version: ModelVersion) -> LoadedModel:
         """Loads a version of the registry through the cache."""
@@ -72,26 +79,97 @@ def open_bundle(source: BundleSource) -> TranslationBundle:
 
     Raises UserError: no valid translation bundle, or an unknown model in the registry.
     """
-    directory, version = find_model(source, "translation")
+    directory, version = find_model(source, *TRANSLATION)
     check_translates(directory, version.name)
     return load_bundle(directory)
 
 
-def find_model(source: BundleSource, what: str) -> tuple[Path, ModelVersion]:
-    """Returns the bundle's directory, and its version if it is from the registry; `what` is the kind for messages.
+def find_model(source: BundleSource, *kinds: str) -> tuple[Path, ModelVersion]:
+    """Returns the bundle's directory, and its version if it is from the registry; where none is named, those of the
+    home's only model of these kinds (none: any).
 
-    Raises UserError: none is named, the registry has no such model, or its GPU does not exist.
+    Raises UserError: none is named and the home has none or several, the registry has no such model, or its GPU does
+    not exist.
     """
     check_device(source)
-    if source.bundle is not None:
-        return named_folder(source, source.bundle), UNREGISTERED
-    if source.model is None:
-        raise UserError(
-            f"no {what} model is named: set the verb's .bundle to a folder, or its .model to models:/NAME@ALIAS"
-        )
-    registry = Registry(source.tracking_uri, Path(source.cache))
-    version = registry.resolve(source.model)
+    bundle, model = source.bundle, source.model
+    if bundle is None and model is None:
+        name = only_model(source.home, kinds)
+        print(f"the only model in {source.home.runs} and the registry: {name}", file=sys.stderr)
+        bundle, model = (None, name) if is_registered(name) else (name, None)
+    if bundle is not None:
+        return named_folder(source, bundle), UNREGISTERED
+    registry = Registry(source.home.tracking, Path(source.home.cache))
+    version = registry.resolve(str(model))
     return registry.fetch(version), version
+
+
+def only_model(home: Home, kinds: Sequence[str]) -> str:
+    """Returns the home's only champion of these kinds, `models:/NAME@champion`; without any its only run with a bundle.
+
+    Raises UserError: there is none, or there are several, whose names follow.
+    """
+    names = [f"models:/{name}@champion" for name in champions(home, kinds)]
+    names = names or runs_of(Path(home.runs), kinds)
+    what = f"{' or '.join(kinds)} model".lstrip()
+    if not names:
+        raise UserError(
+            f"no {what} in {home.runs} nor in the registry: train one (`dragoman demo` does in minutes), or name one "
+            "with the verb's .bundle=FOLDER or .model=models:/NAME@ALIAS"
+        )
+    if len(names) > 1:
+        raise UserError(
+            f"several {what}s: {', '.join(names[:MOST])}{' ...' if len(names) > MOST else ''}; name one with the "
+            "verb's .model=models:/NAME@ALIAS or .bundle=RUN"
+        )
+    return names[0]
+
+
+class OnlyChampion:
+    """The home's only translation champion, for an endpoint that starts before there is one."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._registry = Registry(home.tracking, Path(home.cache))
+        self._reference: str | None = None
+
+    def resolve(self, _: str) -> ModelVersion:
+        """Returns its version; the first model that is found is followed from then on.
+
+        Raises UserError: there is none, or there are several.
+        """
+        if self._reference is None:
+            names = champions(self._home, TRANSLATION)
+            if len(names) != 1:
+                raise UserError(f"{len(names)} translation models have a champion: {', '.join(names[:MOST]) or 'none'}")
+            self._reference = f"models:/{names[0]}@champion"
+        return self._registry.resolve(self._reference)
+
+
+def runs_of(runs: Path, kinds: Sequence[str]) -> list[str]:
+    """Returns the names of the runs, those of owners' jobs included, that have a bundle of these kinds."""
+    names = []
+    for bundle in [path for folder in (runs, *sorted(runs.glob("*/"))) for path in sorted(bundles(folder))]:
+        with contextlib.suppress(UserError):  # damaged: who names it is told
+            if not kinds or read_facts(bundle).get("kind", TRANSLATION[0]) in kinds:
+                names.append(str(bundle.parent.relative_to(runs)))
+    return names
+
+
+def champions(home: Home, kinds: Sequence[str]) -> list[str]:
+    """Returns the names of the registered models of these kinds, of the home's owner if it has one, with a champion."""
+    if home.tracking.startswith("sqlite:///") and not Path(home.tracking.removeprefix("sqlite:///")).is_file():
+        return []
+    registry = Registry(home.tracking, Path(home.cache))
+    with registry.asking():
+        named = {version for version, aliases in registry.aliases().items() if "champion" in aliases}
+    return sorted(
+        version.name
+        for version in (registry.list_versions() if named else ())
+        if (version.name, str(version.version)) in named
+        and (home.owner is None or version.name.startswith(f"{home.owner}."))
+        and (not kinds or version.tags.get("bundle_kind", TRANSLATION[0]) in kinds)
+    )
 
 
 def named_folder(source: BundleSource, name: str) -> Path:
@@ -99,8 +177,8 @@ def named_folder(source: BundleSource, name: str) -> Path:
 
     Raises UserError: nothing has that name; with the runs that have a bundle.
     """
-    runs = Path(source.runs)
-    folder = find_bundle(name, runs, Path(source.cache)) or bundle_folder(name, source.cache)
+    runs = Path(source.home.runs)
+    folder = find_bundle(name, runs, Path(source.home.cache)) or bundle_folder(name, source.home.cache)
     if not folder.exists():
         names = sorted(path.parent.name for path in bundles(runs))
         raise UserError(

@@ -3,15 +3,15 @@
 import contextlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from dragoman.conf import again
 from dragoman.model.bundles.directory import CONFIG, bundle_kind
 from dragoman.model.bundles.vectors import VectorsBundle, load_vectors
 from dragoman.model.errors import UserError
 from dragoman.model.runs.bundles import bundles, find_bundle
-from dragoman.services.models.registry import ModelVersion, Registry, is_registered, names_a_model
+from dragoman.services.models.home import NO_SETTING, Home
+from dragoman.services.models.registry import ModelVersion, Registry, is_registered
 
 logger = logging.getLogger(__name__)
 
@@ -21,9 +21,7 @@ class VectorsSource:
     """The source of word vectors; part of the section of every verb that uses them."""
 
     vectors: str | None = None  # models:/NAME@ALIAS, a bundle's directory, a run's name; null: the newest run's
-    runs: str = "artifacts/runs"
-    tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
-    cache: str = "artifacts/cache/models"  # downloaded bundles
+    home: Home = field(default_factory=Home, kw_only=True, metadata=NO_SETTING)
 
 
 def open_vectors(source: VectorsSource, section: str) -> VectorsBundle:
@@ -51,10 +49,10 @@ def vectors_folder(source: VectorsSource, section: str, reference: str) -> Path:
     Raises UserError: an unknown name; with the runs that have a bundle.
     """
     if is_registered(reference):
-        registry = Registry(source.tracking_uri, Path(source.cache))
+        registry = Registry(source.home.tracking, Path(source.home.cache))
         return registry.fetch(registry.resolve(reference))
-    runs = Path(source.runs)
-    directory = find_bundle(reference, runs, Path(source.cache))
+    runs = Path(source.home.runs)
+    directory = find_bundle(reference, runs, Path(source.home.cache))
     if directory is not None:
         return directory
     names = sorted(path.parent.name for path in bundles(runs))
@@ -72,17 +70,16 @@ def newest_bundle(runs: Path, fits: Callable[[str], bool]) -> Path | None:
 
 def _newest(source: VectorsSource, key: str) -> tuple[Path, str]:
     """Returns the newest word vectors of the runs, else of the registry, and their name."""
-    if bundle := newest_bundle(Path(source.runs), lambda kind: kind == "vectors"):
+    if bundle := newest_bundle(Path(source.home.runs), lambda kind: kind == "vectors"):
         logger.info("%s is not given: the word vectors of the newest run that has any, %s", key, bundle.parent.name)
         return bundle, bundle.parent.name
-    registry = Registry(source.tracking_uri, Path(source.cache))
+    registry = Registry(source.home.tracking, Path(source.home.cache))
     with contextlib.suppress(UserError):  # no registry here: none is found
         for newest in registry.list_versions("tags.bundle_kind = 'vectors'")[:1]:
             version = ModelVersion(newest.name, str(newest.version), str(newest.run_id or ""))
             logger.info("%s is not given: the registry's newest word vectors, %s", key, version)
             return registry.fetch(version), str(version)
     raise UserError(
-        f"{key}: no word vectors in {source.runs} nor in the registry at {registry}; name them ({key}=PATH, RUN or "
-        "models:/NAME@ALIAS), or train some: "
-        f"{again.command('train', 'model=skipgram', 'registry=vectors', keep=names_a_model)}"
+        f"{key}: no word vectors in {source.home.runs} nor in the registry at {registry}; name them ({key}=PATH, RUN "
+        "or models:/NAME@ALIAS), or train some: dragoman train model=skipgram registry=vectors corpus=..."
     )

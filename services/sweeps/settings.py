@@ -1,7 +1,7 @@
 """The section `sweep`: the settings to try, the number of trials, and the metric."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from dragoman.model.ranges import Count, Seed, TwoOrMore, check_ranges
 from dragoman.services.jobs.client.settings import Root
@@ -29,6 +29,8 @@ class SweepConfig:
 @dataclass
 class SweepRoot(Root):
     """The sections that a sweep reads; all others are its trials'."""
+
+    FILE: ClassVar = "sweep"
 
     sweep: SweepConfig
     tracking: dict[str, Any]

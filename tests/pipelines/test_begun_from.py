@@ -31,7 +31,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def model(home: Path, *words: str) -> dict[str, Any]:
-    found: dict[str, Any] = compose.values([f"paths.root={home}", *words], partial(settle, "compare"))["model"]
+    found: dict[str, Any] = compose.values([f"paths.root={home}", *words], settle=partial(settle, "compare"))["model"]
     return found
 
 

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from dragoman.conf import compose
-from dragoman.conf.mistakes import is_setting
+from dragoman.conf.words import is_setting
 from dragoman.model.runs.paths import RECORD
 from dragoman.services import cli
 from dragoman.services.examples import EXAMPLES
@@ -48,12 +48,13 @@ def test_composing_and_checking_any_verbs_configuration_imports_nothing_heavy(
         "import importlib, sys\n"
         "from dragoman.conf import compose\n"
         "from dragoman.services import cli\n"
-        "import dragoman.pipelines.config as pipelines, dragoman.pipelines.unpack as unpack\n"
-        "import dragoman.services.config as services\n"
+        "from dragoman.pipelines.config import Config, ImportRoot\n"
+        "from dragoman.services.settings import ServeRoot, TranslateRoot\n"
+        "from dragoman.services.jobs.up.settings import UpRoot\n"
         "for verb in cli.VERBS.values():\n"
         "    importlib.import_module(verb.module)\n"
-        "for root in (pipelines.Config, unpack.UnpackRoot, services.Config):\n"
-        "    compose.typed(root, compose.values([]))\n"
+        "for root in (Config, ImportRoot, ServeRoot, TranslateRoot, UpRoot):\n"
+        "    compose.typed(root, compose.values([], root))\n"
         "assert cli.main(['train', '--cfg', 'job']) == 0\n"
         "assert cli.main(['train', 'train.max_steps=abc']) == 2\n"
         "assert cli.main(['train', 'paths.root=/nowhere']) == 2\n"
@@ -87,7 +88,7 @@ def test_a_verbs_help_is_one_screen_with_an_example_that_can_be_typed(name: str)
     assert page[2].strip() == f"dragoman {name} {EXAMPLES.get(name, '')}".strip()
     assert f"usage: dragoman {name} {cli.VERBS[name].usage}" in " ".join(" ".join(page[4:]).split())
     words = [word for word in shlex.split(EXAMPLES.get(name, "")) if is_setting(word) and "." in word.partition("=")[0]]
-    assert compose.values([word for word in words if "interval(" not in word])
+    assert compose.values([word for word in words if "interval(" not in word], cli.VERBS[name].root)
 
 
 def test_help_all_shows_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:

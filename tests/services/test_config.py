@@ -1,4 +1,4 @@
-"""The services' sections, typed together."""
+"""A command from its words to its end."""
 
 import logging
 
@@ -7,14 +7,7 @@ import pytest
 
 from dragoman.conf import compose
 from dragoman.conf.interrupts import Interrupted
-from dragoman.services.config import Config
-
-
-def test_the_composed_configuration_is_typed() -> None:
-    config = compose.typed(Config, compose.values(["serve.port=7", "tracking.uri=x", "registry.alias=best"]))
-    assert config.serve.port == 7
-    assert config.serve.tracking_uri == "x"
-    assert config.serve.model == config.translate.model == "models:/corpus-en-de@best"
+from dragoman.services.jobs.client.settings import Root as Config
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A command that names no corpus, run or model takes the only one of the home; of several it lists the words."""
+"""A command that names no corpus takes the only shards of the home; of several it lists the words."""
 
 import json
 from pathlib import Path
@@ -63,9 +63,6 @@ def test_shards_in_a_folder_of_another_name_are_named_by_it(home: Path) -> None:
         ("train", ["RUN"]),
         ("promote", ["registry.name=x"]),
         ("train", ["tran.max_steps=3"]),
-        ("serve", ["serve.model=models:/a@b"]),
-        ("translate", ["translate.bundle=x"]),
-        ("translate", ["name=x"]),
     ],
 )
 def test_a_command_that_says_which_is_left_as_it_is(home: Path, verb: str, words: list[str]) -> None:
@@ -91,7 +88,6 @@ def test_the_shards_are_taken_whatever_the_run_or_the_network(
     home: Path, verb: str, words: list[str], tokenizer: str, kept: list[str]
 ) -> None:
     sharding(home, f"mine-en-{tokenizer}", "en", tokenizer, format="text")
-    run_of(home, "a", "language")
     own = ["corpus=text", "corpus.name=mine", "pair=en", f"tokenizer={tokenizer}", *kept]
     assert with_home(verb, words) == [*own, *words]
 
@@ -116,44 +112,6 @@ def test_shards_of_no_named_corpus_are_not_made() -> None:
     with pytest.raises(UserError, match=r"name a corpus: dragoman shard corpus=tsv .*corpus=everyday"):
         with_home("shard", ["tokenizer.vocabulary=300"])
     assert with_home("shard", ["corpus=everyday"]) == ["corpus=everyday"]
-
-
-def run_of(home: Path, name: str, kind: str, registered: str = "", head: str = "classes") -> None:
-    bundle = home / "runs" / name / "bundle"
-    bundle.mkdir(parents=True)
-    (bundle / "config.json").write_text(
-        json.dumps({"format_version": 2, "kind": kind, "pair": "en-de", "model": {"head": head}})
-    )
-    (bundle.parent / "release.json").write_text(json.dumps({"model": registered, "shards": "x"}))
-
-
-def test_the_only_run_of_a_kind_is_taken(home: Path) -> None:
-    run_of(home, "a", "translation")
-    run_of(home, "b", "labels")
-    assert with_home("translate", ["A dog.", "translate.format=json"]) == [
-        "A dog.", "translate.bundle=a", "translate.format=json"
-    ]  # fmt: skip
-    assert with_home("predict", ["x"]) == ["x", "predict.bundle=b"]
-    with pytest.raises(UserError, match=r"2 models; say which:\n  dragoman embed x embed.bundle=a\n.*embed.bundle=b"):
-        with_home("embed", ["x"])
-    assert with_home("generate", ["x"]) == ["x"]
-
-
-def promote(home: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    """Makes these registered models champions."""
-    from dragoman.services.models.registry import Registry
-
-    (home / "mlflow").mkdir()
-    (home / "mlflow" / "mlflow.db").touch()
-    monkeypatch.setattr(Registry, "aliases", lambda _: {(name, "1"): ["champion"] for name in names})
-
-
-def test_the_only_champion_goes_before_the_runs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_of(home, "a", "translation", "first")
-    run_of(home, "b", "translation", "second")
-    run_of(home, "c", "labels", "third")
-    promote(home, monkeypatch, "second", "third")
-    assert with_home("translate", ["x"]) == ["x", "translate.model=models:/second@champion"]
 
 
 def test_a_rehearsed_command_is_left_as_it_is_because_another_home_may_be_meant(home: Path) -> None:

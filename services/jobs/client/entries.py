@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.conf import compose
-from dragoman.conf.groups import sections
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.untrusted import read_object
 from dragoman.services.jobs.client import selecting, submission, verbs
@@ -35,9 +34,7 @@ def main(argv: Sequence[str]) -> int:
     own = OWN_OPTIONS.get(verb, ())
     first = next((at for at, word in enumerate(words) if word.startswith("-") and word not in own), len(words))
     options = words[first:]  # --cfg job shows a submission's settings as the job would have them
-    settings = [
-        word for word in words[:first] if _is_ours(verb, word) or (options and verb == "submit" and "=" in word)
-    ]
+    settings = [word for word in words[:first] if _is_ours(verb, word)]
 
     def ask(root: Root) -> int:
         if options:
@@ -48,8 +45,9 @@ def main(argv: Sequence[str]) -> int:
     def check(_: Root) -> int:
         return _check_submission(rest) if verb == "submit" else compose.OK
 
-    shown = sorted(sections()) if verb == "submit" else None
-    return compose.run(ask, Root, [*settings, *options], verb, check, shown=shown)
+    if verb == "submit" and options and rest[:1] and rest[0] in VERBS:
+        return run_verb(rest[0], rest[1:])
+    return compose.run(ask, Root, [*settings, *options], verb, check, shown=["jobs"])
 
 
 def _submit_from(name: str, words: Sequence[str]) -> int:

@@ -1,7 +1,7 @@
 """The section `jobs`: where the job service is, and what the job commands ask it for."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from dragoman.model.ranges import Amount, Count, Whole
 
@@ -27,6 +27,8 @@ class JobsConfig:
 @dataclass
 class Root:
     """The sections that name the service."""
+
+    FILE: ClassVar = "jobs"
 
     jobs: JobsConfig
     paths: dict[str, Any]

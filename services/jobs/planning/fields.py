@@ -3,7 +3,6 @@
 It runs in the planner's process, because the dataclasses belong to the pipelines.
 """
 
-import importlib
 import re
 import types
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,7 @@ from dragoman.conf import groups
 from dragoman.model.errors import unknown
 from dragoman.model.networks.architectures import architecture
 from dragoman.model.ranges import range_in
-from dragoman.services.jobs.planning.refusals import OURS
+from dragoman.services.jobs.planning.refusals import OURS, job_root
 from dragoman.services.jobs.planning.refusals import VERBS as SUBMITTED
 from dragoman.services.verbs import VERBS
 
@@ -38,20 +37,18 @@ def fields(verb: str, chosen: Mapping[str, str]) -> dict[str, Any]:
     defaults = groups.default_choices() | _overridden(said)
     choices = {name: chosen.get(name) or str(defaults.get(name) or "") for name in defaults}
     sections = [*dict.fromkeys((*VERBS[verb].sections, *MORE.get(verb, ())))]
-    sections_shown = [name for name in sections if name in defaults and name not in OURS]
-    general = [
-        name
-        for name in dict.fromkeys((*GENERAL, *sections_shown))
-        if name in defaults and len(groups.choices(name)) > 1
-    ]
+    sections_shown = [name for name in sections if name not in OURS]
+    general = [name for name in dict.fromkeys((*GENERAL, *sections_shown)) if name in defaults]
     for name in general:
         if choices[name] and choices[name] not in groups.choices(name):
             raise unknown(name, choices[name], groups.choices(name))
-    hints = get_type_hints(importlib.import_module("dragoman.pipelines.config").Config, include_extras=True)
+    hints = get_type_hints(job_root(), include_extras=True)
     return {
         "groups": [_group(name, choices[name], str(defaults.get(name) or "")) for name in general],
         "general": list(_general(hints, said)),
-        "sections": [_section(name, choices[name], hints.get(name), said.get(name) or {}) for name in sections_shown],
+        "sections": [
+            _section(name, choices.get(name, ""), hints.get(name), said.get(name) or {}) for name in sections_shown
+        ],
     }
 
 
@@ -66,9 +63,8 @@ def _overridden(said: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _general(hints: Mapping[str, Any], said: Mapping[str, Any]) -> Iterator[Row]:
-    text = (groups.FOLDER / "config.yaml").read_text(encoding="utf-8")
-    comments = _comments(text)
-    values = groups.content("config")
+    comments = _comments(groups.text(groups.RECIPE))
+    values = groups.content(groups.RECIPE)
     for key in GENERAL:
         if key in values:
             yield _field(key, said.get(key, values[key]), hints.get(key), comments.get(key, ""))
@@ -76,9 +72,9 @@ def _general(hints: Mapping[str, Any], said: Mapping[str, Any]) -> Iterator[Row]
 
 def _section(name: str, choice: str, hint: Any, said: Mapping[str, Any]) -> Row:
     """Returns a section; `said` has the values as the experiment sets them."""
-    text = groups.page(name, choice)
+    text = groups.section_page(groups.RECIPE, name, choice)
     about = next((line.lstrip("# ") for line in text.splitlines() if line.startswith("#")), "")
-    values = groups.over(groups.merge_choice(name, choice), said)
+    values = groups.over(groups.merge_choice(name, choice) if choice else groups.written()[name], said)
     if name == "model":  # its type depends on the architecture
         hint = architecture(str(values["architecture"])).config
     rows = list(_rows(values, hint, f"{name}.", _comments(text)))

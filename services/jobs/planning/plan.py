@@ -20,6 +20,7 @@ from dragoman.services.jobs.planning.refusals import (
     Areas,
     check_values,
     check_words,
+    job_root,
     shipped_words,
 )
 from dragoman.services.jobs.planning.rehearsal import UNSEEN, rehearse
@@ -56,7 +57,7 @@ def make_plan(
     check_words(verb, [word for word in words if not ELASTIC.fullmatch(word)])
     least, most, words = _elastic(verb, words)
     shipped = _shipped(shipped_words(words), tuple(sorted(os.environ.items())))
-    values = compose.values(words)
+    values = compose.values(words, job_root())
     places += check_values(verb, words, values, shipped, areas)
     if reads is not None and verb in CLAIMS:
         reads |= {path: stamp_of(path) for path in _read_by(values)}
@@ -168,13 +169,13 @@ def _changed(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
 @lru_cache(maxsize=4)
 def _defaults(_environment: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     """Returns the defaults; composing them takes as long as composing the configuration."""
-    return dict(flat(compose.values([])))
+    return dict(flat(compose.values([], job_root())))
 
 
 @lru_cache(maxsize=64)
 def _shipped(words: tuple[str, ...], _environment: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     """Returns the configuration that a choice of conf/ files composes to."""
-    return compose.values(words)
+    return compose.values(words, job_root())
 
 
 def _shape(verb: str, values: Mapping[str, Any], lanes: int, steps: bool) -> str:

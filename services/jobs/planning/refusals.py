@@ -25,25 +25,27 @@ SPREADING = {"shard", "train", "compare"}  # commands that need the cluster's wo
 MOST_WORDS, LONGEST = 100, 2000  # words, characters of one
 ELASTIC = re.compile(r"cluster\.workers=(\d{1,4})\.\.(\d{1,4})")  # a job that takes what is free
 WORD = re.compile(r"(\+{0,2}|~)([a-zA-Z_][\w.@/]*)(=(.*))?", re.DOTALL)
-OURS = {  # keys that the service sets, and sections that no verb of a job reads
+OURS = {  # keys that the service sets, and sections of other verbs
     "cluster.address": "the service says where a job runs",
     "tracking.uri": "the service says where runs are recorded",
     "tracking.artifacts": "the service says where artefacts lie",
     "hydra": "a job has no settings of Hydra's own",
     "jobs": "options of the job stand beside its overrides",
-    "service": "it is the service's own",
     "sweep": "options of a sweep stand beside its trials' overrides",
-    "serve": "the service has an endpoint already",
-    **dict.fromkeys(("embed", "export", "generate", "inspect", "predict", "query"), "no verb of a job reads it"),
-    **dict.fromkeys(("rerank", "score", "translate", "verify"), "no verb of a job reads it"),
 }
 READ = ("corpora", "shards", "runs", "versions", "cache")  # folders below the home that jobs may read
 WRITTEN = ("corpora", "shards", "runs")  # folders below the home in which jobs make folders of their own
 # Folders below the home that no job may open, whatever the roots are; the first two hold secrets.
 CLOSED = ("service", "endpoint", "jobs", "mlflow")
 MOST_FILES = 20_000  # entries of a folder whose links are followed
-GROUPS = {*groups.default_choices(), "experiment"}
+GROUPS = groups.default_choices().keys()
 CODE = ("_target_", "_partial_", "_recursive_", "_convert_")
+
+
+def job_root() -> type[Any]:
+    """Returns the root of the verbs of jobs; services import the pipelines by name alone."""
+    root: type[Any] = importlib.import_module("dragoman.pipelines.config").Config
+    return root
 
 
 def check_words(verb: str, words: Sequence[str]) -> None:

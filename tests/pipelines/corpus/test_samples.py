@@ -192,9 +192,9 @@ def test_a_corpus_of_tars_becomes_shards_and_tars_again(tmp_path: Path) -> None:
     assert made.manifest.sources[0]["name"].startswith("train-0-a.tar")
     assert shard(config).found
     words = [f"paths.shards={made.directory}", "corpus=webdataset", "corpus.fields.source='t.{source}'"]
-    compose.values([*words, f"corpus.train.file={name}"], partial(settle, "promote"))
+    compose.values([*words, f"corpus.train.file={name}"], settle=partial(settle, "promote"))
     with pytest.raises(UserError, match=r"corpus\.train\.file=b\.tar: .* made of a\.tar\. Leave"):
-        compose.values([*words, "corpus.train.file=b.tar"], partial(settle, "promote"))
+        compose.values([*words, "corpus.train.file=b.tar"], settle=partial(settle, "promote"))
     settings = UnpackConfig(format="webdataset", output=str(tmp_path / "tars"))
     assert unpack(UnpackRoot(paths=config.paths, unpack=settings)) == 0
     found = by_library(tmp_path / "tars" / "train-000000.tar")

@@ -32,7 +32,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_nobody_chose_is_what_the_shards_say(shards: Path) -> None:
-    values = compose.values([f"paths.shards={shards}"], BY_SHARDS)
+    values = compose.values([f"paths.shards={shards}"], settle=BY_SHARDS)
     assert values["pair"] == "de-en"
     assert values["corpus"]["clean"]["max_ratio"] == 3.5
     assert (values["corpus"]["pairs"], values["tokenizer"]["vocabulary"]) == (400, 300)
@@ -53,7 +53,7 @@ def test_what_nobody_chose_is_what_the_shards_say(shards: Path) -> None:
     ],
 )
 def test_keys_that_agree_or_are_of_the_training_pass(shards: Path, words: list[str]) -> None:
-    values = compose.values([f"paths.shards={shards}", *words], BY_SHARDS)
+    values = compose.values([f"paths.shards={shards}", *words], settle=BY_SHARDS)
     assert values["tokenizer"]["vocabulary"] == 300
 
 
@@ -72,7 +72,7 @@ def test_keys_that_agree_or_are_of_the_training_pass(shards: Path, words: list[s
 )
 def test_a_contradiction_is_refused_by_name(shards: Path, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        compose.values([f"paths.shards={shards}", *words], BY_SHARDS)
+        compose.values([f"paths.shards={shards}", *words], settle=BY_SHARDS)
 
 
 def test_train_refuses_it_before_anything_is_made(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,7 +147,7 @@ def of_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_files_that_the_shards_were_made_of_may_be_given(of_files: tuple[Path, Path], words: list[str]) -> None:
     shards, home = of_files
     (home / "copy").write_bytes((home / "A.en").read_bytes())
-    compose.values([f"paths.shards={shards}", "corpus=moses", *(word.format(home) for word in words)], BY_SHARDS)
+    compose.values([f"paths.shards={shards}", "corpus=moses", *(word.format(home) for word in words)], settle=BY_SHARDS)
 
 
 @pytest.mark.parametrize(
@@ -172,4 +172,4 @@ def test_other_files_are_refused_by_name(of_files: tuple[Path, Path], word: str,
     (home / "other" / "A.en").write_text("another\n")
     (home / "same-size").write_text("x" * (home / "A.en").stat().st_size)
     with pytest.raises(UserError, match=message):
-        compose.values([f"paths.shards={shards}", "corpus=moses", word.format(home)], BY_SHARDS)
+        compose.values([f"paths.shards={shards}", "corpus=moses", word.format(home)], settle=BY_SHARDS)

@@ -51,12 +51,12 @@ def sharded(tmp_path: Path, *words: str, number: int = 400) -> list[str]:
     file = write_pairs(tmp_path / "pairs.tsv", number)
     given = ["corpus=tsv", f"corpus.train.file={file}", f"paths.root={tmp_path}", "cluster.backend=local",
              "tracking.offline=true", "corpus.check=off", *words]  # fmt: skip
-    shard(compose.typed(Config, compose.values(given, partial(settle, "shard"))))
+    shard(compose.typed(Config, compose.values(given, settle=partial(settle, "shard"))))
     return given
 
 
 def training(words: Sequence[str]) -> dict[str, Any]:
-    return compose.values(words, partial(settle, "train"))
+    return compose.values(words, settle=partial(settle, "train"))
 
 
 def test_a_training_takes_what_fits_its_pairs_unless_somebody_chose(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_the_steps_of_a_head_fit_its_texts(tmp_path: Path) -> None:
     "chosen", ["tokenizer.vocabulary=700", "tokenizer=characters", "tokenizer=unigram tokenizer.same_as=x"]
 )
 def test_a_chosen_vocabulary_stays(tmp_path: Path, chosen: str) -> None:
-    values = compose.values(["corpus=tsv", *chosen.split()], partial(settle, "shard"))
+    values = compose.values(["corpus=tsv", *chosen.split()], settle=partial(settle, "shard"))
     assert values["tokenizer"] == compose.values(chosen.split())["tokenizer"]
 
 
@@ -144,12 +144,12 @@ def test_a_writing_of_many_characters_has_pieces_left_for_words(tmp_path: Path) 
     file.write_text("".join(lines), encoding="utf-8")
     sharded_words = ["corpus=tsv", f"corpus.train.file={file}", f"paths.root={tmp_path}", "cluster.backend=local",
                      "tracking.offline=true", "corpus.check=off", "pair=zh-ja"]  # fmt: skip
-    shard(compose.typed(Config, compose.values(sharded_words, partial(settle, "shard"))))
+    shard(compose.typed(Config, compose.values(sharded_words, settle=partial(settle, "shard"))))
     assert read_manifest(Path(training(sharded_words)["paths"]["shards"])).config["tokenizer"]["vocabulary"] > 2_700
 
 
 def test_shards_of_an_earlier_version_are_found_again(tmp_path: Path) -> None:
     """They have the vocabulary that was the default then."""
     words = sharded(tmp_path, "tokenizer.vocabulary=900")
-    again = compose.typed(Config, compose.values(words[:-1], partial(settle, "shard")))
+    again = compose.typed(Config, compose.values(words[:-1], settle=partial(settle, "shard")))
     assert shard(again).found

@@ -17,6 +17,7 @@ from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.models.home import Home
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.source import Loader
 from dragoman.services.settings import ModelSource
@@ -98,8 +99,7 @@ def test_it_is_promoted_and_served(settings: list[str]) -> None:
 
     source = ModelSource(
         model=f"models:/{made.registry.name}@champion",
-        tracking_uri=made.tracking.uri,
-        cache=f"{made.paths.root}/cache",
+        home=Home(tracking=made.tracking.uri, cache=f"{made.paths.root}/cache"),
     )
     model = Loader(source).load()
     batcher: Batcher[LoadedModel, str, Translation] = Batcher(LoadedModel.translate)

@@ -90,7 +90,7 @@ def test_mistakes_are_named(tmp_path: Path, bundle: Path, vectors: Path) -> None
     for model, settings, message in mistakes:
         with pytest.raises(UserError, match=message):
             run(tmp_path, model, **settings)
-    with pytest.raises(UserError, match="no sentence model is named"):
+    with pytest.raises(UserError, match=r"no model in .* nor in the registry"):
         embed(EmbedConfig(model=None, input=str(tmp_path / "in.txt")))
 
 

@@ -15,11 +15,13 @@ from dragoman.model.decoding.generation import generate
 from dragoman.model.errors import UserError
 from dragoman.model.settings import GenerateConfig
 from dragoman.services.commands.generate import continue_texts
-from dragoman.services.config import Config
 from dragoman.services.entries import main, verbatim
+from dragoman.services.models.home import root_of
 from dragoman.services.settings import ContinueConfig
 
 PROMPTS = ["the dog", "", "where is my", "ЖЖ"]
+
+ROOT = root_of("generate", ContinueConfig)
 
 
 def run(tmp_path: Path, bundle: Path, content: bytes | None = None, **settings: Any) -> list[str]:
@@ -122,15 +124,15 @@ def test_standard_input_goes_to_standard_output(
     ],
 )
 def test_a_prompt_reaches_the_model_as_it_was_typed(prompt: str) -> None:
-    values = compose.values(verbatim([f"generate.prompt={prompt}", "generate.top_k=3"]))
-    config = compose.typed(Config, values).generate
+    values = compose.values(verbatim([f"generate.prompt={prompt}", "generate.top_k=3"]), ROOT)
+    config = compose.typed(ROOT, values).generate
     assert (config.prompt, config.top_k) == (prompt, 3)
 
 
 def test_what_is_quoted_for_the_configuration_stays_so() -> None:
     for words in (["generate.prompt='a, b'"], ["generate.prompt=null"], ["generate.prompt="], ["generate.seed=1"]):
         assert verbatim(words) == words
-    assert compose.typed(Config, compose.values(["generate.prompt="])).generate.prompt == ""
+    assert compose.typed(ROOT, compose.values(["generate.prompt="], ROOT)).generate.prompt == ""
 
 
 def test_mistakes_are_named(
@@ -160,7 +162,7 @@ def test_mistakes_are_named(
     for model, content, settings, message in mistakes:
         with pytest.raises(UserError, match=message):
             run(tmp_path, model, content, **settings)
-    with pytest.raises(UserError, match="no language model is named"):
+    with pytest.raises(UserError, match=r"no language model in .* nor in the registry"):
         continue_texts(ContinueConfig(prompt="a", model=None))
     assert not (tmp_path / "out").exists()
 

@@ -1,9 +1,7 @@
 """Pairs in, log-probabilities out."""
 
 import gzip
-import io
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.scoring import open_scorer
 from dragoman.model.inference.text_scoring import open_text_scorer
-from dragoman.services.cli import main
 from dragoman.services.commands.score import score
 from dragoman.services.settings import ScoreConfig
 
@@ -142,14 +139,3 @@ def test_a_language_model_has_neither_sources_nor_a_search(tmp_path: Path, langu
             run(tmp_path, language_bundle, **one)
     with pytest.raises(UserError, match=r"score\.input: none cannot be read"):
         run(tmp_path, language_bundle, input="none")
-
-
-@pytest.mark.parametrize("verb", ["score", "translate"])
-def test_another_pair_than_the_models_is_refused(
-    verb: str, bundle: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PAIRS)))
-    assert main([verb, "pair=fr-en", f"{verb}.bundle={bundle}"]) == 2
-    assert "pair=fr-en: the model is of en-de; leave pair out, or name another model" in capsys.readouterr().err
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PAIRS)))
-    assert main([verb, "pair=en-de", f"{verb}.bundle={bundle}"]) == 0

@@ -67,7 +67,7 @@ def test_a_bundle_is_served_to_the_libretranslate_client_and_sigterm_ends_it_wel
 
 def test_two_bundles_answer_in_both_directions(make_bundle: Callable[..., Path], tmp_path: Path) -> None:
     there, back = make_bundle(tmp_path / "there"), make_bundle(tmp_path / "back", 2, pair="deu-en_GB")
-    config = ServeConfig(models=[str(there), str(back)], tracking_uri="sqlite:///nowhere.db")
+    config = ServeConfig(models=[str(there), str(back)])
     with follow_models(config, DecodeConfig()) as models:
         assert models.view.pairs == (("en", "de"), ("de", "en-GB"))
         for source, target, bundle in (("EN-us", "de-DE", there), ("de", "en", back), ("en", "deu", there)):
@@ -80,7 +80,7 @@ def test_the_endpoint_waits_for_a_model_follows_the_alias_and_sigint_is_130(
     tracking: TrackingConfig, tmp_path: Path
 ) -> None:
     registry = Registry(tracking, RegistryConfig(name="m", alias="stage"))
-    words = (f"tracking.uri={tracking.uri}", "registry.name=m", "registry.alias=stage", f"serve.cache={tmp_path}")
+    words = (f"tracking.uri={tracking.uri}", "serve.model=models:/m@stage", f"paths.root={tmp_path}")
     with serving(*words, "serve.wait=true", "serve.poll=0.2") as (address, process):
 
         def ask() -> httpx.Response:
@@ -133,8 +133,6 @@ def test_a_port_in_use_is_named_with_a_way_out() -> None:
 
 
 def test_settings_that_do_not_fit_together_are_named() -> None:
-    with pytest.raises(UserError, match=r"serve: nothing to serve"):
-        check(ServeConfig(model=None))
     with pytest.raises(UserError, match=r"serve\.models: cannot be set with serve\.bundle"):
         check(ServeConfig(models=["a"], bundle="b"))
     with pytest.raises(UserError, match=r"serve\.proxies: .*write addresses and networks"):

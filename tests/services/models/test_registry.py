@@ -11,6 +11,7 @@ import pytest
 
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.services.models.home import Home
 from dragoman.services.models.registry import ModelVersion, Registry, bundle_within
 from dragoman.services.models.source import Loader
 from dragoman.services.settings import ModelSource
@@ -31,7 +32,7 @@ def test_an_alias_is_resolved_and_its_bundle_fetched_once(tracking: TrackingConf
 
 
 def test_a_loaded_version_names_itself(tracking: TrackingConfig, tmp_path: Path) -> None:
-    source = ModelSource(model="models:/m@champion", tracking_uri=tracking.uri, cache=str(tmp_path))
+    source = ModelSource(model="models:/m@champion", home=Home(tracking=tracking.uri, cache=str(tmp_path)))
     served = Loader(source).load()
     headers = served.origin.headers()
     assert (headers["X-Model-Name"], headers["X-Model-Version"]) == ("m", "1")

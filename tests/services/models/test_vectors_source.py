@@ -11,6 +11,7 @@ import pytest
 from dragoman.model.bundles.vectors import VectorsBundle
 from dragoman.model.errors import UserError
 from dragoman.services.models import vectors_source
+from dragoman.services.models.home import Home
 from dragoman.services.models.registry import ModelVersion
 from dragoman.services.models.source import Loader
 from dragoman.services.models.vectors_source import VectorsSource, open_vectors
@@ -41,7 +42,8 @@ def shelf(vectors: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(runs: Path, reference: str | None) -> VectorsBundle:
-    return open_vectors(VectorsSource(reference, str(runs), f"sqlite:///{runs}/none.db", str(runs / "cache")), "query")
+    home = Home(str(runs), str(runs / "cache"), f"sqlite:///{runs}/none.db")
+    return open_vectors(VectorsSource(reference, home=home), "query")
 
 
 def test_a_directory_and_a_runs_name_and_a_reference_lead_to_the_bundle(vectors: Path, shelf: None) -> None:
@@ -85,5 +87,3 @@ def test_a_bundle_of_the_other_kind_is_refused_with_the_key_that_takes_it(bundle
         opened(vectors.parents[1], str(bundle))
     with pytest.raises(UserError, match=r"holds word vectors, not a translation model.*mlflow models serve"):
         Loader(ModelSource(bundle=str(vectors))).load()
-    with pytest.raises(UserError, match=r"no translation model is named"):
-        Loader(ModelSource(model=None)).load()
