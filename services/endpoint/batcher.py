@@ -136,7 +136,7 @@ class Batcher(Generic[Engine, Item, Answer]):
             return []
         costs = [self._tokens(item) for item in items]
         if sum(costs) > self.most_tokens:
-            counts = f"request ({sum(costs)}) exceeds token limit ({self.most_tokens})"
+            counts = f"{sum(costs):,} tokens are too many; at most {self.most_tokens:,} are allowed"
             raise TooManyTokensError(400, f"Invalid request: {counts}")
         future: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
         request = Request(engine, list(items), costs, nbest, priority, client, future=future)

@@ -40,7 +40,8 @@ class InferenceQueue:
         """
         most = self.batcher.capacity
         if len(lines) > most:
-            raise HTTPException(400, f"Invalid request: {len(lines)} sentences exceed the limit ({most})")
+            counts = f"{len(lines):,} sentences are too many; at most {most:,} are allowed"
+            raise HTTPException(400, f"Invalid request: {counts}")
         try:
             return await self.batcher.ask(model, lines, nbest, client=client)
         except EngineStoppedError as problem:

@@ -147,9 +147,11 @@ def check_size(texts: Sequence[str], limits: Limits, too_large: int = 400) -> No
     """Raises HTTPException: 400 for more texts than a request may have, `too_large` for more characters."""
     size = sum(map(len, texts))
     if len(texts) > limits.texts:
-        raise HTTPException(400, f"Invalid request: request ({len(texts)}) exceeds batch limit ({limits.texts})")
+        counts = f"{len(texts):,} texts are too many; at most {limits.texts:,} are allowed"
+        raise HTTPException(400, f"Invalid request: {counts}")
     if size > limits.characters:
-        raise HTTPException(too_large, f"Invalid request: request ({size}) exceeds text limit ({limits.characters})")
+        counts = f"{size:,} characters are too many; at most {limits.characters:,} are allowed"
+        raise HTTPException(too_large, f"Invalid request: {counts}")
 
 
 def _read_terms(terms: dict[str, str] | str) -> Glossary:

@@ -60,9 +60,10 @@ async def answer(request: Request) -> Response:
         shown = await _translate(endpoint, values, call.key)
     except HTTPException as problem:
         endpoint.metrics.refuse(problem.status_code, getattr(problem, "reason", ""))
+        message = problem.detail.removeprefix("Invalid request: ")
         if part:
-            return _render("_answer.html", problem.status_code, values, problem=problem.detail)
-        return _page(endpoint, problem.status_code, values, problem=problem.detail)
+            return _render("_answer.html", problem.status_code, values, problem=message)
+        return _page(endpoint, problem.status_code, values, problem=message)
     return _render("_answer.html", 200, values, shown=shown) if part else _page(endpoint, 200, values, shown=shown)
 
 

@@ -60,7 +60,7 @@ def test_sentences_are_split_as_deepl_documents_it(stage: Stage, given: dict[str
         ({"tag_handling": "sgml"}, "Value for 'tag_handling' not supported."),
         ({"style_id": "x"}, "Value for 'style_id' not supported: this server has no style rules."),
         ({"glossary_id": "x"}, "Value for 'glossary_id' not supported: this server has no stored glossaries."),
-        ({"text": ["a"] * 5}, "Invalid request: request (5) exceeds batch limit (4)"),
+        ({"text": ["a"] * 5}, "Invalid request: 5 texts are too many; at most 4 are allowed"),
     ],
 )
 def test_what_cannot_be_done_is_refused(stage: Stage, values: dict[str, Any], message: str) -> None:

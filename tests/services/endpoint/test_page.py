@@ -56,7 +56,7 @@ def test_a_refusal_stands_beside_the_text_with_its_status(stage: Stage, part: bo
     form = {"source": "en", "target": "de", "q": "x" * 201}
     answer = stage.client.request("POST", "/", data=form, headers=headers)
     assert answer.status_code == 400
-    assert 'role="alert">Invalid request: request (201) exceeds text limit (200)' in answer.text
+    assert 'role="alert">201 characters are too many; at most 200 are allowed' in answer.text
     assert part or "x" * 201 in answer.text  # nothing that was written is lost
     assert "q must be a string" in stage.client.request("POST", "/", json={**form, "q": ["a"]}, headers=headers).text
 

@@ -110,7 +110,7 @@ def test_the_page_translates_after_a_pause_and_shows_what_words_looked_at(
         page.fill("#text", "x" * 201)
         page.keyboard.press("Control+Enter")
         page.wait_for_selector("#answer [role=alert]")
-        assert "exceeds text limit" in page.inner_text("#answer")
+        assert "characters are too many" in page.inner_text("#answer")
         context.close()
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True

@@ -125,7 +125,11 @@
     place.append(written.slice(done), place === mirror ? "\u200b" : ""); // the mirror is as high as the text
     return found;
   };
-  const words = (place, written) => spans(place, written, written.match(WORD) || []);
+  const words = (place, written) => { // what was kept is one word
+    const kept = JSON.parse(($("#translation") || {dataset: {}}).dataset.kept || "[]");
+    const units = kept.map((unit) => unit.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+    spans(place, written, written.match(new RegExp([...units, WORD.source].join("|"), "gu")) || []);
+  };
   const draw = () => { // words to point at, before it is known what they looked at
     const shown = $("#translation");
     maps = sides = undefined;
