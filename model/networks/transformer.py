@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.model.errors import UserError
-from dragoman.model.layers.attention import causal_bias, padding_bias
+from dragoman.model.layers.attention import CrossAttention, SelfAttention, causal_bias, padding_bias
 from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.positions import PositionKind, Positions
 from dragoman.model.layers.roles import table
@@ -18,6 +18,7 @@ from dragoman.model.layers.transformer_layers import (
     Activation,
     DecoderLayer,
     EncoderLayer,
+    FeedForward,
     NormKind,
     NormPlace,
     Switches,
@@ -53,6 +54,7 @@ class TransformerConfig(Switches):
     attention_dropout: Part | None = None  # dropout of the attention's weights; None: as `dropout`
     activation_dropout: Part | None = None  # dropout of the feed-forward layers' inner states; None: as `dropout`
     output_bias: bool = False  # a bias for each token of the vocabulary
+    zero_outputs: bool = False  # the last product of each sublayer begins at zero: at first a layer changes nothing
     source_prefix: list[Whole] = field(default_factory=list)  # ids before every source: its language or a task
     target_prefix: list[Whole] = field(default_factory=list)  # ids between BOS and every target: its language
 
@@ -79,6 +81,12 @@ class Transformer(TranslationNetwork):
         self.encoder_norm = last_norm(config)
         self.decoder_norm = last_norm(config)
         initialise(self)
+        if config.zero_outputs:
+            for module in self.modules():
+                if isinstance(module, SelfAttention | CrossAttention):
+                    nn.init.zeros_(module.out.weight)
+                elif isinstance(module, FeedForward):
+                    nn.init.zeros_(module.outer.weight)
         if config.tie in ("all", "target"):
             self.output.weight = self.target_embedding.weight
 

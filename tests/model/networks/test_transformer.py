@@ -76,6 +76,18 @@ def test_equals_torch_transformer_with_the_same_weights(norm: str, activation: s
     torch.testing.assert_close(ours(b)[kept], expected[kept], rtol=1e-4, atol=1e-5)
 
 
+def test_layers_with_zero_outputs_change_nothing_at_first() -> None:
+    ours = network(norm="pre", zero_outputs=True)
+    b = sentences(3, 7, 5)
+    first, *others, last = ours.layer_states(b.source)
+    assert all(torch.equal(state, first) for state in others)
+    torch.testing.assert_close(last, ours.encoder_norm(first))
+    target = (
+        ours.target_embedding(b.target_in) * math.sqrt(ours.config.width) + sinusoids(20, 16)[: b.target_in.shape[1]]
+    )
+    torch.testing.assert_close(ours(b), ours.decoder_norm(target))
+
+
 def test_more_tokens_than_positions_are_refused() -> None:
     with pytest.raises(UserError, match=r"longer than model\.max_positions=4"):
         network(max_positions=4)(sentences(5))
