@@ -34,11 +34,10 @@ BEGIN = {"train", "compare"}
 OWN = ("architecture", "name", "head", "pooling", "tie", "dropout", "attention_dropout", "activation_dropout")
 ENCODERS = ("bert", "transformer_head")  # networks with the same stack
 NETWORK = "transformer_modern"
-OF_NETWORK = {  # that fit this network alone
-    *(f"train.optimizer.{key}" for key in ("kind", "lr", "weight_decay", "split_packed", "schedule")),
-    "model.dropout",
-}
+OF_OPTIMIZER = {f"train.optimizer.{key}" for key in ("kind", "lr", "weight_decay", "split_packed", "schedule")}
+OF_NETWORK = {*OF_OPTIMIZER, "model.dropout"}  # that fit this network alone
 OF_LABELS = (STEPS, WARMUP, "train.evaluate_every", "train.checkpoint_every")  # what a head takes for its texts
+SHORT_WARMUP = 10  # of this network, whose layers change nothing at first (docs/recipe.md)
 TRANSLATING = {"transformer", "rnnsearch", "rnnenc", "prefixlm"}
 logger = logging.getLogger(__name__)
 
@@ -126,6 +125,8 @@ def as_fitting(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
         settings[WARMUP] = min(settings[WARMUP], max(1, train["max_steps"] // 10))
     if model["name"] != NETWORK or train["init_from"]:
         chosen |= OF_NETWORK
+    elif settings is fit and not chosen & OF_OPTIMIZER:
+        settings[WARMUP] = min(settings[WARMUP], SHORT_WARMUP)
     begun = begun_settings(Path(local_folder(values["paths"]["runs"], values["paths"]["cache"])) / values["name"])
     settled = {key: begun.get(key, value) for key, value in settings.items() if key not in chosen}
     return {} if settled == {WARMUP: train["optimizer"]["warmup_steps"]} else settled

@@ -13,7 +13,7 @@ from dragoman.model.shards.manifest import read_manifest
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sizes import fitting
 from dragoman.pipelines.entries import main
-from dragoman.pipelines.settle import OF_NETWORK, as_fitting, settle
+from dragoman.pipelines.settle import OF_NETWORK, SHORT_WARMUP, as_fitting, settle
 from dragoman.pipelines.shard import shard
 
 OF_DATA = ("loader.batch_tokens", "train.max_steps", "train.optimizer.warmup_steps")
@@ -63,11 +63,12 @@ def test_a_training_takes_what_fits_its_pairs_unless_somebody_chose(tmp_path: Pa
     words = sharded(tmp_path)
     manifest = read_manifest(Path(training(words)["paths"]["shards"]))
     fit = fitting(manifest.splits["train"].records)
+    warmup = "train.optimizer.warmup_steps"
     assert manifest.config["tokenizer"]["vocabulary"] == fitting(400)["tokenizer.vocabulary"]
     values = training(words)
-    assert {key: at(values, key) for key in fit if key != "tokenizer.vocabulary"} == {
-        key: value for key, value in fit.items() if key != "tokenizer.vocabulary"
-    }
+    modern = fit | {warmup: SHORT_WARMUP}
+    assert all(at(values, key) == modern[key] for key in fit if key != "tokenizer.vocabulary")
+    assert at(training([*words, "train.optimizer.kind=adam"]), warmup) == fit[warmup] > SHORT_WARMUP
     own = training([*words, "train.max_steps=7", "model.dropout=0.05"])
     assert (own["train"]["max_steps"], own["model"]["dropout"]) == (7, 0.05)
     assert own["loader"]["batch_tokens"] == fit["loader.batch_tokens"]
