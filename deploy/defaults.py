@@ -11,7 +11,7 @@ from dataclasses import asdict, is_dataclass
 from typing import Any, get_type_hints
 
 from dragoman.conf import groups
-from dragoman.model.networks.architectures import ARCHITECTURES
+from dragoman.model.networks.architectures import architecture
 from dragoman.model.schema import settings_of
 from dragoman.pipelines.config import ImportRoot, SynthesizeRoot
 from dragoman.pipelines.unpack import UnpackRoot
@@ -50,7 +50,7 @@ def schemas() -> Iterator[tuple[str, str, type[Any]]]:
                 yield (
                     file,
                     "",
-                    ARCHITECTURES[groups.content(file)["architecture"]].config if group == "model" else SECTIONS[group],
+                    architecture(groups.content(file)["architecture"]).config if group == "model" else SECTIONS[group],
                 )
 
 

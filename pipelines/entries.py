@@ -18,7 +18,6 @@ from dragoman.model.runs import paths
 from dragoman.model.shards.manifest import has_manifest, read_manifest
 from dragoman.pipelines.cluster.embedded_ray import begin_ray
 from dragoman.pipelines.config import SHARDING, Config, SynthesizeRoot
-from dragoman.pipelines.corpus.read.built_in import BUILT_IN, check_built_in
 from dragoman.pipelines.corpus.sharded import cutting, shard_command
 from dragoman.pipelines.settle import begun_words, settle
 
@@ -123,6 +122,8 @@ def refuse_without_shards(config: Config) -> None:
     """
     if not config.languages or has_manifest(config.shard_dir):
         return
+    from dragoman.pipelines.corpus.read.built_in import BUILT_IN, check_built_in  # needed for a mistake alone
+
     if config.corpus.format == BUILT_IN:
         try:
             check_built_in(config.corpus, config.pair)

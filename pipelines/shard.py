@@ -30,7 +30,7 @@ from dragoman.model.shards.remote import publish
 from dragoman.model.shards.verify import shard_files, verify
 from dragoman.model.text.tags import check_pieces
 from dragoman.pipelines.config import SHARDING, Config
-from dragoman.pipelines.corpus.clean.first_look import check_training_files
+from dragoman.pipelines.corpus.clean.first_look import check_training_files, vocabulary_of
 from dragoman.pipelines.corpus.labelled import make_labelled
 from dragoman.pipelines.corpus.making import Sharding
 from dragoman.pipelines.corpus.monolingual import make_monolingual
@@ -49,7 +49,7 @@ from dragoman.pipelines.corpus.read.scratch import claim_directory, clear, clear
 from dragoman.pipelines.corpus.read.sources import Source, sources_of
 from dragoman.pipelines.corpus.settings import CorpusConfig
 from dragoman.pipelines.corpus.sharded import shard_command
-from dragoman.pipelines.corpus.sizes import BY_SIZE, vocabulary_of
+from dragoman.pipelines.corpus.sizes import BY_SIZE
 from dragoman.pipelines.tracking.lineage import record_sharding
 
 logger = logging.getLogger(__name__)

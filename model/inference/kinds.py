@@ -10,9 +10,9 @@ from typing import Any
 
 from dragoman.model.bundles.directory import CONFIG, Bundle, bundle_kind
 from dragoman.model.bundles.translation import read_bundle
-from dragoman.model.bundles.vectors import load_vectors
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.inference.translator import Translator, open_translator
+from dragoman.model.loaded import later
 from dragoman.model.schema import build
 from dragoman.model.settings import DecodeConfig, EngineName, GenerateConfig
 from dragoman.model.text.labelled_words import Words
@@ -31,20 +31,6 @@ class Kind:
     answers: Callable[[Any], Answers]  # of a loaded bundle: one answer per text, in order
     settings: Callable[[Mapping[str, Any]], Settings] = lambda config: {}  # of `answers`, by the bundle's config.json
     open_translator: Callable[..., Translator] | None = None  # for a kind that translates: what the endpoint calls
-
-
-def text_bundle(directory: Path) -> Bundle:
-    """Loads the bundle of a language model, plain or masked."""
-    from dragoman.model.bundles.language import load_text_bundle
-
-    return load_text_bundle(directory)
-
-
-def label_bundle(directory: Path) -> Bundle:
-    """Loads the bundle of a model that labels texts."""
-    from dragoman.model.bundles.labelled import load_label_bundle
-
-    return load_label_bundle(directory)
 
 
 def translations(bundle: Any) -> Answers:
@@ -111,6 +97,7 @@ def labels(bundle: Any) -> Answers:
     return answers
 
 
+text_bundle = later("dragoman.model.bundles.language:load_text_bundle")
 KINDS: dict[str, Kind] = {
     "translation": Kind(
         "a translation model",
@@ -136,13 +123,13 @@ KINDS: dict[str, Kind] = {
     "vectors": Kind(
         "word vectors",
         "query them with query.vectors=... (dragoman neighbours, analogy), or serve them with mlflow models serve",
-        load_vectors,
+        later("dragoman.model.bundles.vectors:load_vectors"),
         word_vectors,
     ),
     "labels": Kind(
         "a model that labels texts",
         "label texts with it (dragoman predict), or serve it with mlflow models serve",
-        label_bundle,
+        later("dragoman.model.bundles.labelled:load_label_bundle"),
         labels,
     ),
 }

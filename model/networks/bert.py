@@ -26,7 +26,8 @@ from dragoman.model.layers.transformer_layers import (
     last_norm,
     make_norm,
 )
-from dragoman.model.networks.network import Network, after_prefix, initialise, mean_of_real
+from dragoman.model.networks.language_network import language_loss, one_vocabulary
+from dragoman.model.networks.network import Architecture, Network, after_prefix, initialise, mean_of_real
 from dragoman.model.ranges import Count, Whole
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import PAD
@@ -128,3 +129,6 @@ class EncoderOnly(TokenEncoder):
     def guess(self, states: Tensor) -> Tensor:
         """states (B, T, D) of `encode` -> (B, T, D), which the output layer turns into logits."""
         return self.head_norm(nn.functional.gelu(self.head(states)))  # type: ignore[no-any-return]  # modules' calls are untyped
+
+
+BERT = Architecture(EncoderOnlyConfig, one_vocabulary(EncoderOnly), language_loss, "masked")

@@ -20,8 +20,8 @@ from dragoman.model.layers.losses import NEVER
 from dragoman.model.layers.positions import Positions
 from dragoman.model.layers.roles import table
 from dragoman.model.layers.transformer_layers import EncoderLayer, StackConfig, check_layers, embed, last_norm
-from dragoman.model.networks.language_network import LanguageNetwork
-from dragoman.model.networks.network import State, initialise
+from dragoman.model.networks.language_network import LanguageNetwork, language_loss, one_vocabulary
+from dragoman.model.networks.network import Architecture, State, initialise
 from dragoman.model.ranges import Count, Whole
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import PAD
@@ -107,3 +107,6 @@ class DecoderOnly(LanguageNetwork):
             x, grown = layer(x, before, bias, record, rotation, causal=past == 0 and length > 1)
             state[f"key.{i}"], state[f"value.{i}"] = grown  # (B, G, P + T, K)
         return self.norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped
+
+
+GPT = Architecture(DecoderOnlyConfig, one_vocabulary(DecoderOnly), language_loss, "language")

@@ -31,7 +31,7 @@ from dragoman.model.layers.losses import vocabulary_loss
 from dragoman.model.layers.recurrent import Recurrent
 from dragoman.model.layers.roles import table
 from dragoman.model.networks.bert import EncoderConfig, TokenEncoder
-from dragoman.model.networks.network import Network, initialise, mean_of_real
+from dragoman.model.networks.network import Architecture, Network, initialise, mean_of_real
 from dragoman.model.ranges import Count, Part, check_ranges
 from dragoman.model.settings import LossConfig
 from dragoman.model.text.labels import FIRST, Task
@@ -187,3 +187,7 @@ def head_loss(network: Head, batch: TextBatch, config: LossConfig) -> tuple[Tens
 def probabilities(network: Head, ids: Tensor) -> Tensor:
     """ids (B, T) -> (B, P, C) float32: probabilities of the labels."""
     return torch.softmax(network.logits(network.read(ids)).float(), -1)
+
+
+RECURRENT_HEAD = Architecture(RecurrentHeadConfig, RecurrentHead, head_loss, "labels")
+TRANSFORMER_HEAD = Architecture(TransformerHeadConfig, TransformerHead, head_loss, "labels")

@@ -5,6 +5,8 @@ streams a text begins right after the end of the previous one, so every text is 
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -70,3 +72,8 @@ def language_loss(network: Network, batch: TextBatch, config: LossConfig) -> tup
         counted = (targets != PAD).nonzero()[:, 0]  # (N,)
         states, targets = states.index_select(0, counted), targets.index_select(0, counted)
     return vocabulary_loss(states, targets, network.output, config.label_smoothing)
+
+
+def one_vocabulary(network: Callable[[Any, int], Network]) -> Callable[[Any, int, int], Network]:
+    """Returns the builder of a network of one language, which takes its one vocabulary for both arguments."""
+    return lambda config, vocabulary, _same: network(config, vocabulary)

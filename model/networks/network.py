@@ -2,7 +2,7 @@
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,11 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.model.errors import UserError
-from dragoman.model.settings import Side
+from dragoman.model.layers.losses import vocabulary_loss
+from dragoman.model.settings import LossConfig, Side
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.model.text.tokenizer import PAD
 
 Tie = Literal["all", "target", "inputs", "none"]  # which tables share the output layer's weights; inputs: each other's
+Loss = Callable[[Any, Any, LossConfig], tuple[Tensor, Tensor]]
 State = dict[str, Tensor]  # decoding state; the batch is dimension 0 of every tensor
 
 
@@ -55,6 +57,30 @@ class Network(nn.Module):
     def parameter_count(self) -> int:
         """Returns the number of trainable parameters; a tied table counts once."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+
+def no_network(config: Any, _source: int, _target: int) -> Network:
+    raise UserError(f"model.architecture: {config.architecture!r} is a method of word vectors, and has no network")
+
+
+def no_loss(network: Any, _batch: Any, _config: Any) -> Any:
+    raise TypeError(f"{network}: is no network that this table made")
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """One row: how to build a network from a configuration, and how to compute a summed loss for a batch.
+
+    A translation network trains on `TranslationBatch`. Others train on `TextBatch` and get their one vocabulary for
+    both arguments; those that label get the vocabulary of the labels for the second. Word vectors have tables instead
+    of a network (`model/word_vectors`): they are trained in rounds over segments, or counted in one pass.
+    """
+
+    config: type[Any]
+    network: Callable[[Any, int, int], Network] = no_network
+    loss: Loss = no_loss
+    kind: str = "translation"  # of its bundles (model/inference/kinds.py) and of its task (pipelines/tasks/base.py)
+    counted: bool = False
 
 
 class TranslationNetwork(Network):
@@ -123,6 +149,14 @@ class TranslationNetwork(Network):
         reads them.
         """
         return {}
+
+
+def translation_loss(network: TranslationNetwork, batch: TranslationBatch, config: LossConfig) -> tuple[Tensor, Tensor]:
+    """(loss, nll) summed over the `batch.items` real target tokens; padding never reaches the output layer."""
+    real = (batch.target_out != PAD).flatten().nonzero()[:, 0]  # (N,)
+    targets = batch.target_out.flatten().index_select(0, real)
+    states = network(batch).flatten(0, 1).index_select(0, real)  # (N, D)
+    return vocabulary_loss(states, targets, network.output, config.label_smoothing)
 
 
 def initialise(network: nn.Module) -> None:

@@ -34,7 +34,15 @@ from dragoman.model.layers.transformer_layers import (
     embed,
     last_norm,
 )
-from dragoman.model.networks.network import Memory, State, TranslationNetwork, initialise, mean_of_real
+from dragoman.model.networks.network import (
+    Architecture,
+    Memory,
+    State,
+    TranslationNetwork,
+    initialise,
+    mean_of_real,
+    translation_loss,
+)
 from dragoman.model.ranges import Count, Part, TwoOrMore
 from dragoman.model.settings import Side
 from dragoman.model.text.batch import TranslationBatch
@@ -194,3 +202,6 @@ class PrefixTranslation(TranslationNetwork):
 def replace_bos(tokens: Tensor) -> Tensor:
     """Returns target tokens (B, T) with SEP instead of BOS."""
     return tokens.masked_fill(tokens == BOS, SEP)
+
+
+PREFIXLM = Architecture(PrefixConfig, PrefixTranslation, translation_loss)

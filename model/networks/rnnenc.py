@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dragoman.model.layers.cells import CellName
 from dragoman.model.layers.recurrent import Recurrent
-from dragoman.model.networks.network import Memory, State, Tie
+from dragoman.model.networks.network import Architecture, Memory, State, Tie, translation_loss
 from dragoman.model.networks.recurrent_translation import RecurrentTranslation
 from dragoman.model.ranges import Count, Part
 from dragoman.model.text.tokenizer import PAD
@@ -78,3 +78,6 @@ class EncoderDecoder(RecurrentTranslation):
         context = state["context"][:, None].expand(-1, x.shape[1], -1)  # (B, T, W)
         hidden, last = self.decoder(torch.cat([x, context.to(x.dtype)], 2), state["hidden"])
         return self.dropout(self.read(self.dropout(hidden), context)), {**state, "hidden": last}
+
+
+RNNENC = Architecture(EncoderDecoderConfig, EncoderDecoder, translation_loss)

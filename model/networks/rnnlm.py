@@ -33,8 +33,8 @@ from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.recurrent import Recurrent
 from dragoman.model.layers.roles import packed, table
 from dragoman.model.layers.state_space import last_of
-from dragoman.model.networks.language_network import EVALUATION, LanguageNetwork
-from dragoman.model.networks.network import State
+from dragoman.model.networks.language_network import EVALUATION, LanguageNetwork, language_loss, one_vocabulary
+from dragoman.model.networks.network import Architecture, State
 from dragoman.model.ranges import Count, Part, Whole, check_ranges
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import PAD
@@ -178,3 +178,6 @@ class RecurrentLanguage(LanguageNetwork):
         if states is not None:
             states[-1] = hidden
         return self.readout(self.dropout(hidden)), torch.cat([last.flatten(1), memory.flatten(1)], 1)
+
+
+RNNLM = Architecture(RecurrentLanguageConfig, one_vocabulary(RecurrentLanguage), language_loss, "language")

@@ -14,7 +14,7 @@ from dragoman.model.layers.attention_scores import ScoreName, attend, attention_
 from dragoman.model.layers.cells import CELLS, CellName
 from dragoman.model.layers.recurrent import Recurrent
 from dragoman.model.layers.roles import packed
-from dragoman.model.networks.network import Memory, State, Tie
+from dragoman.model.networks.network import Architecture, Memory, State, Tie, translation_loss
 from dragoman.model.networks.recurrent_translation import RecurrentTranslation
 from dragoman.model.ranges import Count, Part
 from dragoman.model.text.batch import TranslationBatch
@@ -131,3 +131,6 @@ class RNNSearch(RecurrentTranslation):
         hidden, last = self.decoder(torch.cat([y, state["read"]], 2), state["hidden"])
         read = self.read(hidden, self._attend(hidden, state, record))
         return read, {**state, "hidden": last, "read": read}
+
+
+RNNSEARCH = Architecture(RNNSearchConfig, RNNSearch, translation_loss)

@@ -24,8 +24,8 @@ from dragoman.model.layers.positions import sinusoids
 from dragoman.model.layers.roles import table
 from dragoman.model.layers.state_space import StateSpace
 from dragoman.model.layers.transformer_layers import Activation, FeedForward, NormKind, NormPlace, Sublayer, last_norm
-from dragoman.model.networks.language_network import EVALUATION, LanguageNetwork
-from dragoman.model.networks.network import State, initialise
+from dragoman.model.networks.language_network import EVALUATION, LanguageNetwork, language_loss, one_vocabulary
+from dragoman.model.networks.network import Architecture, State, initialise
 from dragoman.model.ranges import Count, Part, Positive, check_ranges
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import PAD
@@ -156,3 +156,6 @@ class StateLanguage(LanguageNetwork):
             after.append(last)
         state["states"] = torch.stack(after, 1)  # (B, L, ...)
         return self.norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped
+
+
+STATELM = Architecture(StateLanguageConfig, one_vocabulary(StateLanguage), language_loss, "language")

@@ -26,7 +26,16 @@ from dragoman.model.layers.transformer_layers import (
     embed,
     last_norm,
 )
-from dragoman.model.networks.network import Memory, State, Tie, TranslationNetwork, after_prefix, initialise
+from dragoman.model.networks.network import (
+    Architecture,
+    Memory,
+    State,
+    Tie,
+    TranslationNetwork,
+    after_prefix,
+    initialise,
+    translation_loss,
+)
 from dragoman.model.ranges import Count, Part, Whole
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.model.text.tokenizer import BOS, PAD
@@ -195,3 +204,6 @@ def check_prefixes(config: TransformerConfig, source_vocabulary: int, target_voc
             raise UserError(f"model.{key}={ids}: ids must be above 0 and below the vocabulary of {vocabulary}")
         if len(ids) >= config.max_positions - 1:
             raise UserError(f"model.{key}: {len(ids)} ids leave no room in model.max_positions={config.max_positions}")
+
+
+TRANSFORMER = Architecture(TransformerConfig, Transformer, translation_loss)

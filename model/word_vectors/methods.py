@@ -4,17 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from dragoman.model.errors import unknown
+from dragoman.model.loaded import loaded
 from dragoman.model.schema import build
-from dragoman.model.word_vectors.counting import BagOfWordsConfig, OneHotConfig, TfidfConfig
-from dragoman.model.word_vectors.glove import GloveConfig
-from dragoman.model.word_vectors.word2vec import Word2VecConfig
 
-METHODS: dict[str, type[Any]] = {
-    "word2vec": Word2VecConfig,
-    "glove": GloveConfig,
-    "one_hot": OneHotConfig,
-    "bag_of_words": BagOfWordsConfig,
-    "tfidf": TfidfConfig,
+METHODS = {
+    "word2vec": "dragoman.model.word_vectors.word2vec:Word2VecConfig",
+    "glove": "dragoman.model.word_vectors.glove:GloveConfig",
+    "one_hot": "dragoman.model.word_vectors.counting:OneHotConfig",
+    "bag_of_words": "dragoman.model.word_vectors.counting:BagOfWordsConfig",
+    "tfidf": "dragoman.model.word_vectors.counting:TfidfConfig",
 }
 
 
@@ -22,7 +20,8 @@ def method_type(name: str) -> type[Any]:
     """Returns a method's configuration class."""
     if name not in METHODS:
         raise unknown("model.architecture", name, METHODS)
-    return METHODS[name]
+    method: type[Any] = loaded(METHODS[name])
+    return method
 
 
 def method_config(values: Mapping[str, Any]) -> Any:

@@ -40,6 +40,10 @@ SETTLE = {
     "seed",
 }  # the sections that determine shards
 HELD_OUT = 0.02  # of a text, if a network needs a held-out part
+WITHOUT = {  # a held-out split -> what its absence means
+    "valid": "word vectors can be trained on these shards, networks cannot",
+    "test": "a network's last scores need evaluate.split=valid",
+}
 PARTS = "corpus.parts"  # with files here, without them in the manifest
 GIVEN = ("tokenizer.same_as",)  # a name here, content hashes in the manifest
 OF_LINES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt|text|labels)")  # of the lines of a tar or of a labelled file
@@ -111,6 +115,13 @@ def cutting(manifest: Manifest, run: int) -> list[str]:
     fitting = fitting_run(manifest.splits["train"].records, HELD_OUT)
     cut = [f"corpus.cut.valid={HELD_OUT}", f"corpus.cut.test={HELD_OUT}"]
     return [*cut, f"corpus.cut.run={fitting}"] if fitting < run else cut
+
+
+def missing(manifest: Manifest, split: str) -> str:
+    """Returns what the absence of a held-out split means, and how to get one."""
+    two_files = manifest.config.get("corpus", {}).get("format") == "moses"
+    files = f"corpus.{split}.source and .target" if two_files else f"corpus.{split}.file"
+    return f"no {split} split: {WITHOUT[split]}; {files}, or corpus.cut.{split}=0.02, gives one"
 
 
 def is_made_of_tars(manifest: Manifest) -> bool:

@@ -1,18 +1,11 @@
 """Settings by the number of pairs. `pipelines/settle.py` takes them where the user chose none."""
 
-import logging
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dragoman.model.inputs.lines import parts_of
 from dragoman.model.languages import is_single
-from dragoman.model.shards.manifest import has_manifest, read_manifest
-from dragoman.pipelines.corpus.clean.first_look import sample
-from dragoman.pipelines.corpus.read.sources import Source
 from dragoman.pipelines.corpus.sharded import find_given_keys
 
 VOCABULARY, STEPS, WARMUP = "tokenizer.vocabulary", "train.max_steps", "train.optimizer.warmup_steps"
@@ -34,8 +27,6 @@ SIZES: dict[str, list[Any]] = {
     "model.dropout": [0.3, 0.1, 0.1, 0.1],
 }
 BY_SIZE = 0  # of the vocabulary, until the pairs are counted
-PIECES_A_CHARACTER = 2  # at least, so that a writing of many characters leaves room for words
-logger = logging.getLogger(__name__)
 
 
 def fitting(pairs: int) -> dict[str, Any]:
@@ -62,27 +53,6 @@ def as_counted(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
     learned = tokenizer["type"] in ("bpe", "unigram") and not tokenizer["same_as"]
     counts = of_pairs and learned and VOCABULARY not in find_given_keys(words, values)
     return {VOCABULARY: BY_SIZE} if counts and not has_experiment(words) else {}
-
-
-def vocabulary_of(sources: Sequence[Source], directory: Path) -> int:
-    """Returns the vocabulary that fits the lines of the training files; that of the shards if the directory has any."""
-    if has_manifest(directory):
-        return int(read_manifest(directory).config["tokenizer"]["vocabulary"])
-    training = [source for source in sources if source.split == "train"]
-    letters = set(chain.from_iterable(text for source in training for row in sample(source) for text in row))
-    lines = 0
-    for block in chain.from_iterable(map(_blocks, training)):
-        lines += block.count(b"\n")
-        if lines >= SIZES["pairs"][-1]:
-            break
-    vocabulary = max(int(fitting(lines)[VOCABULARY]), PIECES_A_CHARACTER * len(letters))
-    logger.info(f"{VOCABULARY}={vocabulary} fits {lines:,} pairs")
-    return vocabulary
-
-
-def _blocks(source: Source) -> Iterator[bytes]:
-    for part in parts_of(source.files[0], source.view(0)):
-        yield from part.blocks()
 
 
 def has_experiment(words: Sequence[str]) -> bool:

@@ -9,22 +9,24 @@ the row of the model's kind. A new kind needs a row here, the functions it names
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dragoman.model.bundles.directory import Bundle
 from dragoman.model.errors import UserError, unknown
+from dragoman.model.loaded import loaded
 from dragoman.model.networks.architectures import architecture
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.evaluation.base import Evaluation
-from dragoman.pipelines.evaluation.significance import Significance
 from dragoman.pipelines.settings import ClusterConfig
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.tracking.run import TrackedRun
+
+if TYPE_CHECKING:
+    from dragoman.pipelines.evaluation.base import Evaluation
+    from dragoman.pipelines.evaluation.significance import Significance
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Plan:
     told: str = ""  # what is trained, said with its time when the rate is known
 
 
-def compared(test: Significance, **more: Any) -> Comparison:
+def compared(test: "Significance", **more: Any) -> Comparison:
     """Returns what a promotion asks of a test."""
     sizes = test.items, test.unit, test.lower_is_better
     return Comparison(test.metric, test.candidate, test.baseline, test.p_value, *sizes, **more)
@@ -111,7 +113,7 @@ class Task:
     kind: str  # of its bundles, and of its row in model/inference/kinds.py
     training: Training
     save_bundle: Callable[[Config, Path, TrackedRun], Bundle]
-    evaluate: Callable[[Config, Any], Evaluation]  # of an open bundle
+    evaluate: Callable[[Config, Any], "Evaluation"]  # of an open bundle
     judge: Judge
     # records pictures and tables of the evaluation of an open bundle
     record: Callable[[Config, Any, Any, TrackedRun], None] = lambda config, bundle, made, tracked: made.log(tracked)
@@ -132,11 +134,7 @@ def task_of(kind: str) -> Task:
     if kind not in TASKS:
         raise unknown("the kind of model", kind, TASKS)
     row = TASKS[kind]
-    if isinstance(row, Task):
-        return row
-    module, _, name = row.partition(":")
-    task: Task = getattr(import_module(module), name)
-    return task
+    return loaded(row) if isinstance(row, str) else row
 
 
 def task_for(model: Mapping[str, Any]) -> Task:

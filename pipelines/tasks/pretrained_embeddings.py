@@ -9,14 +9,13 @@ Frozen tables are not trained, including their rows without a vector. A table th
 
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dragoman.model.bundles.vectors import VectorsBundle, load_vectors
 from dragoman.model.errors import UserError
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.runs.paths import EMBEDDINGS
@@ -25,6 +24,9 @@ from dragoman.model.shards.manifest import manifest_hash
 from dragoman.model.text.tokenizer import SPECIAL, SUBWORDS, UNK, Tokenizer, TokenizerPair
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks.kept import Kept, Note
+
+if TYPE_CHECKING:
+    from dragoman.model.bundles.vectors import VectorsBundle
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +75,8 @@ def fill_rows(table: nn.Embedding, ids: Tensor, vectors: NDArray[np.float32], sp
 
 def find_rows(config: Config, side: Side, tokenizers: TokenizerPair) -> tuple[dict[str, Tensor], Note]:
     """Returns the rows of one side with their token ids, as trained, and their origin."""
+    from dragoman.model.bundles.vectors import load_vectors
+
     reference = config.embeddings.references[side]
     key = f"embeddings.{side}"
     directory = config.bundle_dir(reference, key)
@@ -102,7 +106,7 @@ def find_rows(config: Config, side: Side, tokenizers: TokenizerPair) -> tuple[di
     return {f"{side}.ids": torch.from_numpy(ids), f"{side}.vectors": found}, record
 
 
-def matches(tokenizer: Tokenizer, bundle: VectorsBundle) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def matches(tokenizer: Tokenizer, bundle: "VectorsBundle") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns (token ids, rows of the bundle) of the pieces that are words of the bundle, without special ids.
 
     Between tokenizers of one kind a piece is itself. Otherwise it is the word that it spells, as the bundle's tokenizer

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.bundles.directory import CONFIG, read_facts
-from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.loaded import later
 from dragoman.model.runs import checkpoints, paths, record
 from dragoman.model.shards.manifest import manifest_hash
 from dragoman.pipelines.config import Config
@@ -19,6 +19,7 @@ from dragoman.pipelines.tasks.training_texts import attach
 from dragoman.pipelines.tracking.registry import register_bundle
 from dragoman.pipelines.training.publishing import publish
 
+open_bundle = later("dragoman.model.inference.kinds:open_bundle")
 logger = logging.getLogger(__name__)
 
 

@@ -6,37 +6,26 @@ from functools import cached_property, partial
 
 from dragoman.model.errors import UserError
 from dragoman.model.inference.bleu import tokeniser
-from dragoman.model.inference.translator import network_translator
 from dragoman.model.layers.positions import Positions
+from dragoman.model.loaded import later
 from dragoman.model.networks.architectures import wrong_kind
 from dragoman.model.networks.network import Network, TranslationNetwork
-from dragoman.model.settings import DecodeConfig
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.shards.stream import open_reader
 from dragoman.model.text.batch import TranslationBatch
-from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.pipelines.cluster.ranks import Ranks
-from dragoman.pipelines.config import Config
-from dragoman.pipelines.corpus.pack.report import WITHOUT, missing
-from dragoman.pipelines.corpus.sharded import shard_command
-from dragoman.pipelines.evaluation.held_out import held_out as held_out_texts
-from dragoman.pipelines.evaluation.metrics import quick_bleu
+from dragoman.pipelines.corpus.sharded import WITHOUT, missing, shard_command
 from dragoman.pipelines.loaders.denoising import DenoisingLoader, held_out_noised
 from dragoman.pipelines.loaders.pairs import LaneLoader, check_lengths, held_out_batches
 from dragoman.pipelines.tasks import pretrained_embeddings
 from dragoman.pipelines.tasks.base import Task
 from dragoman.pipelines.tasks.identity import check_shards
 from dragoman.pipelines.tasks.network import Learning, NetworkTraining, refuse_bleu
-from dragoman.pipelines.tasks.translation_release import (
-    evaluate,
-    judge,
-    record,
-    save_bundle,
-)
 
 logger = logging.getLogger(__name__)
 
-VALIDATION_SENTENCES = 500  # decoded for BLEU during a training; the final evaluation uses all
+VALIDATION_BLEU = later("dragoman.pipelines.tasks.validation_bleu:validation_bleu")
+RELEASE = "dragoman.pipelines.tasks.translation_release"  # what only the end of a training needs
 
 
 class Pairs(Learning):
@@ -72,7 +61,7 @@ class Pairs(Learning):
         return lambda: held_out_batches(reader, self.settings.batch_tokens, ranks.rank, ranks.world)
 
     def bleu(self, ranks: Ranks) -> Callable[[], float]:
-        return partial(validation_bleu, self.config, self.network, self.tokenizers, ranks)
+        return partial(VALIDATION_BLEU, self.config, self.network, self.tokenizers, ranks)
 
     def check(self) -> None:
         manifest, config = self.manifest, self.config
@@ -119,28 +108,11 @@ class Pairs(Learning):
         return f"{records:,} pairs: {self.config.train.max_steps:,} steps of {tokens:,} tokens"
 
 
-def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: TokenizerPair, ranks: Ranks) -> float:
-    """Returns greedy sacreBLEU on the head of the validation set, on the final evaluation's scale.
-
-    Each rank decodes its part; rank 0 scores for all, because the tokeniser depends on what its machine has installed.
-    """
-    sources, references = held_out_texts(config.shard_dir, "valid", config.languages, VALIDATION_SENTENCES)
-    network.eval()
-    translator = network_translator(network, tokenizers, DecodeConfig(beam=1))
-    mine = [answer.text for answer in translator.translate(sources[ranks.rank :: ranks.world])]
-    network.train()
-    hypotheses = [""] * len(sources)
-    for rank, texts in enumerate(ranks.gather(mine)):
-        hypotheses[rank :: ranks.world] = texts
-    bleu = quick_bleu(hypotheses, references, config.languages[1], config.evaluate.tokenize) if ranks.first else 0.0
-    return float(ranks.from_first(bleu))
-
-
 TRANSLATION = Task(
     Pairs.kind,
     NetworkTraining(Pairs, unread=("vectors",)),
-    save_bundle=save_bundle,
-    record=record,
-    evaluate=evaluate,
-    judge=judge,
+    save_bundle=later(f"{RELEASE}:save_bundle"),
+    record=later(f"{RELEASE}:record"),
+    evaluate=later(f"{RELEASE}:evaluate"),
+    judge=later(f"{RELEASE}:judge"),
 )

@@ -20,8 +20,7 @@ from dragoman.model.bundles.weights import distinct_weights, fill
 from dragoman.model.device import kernels
 from dragoman.model.errors import UserError
 from dragoman.model.memory import keep_few_products, keep_freed_memory, return_freed
-from dragoman.model.networks.architectures import Loss
-from dragoman.model.networks.network import Network
+from dragoman.model.networks.network import Loss, Network
 from dragoman.model.precision import autocast_dtype
 from dragoman.model.runs.journal import Journal, step_digest
 from dragoman.model.settings import LossConfig, Precision

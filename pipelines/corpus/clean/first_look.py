@@ -10,18 +10,22 @@
 The sample is the first lines of each file, so it takes as long for any size. `corpus.check=off` leaves it out.
 """
 
+import logging
 from collections import Counter
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
 
 from dragoman.model.errors import UserError
 from dragoman.model.inputs.lines import parts_of
 from dragoman.model.inputs.streams import Blocks
 from dragoman.model.languages import base_language, language_name, languages_of, same_language
+from dragoman.model.shards.manifest import has_manifest, read_manifest
 from dragoman.pipelines.corpus.clean.identifier import identifier
 from dragoman.pipelines.corpus.read.records import MalformedRowError, row_parser
 from dragoman.pipelines.corpus.read.sources import Source
 from dragoman.pipelines.corpus.settings import CorpusConfig
+from dragoman.pipelines.corpus.sizes import SIZES, VOCABULARY, fitting
 
 SAMPLE = 2_000  # lines of a file
 FILES = 8  # of a corpus
@@ -30,7 +34,9 @@ VOTES, ASKED = 40, 150  # texts of a side: the fewest that tell its language, an
 CLEAR, SOME = 0.8, 0.3  # shares of the sample
 WORDS_A_PIECE = 10  # of the training text, both sides; with fewer a vocabulary is large for its corpus
 NO_LANGUAGE = "zxx"  # a label of py3langid's: no text
+PIECES_A_CHARACTER = 2  # at least, so that a writing of many characters leaves room for words
 OFF = "corpus.check=off goes on without looking"
+logger = logging.getLogger(__name__)
 # Languages that py3langid confuses: one of these found for another is no sign of a mistake.
 ALIKE = (
     {"no", "nb", "nn", "da", "sv"},
@@ -89,6 +95,27 @@ def sample(source: Source) -> list[tuple[str, ...]]:
         except MalformedRowError:
             continue
     return rows
+
+
+def vocabulary_of(sources: Sequence[Source], directory: Path) -> int:
+    """Returns the vocabulary that fits the lines of the training files; that of the shards if the directory has any."""
+    if has_manifest(directory):
+        return int(read_manifest(directory).config["tokenizer"]["vocabulary"])
+    training = [source for source in sources if source.split == "train"]
+    letters = set(chain.from_iterable(text for source in training for row in sample(source) for text in row))
+    lines = 0
+    for block in chain.from_iterable(map(_blocks, training)):
+        lines += block.count(b"\n")
+        if lines >= SIZES["pairs"][-1]:
+            break
+    vocabulary = max(int(fitting(lines)[VOCABULARY]), PIECES_A_CHARACTER * len(letters))
+    logger.info(f"{VOCABULARY}={vocabulary} fits {lines:,} pairs")
+    return vocabulary
+
+
+def _blocks(source: Source) -> Iterator[bytes]:
+    for part in parts_of(source.files[0], source.view(0)):
+        yield from part.blocks()
 
 
 def _look_at_sides(

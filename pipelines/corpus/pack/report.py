@@ -11,12 +11,9 @@ from dragoman.model.shards.manifest import Manifest
 from dragoman.pipelines.corpus.plan.plan import Plan
 from dragoman.pipelines.corpus.read.sources import Source
 from dragoman.pipelines.corpus.read.staging import Block
+from dragoman.pipelines.corpus.sharded import WITHOUT, missing
 
 FEW = 100  # records of a held-out split; with fewer, a BLEU has an interval of ten points and more
-WITHOUT = {  # a held-out split -> what its absence means
-    "valid": "word vectors can be trained on these shards, networks cannot",
-    "test": "a network's last scores need evaluate.split=valid",
-}
 CHANGED = {  # changes of cleaning, of the counts in `changed`, that a user must know, for every kind of corpus
     "cut": "records are longer than corpus.clean.max_words or max_chars allow and were cut into several",
     "nul": "lines hold the character NUL, which is left out: is this a file of text?",
@@ -86,13 +83,6 @@ def changes(manifest: Manifest) -> list[str]:
     for (split, _), changed in counts.items():
         totals.update({(split, kind): changed.get(kind, 0) for kind in CHANGED})
     return [f"warning: {split}: {number:,} {CHANGED[kind]}" for (split, kind), number in totals.items() if number]
-
-
-def missing(manifest: Manifest, split: str) -> str:
-    """Returns what the absence of a held-out split means, and how to get one."""
-    two_files = manifest.config.get("corpus", {}).get("format") == "moses"
-    files = f"corpus.{split}.source and .target" if two_files else f"corpus.{split}.file"
-    return f"no {split} split: {WITHOUT[split]}; {files}, or corpus.cut.{split}=0.02, gives one"
 
 
 def table(directory: Path, manifest: Manifest, digest: str, seconds: float, with_warnings: bool) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from dragoman.model.errors import UserError
-from dragoman.model.networks.architectures import any_network, architecture, model_config, no_network
-from dragoman.model.networks.network import Network
+from dragoman.model.networks.architectures import any_network, architecture, model_config
+from dragoman.model.networks.network import Network, no_network
 from dragoman.model.networks.part_names import PARTS, PRODUCTS, parameters, products
 from dragoman.model.shards.manifest import read_manifest
 

@@ -17,7 +17,7 @@ from dragoman.model.huggingface.generation import KEYS, decoding, not_followed
 from dragoman.model.huggingface.read import read_model, save_imported
 from dragoman.model.huggingface.vocabulary import NONE, our_order
 from dragoman.model.inference.translator import open_translator
-from dragoman.model.networks.architectures import translation_loss
+from dragoman.model.networks.network import translation_loss
 from dragoman.model.settings import DecodeConfig, LossConfig
 from dragoman.model.text.batch import collate
 from dragoman.model.text.tokenizer import BOS, EOS, PAD, UNK

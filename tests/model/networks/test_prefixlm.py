@@ -11,7 +11,7 @@ from dragoman.model.decoding.search import decode
 from dragoman.model.errors import UserError
 from dragoman.model.layers.attention import MASKED
 from dragoman.model.layers.transformer_layers import embed
-from dragoman.model.networks.architectures import translation_loss
+from dragoman.model.networks.network import translation_loss
 from dragoman.model.networks.prefixlm import PrefixConfig, PrefixTranslation, replace_bos
 from dragoman.model.settings import DecodeConfig, LossConfig
 from dragoman.model.text.tokenizer import BOS, EOS, PAD, SEP

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.model.errors import UserError
-from dragoman.model.networks.architectures import translation_loss
+from dragoman.model.networks.network import translation_loss
 from dragoman.model.networks.rnnsearch import RNNSearch, RNNSearchConfig
 from dragoman.model.settings import LossConfig
 from dragoman.model.text.batch import TranslationBatch, collate

@@ -9,8 +9,8 @@ from dragoman.model.networks.architectures import (
     architecture,
     build_network,
     model_config,
-    translation_loss,
 )
+from dragoman.model.networks.network import translation_loss
 from dragoman.model.precision import cannot_run
 from dragoman.model.settings import LossConfig
 from dragoman.model.text.batch import TranslationBatch

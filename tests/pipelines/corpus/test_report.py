@@ -3,7 +3,8 @@
 import pytest
 
 from dragoman.model.shards.manifest import Manifest
-from dragoman.pipelines.corpus.pack.report import changes, missing
+from dragoman.pipelines.corpus.pack.report import changes
+from dragoman.pipelines.corpus.sharded import missing
 
 
 def test_what_cleaning_cut_is_told_once_a_split_whatever_the_corpus() -> None:

@@ -10,7 +10,7 @@ from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.metrics import score
 from dragoman.pipelines.settings import EvaluateConfig
-from dragoman.pipelines.tasks import translation
+from dragoman.pipelines.tasks import validation_bleu
 
 LINES = {
     "ja": (["猫が好きです。", "私は毎日電車で会社に行きます。"], ["犬が好きです。", "私は毎日電車で会社に行きます。"]),
@@ -46,11 +46,11 @@ class Second(Ranks):
 
 def measured(monkeypatch: pytest.MonkeyPatch, language: str, tokenize: str, ranks: Ranks) -> float:
     hypotheses, references = LINES[language]
-    monkeypatch.setattr(translation, "network_translator", lambda *_: Parrot(hypotheses))
-    monkeypatch.setattr(translation, "held_out_texts", lambda *_: (["0", "1"], references))
+    monkeypatch.setattr(validation_bleu, "network_translator", lambda *_: Parrot(hypotheses))
+    monkeypatch.setattr(validation_bleu, "held_out", lambda *_: (["0", "1"], references))
     config = Config(pair=f"en-{language}", evaluate=EvaluateConfig(tokenize=tokenize))
     anything: Any = torch.nn.Linear(1, 1)
-    return translation.validation_bleu(config, anything, anything, ranks)
+    return validation_bleu.validation_bleu(config, anything, anything, ranks)
 
 
 @pytest.mark.parametrize(("language", "tokenize"), [("ja", "auto"), ("zh", "auto"), ("de", "auto"), ("de", "char")])

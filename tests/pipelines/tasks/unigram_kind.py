@@ -15,7 +15,8 @@ from safetensors.numpy import load_file, save_file
 from dragoman.model.bundles.directory import WEIGHTS, Bundle, new_bundle, read_record
 from dragoman.model.inference.kinds import Kind
 from dragoman.model.inference.translator import Translation
-from dragoman.model.networks.architectures import Architecture, model_config
+from dragoman.model.networks.architectures import model_config
+from dragoman.model.networks.network import Architecture
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.shards.manifest import manifest_hash, read_manifest
 from dragoman.model.shards.reader import ShardReader

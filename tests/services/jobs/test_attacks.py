@@ -16,7 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.model.networks.architectures import ARCHITECTURES
+from dragoman.model.networks.architectures import ARCHITECTURES, architecture
 from dragoman.pipelines.config import Config, SynthesizeRoot
 from dragoman.pipelines.places import KINDS
 from dragoman.pipelines.unpack import UnpackRoot
@@ -332,7 +332,7 @@ def test_every_text_key_has_a_kind() -> None:
         Config,
         SynthesizeRoot,
         UnpackRoot,
-        *(make_dataclass("Root", [("model", row.config)]) for row in ARCHITECTURES.values()),
+        *(make_dataclass("Root", [("model", architecture(name).config)]) for name in ARCHITECTURES),
     ]
     keys = {key for root in roots for key in texts_of(root)}
     assert keys == set(KINDS)

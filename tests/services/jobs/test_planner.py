@@ -14,7 +14,7 @@ import torch
 
 from dragoman.conf import compose, groups
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.model.networks.architectures import ARCHITECTURES, any_network, model_config
+from dragoman.model.networks.architectures import ARCHITECTURES, any_network, architecture, model_config
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks import lora
 from dragoman.pipelines.tasks.parts import freeze
@@ -170,7 +170,7 @@ def test_a_plan_that_needs_too_much_memory_is_refused(monkeypatch: pytest.Monkey
     assert said.stderr.strip().endswith("MemoryError")
 
 
-@pytest.mark.parametrize("name", sorted(name for name, row in ARCHITECTURES.items() if row.kind != "vectors"))
+@pytest.mark.parametrize("name", sorted(name for name in ARCHITECTURES if architecture(name).kind != "vectors"))
 def test_the_size_of_a_network_is_computed_and_not_built(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     config = model_config(groups.merge_choice("model", SHIPPED[name]))
     stacks = [key for key in work.STACKS if hasattr(config, key)]
