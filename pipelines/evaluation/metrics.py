@@ -2,10 +2,9 @@
 
 Texts that are rewritten in their own language have ROUGE beside them.
 
-BLEU has three scales, which must not be compared with each other:
+BLEU has two scales, which must not be compared with each other:
 
 - `bleu`: cased, detokenised text, tokenised by sacreBLEU (13a; zh, ja-mecab or characters without spaces),
-- `bleu_lowercase`: the same in lower case,
 - `bleu_moses`: lower-cased and tokenised by Moses' rules on both sides, scored unchanged (`tokenize=none`), as in the
   published tables of Multi30k. Moses has no rules for languages without spaces: None there.
 """
@@ -24,7 +23,7 @@ import regex
 from dragoman.model.errors import UserError
 from dragoman.model.inference.bleu import BY_LANGUAGE, tokeniser
 from dragoman.model.languages import base_language
-from dragoman.model.text.letters import case_language, fold_case, words_of
+from dragoman.model.text.letters import fold_case, words_of
 from dragoman.pipelines.evaluation.held_out import pick_evenly
 
 WORDS = (5, 10, 15, 20, 30, 40)  # upper ends of the buckets, in words of the reference; one more is open
@@ -53,7 +52,6 @@ class Scores:
 
     sentences: int
     bleu: float
-    bleu_lowercase: float
     bleu_moses: float | None
     chrf: float
     ter: float
@@ -103,14 +101,8 @@ def score(
     check_counts(hypotheses, references)
     name = tokeniser(tokenize, language)
     language = base_language(language)
-    plain = lower = (list(hypotheses), [list(references)])
-    if case_language(language):  # sacreBLEU's own lower case knows no language
-        ours, theirs = ([fold_case(text, language) for text in texts] for texts in (hypotheses, references))
-        lower = (ours, [theirs])
-    metrics: dict[str, tuple[Any, tuple[list[str], list[list[str]]]]] = {
-        "bleu": (scorer("bleu", name), plain),
-        "bleu_lowercase": (scorer("bleu", name, lowercase=True), lower),
-    }
+    plain = (list(hypotheses), [list(references)])
+    metrics: dict[str, tuple[Any, tuple[list[str], list[list[str]]]]] = {"bleu": (scorer("bleu", name), plain)}
     if language not in BY_LANGUAGE:
         moses = (moses_lines(hypotheses, language), [moses_lines(references, language)])
         metrics["bleu_moses"] = (scorer("bleu", "none"), moses)
@@ -118,8 +110,6 @@ def score(
     metrics["ter"] = (scorer("ter", language=language), plain)
     results = {metric: sacre.corpus_score(*texts) for metric, (sacre, texts) in metrics.items()}
     signatures = {metric: str(sacre.get_signature()) for metric, (sacre, _) in metrics.items()}
-    if case_language(language):
-        signatures["bleu_lowercase"] += f"|pre:lc.{language}"
     if "bleu_moses" in signatures:
         signatures["bleu_moses"] += f"|pre:sacremoses.{language}.lc"
     bleu: Any = results["bleu"]
@@ -134,7 +124,6 @@ def score(
         **overlaps,
         sentences=len(hypotheses),
         bleu=figures["bleu"],
-        bleu_lowercase=figures["bleu_lowercase"],
         bleu_moses=figures.get("bleu_moses"),
         chrf=figures["chrf"],
         ter=figures["ter"],
