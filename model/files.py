@@ -51,7 +51,7 @@ def atomic_open(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def atomic_text(path: Path) -> Iterator[TextIO]:
-    """Like `atomic_file`, for a file of UTF-8 whose lines end in line feeds."""
+    """Like `atomic_open`, for a file of UTF-8 whose lines end in line feeds."""
     with atomic_open(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="\n") as file:
         yield file
 
@@ -125,9 +125,8 @@ def socket_folder(prefix: str) -> Path:
 
 def remove_parts(directory: Path) -> None:
     """Deletes temporary files that killed writers left below `directory`. Call it only when nobody writes there."""
-    for pattern in (f"{PART}*", "*.part", "*.tmp"):  # the last two: names that earlier versions used
-        for path in directory.rglob(pattern):
-            path.unlink(missing_ok=True)
+    for path in directory.rglob(f"{PART}*"):
+        path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -41,6 +41,8 @@ from dragoman.pipelines.tasks.split_comparison import judge_by_split
 from dragoman.pipelines.tasks.workers import worker_count
 from dragoman.pipelines.tracking.run import TrackedRun
 
+logger = logging.getLogger(__name__)
+
 
 class Texts(Learning):
     """Texts of one language."""
@@ -161,7 +163,6 @@ judge = judge_by_split(
     compared_by="language models are compared by the likelihood of a text",
     evaluate=evaluate,
 )
-logger = logging.getLogger(__name__)
 
 
 def refuse_shared_statistics(config: Config, processes: int) -> None:

@@ -26,7 +26,7 @@ from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import cutting, shard_command, training_file
 from dragoman.pipelines.loaders.prefetch import Lanes
-from dragoman.pipelines.tasks import beginnings, warm_start
+from dragoman.pipelines.tasks import warm_start
 from dragoman.pipelines.tasks.base import Plan, Training
 from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint, origin_facts
 from dragoman.pipelines.tasks.parts import counted, share
@@ -172,7 +172,7 @@ class NetworkTraining(Training):
     def plan(self, config: Config) -> Plan:
         """Keeps what the network begins with, once, before the ranks start."""
         learning = self.learning(config)
-        beginnings.keep(config, learning.tokenizers)
+        warm_start.keep(config, learning.tokenizers)
         return Plan(config.train.max_steps, self.learning.unit, config.cluster, learning.plan())
 
     def train_rank(self, config: Config, ranks: Ranks, run: Run) -> Progress:
@@ -181,7 +181,7 @@ class NetworkTraining(Training):
         network, loader = learning.network, learning.loader(ranks.rank, ranks.world)
         with contextlib.closing(loader), rank_record(run, ranks) as tracked:
             if tracked:
-                tracked.tags(ancestry(beginnings.facts(config)))
+                tracked.tags(ancestry(warm_start.facts(config)))
                 if (trained := share(network)) < 1:
                     tracked.metrics(0, {"trained_share": trained})
             trainer = Trainer(
@@ -217,7 +217,7 @@ def final_network(config: Config, tracked: TrackedRun, source: int, target: int)
     network = any_network(model_config(config.model), source, target)
     fill(network, weights, str(config.run_dir))
     of_weights = {"weights": weights_facts(config.run_dir, config.train, steps)}
-    return network.eval(), {**origin_facts(config, tracked), **of_weights, **beginnings.facts(config)}
+    return network.eval(), {**origin_facts(config, tracked), **of_weights, **warm_start.facts(config)}
 
 
 def refuse_translation_settings(config: Config, kind: str) -> None:

@@ -40,6 +40,7 @@ MOST, EXAMPLES, LONGEST = 8, 4, 90  # samples, attention maps, characters of a m
 WIDTH = 100  # characters of a line
 LINE = 0.2  # inches
 COLOURS = {"source": "#555555", "translation": "#2463a8", "reference": "#2f8f5b"}
+logger = logging.getLogger(__name__)
 
 
 def save_pictures(samples: Sequence[Sample], bundle: TranslationBundle, folder: Path) -> list[Path]:
@@ -91,9 +92,6 @@ def attention_picture(samples: Sequence[Sample], bundle: TranslationBundle) -> "
     targets = aligner.tokenizers.target.encode([sample.hypothesis for sample in chosen])
     maps = aligner.maps([sample.source for sample in chosen], [ids.tolist() for ids in targets])
     return maps_picture(maps, [f"{sentence_map.head}, read by {sentence_map.reading}" for sentence_map in maps])
-
-
-logger = logging.getLogger(__name__)
 
 
 def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TranslationBundle:

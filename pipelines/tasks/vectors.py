@@ -33,6 +33,7 @@ from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.word_vectors.loop import Progress, replay_segments
 
 SEED, WIDTH = 12345, 64  # of random vectors
+logger = logging.getLogger(__name__)
 
 
 def judge(config: Config, registry: Registry, candidate: Version, champion: Version | None) -> Comparison:
@@ -75,9 +76,6 @@ def fetch(registry: Registry, version: Version) -> Embeddings:
     """Returns the vectors of a version; a download is removed afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         return load_vectors(registry.bundle(version, Path(folder))).embeddings
-
-
-logger = logging.getLogger(__name__)
 
 
 def is_learned(config: Config) -> bool:

@@ -5,6 +5,7 @@ takes the embeddings and the encoder of a masked model or of another head.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from safetensors.torch import load_file
@@ -22,7 +23,7 @@ from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import shard_command, training_file
-from dragoman.pipelines.tasks import lora, parts
+from dragoman.pipelines.tasks import lora, parts, pretrained_embeddings
 from dragoman.pipelines.tasks.kept import Kept, Note
 
 KEY = "train.init_from"
@@ -94,3 +95,21 @@ WEIGHTS = Kept(
     make=make,
     describe=describe,
 )
+# what a run begins with beside its settings
+BEGINNINGS = (pretrained_embeddings.ROWS, WEIGHTS)
+
+
+def keep(config: Config, tokenizers: TokenizerPair) -> None:
+    """Stores the tensors that a new run begins with, once, before its ranks start."""
+    for beginning in BEGINNINGS:
+        beginning.keep(config, tokenizers)
+
+
+def facts(config: Config) -> dict[str, Any]:
+    """Returns the bundle's facts about the models that gave the run weights or word vectors."""
+    rows, weights = (beginning.note(config) for beginning in BEGINNINGS)
+    return {
+        **({"init": weights} if weights else {}),
+        **({"lora": asdict(config.train.lora)} if config.train.lora.rank else {}),
+        **({"embeddings": {**rows["sides"], "freeze": config.embeddings.freeze}} if rows else {}),
+    }

@@ -18,7 +18,7 @@ FOLDER = ".work"  # inside the shard directory, until the manifest exists
 # The files that a sharding leaves in its directory; nothing else there is ever touched.
 _OURS = re.compile(
     r"manifest\.json|(train|valid|test|gate)-\d{6}\.(tar|json)|(train|valid|test|gate)\.[\w-]+\.txt(\.zst)?"
-    rf"|(tokenizer|source|target)\.(model|json)|{re.escape(TRAINING)}|\.part-.*|.*\.(part|tmp)"
+    rf"|(tokenizer|source|target)\.(model|json)|{re.escape(TRAINING)}|\.part-.*"
 )
 
 

@@ -93,7 +93,6 @@ def test_a_failing_source_of_records_leaves_nothing_behind(tmp_path: Path) -> No
 
 def test_what_a_killed_writer_left_is_swept(tmp_path: Path) -> None:
     (tmp_path / ".part-node-123-4-train-000000.tar").write_bytes(b"half")
-    (tmp_path / ".train-000000.tar.node.123.tmp").write_bytes(b"half")  # by an earlier version
     (tmp_path / "train-000001.tar").write_bytes(b"other")
     remove_parts(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["train-000001.tar"]

@@ -29,7 +29,7 @@ from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.settings import EmbeddingsConfig, LoaderConfig, OptimizerConfig, TrainConfig
-from dragoman.pipelines.tasks import beginnings
+from dragoman.pipelines.tasks import warm_start
 from dragoman.pipelines.tasks.identity import network_fingerprint
 from dragoman.pipelines.tasks.pretrained_embeddings import ROWS, initialise, matches
 from dragoman.pipelines.tracking.registry import RegistryConfig, Version
@@ -256,19 +256,19 @@ def test_a_run_keeps_its_rows_wherever_the_reference_points_later(
     path = bundle(tmp_path / "vectors", ["w3", "w4"])
     settings = config(source=str(path), freeze=True)
     with caplog.at_level(logging.INFO):
-        beginnings.keep(settings, pair)
+        warm_start.keep(settings, pair)
     assert f"embeddings.source: 2 of 44 rows start from {path}" in caplog.text
     assert "42 rows of the source table have no vector" in caplog.text
     first = network()
     initialise(settings, first, pair)
     shutil.rmtree(path)
     bundle(path, ["w9"])
-    beginnings.keep(settings, pair)
+    warm_start.keep(settings, pair)
     again = network()
     initialise(settings, again, pair)
     assert torch.equal(again.source_embedding.weight, first.source_embedding.weight)
     assert ROWS.note(config(source="another")) is None
-    told = beginnings.facts(settings)["embeddings"]
+    told = warm_start.facts(settings)["embeddings"]
     assert told["source"]["rows"] == 2 and told["freeze"] is True
 
 
@@ -276,7 +276,7 @@ def test_the_section_is_part_of_a_runs_identity_only_where_it_asks_for_something
     config: Callable[..., Config],
 ) -> None:
     model = {"architecture": "transformer", "name": "t"}
-    assert beginnings.facts(config()) == {}
+    assert warm_start.facts(config()) == {}
     assert "embeddings" not in network_fingerprint(replace(config(), model=model), ())
     settings = replace(config(target="x", freeze=True), model=model)
     assert network_fingerprint(settings, ())["embeddings"] == {"source": None, "target": "x", "freeze": True}
