@@ -66,13 +66,16 @@ def sources(vocabulary: int, count: int = 8) -> list[np.ndarray]:
 def same(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> None:
     """The same hypotheses with the same scores; one sentence of the set may have a tie that rounding breaks.
 
-    Of several hypotheses the last is not compared: which of the next ones it is may be such a tie too.
+    From such a tie on the beams may go apart, so of that sentence only the best score is compared, and roughly. Of
+    several hypotheses the last is not compared: which of the next ones it is may be such a tie too.
     """
     one, other = ([each[: max(1, len(each) - 1)] for each in lists] for lists in (one, other))
-    pairs = [(a, b) for x, y in zip(one, other, strict=True) for a, b in zip(x, y, strict=True)]
-    np.testing.assert_allclose([a.score for a, _ in pairs], [b.score for _, b in pairs], rtol=1e-5, atol=1e-5)
-    different = [x for x, y in zip(one, other, strict=True) if [a.ids for a in x] != [b.ids for b in y]]
-    assert len(different) <= 1
+    lists = list(zip(one, other, strict=True))
+    alike = [(x, y) for x, y in lists if [a.ids for a in x] == [b.ids for b in y]]
+    assert len(alike) >= len(lists) - 1
+    for x, y in alike:
+        np.testing.assert_allclose([a.score for a in x], [b.score for b in y], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose([x[0].score for x, _ in lists], [y[0].score for _, y in lists], rtol=0.02)
 
 
 SHAPES = [
