@@ -30,7 +30,7 @@ from dragoman.model.shards.remote import publish
 from dragoman.model.shards.verify import shard_files, verify
 from dragoman.model.text.tags import check_pieces
 from dragoman.pipelines.config import SHARDING, Config
-from dragoman.pipelines.corpus.clean.first_look import check_training_files, vocabulary_of
+from dragoman.pipelines.corpus.clean.sample_check import check_training_files, vocabulary_of
 from dragoman.pipelines.corpus.labelled import make_labelled
 from dragoman.pipelines.corpus.making import Sharding
 from dragoman.pipelines.corpus.monolingual import make_monolingual

@@ -100,7 +100,7 @@ class CorpusConfig:
     )  # of a JSON line
     pairs: Whole = 0  # of a built-in corpus: training pairs to take; 0: all
     header: bool = False  # tsv: the first line names the columns and is left out
-    check: Literal["on", "off"] = "on"  # look at the first lines before anything starts, see `first_look`
+    check: Literal["on", "off"] = "on"  # check the first lines before anything starts, see `clean/sample_check.py`
     encoding: str | list[str] = "utf-8"  # in a list, each line is read in the first that fits
     records: Literal["line", "paragraph"] = "line"  # text: the unit of a record; a blank line ends a paragraph
     blank: Literal["drop", "keep"] = "drop"  # text: drop blank lines, or keep them as records without a word

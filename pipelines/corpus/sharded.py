@@ -22,7 +22,7 @@ from dragoman.model.schema import build, flat
 from dragoman.model.shards.manifest import Manifest, has_manifest, read_manifest
 from dragoman.model.storage.places import local_folder
 from dragoman.pipelines.corpus.read.cutting import fitting_run
-from dragoman.pipelines.corpus.read.identity import UNSAID, look_up
+from dragoman.pipelines.corpus.read.identity import UNSAID, value_of
 from dragoman.pipelines.corpus.read.parts import identity_of
 from dragoman.pipelines.corpus.read.sources import SPLITS, Split, fill_pattern, names_of
 from dragoman.pipelines.corpus.settings import CorpusConfig, CorpusPart
@@ -49,22 +49,22 @@ GIVEN = ("tokenizer.same_as",)  # a name here, content hashes in the manifest
 OF_LINES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt|text|labels)")  # of the lines of a tar or of a labelled file
 
 
-def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+def as_sharded(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """Returns dotted key -> value for everything that the shards of `paths.shards` define; empty if there are none.
 
     Args:
         values: the composed configuration.
-        words: the overrides of the command line.
+        overrides: those of the command line.
     """
     directory = local_folder(values["paths"]["shards"], values["paths"]["cache"])
     if not has_manifest(directory):
         return {}
-    manifest, chosen = read_manifest(directory), find_given_keys(words, values)
+    manifest, chosen = read_manifest(directory), find_given_keys(overrides, values)
     sharded_values: dict[str, Any] = {"paths.shards": values["paths"]["shards"]}  # its default depends on the others
     if "pair" not in chosen:
         sharded_values["pair"] = "-".join(manifest.languages)
     for key, ours in flat({section: values[section] for section in SECTIONS}):
-        theirs = look_up(manifest.config, key)
+        theirs = value_of(manifest.config, key)
         if ours == {} or theirs in (UNSAID, ours) or (key.startswith("corpus.fields.") and is_made_of_tars(manifest)):
             continue
         if key == PARTS and ours:
@@ -161,10 +161,10 @@ def check_given_file(
     )
 
 
-def find_given_keys(words: Sequence[str], values: Mapping[str, Any]) -> set[str]:
+def find_given_keys(overrides: Sequence[str], values: Mapping[str, Any]) -> set[str]:
     """Returns the dotted keys that the user chose: on the command line, or in the named experiment."""
     keys: set[str] = set()
-    for word in words:
+    for word in overrides:
         name, assigned, value = word.lstrip("+").partition("=")
         if not assigned or word.startswith("-"):
             continue

@@ -46,15 +46,15 @@ def _between(low: Any, high: Any, part: float) -> Any:
     return round(value) if isinstance(low, int) else value
 
 
-def as_counted(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+def as_counted(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """Returns the mark `BY_SIZE` for the vocabulary of a sharding, where it is to fit the pairs."""
     of_pairs = values["corpus"]["format"] not in ("text", "labelled") and not is_single(values["pair"])
     tokenizer = values["tokenizer"]
     learned = tokenizer["type"] in ("bpe", "unigram") and not tokenizer["same_as"]
-    counts = of_pairs and learned and VOCABULARY not in find_given_keys(words, values)
-    return {VOCABULARY: BY_SIZE} if counts and not has_experiment(words) else {}
+    counts = of_pairs and learned and VOCABULARY not in find_given_keys(overrides, values)
+    return {VOCABULARY: BY_SIZE} if counts and not has_experiment(overrides) else {}
 
 
-def has_experiment(words: Sequence[str]) -> bool:
-    """Returns True if the words name an experiment."""
-    return any(word.lstrip("+").startswith("experiment=") for word in words)
+def has_experiment(overrides: Sequence[str]) -> bool:
+    """Returns True if the overrides name an experiment."""
+    return any(word.lstrip("+").startswith("experiment=") for word in overrides)

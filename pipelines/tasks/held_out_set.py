@@ -26,7 +26,7 @@ from dragoman.pipelines.tracking.server import TrackingConfig, connect, resolve_
 logger = logging.getLogger(__name__)
 TAG = "scored."  # of MLflow's runs, before a set's digest: how often they scored it
 CHOSEN_ON = ("train", "valid", "gate")  # splits that settings and promotions are chosen on
-MOST = 10_000  # runs of an experiment that are looked at
+MOST = 10_000  # runs of an experiment that are read
 
 
 @dataclass(frozen=True)

@@ -120,10 +120,10 @@ def matches(tokenizer: Tokenizer, bundle: "VectorsBundle") -> tuple[NDArray[np.i
     same = tokenizer.type == theirs.type or (tokenizer.type in SUBWORDS and theirs.type in SUBWORDS)
     rows = [rows_of.get(piece, -1) if same else -1 for piece in pieces]
     spelled = [spelling(piece, tokenizer.type) for piece in pieces]
-    missing = [place for place, row in enumerate(rows) if row < 0 and spelled[place]]
-    for place, read in zip(missing, theirs.encode([spelled[place] for place in missing]), strict=True):
+    missing = [index for index, row in enumerate(rows) if row < 0 and spelled[index]]
+    for index, read in zip(missing, theirs.encode([spelled[index] for index in missing]), strict=True):
         if len(read) == 1 and read[0] != UNK:
-            rows[place] = rows_of.get(theirs.pieces(read)[0], -1)
+            rows[index] = rows_of.get(theirs.pieces(read)[0], -1)
     row_numbers = np.asarray(rows, np.int64)
     return np.asarray(ids, np.int64)[row_numbers >= 0], row_numbers[row_numbers >= 0]
 

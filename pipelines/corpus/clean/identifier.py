@@ -5,7 +5,7 @@ from typing import Any
 
 from dragoman.model.languages import base_language
 
-LONGEST = 1_000  # characters of a text that are looked at
+LONGEST = 1_000  # characters of a text that are read
 
 
 @cache

@@ -26,7 +26,7 @@ from dragoman.pipelines.corpus.read.staging import Block
 from dragoman.pipelines.corpus.settings import CorpusConfig
 
 Codes = npt.NDArray[np.uint8]
-# A pair's code is its split's place in SPLITS plus 4 x its rule's place in RULES; rule 0 keeps it.
+# A pair's code is its split's index in SPLITS plus 4 x its rule's index in RULES; rule 0 keeps it.
 RULES = ("kept", "leaked", "duplicate", "further_reference", *leaks.RULES)
 _PARTITION_PAIRS = 1 << 18  # pairs compared at a time, about 8 MB
 _BUFFERED_BLOCKS = 16  # blocks dealt to partition files at a time

@@ -46,7 +46,7 @@ def identity(
     }
 
 
-def look_up(there: Mapping[str, Any], key: str) -> Any:
+def value_of(there: Mapping[str, Any], key: str) -> Any:
     """Returns the value of a dotted key in an identity, such as a manifest's; UNSAID if it has none."""
     value: Any = there
     for name in key.split("."):

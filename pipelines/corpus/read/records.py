@@ -13,7 +13,7 @@ from dragoman.pipelines.corpus.read.staging import Block
 from dragoman.pipelines.corpus.settings import CorpusConfig, OnError
 
 _ARRAY = re.compile(r"\s*\[\s*(\{|$)")
-ID_ROWS, FEWEST_ID_ROWS = 100, 3  # rows looked at to tell a column of ids from a text
+ID_ROWS, FEWEST_ID_ROWS = 100, 3  # rows read to tell a column of ids from a text
 _ASCII_LETTERS = re.compile(rb"[A-Za-z]")
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.pipelines.corpus.clean.first_look import check_training_files
+from dragoman.pipelines.corpus.clean.sample_check import check_training_files
 from dragoman.pipelines.corpus.read.built_in import everyday
 from dragoman.pipelines.corpus.read.sources import Source, sources_of
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles

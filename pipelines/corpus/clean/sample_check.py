@@ -1,4 +1,4 @@
-"""Looks at the first lines of the training files, and tells mistakes that would show as a bad model an hour later.
+"""Checks the first lines of the training files for mistakes that would show as a bad model an hour later.
 
 | mistake | what is said |
 | --- | --- |
@@ -30,12 +30,12 @@ from dragoman.pipelines.corpus.sizes import SIZES, VOCABULARY, fitting
 SAMPLE = 2_000  # lines of a file
 FILES = 8  # of a corpus
 TELLING = 20  # letters of a text whose language can be told
-VOTES, ASKED = 40, 150  # texts of a side: the fewest that tell its language, and the most that are looked at
+FEWEST, MOST = 40, 150  # texts of a side that tell its language
 CLEAR, SOME = 0.8, 0.3  # shares of the sample
 WORDS_A_PIECE = 10  # of the training text, both sides; with fewer a vocabulary is large for its corpus
 NO_LANGUAGE = "zxx"  # a label of py3langid's: no text
 PIECES_A_CHARACTER = 2  # at least, so that a writing of many characters leaves room for words
-OFF = "corpus.check=off goes on without looking"
+OFF = "corpus.check=off leaves this check out"
 logger = logging.getLogger(__name__)
 # Languages that py3langid confuses: one of these found for another is no sign of a mistake.
 ALIKE = (
@@ -67,9 +67,9 @@ def check_training_files(config: CorpusConfig, sources: Sequence[Source], pair: 
         if not rows:
             continue
         if config.format == "labelled":
-            doubts += _look_at_labels(config, source, rows)
+            doubts += _check_labels(config, source, rows)
         else:
-            doubts += _look_at_sides(source, rows, languages_of(pair), config.clean.copies)
+            doubts += _check_sides(source, rows, languages_of(pair), config.clean.copies)
     if pairs < SAMPLE and words < WORDS_A_PIECE * vocabulary:  # the sample is the whole corpus
         doubts.append(
             f"{pairs:,} records of {words:,} words are little for tokenizer.vocabulary={vocabulary}: most pieces would "
@@ -118,9 +118,7 @@ def _blocks(source: Source) -> Iterator[bytes]:
         yield from part.blocks()
 
 
-def _look_at_sides(
-    source: Source, rows: Sequence[tuple[str, ...]], languages: Sequence[str], copies: bool
-) -> list[str]:
+def _check_sides(source: Source, rows: Sequence[tuple[str, ...]], languages: Sequence[str], copies: bool) -> list[str]:
     """Returns what is doubtful about the texts of each side; `copies`: pairs with two equal sides are to go."""
     doubts = []
     where = " and ".join(map(str, source.files))
@@ -132,9 +130,9 @@ def _look_at_sides(
             if what.startswith("have two") and (not copies or same_language(*languages)):
                 continue
             said = f"{where}: {len(failing):,} of the first {len(rows):,} pairs {what}"
-            if len(failing) > CLEAR * len(rows) and len(rows) >= VOTES:
+            if len(failing) > CLEAR * len(rows) and len(rows) >= FEWEST:
                 raise UserError(f"{said}, such as {failing[0]!r}: is this the right file? ({OFF})")
-            if len(failing) > SOME * len(rows) and len(rows) >= VOTES:
+            if len(failing) > SOME * len(rows) and len(rows) >= FEWEST:
                 doubts.append(f"{said}; cleaning drops them")
     heard = [_language([row[index] for row in rows], code) for index, code in enumerate(languages)]
     own = [base_language(code) for code in languages]
@@ -163,9 +161,9 @@ def _language(texts: Sequence[str], expected: str) -> str | None:
     if base_language(expected) not in set(map(base_language, model.labels)):
         return None
     telling = [text for text in texts if sum(map(str.isalpha, text)) >= TELLING]
-    step = max(1, len(telling) // ASKED)
-    votes = Counter(base_language(model.classify(text)[0]) for text in telling[::step][:ASKED])
-    if votes.total() < VOTES:
+    step = max(1, len(telling) // MOST)
+    votes = Counter(base_language(model.classify(text)[0]) for text in telling[::step][:MOST])
+    if votes.total() < FEWEST:
         return None
     language, most = votes.most_common(1)[0]
     return language if language != NO_LANGUAGE and most >= CLEAR * votes.total() else None
@@ -179,9 +177,9 @@ def _turn(source: Source, own: Sequence[str]) -> str:
     return f"exchange corpus.train.source and corpus.train.target, or pair={own[1]}-{own[0]}"
 
 
-def _look_at_labels(config: CorpusConfig, source: Source, rows: Sequence[tuple[str, ...]]) -> list[str]:
+def _check_labels(config: CorpusConfig, source: Source, rows: Sequence[tuple[str, ...]]) -> list[str]:
     texts, labels = [row[0] for row in rows], [row[1] for row in rows]
-    if config.labels != "classes" or len(rows) < VOTES:
+    if config.labels != "classes" or len(rows) < FEWEST:
         return []
     counts, kinds = Counter(labels), len(set(texts))
     if len(counts) > CLEAR * len(rows) and kinds < SOME * len(rows):
