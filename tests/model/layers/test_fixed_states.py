@@ -48,52 +48,6 @@ def test_the_scan_is_the_recurrence() -> None:
     torch.testing.assert_close(last, state)
 
 
-@pytest.mark.parametrize("kind", MAKERS)
-def test_steps_and_windows_equal_the_whole(kind: str) -> None:
-    ours, x = layer(kind), inputs()
-    whole, last = ours(x, ours.start(2, x.device))
-    for size in (1, 33):
-        state, found = ours.start(2, x.device), []
-        for first in range(0, 70, size):
-            y, state = ours(x[:, first : first + size], state)
-            found.append(y)
-        torch.testing.assert_close(torch.cat(found, 1), whole)
-        torch.testing.assert_close(state, last)
-
-
-@pytest.mark.parametrize("kind", MAKERS)
-def test_no_position_sees_a_later_one(kind: str) -> None:
-    ours, x = layer(kind), inputs(length=9)
-    changed = x.clone()
-    changed[:, 6:] += 1.0
-    first, second = (ours(one, ours.start(2, x.device))[0] for one in (x, changed))
-    torch.testing.assert_close(first[:, :6], second[:, :6])
-    assert not torch.allclose(first[:, 6:], second[:, 6:])
-
-
-@pytest.mark.parametrize("kind", MAKERS)
-def test_padding_does_not_change_the_state(kind: str) -> None:
-    ours, x = layer(kind), inputs(length=9)
-    start = ours(inputs(length=4), ours.start(2, x.device))[1]
-    real = torch.arange(9) < torch.tensor([[2], [9]])
-    _, last = ours(x, start, real)
-    for row, length in enumerate((2, 9)):
-        _, alone = ours(x[row : row + 1, :length], start[row : row + 1])
-        torch.testing.assert_close(last[row : row + 1], alone)
-
-
-@pytest.mark.parametrize("kind", MAKERS)
-def test_gradients_match_finite_differences(kind: str) -> None:
-    ours, x = layer(kind), inputs(1, 7).requires_grad_()
-    state = torch.rand_like(ours.start(1, x.device)).requires_grad_(kind != "past")
-
-    def outputs(x: Tensor, state: Tensor, *_: Tensor) -> tuple[Tensor, Tensor]:
-        found: tuple[Tensor, Tensor] = ours(x, state)
-        return found
-
-    assert torch.autograd.gradcheck(outputs, (x, state, *ours.parameters()), fast_mode=True)
-
-
 def test_the_first_state_of_a_text_has_no_past_to_attend_to() -> None:
     ours = layer("past")
     assert isinstance(ours, PastAttention)

@@ -14,7 +14,6 @@ from dragoman.model.layers import recurrent
 from dragoman.model.layers.cells import CELLS, CellName
 from dragoman.model.layers.recurrence import recur
 from dragoman.model.layers.recurrent import Direction, Recurrent, reverse_rows
-from dragoman.model.precision import cannot_run
 
 CELL_NAMES: Sequence[CellName] = ("rnn_tanh", "rnn_relu", "lstm", "gru")
 DIRECTIONS: Sequence[Direction] = ("forward", "backward", "both")
@@ -139,17 +138,6 @@ def test_turned_leaves_padding_at_the_end() -> None:
     assert reverse_rows(rows[:, :, None], None)[:, :, 0].tolist() == [[0, 3, 2, 1], [0, 0, 0, 4]]
 
 
-@pytest.mark.parametrize("cell", CELL_NAMES)
-def test_a_sequence_in_two_pieces_is_the_whole(cell: CellName) -> None:
-    ours = stack(cell)
-    x, state = inputs(ours)
-    hidden, last = ours(x, state)
-    first, carried = ours(x[:, :4], state)
-    second, end = ours(x[:, 4:], carried)
-    torch.testing.assert_close(torch.cat([first, second], 1), hidden)
-    torch.testing.assert_close(end, last)
-
-
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_both_ways_of_a_single_step_agree(direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = stack("lstm", direction)
@@ -176,31 +164,6 @@ def test_gradients_match_finite_differences(cell: CellName, backward: bool) -> N
     real = torch.tensor([[True] * 4, [True, False, False, False]])
     values = (draw(2, 4, shape.gates * 3), draw(2, shape.parts, 3), draw(shape.gates * 3, 3), draw(shape.gates * 3))
     assert torch.autograd.gradcheck(lambda *v: recur(cell, *v, real, backward), values)
-
-
-@pytest.mark.parametrize("cell", CELL_NAMES)
-def test_half_precision_stays_near(cell: CellName) -> None:
-    ours = stack(cell, "both").float()
-    if reason := cannot_run(ours, "bf16", torch.device("cpu")):
-        pytest.skip(reason)
-    x = inputs(ours)[0].float()
-    exact, _ = ours(x, None, REAL)
-    with torch.autocast("cpu", torch.bfloat16):
-        for real in (REAL, None):
-            hidden, last = ours(x, None, real)
-            assert last.dtype == torch.float32
-            if real is not None:
-                torch.testing.assert_close(hidden[REAL].float(), exact[REAL], atol=0.05, rtol=0.05)
-            hidden.float().sum().backward()
-    assert all(torch.isfinite(p.grad).all() for p in ours.parameters() if p.grad is not None)
-
-
-def test_nothing_but_padding_gives_numbers() -> None:
-    real = torch.zeros(2, 3, dtype=torch.bool)
-    for cell in CELL_NAMES:
-        hidden, last = stack(cell, "both")(torch.ones(2, 3, INPUTS, dtype=torch.float64), None, real)
-        assert torch.isfinite(hidden).all()
-        assert torch.equal(last, torch.zeros_like(last))
 
 
 def test_dropout_stands_between_layers_only() -> None:

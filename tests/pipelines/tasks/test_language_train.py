@@ -34,8 +34,6 @@ LINES = [
 SMALL = ["model.width=16", "model.heads=2", "model.feed_forward=16", "model.layers=1"]
 MODELS = {
     "rnnlm_lstm": ["model.embedding=8", "model.width=16", "model.layers=1"],
-    "rnnlm_attention": ["model.embedding=8", "model.width=16", "model.layers=1", "model.past=4"],
-    "statelm_linear": [*SMALL, "model.max_positions=32"],
     "statelm_selective": ["model.width=16", "model.feed_forward=16", "model.layers=1", "model.states=4"],
     "gpt_tiny": [*SMALL, "model.max_positions=32"],
     "bert_tiny": [*SMALL, "model.max_positions=64", "loader.max_length=64"],
@@ -59,7 +57,7 @@ def config(home: Path, *overrides: str) -> Config:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with shards of a small text in it, and a run of each network."""
+    """A home with shards of a small text in it, and a run of each kind of network."""
     folder = tmp_path_factory.mktemp("home")
     (folder / "text.txt").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
     shard(config(folder))
