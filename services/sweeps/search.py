@@ -14,6 +14,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from dragoman.model.errors import FailedError, ServiceError, UserError
 from dragoman.model.plural import plural
 from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.client.connection import NotFoundError
 from dragoman.services.jobs.states import ENDED
 from dragoman.services.sweeps.settings import SweepConfig
 from dragoman.services.sweeps.space import Space
@@ -91,8 +92,12 @@ class Search:
 
     def _check_trial(self, trial: Trial) -> bool:
         """Reports a trial's news to the study; returns True if it has ended."""
-        job = self.client.job(trial.user_attrs["job"])
-        curve = dict(self.client.curves(job["id"])["curves"].get(self.config.metric, []))
+        try:
+            job = self.client.job(trial.user_attrs["job"])
+            curve = dict(self.client.curves(job["id"])["curves"].get(self.config.metric, []))
+        except NotFoundError:
+            self._tell(trial, TrialState.FAIL, None, "its job was removed")
+            return True
         values = [float(curve[step]) for step in sorted(curve)]
         before = self.told.get(trial.number, len(self.study.trials[trial.number].intermediate_values))
         lost = False

@@ -59,8 +59,8 @@ def open_study(folder: Path, name: str, config: SweepConfig, space: Space, seed:
             f"same again to go on with it, or another name"
         )
     study.set_user_attr("asked", facts)
-    if config.sampler == "grid" and not study.trials:
-        for values in _combinations(space, seed):
+    if config.sampler == "grid":
+        for values in _combinations(space, seed)[len(study.trials) :]:  # it may have been killed while it queued them
             study.enqueue_trial(values)
     return study
 

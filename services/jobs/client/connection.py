@@ -16,6 +16,10 @@ LARGEST = 500  # rows of a page
 SILENCE = 45.0  # seconds without an event or a comment before a connection counts as lost
 
 
+class NotFoundError(UserError):
+    """The service has nothing of that name."""
+
+
 class Connection:
     """A connection to the service at `address`.
 
@@ -115,7 +119,7 @@ class Connection:
             message = f"HTTP {answer.status_code}"
         if answer.status_code >= 500 or answer.status_code == 429:
             raise ServiceError(f"the job service at {self.address}: {message}")
-        raise UserError(message)
+        raise (NotFoundError if answer.status_code == 404 else UserError)(message)
 
 
 def path_part(name: str) -> str:

@@ -1,5 +1,6 @@
 """The search over a real job service whose jobs are processes: losers end early, nothing is tried twice."""
 
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,40 @@ def test_a_search_that_is_killed_goes_on_and_submits_nothing_twice(
     assert sorted(path.name for path in tmp_path.glob("s-0*")) == ["s-000", "s-001", "s-002", "s-003"]
     with pytest.raises(UserError, match="begun with another space"):
         searching(client, tmp_path, config, "interval(0,2)")
+
+
+def test_a_grid_that_was_killed_while_it_queued_tries_every_combination_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = SweepConfig(trials=100, sampler="grid", pruner="none")
+    space = read_space(["x=choice(1,2,3)", "y=choice(1,2,3)"])
+    real, queued = optuna.Study.enqueue_trial, iter(range(4))
+
+    def dies(study: optuna.Study, params: dict[str, Any]) -> None:
+        if next(queued) == 3:
+            raise KeyboardInterrupt
+        real(study, params)
+
+    with quiet_optuna(), monkeypatch.context() as patched:
+        patched.setattr(optuna.Study, "enqueue_trial", dies)
+        with pytest.raises(KeyboardInterrupt):
+            open_study(tmp_path, "s", config, space, 1)
+    with quiet_optuna():
+        study = open_study(tmp_path, "s", config, space, 1)
+        trials = [study.ask(dict(space.varied)) for _ in range(most_trials(config, space))]
+    assert len({tuple(trial.params.items()) for trial in trials}) == len(study.trials) == 9
+
+
+def test_a_trial_whose_job_was_removed_has_failed(client: JobClient, loop: Loop, tmp_path: Path) -> None:
+    config = SweepConfig(trials=2, sampler="random", pruner="none", parallel=1)
+    search = searching(client, tmp_path, config, "interval(0,1)")
+    first = search._begin(search.study.ask(dict(search.space.varied)))
+    while client.job(first.user_attrs["job"])["state"] != "succeeded":
+        time.sleep(0.05)
+    client.remove(first.user_attrs["job"])
+    search.run()
+    assert [trial.state.name for trial in search.study.trials] == ["FAIL", "COMPLETE"]
+    assert search.study.trials[0].user_attrs["reason"] == "its job was removed"
 
 
 def test_a_sweep_without_hope_ends_and_says_why(client: JobClient, loop: Loop, tmp_path: Path) -> None:
