@@ -164,14 +164,15 @@ class ServeConfig(ModelSource):
     host: str = "127.0.0.1"
     port: Port = 5050  # 0: a free one
     proxies: list[str] = field(default_factory=list)  # addresses and networks whose X-Forwarded-For says who asks
+    monitors: list[str] = field(default_factory=list)  # that read /status, /models and /metrics without a key
     batch: Count = 64  # most lines in a batch
     batch_tokens: Count = 4096  # about, most in a batch
     turn: Count = 512  # tokens, about: a longer request is decoded beside the others, in turns of as many
     queue: Count = 1024  # short requests' lines that may wait, and as many of long ones; more: 429
     timeout: Interval = 30.0
     document_timeout: Interval = 600.0  # for a document
-    connections: Count = 4096  # at once; more are refused: 503
-    receive_timeout: Interval = 15.0  # for a request's body to arrive
+    connections: Count = 4096  # at once, of one address a 32nd; more are refused
+    receive_timeout: Interval = 15.0  # for a request's header to arrive, and for its body
     stop_timeout: Amount = 20.0  # for requests in progress when the server stops
     longest: Annotated[int, Range(16)] = 400  # characters of a sentence before it is cut further
     keys: str | None = None  # a file of API keys without limits, one per line, readable only by its owner

@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dragoman.model.errors import ServiceError
+from dragoman.model.storage.places import is_loopback
 from dragoman.services.endpoint import deepl, libretranslate, scoring, state
 from dragoman.services.endpoint.answer import refusal
 from dragoman.services.endpoint.call import endpoint_of
@@ -30,6 +31,7 @@ from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.keys import KeyRefusedError
 from dragoman.services.endpoint.openapi import ORIGIN
 from dragoman.services.endpoint.page import routes as page
+from dragoman.services.http.connections import Clients
 from dragoman.services.http.documentation import documentation_routes
 from dragoman.services.http.middleware import INTERNAL, Guard
 
@@ -47,6 +49,8 @@ def create_app(endpoint: Endpoint, documents: Documents | None = None) -> Starle
         limit=limits.body,
         larger={document_routes.PATH: limits.document + FORM},
         seconds=config.receive_timeout,
+        clients=Clients(config.connections, config.proxies),
+        private=lambda: is_loopback(config.host) and not endpoint.keys.needed,
         fail=lambda request: refuse(endpoint, request, HTTPException(500, INTERNAL)),
         log=config.access_log,
     )

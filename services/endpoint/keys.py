@@ -5,7 +5,6 @@ and reads the keys again every few seconds, so a new key, a revoked one and othe
 Keys from the file `serve.keys` have no limits and are not stored.
 """
 
-import ipaddress
 import logging
 import math
 import threading
@@ -20,6 +19,7 @@ from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import UserError, reason
 from dragoman.services.endpoint.key_store import KeyStore, Period
+from dragoman.services.http.addresses import network_of
 from dragoman.services.http.rates import Guesses, digest_of
 from dragoman.services.repeating import Repeating
 
@@ -206,15 +206,6 @@ class Keys:
 def nobody_at(address: str) -> Key:
     """Returns what stands for the key of a client that has none, by its address."""
     return Key(address=network_of(address))
-
-
-def network_of(address: str) -> str:
-    """Returns the address of a client; of IPv6 the network, because a client has as many addresses as it likes."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    return str(ipaddress.ip_network((parsed, 64), strict=False)) if parsed.version == 6 else str(parsed)
 
 
 def month_of(now: float) -> str:

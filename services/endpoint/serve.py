@@ -15,9 +15,9 @@ from dragoman.model.ranges import check_ranges
 from dragoman.model.settings import DecodeConfig
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.opening import open_endpoint, read_keys
-from dragoman.services.http.listening import Server, bind, check_proxies
+from dragoman.services.http.addresses import check_addresses, check_url
+from dragoman.services.http.listening import Server, bind
 from dragoman.services.settings import ServeConfig
-from dragoman.services.telemetry.traceparent import check_address
 
 # Seconds until a thread that reads a model's tokens lets the event loop go on; Python's own 5 ms, a few times
 # in a request, would be most of what a neighbour waits.
@@ -48,6 +48,7 @@ def serve(
             listening,
             connections=config.connections,
             grace=config.stop_timeout,
+            header=config.receive_timeout,
             ready=partial(print_address, *listening.getsockname()[:2]),
             loop="uvloop",
             proxies=config.proxies,
@@ -61,8 +62,9 @@ def check(config: ServeConfig) -> None:
     if config.models and config.bundle is not None:
         raise UserError("serve.models: cannot be set with serve.bundle; put the directory into the list")
     if config.traces is not None:
-        check_address(config.traces)
-    check_proxies("serve.proxies", config.proxies)
+        check_url("serve.traces", config.traces)
+    check_addresses("serve.proxies", config.proxies)
+    check_addresses("serve.monitors", config.monitors)
     check_ranges("serve", config)
 
 

@@ -1,11 +1,15 @@
-"""The routes that tell the endpoint's state: health, the served models, metrics, and the OpenAPI document."""
+"""The routes that tell the endpoint's state: health, the served models, metrics, and the OpenAPI document.
+
+Where requests need a key, so does whatever names a model's version, run or hash, except from `serve.monitors`.
+"""
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dragoman.services.endpoint.call import endpoint_of
+from dragoman.services.endpoint.call import admit, endpoint_of
 from dragoman.services.endpoint.openapi import describe
+from dragoman.services.http.addresses import is_within
 from dragoman.services.http.answers import as_json
 from dragoman.services.telemetry.telemetry import FORMAT
 from dragoman.services.version import version
@@ -25,8 +29,12 @@ async def status(request: Request) -> Response:
     """Tells the served models and their origin.
     ---
     summary: The served models and their origin
-    responses: {200: {$ref: "#/components/responses/Status"}, 503: {$ref: "#/components/responses/Status"}}
+    responses:
+      200: {$ref: "#/components/responses/Status"}
+      403: {$ref: "#/components/responses/Error"}
+      503: {$ref: "#/components/responses/Status"}
     """
+    await check_monitor(request)
     code, body = endpoint_of(request).status()
     return as_json({**body, "dragoman": version()}, code)
 
@@ -35,13 +43,22 @@ async def models(request: Request) -> Response:
     """Lists the models.
     ---
     summary: The translation models
-    responses: {200: {$ref: "#/components/responses/Models"}}
+    responses: {200: {$ref: "#/components/responses/Models"}, 403: {$ref: "#/components/responses/Error"}}
     """
+    await check_monitor(request)
     return as_json([model.facts() for model in endpoint_of(request).models.models])
 
 
 async def metrics(request: Request) -> Response:
+    await check_monitor(request)
     return Response(endpoint_of(request).metrics.telemetry.text(), headers={"Content-Type": FORMAT})
+
+
+async def check_monitor(request: Request) -> None:
+    """Raises KeyRefusedError as `admit` does, unless the client's address is a monitor's."""
+    address = request.client.host if request.client else ""
+    if not is_within(address, tuple(endpoint_of(request).config.monitors)):
+        await admit(request)
 
 
 async def openapi(request: Request) -> Response:

@@ -1,17 +1,18 @@
 """The listening socket of an HTTP server, and uvicorn's server on it, for the endpoint and the job service."""
 
 import errno
-import ipaddress
 import logging
 import resource
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from dragoman.model.errors import UserError
+from dragoman.services.http.connections import Clients, Connection
 
 QUEUED_BY_THE_KERNEL = 2048  # connections that may wait to be accepted
 
@@ -26,17 +27,20 @@ class Server(uvicorn.Server):
         *,
         connections: int,
         grace: float,
+        header: float,
         ready: Callable[[], None] = lambda: None,
         loop: Literal["asyncio", "uvloop"] = "asyncio",
         proxies: Sequence[str] = (),
     ) -> None:
-        """`connections` at once; `grace`: seconds for requests to end after a signal; `proxies`: the addresses and
-        networks whose X-Forwarded-For counts; `ready` is called once requests are answered."""
+        """`connections` at once; `grace`: seconds for requests to end after a signal; `header`: seconds for a request's
+        header to arrive; `proxies`: the addresses and networks whose X-Forwarded-For counts; `ready` is called once
+        requests are answered."""
+        bounded = partial(Connection, clients=Clients(connections, proxies), seconds=header)
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         super().__init__(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=bounded,  # type: ignore[arg-type]  # is called as a class is
                 loop=loop,
                 ws="none",
                 lifespan="off",
@@ -63,15 +67,6 @@ class Server(uvicorn.Server):
         if hard != resource.RLIM_INFINITY and soft < hard:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self.run(sockets=[self.listening])
-
-
-def check_proxies(key: str, proxies: Sequence[str]) -> None:
-    """Raises UserError, which names the setting `key`, if one is neither an address nor a network."""
-    try:
-        for proxy in proxies:
-            ipaddress.ip_network(proxy)
-    except ValueError as problem:
-        raise UserError(f"{key}: {problem}; write addresses and networks, such as [10.0.0.7,192.168.1.0/24]") from None
 
 
 def bind(host: str, port: int, section: str = "serve") -> socket.socket:

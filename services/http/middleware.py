@@ -1,4 +1,5 @@
-"""The middleware around all routes: bounds bodies, stops the work for clients that leave, measures and logs."""
+"""The middleware around all routes: bounds what clients send and hold open, stops their work once they leave, measures
+and logs."""
 
 import asyncio
 import time
@@ -6,15 +7,20 @@ from collections.abc import Callable, Mapping
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.services.http.access_log import log_failure, log_request
+from dragoman.services.http.addresses import names_this_machine
+from dragoman.services.http.answers import refusal
+from dragoman.services.http.connections import Clients
 from dragoman.services.telemetry.telemetry import Telemetry
 
 METRICS = "/metrics"  # is not measured itself
 INTERNAL = "Internal error"
+TOO_MANY = "Too many requests of this address are at work"
+PRIVATE = "Without keys this service answers to the names of this machine alone, such as localhost"
 CLOSING = {"Connection": "close"}  # the rest of a refused body is not read
 LEFT = 0  # the status of a request whose client has left
 
@@ -22,8 +28,10 @@ LEFT = 0  # the status of a request whose client has left
 class Guard:
     """ASGI middleware of one service.
 
-    `limit`: bytes of a body, `larger`: other limits by path, `seconds` for a body to arrive; `fail` makes the answer to
-    an unexpected error, which is logged without its message; `log`: one line per request.
+    `limit`: bytes of a body, `larger`: other limits by path, `seconds` for a body to arrive; `clients` bounds the
+    requests of each; `fail` makes the answer to an unexpected error, which is logged without its message; `log`: one
+    line per request. While `private`, only a Host of this machine is answered: a page of another site could let its own
+    name mean this machine (DNS rebinding).
     """
 
     def __init__(
@@ -32,12 +40,15 @@ class Guard:
         telemetry: Telemetry,
         limit: int,
         seconds: float,
+        clients: Clients,
+        private: Callable[[], bool],
         fail: Callable[[Request], Response],
         larger: Mapping[str, int] | None = None,
         log: bool = False,
     ) -> None:
         self.app, self.telemetry, self.fail, self.log = app, telemetry, fail, log
         self.limit, self.larger, self.seconds = limit, larger or {}, seconds
+        self.clients, self.private = clients, private
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -53,18 +64,28 @@ class Guard:
             await send(message)
 
         measured = scope["path"] != METRICS
+        address = (scope.get("client") or ("",))[0]
         began = time.perf_counter()
         if measured:
             self.telemetry.http.begin(scheme, method)
+        headers = Headers(scope=scope)
         try:
-            with self.telemetry.request_span(method, scheme, Headers(scope=scope).get("traceparent", "")) as span:
-                await self._answer(scope, receive, sent)
+            with self.telemetry.request_span(method, scheme, headers.get("traceparent", "")) as span:
+                if not self.clients.enter(address):
+                    await refusal(429, TOO_MANY, CLOSING | {"Retry-After": "1"})(scope, receive, sent)
+                elif self.private() and not names_this_machine(headers.get("host", "")):
+                    await refusal(403, PRIVATE, CLOSING)(scope, receive, sent)
+                else:
+                    await self._answer(scope, receive, sent)
                 self.telemetry.describe(span, method, route_of(scope), status)
+        except ClientDisconnect:  # in the middle of its body: nobody waits for an answer
+            pass
         except Exception as problem:  # the server would log its message, which may quote the request
             log_failure(scope, route_of(scope), problem)
             if status == LEFT:
                 await self.fail(Request(scope))(scope, receive, sent)
         finally:
+            self.clients.leave(address)
             seconds = time.perf_counter() - began
             if measured:
                 self.telemetry.http.end(scheme, method, version, route_of(scope), status, seconds)

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.names import check_name
 from dragoman.model.ranges import Amount, Count, Interval, Port, Positive, Range, Whole, check_ranges
-from dragoman.services.http.listening import check_proxies
-from dragoman.services.telemetry.traceparent import check_address
+from dragoman.services.http.addresses import check_addresses, check_url
 
 
 @dataclass
@@ -23,8 +22,7 @@ class WebhookConfig:
         """Refuses impossible values. Raises UserError: names the key and the value."""
         if self.url is None:
             return
-        if not self.url.startswith(("https://", "http://")):
-            raise UserError(f"service.webhook.url={self.url}: write https://HOST/PATH")
+        check_url("service.webhook.url", self.url)
         if self.secret is None:
             raise UserError("service.webhook.secret: is missing; name a file with the key that signs")
 
@@ -105,15 +103,16 @@ class ServiceConfig:
     burst: Count = 200
     waiting: Count = 20_000  # most unfinished jobs of one owner
     body: Annotated[int, Range(1024)] = 262_144  # bytes of a request
-    connections: Count = 4096  # at once; more are refused: 503
-    receive_timeout: Interval = 15.0  # for a request's body to arrive
+    connections: Count = 4096  # at once, of one address a 32nd; more are refused
+    receive_timeout: Interval = 15.0  # for a request's header to arrive, and for its body
     traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
 
     def check(self) -> None:
         """Refuses invalid numbers. Raises UserError: names the key and the value."""
-        check_proxies("service.proxies", self.proxies)
+        check_addresses("service.proxies", self.proxies)
         self.proxy.check()
         self.webhook.check()
-        if self.traces is not None:
-            check_address(self.traces)
+        for key in ("url", "tracking_url", "address", "traces"):
+            if (url := getattr(self, key)) is not None:
+                check_url(f"service.{key}", url)
         check_ranges("service", self)

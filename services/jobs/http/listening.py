@@ -6,15 +6,15 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from starlette.types import ASGIApp
 
 from dragoman.model.errors import ServiceError
 from dragoman.services.http.listening import Server
+from dragoman.services.jobs.settings import ServiceConfig
 
 PATIENCE = 60.0  # seconds until it accepts requests
-CONNECTIONS = 4096  # at once
 GRACE = 2  # seconds for requests to end
 # Seconds until a computing thread lets another run. A request waits for its turn after each of its queries to the
 # ledger; beside the scheduler's passes, each turn would cost the interpreter's usual 5 ms.
@@ -26,13 +26,19 @@ logger = logging.getLogger(__name__)
 def serving(
     app: ASGIApp,
     listening: socket.socket,
-    connections: int = CONNECTIONS,
-    proxies: Sequence[str] = (),
+    config: ServiceConfig,
 ) -> Iterator[None]:
-    """Serves within the block: so many `connections` at once."""
+    """Serves within the block."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(TURN)
-    server = Server(app, listening, connections=connections, grace=GRACE, proxies=proxies)
+    server = Server(
+        app,
+        listening,
+        connections=config.connections,
+        grace=GRACE,
+        header=config.receive_timeout,
+        proxies=config.proxies,
+    )
     thread = threading.Thread(target=server.serve_requests, name="http", daemon=True)
     thread.start()
     try:

@@ -3,6 +3,7 @@
 from fastapi import FastAPI
 
 from dragoman.services.http.answers import refusal
+from dragoman.services.http.connections import Clients
 from dragoman.services.http.documentation import documentation_routes
 from dragoman.services.http.middleware import INTERNAL, Guard
 from dragoman.services.jobs.http import jobs, people, status
@@ -41,6 +42,8 @@ def create_app(parts: ServiceParts) -> AccessLog:
         telemetry=parts.metrics.telemetry,
         limit=parts.config.body,
         seconds=parts.config.receive_timeout,
+        clients=Clients(parts.config.connections, parts.config.proxies),
+        private=lambda: not parts.guard.keys,
         fail=lambda _: refusal(500, INTERNAL),
     )
     return AccessLog(app, parts.home / "service" / "access.jsonl")

@@ -19,10 +19,10 @@ from dragoman.model import landlock
 from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.files import atomic_write, exclusive, read_secret
+from dragoman.model.storage.places import is_loopback
 from dragoman.services.http.listening import bind
 from dragoman.services.jobs.executors.base import Executor
 from dragoman.services.jobs.executors.ray import Head, RayExecutor
-from dragoman.services.jobs.http.guard import is_loopback
 from dragoman.services.jobs.http.listening import serving
 from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.access import Access
@@ -132,7 +132,7 @@ def _run(parts: ServiceParts, listening: socket.socket, where: dict[str, str], s
     """Answers requests, and starts jobs, until a signal comes; then lets the jobs make room."""
     config, loop, record = parts.config, parts.loop, parts.home / "service" / "address.json"
     with contextlib.ExitStack() as stack:
-        stack.enter_context(serving(create_app(parts), listening, config.connections, config.proxies))
+        stack.enter_context(serving(create_app(parts), listening, config))
         if parts.tracking:
             outbox = Outbox(parts.ledger, parts.tracking)
             outbox.repeating.start()

@@ -112,7 +112,7 @@ class Client:
     def request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         async def ask() -> httpx.Response:
             transport = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(self.address, 1))
-            async with httpx.AsyncClient(transport=transport, base_url="http://endpoint") as client:
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
                 return await client.request(method, path, **arguments)
 
         return asyncio.run(ask())

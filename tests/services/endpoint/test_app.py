@@ -161,7 +161,13 @@ def test_a_client_that_has_left_frees_its_place_and_is_not_translated(stage: Sta
         raise AssertionError(message)
 
     async def ask_and_leave() -> None:
-        scope = {"type": "http", "method": "POST", "path": "/translate", "headers": [], "query_string": b""}
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/translate",
+            "headers": [(b"host", b"127.0.0.1")],
+            "query_string": b"",
+        }
         asking = asyncio.ensure_future(stage.client.app(scope, receive, send))
         while stage.batcher.queued < 4:
             await asyncio.sleep(0.01)

@@ -180,6 +180,18 @@ def test_a_request_without_a_known_key_has_the_status_of_its_dialect(stage: Stag
             assert (answer.status_code, field in answer.json()) == (403, True), path
 
 
+def test_what_names_versions_and_runs_needs_a_key_or_a_monitors_address(stage: Stage, store: KeyStore) -> None:
+    secret = store.add("anna")
+    stage.read_keys(store)
+    for path in ("/status", "/models", "/metrics"):
+        assert stage.client.get(path).status_code == 403
+        headers = {"Authorization": f"Bearer {secret}"}
+        assert stage.client.request("GET", path, headers=headers).status_code == 200
+    assert stage.client.get("/health").status_code == 200
+    stage.endpoint.config.monitors = ["127.0.0.0/8"]
+    assert stage.client.get("/status").status_code == 200
+
+
 def test_listed_keys_have_no_limits_and_are_not_stored(store: KeyStore, clock: Clock) -> None:
     store.add("anna", characters=1)
     found = Keys(["listed"], store, clock)

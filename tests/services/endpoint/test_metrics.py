@@ -70,11 +70,11 @@ def test_every_metric_says_what_was_asked(asked: Asked, bundle: Path) -> None:
     assert counted == {"invalid": 1, "key": 1, "unknown": 1}
     assert value("dragoman_refused_total", {"reason": "too_large"}) == 1
     assert value("dragoman_refused_total", {"reason": "queue_full"}) == 0
-    facts = client.get("/status").json()["model"]
+    facts = client.get("/status?api_key=k").json()["model"]
     labels = {"name": "small", "version": facts["version"]}
     assert value("dragoman_model_info", labels) == 1
     assert value("dragoman_disk_free_bytes", {"folder": "cache"})
-    text = client.get("/metrics").text
+    text = client.get("/metrics?api_key=k").text
     assert 'http_request_method="POST"' in text
     assert "zebra" not in text and "house" not in text
 

@@ -22,7 +22,7 @@ from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.origin import Origin
-from dragoman.services.settings import Limits
+from dragoman.services.settings import Limits, ServeConfig
 from tests.services.endpoint.conftest import Client, only_model
 
 # Schemathesis asks by way of Starlette's client, which would rather have the next httpx.
@@ -45,7 +45,8 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starlette]:
     batcher.start()
     queue = InferenceQueue(batcher, lambda: model)
     folder = tmp_path_factory.mktemp("documents")
-    endpoint = Endpoint(only_model(queue), queue, Limits(characters=100, texts=4, body=100_000))
+    limits = Limits(characters=100, texts=4, body=100_000)
+    endpoint = Endpoint(only_model(queue), queue, limits, config=ServeConfig(host="0.0.0.0"))
     endpoint.suggestions = folder / "suggestions.jsonl"
     documents = Documents(endpoint, folder)
     yield create_app(endpoint, documents)

@@ -43,7 +43,7 @@ class Line:
             for one in asked:
                 seen = self.count
                 transport = httpx.ASGITransport(app, client=(one.address, 1))
-                client = httpx.AsyncClient(transport=transport, base_url="http://endpoint")
+                client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
                 body = {"q": one.text, "source": "en", "target": "de", "api_key": one.key}
                 tasks.append(asyncio.create_task(client.post("/translate", json=body)))
                 while self.count == seen and not tasks[-1].done():  # until it is in the queue, or refused

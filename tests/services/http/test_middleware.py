@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx
@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from dragoman.services.http.answers import refusal
+from dragoman.services.http.connections import Clients
 from dragoman.services.http.middleware import INTERNAL, Guard
 from dragoman.services.telemetry.telemetry import Telemetry, current
 from dragoman.services.telemetry.traceparent import TraceParent, parse
@@ -33,6 +34,7 @@ class Service:
         self.telemetry = telemetry or Telemetry("test")
         self.waiting, self.cancelled = asyncio.Event(), 0
         guard = {"telemetry": self.telemetry, "limit": 10, "seconds": 0.1, "fail": lambda _: refusal(500, INTERNAL)}
+        guard |= {"clients": Clients(connections=64, proxies=["10.0.0.7"]), "private": lambda: False}
         routes = {"/echo/{word}": self.echo, "/broken/{word}": self.broken, "/stream": self.stream, "/wait": self.wait}
         self.app: Any
         if kind == "starlette":
@@ -118,6 +120,58 @@ def test_the_work_for_a_client_that_leaves_is_cancelled(kind: str) -> None:
     service = asyncio.run(ask_and_leave())
     assert service.cancelled == 1
     assert b'error_type="ConnectionError"' in service.telemetry.text()
+
+
+def test_a_client_has_so_many_requests_at_work_and_a_named_proxys_clients_have_their_own(kind: str) -> None:
+    service = Service(kind, seconds=60)
+
+    async def statuses(addresses: Sequence[str]) -> list[int]:
+        async def ask(address: str) -> int:
+            transport = httpx.ASGITransport(service.app, client=(address, 1))
+            async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
+                return (await client.post(f"/{'wait' if address in held else 'echo/a'}")).status_code
+
+        held, waiting = addresses[:-1], []
+        for address in held:
+            waiting.append(asyncio.ensure_future(ask(address)))
+            await asyncio.sleep(0.05)
+        answer = await ask(addresses[-1])
+        for task in waiting:
+            task.cancel()
+        refused = await asyncio.gather(*waiting, return_exceptions=True)
+        return [*(status for status in refused if isinstance(status, int)), answer]
+
+    assert asyncio.run(statuses(["192.0.2.1"] * 3 + ["192.0.2.2"])) == [429, 200]
+    assert asyncio.run(statuses(["2001:db8::1", "2001:db8::2", "2001:db8::3", "192.0.2.2"])) == [429, 200]
+    assert asyncio.run(statuses(["10.0.0.7"] * 3 + ["192.0.2.2"])) == [200]
+
+
+def test_a_private_service_answers_to_the_names_of_its_machine_alone(kind: str) -> None:
+    service = Service(kind, private=lambda: True)
+    for host, status in (
+        ("localhost:80", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:80", 200),
+        ("evil.example:80", 403),
+        ("", 403),
+    ):
+        assert service.ask("GET", "/echo/a", headers={"Host": host}).status_code == status
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_error(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    messages = [{"type": "http.disconnect"}, {"type": "http.request", "body": b"x", "more_body": True}]
+
+    async def receive() -> Any:
+        return messages.pop()
+
+    async def send(message: Any) -> None:
+        raise AssertionError(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/echo/a", "headers": [], "query_string": b""}
+    asyncio.run(Service(kind).app(scope, receive, send))
+    assert not [record for record in caplog.records if record.name.startswith("dragoman.")]
 
 
 def test_an_unexpected_error_is_answered_and_logged_without_its_message(

@@ -49,7 +49,7 @@ def sign_in(browser: httpx.Client, token: str) -> str:
 def listening(loop: Loop, keys: bool = False, port: int = 0, **more: Any) -> Iterator[int]:
     """The port of a server over the loop."""
     opened = bind("127.0.0.1", port, "service")
-    with serving(application(loop, keys, **more), opened):
+    with serving(application(loop, keys, **more), opened, loop.config):
         yield opened.getsockname()[1]
 
 
