@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import Metric
 
 from dragoman.services.telemetry.http_metrics import HttpMetrics
 from dragoman.services.telemetry.spans import FixedIds
-from dragoman.services.telemetry.traceparent import TraceParent, check_address, of_context
+from dragoman.services.telemetry.traceparent import TraceParent, of_context
 from dragoman.services.version import version
 
 FORMAT = "text/plain; version=0.0.4; charset=utf-8"  # of Prometheus' text format
@@ -30,7 +30,7 @@ class Telemetry:
     """The telemetry of the service `name`. `traces`: a collector for OTLP over HTTP, http://HOST:4318."""
 
     def __init__(self, name: str, traces: str | None = None, exporter: SpanExporter | None = None) -> None:
-        """`exporter` takes the spans instead of a collector. Raises UserError: `traces` is no address."""
+        """`exporter` takes the spans instead of a collector."""
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.http = HttpMetrics()
@@ -38,7 +38,7 @@ class Telemetry:
         self.ids = FixedIds()
         self.tracers: TracerProvider | None = None
         if traces is not None:
-            exporter = OTLPSpanExporter(endpoint=f"{check_address(traces)}/v1/traces", timeout=5)
+            exporter = OTLPSpanExporter(endpoint=f"{traces.rstrip('/')}/v1/traces", timeout=5)
         if exporter is not None:
             resource = Resource.create({"service.name": name, "service.version": version()})
             self.tracers = TracerProvider(resource=resource, shutdown_on_exit=False, id_generator=self.ids)

@@ -4,9 +4,6 @@ import hashlib
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
-
-from dragoman.model.errors import UserError
 
 if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
@@ -52,13 +49,3 @@ def of_context(place: "SpanContext") -> TraceParent | None:
 def read_environment() -> TraceParent | None:
     """Returns the position under which this process was started."""
     return parse(os.environ.get(VARIABLE))
-
-
-def check_address(traces: str) -> str:
-    """Raises UserError unless it is an http:// or https:// address."""
-    parts = urlsplit(traces)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UserError(
-            f"serve.traces or service.traces is {traces!r}: an address of OTLP over HTTP is expected, such as http://collector:4318"
-        )
-    return traces.rstrip("/")

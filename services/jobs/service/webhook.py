@@ -156,7 +156,7 @@ class Webhook:
             error, last = f"HTTP {code}", 300 <= code < 500 and code not in PASSING
         except TimeoutError:
             code, error, last = 0, f"no answer within {self.config.timeout:g} s", False
-        except (httpx.HTTPError, UserError) as problem:
+        except Exception as problem:  # whatever it is, others' deliveries go on
             code, error, last = 0, str(problem) or type(problem).__name__, False
         if 200 <= code < 300:
             self._set(notice, sent=self.ledger.now(), due=None, error="")

@@ -20,6 +20,8 @@ from dragoman.services.jobs.states import State
 from tests.services.jobs.processes import bring
 
 KEY = bytes(range(32))
+IMPOSSIBLE = ["ftp://x", "x:80", "/x", "https:///x", "https://a..b/x", f"https://{'a' * 70}.org/x", "https://xn--/x"]
+IMPOSSIBLE += ["https://a b/x", "https://h:0/x", "https://h:99999/x", "https://[::1"]
 
 
 class Receiver(ThreadingHTTPServer):
@@ -206,7 +208,7 @@ def test_a_weak_key_and_impossible_settings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="5 bytes; at least 24"):
         read_key(str(tmp_path / "key"))
     for config, message in (
-        (WebhookConfig("ftp://x"), r"service\.webhook\.url=ftp://x"),
+        *((WebhookConfig(url), r"service\.webhook\.url=") for url in IMPOSSIBLE),
         (WebhookConfig("https://x"), r"service\.webhook\.secret: is missing"),
     ):
         with pytest.raises(UserError, match=message):

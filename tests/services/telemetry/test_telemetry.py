@@ -7,10 +7,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from dragoman.model.errors import UserError
 from dragoman.services.telemetry.spans import tell
 from dragoman.services.telemetry.telemetry import Telemetry, current
-from dragoman.services.telemetry.traceparent import TraceParent, check_address, parse, read_environment
+from dragoman.services.telemetry.traceparent import TraceParent, parse, read_environment
 
 # Starlette's client would rather have the next httpx.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
@@ -35,12 +34,6 @@ def test_a_traceparent_is_read_as_it_is_written(monkeypatch: pytest.MonkeyPatch)
     child = PLACE.child("j-1-a1")
     assert child == PLACE.child("j-1-a1") != PLACE.child("j-1-a2")
     assert child.trace == PLACE.trace and parse(str(child)) == child
-
-
-@pytest.mark.parametrize("address", ["collector:4318", "ftp://collector", "http://", "/v1/traces"])
-def test_an_address_of_no_collector_is_refused(address: str) -> None:
-    with pytest.raises(UserError, match="OTLP over HTTP"):
-        check_address(address)
 
 
 def test_without_a_collector_there_are_no_spans_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
