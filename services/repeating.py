@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from dragoman.model.errors import ServiceError
+from dragoman.model.errors import ServiceError, reason
 
 
 class SteadyClock:
@@ -20,6 +20,7 @@ class SteadyClock:
         return self._offset + time.monotonic()
 
 
+OUTSIDE = (ServiceError, SQLAlchemyError, OSError)  # the world around has failed, not the program
 FAILED = 1.0  # seconds of pause after a failure
 IDLE = 5  # times as long is the pause after a call that found nothing to do
 logger = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class Repeating:
     ) -> None:
         self.name, self.seconds, self.task, self.leisure = name, seconds, task, leisure
         self.first = seconds if first is None else first
+        self.trouble = ""  # why the last call failed
         self.ending, self._wake = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -54,10 +56,6 @@ class Repeating:
         if self._thread.ident is not None:
             self._thread.join(patience)
 
-    def failed(self, problem: str) -> None:
-        """Reports a failure of the world around: the ledger does not answer, a disk is full."""
-        logger.warning("%s: %s", self.name, problem)
-
     def _run(self) -> None:
         self._wake.wait(self.first)
         while not self.ending.is_set():
@@ -65,11 +63,14 @@ class Repeating:
             began, outcome = time.monotonic(), None
             try:
                 outcome = self.task()
-            except (ServiceError, SQLAlchemyError, OSError) as problem:
-                self.failed(str(problem).splitlines()[0][:300])
-                self.ending.wait(FAILED)
-            except Exception:
-                logger.exception("%s: a call failed", self.name)
+                self.trouble = ""
+            except Exception as problem:
+                trouble = reason(problem)
+                if trouble != self.trouble:  # once: a full disk, or a damaged ledger, may last for days
+                    logger.warning(
+                        "%s: %s", self.name, trouble, exc_info=None if isinstance(problem, OUTSIDE) else problem
+                    )
+                self.trouble = trouble
                 self.ending.wait(FAILED)
             # what changes in one moment shares a call
             self.ending.wait(min(self.seconds, self.leisure * (time.monotonic() - began)))

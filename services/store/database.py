@@ -23,6 +23,7 @@ CONNECTIONS = 45  # kept open; more are opened and closed
 # KiB of the file that each sqlite connection caches. The default of 2,000 came to 80 MiB in 40 connections that read
 # pages of jobs, and made no read faster, because the system caches the file too.
 CACHE = 512
+DAMAGED = "its file is damaged: restore it from a backup"
 UPGRADING = 7_100_114  # advisory lock for changing the tables
 DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 T = TypeVar("T")
@@ -130,7 +131,9 @@ def answering(setting: str) -> Iterator[None]:
     except DatabaseError as problem:
         if not isinstance(problem, OperationalError | ProgrammingError) and type(problem) is not DatabaseError:
             raise  # a fault of the program: only sqlite has plain ones, for a file that is no longer a database
-        raise ServiceError(f"{setting}: the database cannot be used ({reason(problem)})") from None
+        why = reason(problem)
+        hint = f"; {DAMAGED}" if "malformed" in why or "not a database" in why else ""
+        raise ServiceError(f"{setting}: the database cannot be used ({why}{hint})") from None
 
 
 def _engine(url: str, setting: str, password: str | None) -> Engine:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from sqlalchemy import Column, MetaData, String, Table, inspect, text
 from sqlalchemy.exc import DatabaseError
 
-from dragoman.model.errors import UserError
-from dragoman.services.store.database import Database
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.store.database import DAMAGED, Database
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,16 @@ class Schema:
 def upgrade(database: Database, schema: Schema) -> None:
     """Makes the tables of an empty database, one process at a time.
 
-    Raises UserError: it has those of another version, which stay as they are.
+    Raises:
+        UserError: it has those of another version, which stay as they are.
+        ServiceError: pages of its file are damaged; what is still sound would go on without the rest.
     """
+    if database.is_sqlite:
+        with database.engine.connect() as connection:
+            fault = connection.scalar(text("PRAGMA quick_check(1)"))
+        if fault != "ok":
+            why = " ".join(str(fault).split())
+            raise ServiceError(f"{database.setting}: the database cannot be used ({why}; {DAMAGED})")
     if _is_newest(database, schema):
         return
     versions = Table(schema.version_table, MetaData(), Column("version_num", String(32), primary_key=True))

@@ -61,9 +61,11 @@ def test_a_ledger_that_is_damaged_or_no_database_is_named(tmp_path: Path) -> Non
     Database(f"sqlite:///{ledger}").close()
     for other in tmp_path.glob("ledger.db-*"):
         other.unlink()
-    for content in (ledger.read_bytes()[:4096] + b"\xff" * 60_000, b"not a database" * 500):
+    sound = ledger.read_bytes()
+    one_page = sound[: 11 * 4096] + b"\xff" * 4096 + sound[12 * 4096 :]  # which a start alone would not read
+    for content in (sound[:4096] + b"\xff" * 60_000, one_page, b"not a database" * 500):
         ledger.write_bytes(content)
-        with pytest.raises(ServiceError, match=r"service\.ledger: the database cannot be used"):
+        with pytest.raises(ServiceError, match=r"service\.ledger: the database .* restore it from"):
             Database(f"sqlite:///{ledger}")
 
 

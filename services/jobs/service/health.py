@@ -36,8 +36,11 @@ class Health:
             if time.monotonic() - self._at > FRESH:
                 self._seen, self._at = self._look(), time.monotonic()
             seen = dict(self._seen)
-        cluster = {"Ray": f"does not answer: {self.loop.trouble}"} if self.loop.trouble else {}
-        return {**seen, **cluster}
+        if self.loop.trouble:
+            seen["Ray"] = f"does not answer: {self.loop.trouble}"
+        if failure := self.loop.failure():
+            seen["the scheduler"] = f"stands still: {failure}"
+        return seen
 
     def _look(self) -> dict[str, str]:
         states = self.children()

@@ -46,7 +46,7 @@ class Loop:
         self.attempts = Attempts(ledger, executor, intake, config, home, self.accounts)
         self.scheduler.footprints = self.accounts.footprints
         self.capacity: Capacity | None = None
-        self.trouble: str | None = None  # the last look's failure
+        self.trouble: str | None = None  # why the cluster did not answer the last look
         self.admits = True  # False: nothing new is started
         self.rest: Callable[[bool], None] | None = None  # ends the cluster, or starts it again; None: it always runs
         self.rests = False
@@ -55,7 +55,6 @@ class Loop:
         self._looked = float("-inf")
         self._look = Repeating("loop", config.tick, self.look, 0.0, LEISURE)
         self._planning = Repeating("intake", config.tick, self._take, 0.0, LEISURE)
-        self._look.failed = self._planning.failed = self._note_trouble  # type: ignore[method-assign]
 
     def start(self) -> None:
         self._look.start()
@@ -66,9 +65,9 @@ class Loop:
         self._look.wake()
         self._planning.wake()
 
-    def _note_trouble(self, problem: str) -> None:
-        self.trouble = problem
-        logger.warning("%s", problem)
+    def failure(self) -> str:
+        """Returns why the last look, or the last plan, failed: the ledger or a disk; empty if none did."""
+        return self._look.trouble or self._planning.trouble
 
     def resources(self) -> dict[str, float] | None:
         """Returns what jobs may use, by resource; None if the cluster did not answer the last look."""

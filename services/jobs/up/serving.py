@@ -163,10 +163,10 @@ def _open_ledger(config: ServiceConfig, keys: bool, stack: contextlib.ExitStack)
     """Returns the ledger's access control; prints an admin's token if tokens are needed and no admin has one."""
     secret = config.ledger_password
     password = None if secret is None else read_secret("service.ledger_password", secret)
-    ledger = Ledger(Database(config.ledger, password), SteadyClock())
-    stack.callback(ledger.database.close)
+    database = Database(config.ledger, password)
+    stack.callback(database.close)
     with answering(SETTING):
-        access = Access(ledger)
+        access = Access(Ledger(database, SteadyClock()))
         enter_tokens(access, config.tokens)
     if (keys or access.issued) and not access.valid("admin"):
         name = f"admin-{len(access.tokens()) + 1}"

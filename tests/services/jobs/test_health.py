@@ -25,6 +25,7 @@ def test_status_and_pages_say_the_same(loop: Loop, monkeypatch: pytest.MonkeyPat
         assert (well["status"], well["trouble"]) == ("ok", {}) and 'class="strip"' not in http.get("/").text
         states["mlflow"] = "trouble: anna's secret"
         loop.trouble = "connection refused"
+        loop._look.trouble = "the database is full"
         job = bring(loop.ledger, loop.ledger.submit("anna", "train", []), State.RUNNING)
         loop.ledger.end(job, State.FAILED, "failed", "exit 1", "exit code 1", 1)
         monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1000 * 10**9, 0, 10**9))
@@ -33,13 +34,14 @@ def test_status_and_pages_say_the_same(loop: Loop, monkeypatch: pytest.MonkeyPat
         assert ill["trouble"] == {
             "MLflow": "has ended, and is started again; its log is in the home's folder service",
             "Ray": "does not answer: connection refused",
+            "the scheduler": "stands still: the database is full",
             "the disk": "has 1.0 GB left of 1,000",
             "jobs": "1 job failed in the last hour",
         }
         page = http.get("/").text
         assert "<b>MLflow</b> has ended" in page and "<b>The disk</b> has 1.0 GB left" in page
         assert "1 job failed in the last hour</a>" in page and "secret" not in page
-        loop.trouble, states["mlflow"] = None, "ready"
+        loop.trouble, loop._look.trouble, states["mlflow"] = None, "", "ready"
         now = loop.ledger.now() + 3601
         monkeypatch.setattr(loop.ledger, "now", lambda: now)
         assert list(http.get("/status").json()["trouble"]) == ["the disk"]
