@@ -1,7 +1,6 @@
 """The list of jobs: what is asked for, the rows, and the page with its stream."""
 
 import re
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -70,13 +69,13 @@ class Filter:
             values.get("sort", "") if values.get("sort") in ("score", "-score") else "",
         )
 
-    def conditions(self, person: Person) -> list[ColumnElement[bool]]:
-        """Returns the conditions of the wanted jobs that a user may see, in any state.
+    def conditions(self, person: Person, now: float) -> list[ColumnElement[bool]]:
+        """Returns the conditions of the wanted jobs that a user may see, in any state; `now` by the ledger's clock.
 
         Raises UserError if the text cannot be read.
         """
         query = validated(JobQuery, read_filters(self.q.split()), "=")
-        conditions = [*person.jobs(), *query.conditions(time.time())]
+        conditions = [*person.jobs(), *query.conditions(now)]
         if self.sweep:
             conditions.append(cast(Job.words, String).contains(f"{PARENT}{self.sweep}"))
         return conditions
@@ -116,7 +115,8 @@ class Listing:
 
 def listing(page: Page, filters: Filter) -> Listing:
     """Returns the requested jobs that a user may see. Raises UserError if the search cannot be read."""
-    site, ledger, wanted = page.site, page.operations.ledger, filters.conditions(page.person)
+    site, ledger = page.site, page.operations.ledger
+    wanted = filters.conditions(page.person, ledger.now())
     waits = page.operations.loop.scheduler.outcome.waits
     first = filters.state in ("all", "waiting") and filters.before is None and not (filters.place or filters.sort)
     active = _jobs(ledger, filters, [*wanted, _among(ACTIVE)], ACTIVE_ROWS) if first else []
