@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from dragoman.model.errors import ServiceError, reason
+from dragoman.model.errors import ServiceError, UserError, reason
 
 
 class SteadyClock:
@@ -20,7 +20,7 @@ class SteadyClock:
         return self._offset + time.monotonic()
 
 
-OUTSIDE = (ServiceError, SQLAlchemyError, OSError)  # the world around has failed, not the program
+OUTSIDE = (ServiceError, UserError, SQLAlchemyError, OSError)  # the world around has failed, not the program
 FAILED = 1.0  # seconds of pause after a failure
 IDLE = 5  # times as long is the pause after a call that found nothing to do
 logger = logging.getLogger(__name__)
@@ -56,22 +56,26 @@ class Repeating:
         if self._thread.ident is not None:
             self._thread.join(patience)
 
+    def call(self) -> object:
+        """Calls the task and returns its outcome; a failure is logged once, for a full disk may last for days."""
+        try:
+            outcome = self.task()
+        except Exception as problem:
+            trouble = reason(problem)
+            if trouble != self.trouble:
+                logger.warning("%s: %s", self.name, trouble, exc_info=None if isinstance(problem, OUTSIDE) else problem)
+            self.trouble = trouble
+            self.ending.wait(FAILED)
+            return None
+        self.trouble = ""
+        return outcome
+
     def _run(self) -> None:
         self._wake.wait(self.first)
         while not self.ending.is_set():
             self._wake.clear()
-            began, outcome = time.monotonic(), None
-            try:
-                outcome = self.task()
-                self.trouble = ""
-            except Exception as problem:
-                trouble = reason(problem)
-                if trouble != self.trouble:  # once: a full disk, or a damaged ledger, may last for days
-                    logger.warning(
-                        "%s: %s", self.name, trouble, exc_info=None if isinstance(problem, OUTSIDE) else problem
-                    )
-                self.trouble = trouble
-                self.ending.wait(FAILED)
+            began = time.monotonic()
+            outcome = self.call()
             # what changes in one moment shares a call
             self.ending.wait(min(self.seconds, self.leisure * (time.monotonic() - began)))
             self._wake.wait(self.seconds * (IDLE if outcome is False else 1))

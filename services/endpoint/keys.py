@@ -5,7 +5,6 @@ and reads the keys again every few seconds, so a new key, a revoked one and othe
 Keys from the file `serve.keys` have no limits and are not stored.
 """
 
-import logging
 import math
 import threading
 import time
@@ -17,7 +16,6 @@ from typing import Literal
 
 from starlette.exceptions import HTTPException
 
-from dragoman.model.errors import UserError, reason
 from dragoman.services.endpoint.key_store import KeyStore, Period
 from dragoman.services.http.addresses import network_of
 from dragoman.services.http.rates import Guesses, digest_of
@@ -25,7 +23,6 @@ from dragoman.services.repeating import Repeating
 
 Reason = Literal["missing", "unknown", "characters", "requests"]
 EVERY = 2.0  # seconds between two exchanges with the database
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -73,8 +70,7 @@ class Keys:
         self._counted: dict[tuple[str, str], tuple[int, int]] = {}  # (digest, period) -> characters, requests
         self._waiting: dict[tuple[str, str], tuple[int, int]] = {}  # the part that the database does not know yet
         self._lock = threading.Lock()
-        self._repeating = Repeating("keys", EVERY, self._exchange_or_say)
-        self._trouble = ""
+        self._repeating = Repeating("API keys, counted in memory meanwhile", EVERY, self.exchange)
 
     @property
     def needed(self) -> bool:
@@ -151,7 +147,7 @@ class Keys:
         """Ends the thread; sends what is counted."""
         self._repeating.stop()
         if self._waiting:
-            self._exchange_or_say()
+            self._repeating.call()
 
     def exchange(self) -> None:
         """Sends the counts to the database, and reads the keys and the counts of this month and minute."""
@@ -189,17 +185,6 @@ class Keys:
             for counts in (self._counted, self._waiting):
                 place = (key.digest, period)
                 counts[place] = _sum(counts.get(place, (0, 0)), (characters, requests))
-
-    def _exchange_or_say(self) -> None:
-        """Exchanges; a database that is away is logged once, and the keys known so far stay valid."""
-        try:
-            self.exchange()
-            self._trouble = ""
-        except Exception as problem:
-            said = str(problem) if isinstance(problem, UserError) else f"serve.database: {reason(problem)}"
-            if said != self._trouble:
-                logger.warning("%s; API keys are counted in memory until it answers", said)
-            self._trouble = said
 
 
 @lru_cache(maxsize=4096)
