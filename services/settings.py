@@ -186,6 +186,11 @@ class ServeConfig(ModelSource):
     traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
     limits: Limits = field(default_factory=Limits)
 
+    @property
+    def per_address(self) -> int:
+        """Returns how many connections, or behind a proxy requests at once, a client may have."""
+        return max(1, self.connections // 32)
+
 
 @dataclass
 class ServeRoot:

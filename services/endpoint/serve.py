@@ -47,6 +47,7 @@ def serve(
             create_app(endpoint, documents),
             listening,
             connections=config.connections,
+            per_address=config.per_address,
             grace=config.stop_timeout,
             header=config.receive_timeout,
             ready=partial(print_address, *listening.getsockname()[:2]),

@@ -15,7 +15,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dragoman.services.http.addresses import is_within, network_of
 
-SHARE = 32  # the part of all connections that one address may have: one in so many
 HEADER = 65_536  # bytes of a request's line and header
 WARN_EVERY = 60.0  # seconds between two warnings
 TOO_LARGE = f"The request's header exceeds {HEADER} bytes"
@@ -25,9 +24,9 @@ logger = logging.getLogger(__name__)
 class Clients:
     """The number of connections, or of requests, that each client has open."""
 
-    def __init__(self, connections: int, proxies: Sequence[str]) -> None:
-        """`connections` of all clients; the addresses and networks of `proxies` are not counted."""
-        self.most, self.proxies = max(1, connections // SHARE), tuple(proxies)
+    def __init__(self, most: int, proxies: Sequence[str]) -> None:
+        """A client may have `most`; the addresses and networks of `proxies` as many as they like."""
+        self.most, self.proxies = most, tuple(proxies)
         self._open: Counter[str] = Counter()
         self._next_warning = 0.0  # monotonic
 

@@ -26,16 +26,17 @@ class Server(uvicorn.Server):
         listening: socket.socket,
         *,
         connections: int,
+        per_address: int,
         grace: float,
         header: float,
         ready: Callable[[], None] = lambda: None,
         loop: Literal["asyncio", "uvloop"] = "asyncio",
         proxies: Sequence[str] = (),
     ) -> None:
-        """`connections` at once; `grace`: seconds for requests to end after a signal; `header`: seconds for a request's
-        header to arrive; `proxies`: the addresses and networks whose X-Forwarded-For counts; `ready` is called once
-        requests are answered."""
-        bounded = partial(Connection, clients=Clients(connections, proxies), seconds=header)
+        """`connections` at once, `per_address` of one; `grace`: seconds for requests to end after a signal; `header`:
+        seconds for a request's header to arrive; `proxies`: the addresses and networks whose X-Forwarded-For counts;
+        `ready` is called once requests are answered."""
+        bounded = partial(Connection, clients=Clients(per_address, proxies), seconds=header)
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         super().__init__(
             uvicorn.Config(

@@ -103,9 +103,14 @@ class ServiceConfig:
     burst: Count = 200
     waiting: Count = 20_000  # most unfinished jobs of one owner
     body: Annotated[int, Range(1024)] = 262_144  # bytes of a request
-    connections: Count = 4096  # at once, of one address a 32nd; more are refused
+    connections: Count = 4096  # at once, of one address a 64th; more are refused
     receive_timeout: Interval = 15.0  # for a request's header to arrive, and for its body
     traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
+
+    @property
+    def per_address(self) -> int:
+        """Returns how many connections, or behind a proxy requests at once, a client may have."""
+        return max(1, self.connections // 64)
 
     def check(self) -> None:
         """Refuses invalid numbers. Raises UserError: names the key and the value."""

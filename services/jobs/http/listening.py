@@ -35,6 +35,7 @@ def serving(
         app,
         listening,
         connections=config.connections,
+        per_address=config.per_address,
         grace=GRACE,
         header=config.receive_timeout,
         proxies=config.proxies,

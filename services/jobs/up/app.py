@@ -42,7 +42,7 @@ def create_app(parts: ServiceParts) -> AccessLog:
         telemetry=parts.metrics.telemetry,
         limit=parts.config.body,
         seconds=parts.config.receive_timeout,
-        clients=Clients(parts.config.connections, parts.config.proxies),
+        clients=Clients(parts.config.per_address, parts.config.proxies),
         private=lambda: not parts.guard.keys,
         fail=lambda _: refusal(500, INTERNAL),
     )

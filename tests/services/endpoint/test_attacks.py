@@ -34,7 +34,7 @@ async def served(stage: Stage, folder: Path, patience: float = PATIENCE) -> Asyn
     documents = Documents(stage.endpoint, folder)
     app = create_app(stage.endpoint, documents)
     with contextlib.closing(bind("127.0.0.1", 0)) as listening:
-        server = Server(app, listening, connections=4096, grace=1, header=patience)
+        server = Server(app, listening, connections=4096, per_address=128, grace=1, header=patience)
         server.config.load()
         server.lifespan = server.config.lifespan_class(server.config)
         await server.startup([listening])

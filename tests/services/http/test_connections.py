@@ -26,7 +26,7 @@ async def home(_: object) -> PlainTextResponse:
 def serving(header: float = 60.0) -> Iterator[int]:
     with contextlib.closing(bind("127.0.0.1", 0)) as listening:
         app = Starlette(routes=[Route("/", home)])
-        server = Server(app, listening, connections=32 * MOST, grace=1, header=header, proxies=[PROXY])
+        server = Server(app, listening, connections=100, per_address=MOST, grace=1, header=header, proxies=[PROXY])
         thread = threading.Thread(target=server.serve_requests)
         thread.start()
         try:

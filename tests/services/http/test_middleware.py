@@ -34,7 +34,7 @@ class Service:
         self.telemetry = telemetry or Telemetry("test")
         self.waiting, self.cancelled = asyncio.Event(), 0
         guard = {"telemetry": self.telemetry, "limit": 10, "seconds": 0.1, "fail": lambda _: refusal(500, INTERNAL)}
-        guard |= {"clients": Clients(connections=64, proxies=["10.0.0.7"]), "private": lambda: False}
+        guard |= {"clients": Clients(2, proxies=["10.0.0.7"]), "private": lambda: False}
         routes = {"/echo/{word}": self.echo, "/broken/{word}": self.broken, "/stream": self.stream, "/wait": self.wait}
         self.app: Any
         if kind == "starlette":
