@@ -150,13 +150,15 @@ def _run(parts: ServiceParts, listening: socket.socket, where: dict[str, str], s
         _tell(where, parts.children, signalled)
         signalled.wait()
         signalled.clear()
-        active = sum(parts.ledger.counts().get(state, 0) for state in ("starting", "running", "yielding", "stopping"))
-        if active:
-            logger.info("%d jobs make room first, each with a checkpoint; Ctrl-C again ends them as they are", active)
         try:
-            loop.quiesce(config.stop_timeout, signalled)
+            with answering(SETTING):
+                counts = parts.ledger.counts()
+                if active := sum(counts.get(state, 0) for state in ("starting", "running", "yielding", "stopping")):
+                    how = "each with a checkpoint; Ctrl-C again ends them as they are"
+                    logger.info("%d jobs make room first, %s", active, how)
+                loop.quiesce(config.stop_timeout, signalled)
         except ServiceError as problem:
-            logger.warning("%s", problem)
+            logger.warning("%s; jobs end as they are", problem)
 
 
 def _open_ledger(config: ServiceConfig, keys: bool, stack: contextlib.ExitStack) -> Access:

@@ -4,12 +4,17 @@ import json
 import logging
 import socket
 import threading
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from dragoman.model.ports import free_ports
+from dragoman.services.http.listening import bind
+from dragoman.services.jobs.http.parts import ServiceParts
+from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.up import serving
 from dragoman.services.jobs.up.children import answers
 from dragoman.services.jobs.up.mlflow import keep_admitting, logins
@@ -73,3 +78,19 @@ def test_jobs_are_let_into_the_mlflow_that_asks_for_a_login_and_not_into_the_one
         server.shutdown()
         server.server_close()
     assert asked == [*3 * ["get", "create"], "grant", "grant"]
+
+
+def test_a_full_disk_under_the_ledger_does_not_keep_the_service_from_ending(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> bool:
+        raise OperationalError("COMMIT", None, Exception("database or disk is full"))
+
+    monkeypatch.setattr(loop, "quiesce", full)
+    signalled = threading.Event()
+    signalled.set()
+    parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
+    (loop.home / "service").mkdir()
+    with closing(bind("127.0.0.1", 0, "service")) as listening:
+        serving._run(parts, listening, {"jobs": "http://jobs"}, signalled)
+    assert "disk is full); jobs end as they are" in caplog.text
