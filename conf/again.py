@@ -22,30 +22,19 @@ def remembered(words: Sequence[str]) -> Iterator[None]:
         _line.reset(before)
 
 
-def command(verb: str, *changes: str, keep: Callable[[str], bool] = lambda key: True) -> str:
+def command(
+    verb: str, *changes: str, otherwise: Sequence[str] = (), keep: Callable[[str], bool] = lambda key: True
+) -> str:
     """Returns `dragoman VERB` with the settings of the running command line, some replaced by `changes`.
 
-    `keep(key)` returns True if a setting of the line has a meaning for the command.
+    `otherwise` are settings for keys that the line lacks. `keep(key)` returns True if a setting of the line has a
+    meaning for the command.
     """
     changed = {key_of(word) for word in changes}
     options, settings = _parts()
+    lacked = [word for word in otherwise if key_of(word) not in map(key_of, settings)]
     kept = [masked(word) for word in settings if key_of(word) not in changed and keep(key_of(word))]
-    return shlex.join(["dragoman", verb, *own.option(), *options, *kept, *changes])
-
-
-def has_options() -> bool:
-    """Returns True if the running line has options (`--multirun`, `--cfg job`) beside files of settings."""
-    return any(not option and word.startswith("-") for option, word in own_options(_line.get()))
-
-
-def gives(key: str) -> bool:
-    """Returns True if the running line sets `key`."""
-    return given(key) is not None
-
-
-def given(key: str) -> str | None:
-    """Returns the last value that the running line sets `key` to, as written; None if it does not."""
-    return next((word.partition("=")[2] for word in reversed(_parts()[1]) if key_of(word) == key), None)
+    return shlex.join(["dragoman", verb, *own.option(), *options, *kept, *lacked, *changes])
 
 
 def key_of(word: str) -> str:

@@ -10,31 +10,29 @@ import hashlib
 import json
 import logging
 import os
-import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_type_hints
 
 from dragoman.conf import endings
-from dragoman.conf.again import remembered
 from dragoman.conf.endings import end
 from dragoman.conf.groups import FOLDER, RECIPE, sections
 from dragoman.conf.interrupts import interruptible
 from dragoman.conf.mistakes import in_our_words, misspelt_option, refuse_hydras, refuse_unfitting, unknown_key
-from dragoman.conf.options import Options, each_run, read_options
+from dragoman.conf.options import Options, read_options
 from dragoman.conf.own import search_path
-from dragoman.conf.words import json_map, keep_text, quote_plain
-from dragoman.model.errors import UserError, unknown
+from dragoman.conf.words import chosen_keys, json_map, keep_text, quote_plain
+from dragoman.model.errors import UserError
 from dragoman.model.schema import convert
 from dragoman.model.storage.places import local_folder
 
 Root = TypeVar("Root")
 Tree = dict[str, Any]
-# (the values as settled so far, the words of the command line) -> dotted keys with the values that follow from the data
-Settle = Callable[[Callable[[], Tree], Sequence[str]], Iterable[Mapping[str, Any]]]
+# (the values as settled so far, the keys that the user chose) -> dotted keys with the values that follow from the data
+Settle = Callable[[Callable[[], Tree], Set[str]], Iterable[Mapping[str, Any]]]
 
 OK, FAILED, USER_MISTAKE = endings.OK, endings.FAILED, endings.USER_MISTAKE
 CHATTY = ("alembic", "httpx")  # they log a line per plugin at import, or per request
@@ -90,18 +88,7 @@ def run(
             if options.cfg is not None:
                 note = f"# As written; where nobody chose, `dragoman {verb}` takes what fits the corpus, and says it.\n"
                 return _show(options, root, shown, note if settle else "")
-            if not options.multirun:
-                return once(options.overrides)
-            codes = []
-            with in_our_words(options.overrides, file_of(root)):
-                runs = each_run(options.overrides)
-            for words in runs:  # a mistake in one of them is reported before the first begins
-                typed(root, values(words, root, settle))
-            for number, words in enumerate(runs, 1):
-                logger.info("run %d of %d: %s", number, len(runs), shlex.join(words))
-                with remembered(words):
-                    codes.append(once(words))
-            return max(codes, default=OK)
+            return once(options.overrides)
     except (Exception, KeyboardInterrupt) as problem:
         return end(verb, problem)
 
@@ -153,7 +140,7 @@ def values(words: Sequence[str], root: type[Any] | str = RECIPE, settle: Settle 
     """
     with in_our_words(words, file_of(root)):
         node = _compose(words, root)
-        for changes in settle(lambda: _resolve(node), words) if settle else ():
+        for changes in settle(lambda: _resolve(node), chosen_keys(words)) if settle else ():
             _put(node, changes)
         return _resolve(node)
 
@@ -244,20 +231,16 @@ def fingerprint(values: object) -> str:
 
 
 def _show(options: Options, root: type[Any], sections_read: Sequence[str] | None, note: str) -> int:
-    """Prints `note` and the sections that are read (by default those of `root`) or `--package`, after checking all
-    types."""
+    """Prints `note` and the sections that are read, by default those of `root`, after checking all types."""
     from omegaconf import OmegaConf
 
-    words, package = options.overrides, options.package
+    words = options.overrides
     with in_our_words(words, file_of(root)):
         node = _compose(words, root)
         resolved = _resolve(node)
         typed(root, resolved)
         shown = OmegaConf.create(resolved) if options.resolve else node
         read = [name for name in sections_read or root.__dataclass_fields__ if name in node]
-        section = OmegaConf.masked_copy(shown, read) if package is None else OmegaConf.select(shown, package)
-        if section is None:
-            raise unknown("--package", package, sections(file_of(root)))
-        text = OmegaConf.to_yaml(section) if OmegaConf.is_config(section) else f"{section}\n"
-    print(f"{note}{text}" if package is None else f"# @package {package}\n{text}", end="")
+        text = OmegaConf.to_yaml(OmegaConf.masked_copy(shown, read))
+    print(f"{note}{text}", end="")
     return OK

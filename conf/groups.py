@@ -113,6 +113,17 @@ def beneath(group: str, choice: str) -> str | None:
     return next((name for name in entries if isinstance(name, str) and name != "_self_"), None)
 
 
+def experiment_keys(name: str) -> set[str]:
+    """Returns the dotted keys that an experiment sets, and the groups of which it chooses a file."""
+    if name not in choices("experiment"):
+        return set()
+    values = content(f"experiment/{name}")
+    entries = [entry for entry in values.pop("defaults", ()) if isinstance(entry, dict)]
+    chosen = {OVERRIDE.fullmatch(key)[1] for entry in entries for key in entry}  # type: ignore[index]
+    base = beneath("experiment", name)
+    return chosen | {key for key, _ in flat(values)} | (experiment_keys(base) if base else set())
+
+
 def merge_choice(group: str, choice: str) -> dict[str, Any]:
     """Returns the values of a choice merged with those it is a variant of; interpolations stay as written."""
     values = content(f"{group}/{choice}")

@@ -24,8 +24,11 @@ from dragoman.conf.groups import (
 from dragoman.conf.words import KEY, read
 from dragoman.model.errors import UserError, unknown
 
-SIDES = {"src", "tgt", "trg", "source", "target", "from", "to", "l1", "l2"}  # names of a language, given its code
+TARGETS = {"tgt", "trg", "target", "to", "l2"}  # names of a language, given its code
+SIDES = TARGETS | {"src", "source", "from", "l1"}
 CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # of a language, by its form
+OPTIONS = ("cfg job", "resolve", "config FILE", "help", "help-all", "json")
+LETTERS = {"-i": "input", "-o": "output", "-p": "port", "-m": "model", "-s": "seed", "-n": "name"}
 SHORTEST = 4  # letters of a name that a similar one is sought for
 NOTES = {  # ours has another unit
     "train.max_steps": "in steps",
@@ -58,7 +61,7 @@ def suggest(key: str, value: str, keys: Iterable[str], choices: Iterable[str] = 
     settings = [key for key in known_keys if key.endswith(f".{name}")]
     names = [other_name for other_name in other_names().get(last, ()) if re.split("[.=]", other_name)[0] in sections]
     if last in SIDES and CODE.fullmatch(value) and "pair" in known_keys:
-        settings = list(other_names()["source_lang"])
+        settings = [f"pair=SOURCE-{value}" if last in TARGETS else f"pair={value}-TARGET"]
     elif names:
         settings = names
     elif not settings and name == last and len(last) >= SHORTEST:  # "all" is no "fall"
@@ -82,8 +85,11 @@ OPENING = {"[": "]", "{": "}", "(": ")"}
 
 
 def _suggest(key: str, value: str, file: str) -> str | None:
-    """Returns what to write instead of an unknown key of a root."""
+    """Returns what to write instead of an unknown key of a root: a key of the verb's own section goes before others."""
     name = key.lstrip("-+~")
+    own = [section for section in content(file) if section != "defaults"]
+    if len(own) == 1 and (meant := f"{own[0]}.{name.replace('-', '_')}") in written_defaults(file):
+        return _written(meant, value, name)
     return suggest(key, value, written_defaults(file), choices(name) if name in sections(file) else ())
 
 
@@ -144,8 +150,10 @@ def unknown_key(key: str, keys: Iterable[str], words: Sequence[str] = (), file: 
 
 
 def misspelt_option(file: str, option: str, value: str) -> str:
-    """Returns the message about an unknown option."""
-    meant = _suggest(option, value, file)
+    """Returns the message about an unknown option; one of a letter may stand for a key of the verb's own section."""
+    name = option.lstrip("-")
+    near = next((known for known in OPTIONS if get_close_matches(name, [known.partition(" ")[0]], cutoff=0.85)), None)
+    meant = f"--{near}" if near else _suggest(LETTERS.get(option, option), value, file)
     return f"{option}: no such option; " + (f"write {meant}" if meant else "settings are key=value")
 
 
@@ -225,11 +233,8 @@ def _wrong_value(key: str, value: str) -> str | None:
     if re.fullmatch(r"0,\d+", value):
         return f"{word}: a fraction has a point, {key}={value.replace(',', '.')}"
     if override.value_type == ValueType.SIMPLE_CHOICE_SWEEP:
-        return (
-            f"{word}: a list stands in brackets, '{key}=[{value}]'; text with a comma in quotes, {quoted}; "
-            "--multirun runs once a value"
-        )
-    return f"{word}: several values; --multirun runs once a value"
+        return f"{word}: a list stands in brackets, '{key}=[{value}]'; text with a comma in quotes, {quoted}"
+    return f"{word}: several values; `dragoman sweep` tries several"
 
 
 def _unknown_choice(path: str, options: Iterable[str], file: str) -> UserError:

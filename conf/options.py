@@ -1,9 +1,8 @@
-"""The options of every command: show the configuration, run once per value. services/cli.py reads `--config` first."""
+"""The options of every command: show the configuration. services/cli.py reads `--config` first."""
 
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from typing import NoReturn
 
 from dragoman.model.errors import UserError
@@ -15,9 +14,7 @@ class Options:
 
     overrides: list[str] = field(default_factory=list)
     cfg: str | None = None
-    package: str | None = None
     resolve: bool = False
-    multirun: bool = False
 
 
 class _Parser(argparse.ArgumentParser):
@@ -35,9 +32,7 @@ def read_options(argv: Sequence[str], meant: Callable[[str, str], str]) -> Optio
     """
     parser = _Parser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     parser.add_argument("--cfg", choices=["job"])
-    parser.add_argument("--package")
     parser.add_argument("--resolve", action="store_true")
-    parser.add_argument("--multirun", action="store_true")
     parsed, rest = parser.parse_known_args(list(argv))
     for place, word in enumerate(rest):
         if word.startswith("-"):
@@ -46,9 +41,8 @@ def read_options(argv: Sequence[str], meant: Callable[[str, str], str]) -> Optio
             value_given = value if equals or after.startswith("-") or "=" in after else after
             raise UserError(meant(option, value_given))
     options = Options(overrides=rest, **vars(parsed))
-    if options.cfg is None and (options.resolve or options.package is not None):
-        option = "--resolve" if options.resolve else "--package"
-        raise UserError(f"{option}: says how --cfg job prints the configuration; add --cfg job")
+    if options.cfg is None and options.resolve:
+        raise UserError("--resolve: says how --cfg job prints the configuration; add --cfg job")
     return options
 
 
@@ -57,40 +51,3 @@ def positional(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     options = next((place for place, word in enumerate(argv) if word.startswith("-")), len(argv))
     words = [word for word in argv[:options] if "=" not in word]
     return words, [word for word in argv[:options] if "=" in word] + list(argv[options:])
-
-
-def each_run(overrides: Sequence[str]) -> list[list[str]]:
-    """Returns the settings of each run of `--multirun`: every combination of the listed values.
-
-    Raises:
-        UserError: `glob(...)`, which only Hydra's own sweeper knows.
-        HydraException: a setting cannot be read.
-    """
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.core.override_parser.types import Glob
-
-    choices: list[list[str]] = []
-    for word, override in zip(overrides, OverridesParser.create().parse_overrides(list(overrides)), strict=True):
-        key = override.get_key_element()
-        if isinstance(override.value(), Glob):
-            raise UserError(f"{word}: list the choices, {key}=A,B")
-        if override.is_sweep_override() and not override.is_discrete_sweep():
-            raise UserError(f"{word}: --multirun runs once a value, {key}=A,B; `dragoman sweep` draws from an interval")
-        if override.is_sweep_override():
-            choices.append([f"{key}={value}" for value in override.sweep_string_iterator()])
-        else:
-            choices.append([word])
-    return [list(words) for words in product(*choices)]
-
-
-def combinations(overrides: Sequence[str]) -> list[list[str]]:
-    """Returns the same for a command that is no `--multirun`.
-
-    Raises UserError: a setting cannot be read, or lists no choices.
-    """
-    from hydra.errors import HydraException
-
-    try:
-        return each_run(overrides)
-    except HydraException as problem:
-        raise UserError(" ".join(str(problem).split("See https", 1)[0].split())) from None

@@ -8,7 +8,7 @@ import types
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from dragoman.conf.groups import roots, written_defaults
+from dragoman.conf.groups import experiment_keys, roots, written_defaults
 
 KEY = re.compile(r"(?:\+\+?|~)?[A-Za-z_][\w./@:-]*")
 PLAIN = re.compile(r"[\w./:@%*+-]*", re.ASCII)  # a value that Hydra reads without quotes
@@ -19,6 +19,13 @@ def is_setting(word: str) -> bool:
     """Returns True for KEY=VALUE and ~KEY, False for text that may contain an equals sign."""
     key, equals, _ = word.partition("=")
     return bool(KEY.fullmatch(key)) and (bool(equals) or word.startswith("~"))
+
+
+def chosen_keys(words: Sequence[str]) -> set[str]:
+    """Returns the dotted keys and the groups that the words set, and those of the experiment that they name."""
+    settings = [word.lstrip("+").partition("=") for word in words if "=" in word]
+    chosen = {key for key, _, _ in settings}
+    return chosen.union(*(experiment_keys(value) for key, _, value in settings if key == "experiment"))
 
 
 def quote_plain(words: Sequence[str]) -> list[str]:

@@ -171,6 +171,12 @@ class SynthesizeRoot(Config):
 
 @dataclass
 class ImportRoot(Config):
-    """The sections that the command reads."""
+    """The sections that the command reads; a name that nobody chose is empty, and the model's files say it."""
 
     imports: ImportConfig = field(default_factory=ImportConfig)
+
+    def __post_init__(self) -> None:
+        """Refuses names that would lead out of the folders named after them."""
+        for key, name in (("name", self.name), ("pair", self.pair), ("registry.name", self.registry.name)):
+            if name:
+                check_name(key, name)

@@ -6,10 +6,10 @@ Torch takes longer to load than all other steps before the work, so a command's 
 import contextlib
 import importlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from dragoman.conf import again, compose
 from dragoman.conf.kinds import kind_words
@@ -25,9 +25,26 @@ READERS = {"train", "compare"}  # commands that need shards
 SPREADING = {"shard", *READERS}  # commands that start workers
 ROOTS: dict[str, type[Config]] = {"synthesize": SynthesizeRoot}  # with a section of their own
 COMPARISON = ("compare", "models", "promote")  # sections that a training does not read
-SHOWN = {  # the sections that --cfg job shows, for verbs that do not read all
+NAMES = (
+    "name",
+    "pair",
+    "seed",
+    "corpus",
+    "tokenizer",
+    "model",
+    "paths",
+    "registry",
+    "tracking",
+)  # which run and shards
+SHOWN: dict[str, Sequence[str]] = {  # the sections of each verb
     "shard": SHARDING,
     "train": [name for name in Config.__dataclass_fields__ if name not in COMPARISON],
+    "compare": [name for name in Config.__dataclass_fields__ if name != "promote"],
+    "verify": NAMES,
+    "evaluate": (*NAMES, "evaluate", "decode", "alignment", "vectors"),
+    "promote": (*NAMES, "promote", "decode", "vectors"),
+    "rollback": (*NAMES, "promote"),
+    "synthesize": (*NAMES, "synthesize", "decode"),
 }
 NEXT = {"shard": "train", "train": "promote", "evaluate": "promote"}  # command -> the usual next one
 logger = logging.getLogger(__name__)
@@ -36,6 +53,7 @@ logger = logging.getLogger(__name__)
 def main(argv: Sequence[str]) -> int:
     """Returns the exit code of the command that is the first word."""
     verb, *words = argv
+    chosen: set[str] = set()
     run = words.pop(0) if verb == "verify" and words and names_run(words[0]) else None
 
     def task(config: Config) -> int:
@@ -47,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
             refuse_without_shards(config)
         with begin_ray(config.cluster) if needs_ray(verb, config) else contextlib.nullcontext():
             code: int = importlib.import_module(f"dragoman.pipelines.{verb}").task(config)
-        if code == compose.OK and (after := next_command(verb, config)) is not None:
+        if code == compose.OK and (after := next_command(verb, config, chosen)) is not None:
             logger.info("next: %s", after)
         return code
 
@@ -57,17 +75,20 @@ def main(argv: Sequence[str]) -> int:
                 refuse_without_shards(config)
             importlib.import_module(f"dragoman.pipelines.{verb}").check(config)
 
-    settled = partial(settle, verb)
-    return compose.run(task, ROOTS.get(verb, Config), words, verb, check, settled, SHOWN.get(verb))
+    def settled(current: Callable[[], Mapping[str, Any]], keys: Set[str]) -> Iterator[Mapping[str, Any]]:
+        chosen.update(keys)
+        return settle(verb, current, keys)
+
+    return compose.run(task, ROOTS.get(verb, Config), words, verb, check, settled, SHOWN[verb])
 
 
-def next_command(verb: str, config: Config) -> str | None:
+def next_command(verb: str, config: Config, chosen: Set[str]) -> str | None:
     """Returns the command that continues after `verb`; None if it depends on the user's aims."""
-    if verb not in NEXT or again.has_options():
+    if verb not in NEXT:
         return None
     changes: list[str] = []
-    corpus, chosen = config.corpus, "head" in config.model or again.gives("model")  # an experiment chooses one
-    if verb == "shard" and not chosen:
+    corpus = config.corpus
+    if verb == "shard" and "head" not in config.model and "model" not in chosen:
         changes = kind_words(corpus.format, corpus.labels, len(config.languages), config.tokenizer.type)
         if config.tokenizer.same_as:
             changes = begun_words(changes, config)

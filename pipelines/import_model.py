@@ -7,10 +7,12 @@ dragoman import glove.6B.100d.txt pair=en              word vectors
 
 import importlib
 import sys
+from functools import partial
 from pathlib import Path
 
 from dragoman.conf import compose
 from dragoman.pipelines.config import ImportRoot
+from dragoman.pipelines.settle import settle
 
 
 def main(argv: list[str]) -> int:
@@ -21,7 +23,8 @@ def main(argv: list[str]) -> int:
         code: int = importlib.import_module("dragoman.pipelines.tasks.importing").task(config, *named)  # loads torch
         return code
 
-    return compose.run(task, ImportRoot, argv[len(named) :], "import")
+    shown = ["name", "pair", "paths", "registry", "imports", "tracking"]
+    return compose.run(task, ImportRoot, argv[len(named) :], "import", settle=partial(settle, "import"), shown=shown)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 | shard | that the corpus has pairs | the vocabulary, which fits their number once they are counted |
 | train, compare, evaluate, promote | the manifest of `paths.shards` | corpus, tokenizer, pair |
 | train, compare | the bundle of `train.init_from` | the network and its sizes |
+| import, sync | nothing: a name has no default | name, pair, the registered name |
 | train | the number of pairs or texts | batch, steps, warm-up, optimizer, dropout (`corpus/sizes.py`) |
 
 What the user gives, on the command line or in an experiment, stays.
@@ -12,7 +13,7 @@ What the user gives, on the command line or in an experiment, stays.
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,11 @@ from dragoman.model.schema import flat
 from dragoman.model.shards.manifest import has_manifest, read_manifest
 from dragoman.model.storage.places import local_folder
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.corpus.sharded import as_sharded, find_given_keys
-from dragoman.pipelines.corpus.sizes import STEPS, VOCABULARY, WARMUP, as_counted, fitting, has_experiment
+from dragoman.pipelines.corpus.sharded import as_sharded
+from dragoman.pipelines.corpus.sizes import STEPS, VOCABULARY, WARMUP, as_counted, fitting
 
 INIT = "train.init_from"
+NAMED_BY_USER = {"import": ("name", "pair", "registry.name"), "sync": ("name",)}
 READ_SHARDS = {"train", "compare", "evaluate", "promote"}
 BEGIN = {"train", "compare"}
 # settings that a network does not take from the one that it begins with
@@ -42,27 +44,28 @@ TRANSLATING = {"transformer", "rnnsearch", "rnnenc", "prefixlm"}
 logger = logging.getLogger(__name__)
 
 
-def settle(verb: str, current: Callable[[], Mapping[str, Any]], words: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+def settle(verb: str, current: Callable[[], Mapping[str, Any]], chosen: Set[str]) -> Iterator[Mapping[str, Any]]:
     """Yields dotted key -> value of the settings that follow from the data, step by step.
 
-    `current` returns the composed values with what was yielded before; `words` are the overrides of the command line.
+    `current` returns the composed values with what was yielded before; `chosen` are the keys that the user chose.
 
     Raises UserError: a given key contradicts the shards.
     """
+    yield {key: "" for key in NAMED_BY_USER.get(verb, ()) if key not in chosen}
     if verb == "shard":
-        yield as_counted(current(), words)
+        yield as_counted(current(), chosen)
     if verb in READ_SHARDS:
-        yield as_sharded(current(), words)
+        yield as_sharded(current(), chosen)
     if verb in BEGIN:
-        yield as_begun(current(), words)
+        yield as_begun(current(), chosen)
     if verb == "train":
-        values = as_fitting(current(), words)
+        values = as_fitting(current(), chosen)
         if values and not compose.is_rehearsal():
             logger.info(f"fits the data: {' '.join(f'{key}={value}' for key, value in sorted(values.items()))}")
         yield values
 
 
-def as_begun(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+def as_begun(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
     """Returns the section `model` as the bundle of `train.init_from` has it; empty without one.
 
     Without `model=` it is the same network; a network with a head takes the sizes of the encoder below it.
@@ -74,7 +77,6 @@ def as_begun(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
         model: dict[str, Any] = read_facts(compose.typed(Config, values).bundle_dir(reference, INIT))["model"]
     except UserError:
         return {}  # told when the training checks its settings
-    chosen = find_given_keys(words, values)
     positions = model.get("max_positions", 0) - len(model.get("prefix") or ())
     lengths = {  # no longer than the network reads
         f"loader.{key}": positions
@@ -103,17 +105,17 @@ def begun_words(kind: Sequence[str], config: Config) -> list[str]:
     return list(kind)
 
 
-def as_fitting(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+def as_fitting(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
     """Returns the settings of a training that fit its pairs, the steps of a head that fit its texts.
 
     The warm-up of every network is at most a tenth of the steps. An experiment is a whole recipe: it settles nothing.
     A run that has begun keeps what it began with.
     """
     shards = local_folder(values["paths"]["shards"], values["paths"]["cache"])
-    if has_experiment(words) or not has_manifest(shards):
+    if "experiment" in chosen or not has_manifest(shards):
         return {}
     model, train = values["model"], values["train"]
-    chosen = find_given_keys(words, values) | {VOCABULARY}
+    chosen = chosen | {VOCABULARY}
     manifest = read_manifest(shards)
     fit = fitting(manifest.splits["train"].records)
     translates = model.get("architecture") in TRANSLATING and values["loader"]["denoise"] == "none"

@@ -7,6 +7,7 @@ dragoman sync tracking.uri=http://host:5000     all of it to another server
 
 import logging
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +16,7 @@ from dragoman.model.addresses import mask_address, mask_secrets
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.runs.spool import Spool, spooled_runs
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.settle import settle as settled
 from dragoman.pipelines.tracking.sender import Sender
 from dragoman.pipelines.tracking.server import TrackingConfig, check, resolve_paths
 
@@ -27,10 +29,9 @@ def main(argv: list[str]) -> int:
     """Returns exit code 0 if everything has arrived, 1 if something could not be sent."""
 
     def task(config: Config) -> int:
-        name = config.name if any(word.startswith("name=") for word in argv) else None
-        return sync(config.tracking, config.paths.local(config.paths.runs), name)
+        return sync(config.tracking, config.paths.local(config.paths.runs), config.name or None)
 
-    return compose.run(task, Config, argv, "sync")
+    return compose.run(task, Config, argv, "sync", settle=partial(settled, "sync"), shown=["name", "paths", "tracking"])
 
 
 def sync(tracking: TrackingConfig, runs: Path, name: str | None = None) -> int:

@@ -7,6 +7,7 @@ passes them on to the processes and jobs that it starts.
 import os
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 
 from dragoman.conf import compose
 from dragoman.conf.again import own_options, remembered
@@ -16,7 +17,7 @@ from dragoman.conf.interrupts import interruptible
 from dragoman.conf.own import checked_folder, read_settings
 from dragoman.conf.showing import as_json
 from dragoman.model.environment import restore_environment
-from dragoman.model.errors import UserError, unknown
+from dragoman.model.errors import UserError
 from dragoman.services import completion
 from dragoman.services.from_home import with_home
 from dragoman.services.help import general_help, verb_help
@@ -49,17 +50,20 @@ def main(argv: Sequence[str], planned: bool = False) -> int:
 
 
 def _dispatch(argv: list[str], run: Callable[[str, Sequence[str]], int]) -> int:
+    if argv[:1] == ["help"] and len(argv) > 1:
+        argv = [argv[1], "--help"]
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(general_help(VERBS))
         return OK
-    if argv[0] in ("-V", "--version"):
+    if argv[0] in ("-V", "-v", "--version", "version"):
         print(f"dragoman {version()}")
         return OK
     if argv[0] in ("-sc", "--shell-completion"):
         return completion.answer(argv[1:], VERBS)
     name, *rest = argv
     if name not in VERBS:
-        raise unknown("unknown verb", name, VERBS)
+        near = "".join(f" Did you mean {verb!r}?" for verb in get_close_matches(name, VERBS, n=1))
+        raise UserError(f"unknown verb: {name!r} is not known.{near} `dragoman --help` lists the verbs")
     verb = VERBS[name]
     if any(word in ("-h", "--help", "--help-all") for word in rest):
         print(verb_help(name, verb, "--help-all" in rest))

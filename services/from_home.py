@@ -26,7 +26,7 @@ SHARDING = (
     "tokenizer",
     "registry.name",
 )  # how keys that say which shards begin
-OPTIONS = ("--multirun", "--json")
+OPTIONS = ("--json",)
 MOST = 8  # shardings to list
 SHARD = "dragoman shard corpus=tsv pair=en-de corpus.train.file=PAIRS.tsv"
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.conf import again, compose, endings, groups, options
+from dragoman.conf import again, compose, endings, groups
 from dragoman.conf.mistakes import other_names
-from dragoman.conf.words import is_setting
+from dragoman.conf.words import chosen_keys, is_setting
 from dragoman.model.schema import flat
 from dragoman.pipelines import entries
 from dragoman.pipelines.config import Config
@@ -23,6 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code, what the answer says at least
     # verbs
     ("trian", 2, "unknown verb: 'trian' is not known. Did you mean 'train'?"),
+    ("clean --yes", 2, "'clean' is not known. `dragoman --help` lists the verbs"),
     ("inspect inspect.pth=x", 2, "inspect: unknown key: 'pth' is not known. Did you mean 'path'?"),
     ("train foo", 2, "foo: settings are written KEY=VALUE"),
     ("train pyproject.toml", 2, "pyproject.toml: is a file, and settings are written KEY=VALUE; write corpus=tsv"),
@@ -48,7 +49,7 @@ WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code,
     ("shard vocab_size=8000", 2, "vocab_size: no such key; write tokenizer.vocabulary=8000"),
     ("train devices=2", 2, "devices: no such key; write cluster.workers=2"),
     ("train lang=en-de", 2, "lang: no such key; write pair=en-de"),
-    ("train source=en target=de", 2, "source: no such key; write pair=en-de"),
+    ("train target=fr", 2, "target: no such key; write pair=SOURCE-fr"),
     ("translate --to de hello", 2, "--to: no such option; write translate.to=de"),
     ("train --max_steps 10", 2, "write train.max_steps=10"),
     ("train --max_steps=10", 2, "write train.max_steps=10"),
@@ -73,7 +74,7 @@ WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code,
     ("train train.max_steps=soon", 2, "train.max_steps: expected a whole number, got 'soon'"),
     ("train train.max_steps=", 2, "train.max_steps: expected a whole number, got ''"),
     ("train train.max_steps=???", 2, "train.max_steps=???: has no value; give one"),
-    ("train 'train.max_steps=range(1,3)'", 2, "several values; --multirun runs once a value"),
+    ("train 'train.max_steps=range(1,3)'", 2, "several values; `dragoman sweep` tries several"),
     ("train corpus=everyday seed=abc", 2, "seed: expected a whole number, got 'abc'"),
     ("train name=null", 2, "name: expected text, got None"),
     ("train train.precision=fp8", 2, "train.precision: 'fp8' is not known. Choices: auto, bf16, fp16, fp32"),
@@ -89,16 +90,17 @@ WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code,
     ("train corpus=everyday cluster.device=cuda", 2, "cluster.device=cuda: torch sees no GPU here"),
     # options
     ("train --cfg xyz", 2, "--cfg: invalid choice: 'xyz'"),
-    ("train --cfg job --package nosuch", 2, "--package: 'nosuch' is not known"),
     ("train --cfg job train.optimizer.lr=1,2", 2, "a list stands in brackets"),
     ("train --cfg job --resolve 'train.max_steps=${nokey}'", 2, "train.max_steps: Interpolation key 'nokey' not found"),
     ("train --cfg job train.max_steps=soon", 2, "train.max_steps: expected a whole number, got 'soon'"),
     ("train --resolve", 2, "--resolve: says how --cfg job prints the configuration; add --cfg job"),
+    ("serve -p 5000", 2, "-p: no such option; write serve.port=5000"),
+    ("translate -i pairs.tsv", 2, "-i: no such option; write translate.input=pairs.tsv"),
+    ("up --port 80", 2, "--port: no such option; write service.port=80"),
+    ("train -cfg job", 2, "-cfg: no such option; write --cfg job"),
+    ("train --help-al", 2, "--help-al: no such option; write --help-all"),
     ("train --config-dir /no/such", 2, "DRAGOMAN_CONF=/no/such: not a folder"),
     ("train --hydra-help", 2, "--hydra-help: no such option"),
-    ("train --multirun name=a,b train.max_steps=soon", 2, "train.max_steps: expected a whole number, got 'soon'"),
-    ("train --multirun model=rnnx,gpt_tiny", 2, "model: 'rnnx' is not known"),
-    ("train --multirun 'seed=glob(*)'", 2, "seed=glob(*): list the choices, seed=A,B"),
     # what is not there
     (
         "train",
@@ -185,15 +187,12 @@ def test_each_key_that_is_suggested_exists_and_each_value_fits() -> None:
         ("evaluate", [], "dragoman promote"),
         ("evaluate", ["evaluate.bundle=x"], None),
         ("promote", [], None),
-        ("train", ["--multirun", "seed=1,2"], None),
     ],
 )
 def test_the_next_command_is_one_that_can_be_run(verb: str, words: list[str], after: str | None) -> None:
-    config = compose.typed(
-        Config, compose.values([word for word in words if not word.startswith("-") and "," not in word])
-    )
+    config = compose.typed(Config, compose.values(words))
     with again.remembered(words):
-        said = entries.next_command(verb, config)
+        said = entries.next_command(verb, config, chosen_keys(words))
     if after is None or said is None:
         assert said == after
         return
@@ -228,28 +227,6 @@ def test_an_empty_variable_is_one_that_is_not_set(empty: str, monkeypatch: pytes
     monkeypatch.setenv(empty, "")
     assert compose.values(["cluster=ray"]) == without
     assert all(value not in ("", "/") for value in without["paths"].values())
-
-
-def test_every_combination_of_listed_values_is_run_once(capsys: pytest.CaptureFixture[str]) -> None:
-    runs: list[tuple[str, int]] = []
-    code = compose.run(
-        lambda config: runs.append((config.name, config.seed)), Config, ["--multirun", "name=a,b", "seed=1,2"], "x"
-    )
-    assert code == 0
-    assert runs == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
-    assert options.each_run(["name='a,b'", "models=[x,y]"]) == [["name='a,b'", "models=[x,y]"]]
-
-
-def test_a_run_that_fails_does_not_keep_the_others_from_running(capsys: pytest.CaptureFixture[str]) -> None:
-    done = []
-
-    def work(config: Config) -> None:
-        if config.name == "a":
-            raise OSError(errno.ENOSPC, "No space left on device")
-        done.append(config.name)
-
-    assert compose.run(work, Config, ["--multirun", "name=a,b"], "x") == 69
-    assert done == ["b"]
 
 
 @pytest.mark.parametrize(

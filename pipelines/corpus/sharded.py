@@ -9,12 +9,12 @@ name with the same content.
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from dragoman.conf import again, groups
+from dragoman.conf import again
 from dragoman.model.addresses import mask_address
 from dragoman.model.errors import UserError
 from dragoman.model.files import file_sha256
@@ -49,19 +49,19 @@ GIVEN = ("tokenizer.same_as",)  # a name here, content hashes in the manifest
 OF_LINES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt|text|labels)")  # of the lines of a tar or of a labelled file
 
 
-def as_sharded(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+def as_sharded(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
     """Returns dotted key -> value for everything that the shards of `paths.shards` define; empty if there are none.
 
     Args:
         values: the composed configuration.
-        overrides: those of the command line.
+        chosen: the keys that the user chose.
     """
     directory = local_folder(values["paths"]["shards"], values["paths"]["cache"])
     if not has_manifest(directory):
         return {}
-    manifest, chosen = read_manifest(directory), find_given_keys(overrides, values)
+    manifest, claimed = read_manifest(directory), claimed_keys(chosen, values)
     sharded_values: dict[str, Any] = {"paths.shards": values["paths"]["shards"]}  # its default depends on the others
-    if "pair" not in chosen:
+    if "pair" not in claimed:
         sharded_values["pair"] = "-".join(manifest.languages)
     for key, ours in flat({section: values[section] for section in SECTIONS}):
         theirs = value_of(manifest.config, key)
@@ -71,31 +71,32 @@ def as_sharded(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[str,
             own = [build(CorpusPart, part, f"{key}[{number}]") for number, part in enumerate(ours)]
             if identity_of(own, sharded_values.get("pair", values["pair"])) == theirs:
                 continue
-        if key not in GIVEN and any(key == chosen_key or key.startswith(f"{chosen_key}.") for chosen_key in chosen):
+        if key not in GIVEN and any(key == claim or key.startswith(f"{claim}.") for claim in claimed):
             file = training_file(manifest, values["corpus"]["train"].get("file"))
             raise UserError(
                 f"{key}={ours}: the shards in {directory} were made with {theirs}. Leave {key} out to train on them, "
-                f"or make others: {shard_command(*file, beside=values['paths']['shards'])}"
+                f"or make others: {shard_command(beside=values['paths']['shards'], file=file)}"
             )
         sharded_values[key] = theirs
     for split in SPLITS:
         for side, named in values["corpus"][split].items():
-            if f"corpus.{split}.{side}" in chosen:
+            if f"corpus.{split}.{side}" in claimed:
                 for name in names_of(named):
                     corpus = corpus_of(values, manifest)
                     check_given_file(name, f"corpus.{split}.{side}", corpus, manifest, split, values["paths"]["shards"])
     return sharded_values
 
 
-def shard_command(*changes: str, beside: str | None = None) -> str:
+def shard_command(*changes: str, beside: str | None = None, file: Sequence[str] = ()) -> str:
     """Returns the command that makes the shards of the running command line, with `changes`.
 
-    With `beside` they are made in a folder of that name next to the current one.
+    With `beside` they are made in a folder of that name next to the current one, from `file` unless the line says
+    from which.
     """
     if beside is not None:
         number = next(number for number in itertools.count(2) if not Path(f"{beside}-{number}").exists())
         changes = (*changes, f"paths.shards={beside}-{number}")
-    return again.command("shard", *changes, keep=lambda key: key.partition(".")[0] in SETTLE)
+    return again.command("shard", *changes, otherwise=file, keep=lambda key: key.partition(".")[0] in SETTLE)
 
 
 def training_file(manifest: Manifest, file: str | list[str] | None) -> list[str]:
@@ -107,7 +108,7 @@ def training_file(manifest: Manifest, file: str | list[str] | None) -> list[str]
     form = manifest.config["corpus"].get("format")
     if file or len(names) != 1 or form not in ("tsv", "jsonl", "text"):
         return []
-    return [*([] if again.gives("corpus") else [f"corpus={form}"]), f"corpus.train.file={names.pop()}"]
+    return [f"corpus={form}", f"corpus.train.file={names.pop()}"]
 
 
 def cutting(manifest: Manifest, run: int) -> list[str]:
@@ -161,38 +162,11 @@ def check_given_file(
     )
 
 
-def find_given_keys(overrides: Sequence[str], values: Mapping[str, Any]) -> set[str]:
-    """Returns the dotted keys that the user chose: on the command line, or in the named experiment."""
-    keys: set[str] = set()
-    for word in overrides:
-        name, assigned, value = word.lstrip("+").partition("=")
-        if not assigned or word.startswith("-"):
-            continue
-        if name == "experiment":
-            for experiment in value.split(","):
-                keys |= _list_experiment_keys(experiment, values)
-        else:
-            keys |= _keys_of(name, values)
+def claimed_keys(chosen: Set[str], values: Mapping[str, Any]) -> set[str]:
+    """Returns the chosen keys; a chosen file of a group claims its kind, and its name if it is not the default."""
+    keys = {*chosen} - KINDS.keys()
+    for group in KINDS.keys() & chosen:
+        keys.add(KINDS[group])
+        if values[group]["name"] != CorpusConfig().name:
+            keys.add(f"{group}.name")
     return keys
-
-
-def _list_experiment_keys(name: str, values: Mapping[str, Any]) -> set[str]:
-    if name not in groups.choices("experiment"):
-        return set()
-    content = groups.content(f"experiment/{name}")
-    defaults: Iterable[Any] = content.pop("defaults", ())
-    chosen = {
-        group.removeprefix("override ").lstrip("/")
-        for default in defaults
-        if isinstance(default, dict)
-        for group in default
-    }
-    return {key for key, _ in flat(content)}.union(*(_keys_of(group, values) for group in chosen))
-
-
-def _keys_of(key: str, values: Mapping[str, Any]) -> set[str]:
-    """Returns the keys that `key` sets: itself; for a group file its kind, and its name if it is not the default."""
-    if key not in KINDS:
-        return {key}
-    named = values[key]["name"] != CorpusConfig().name
-    return {KINDS[key], f"{key}.name"} if named else {KINDS[key]}

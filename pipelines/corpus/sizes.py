@@ -2,11 +2,10 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Set
 from typing import Any
 
 from dragoman.model.languages import is_single
-from dragoman.pipelines.corpus.sharded import find_given_keys
 
 VOCABULARY, STEPS, WARMUP = "tokenizer.vocabulary", "train.max_steps", "train.optimizer.warmup_steps"
 # Between two columns in proportion (of logarithms); beyond the last they stay. How chosen: docs/notes/sizes.md.
@@ -46,15 +45,9 @@ def _between(low: Any, high: Any, part: float) -> Any:
     return round(value) if isinstance(low, int) else value
 
 
-def as_counted(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+def as_counted(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
     """Returns the mark `BY_SIZE` for the vocabulary of a sharding, where it is to fit the pairs."""
     of_pairs = values["corpus"]["format"] not in ("text", "labelled") and not is_single(values["pair"])
     tokenizer = values["tokenizer"]
     learned = tokenizer["type"] in ("bpe", "unigram") and not tokenizer["same_as"]
-    counts = of_pairs and learned and VOCABULARY not in find_given_keys(overrides, values)
-    return {VOCABULARY: BY_SIZE} if counts and not has_experiment(overrides) else {}
-
-
-def has_experiment(overrides: Sequence[str]) -> bool:
-    """Returns True if the overrides name an experiment."""
-    return any(word.lstrip("+").startswith("experiment=") for word in overrides)
+    return {VOCABULARY: BY_SIZE} if of_pairs and learned and not chosen & {VOCABULARY, "experiment"} else {}

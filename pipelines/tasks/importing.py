@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dragoman.conf import again, compose
+from dragoman.conf import compose
 from dragoman.model.bundles.directory import bundle_hash, bundle_kind, read_facts
 from dragoman.model.bundles.vectors import save_read
 from dragoman.model.errors import UserError
@@ -36,8 +36,8 @@ def task(config: ImportRoot, source: str = "") -> int:
     if not source:
         raise UserError(f"name the model: dragoman import FOLDER, {HUB}ORG/NAME or FILE of word vectors")
     address = source.rstrip("/")
-    name = config.name if again.gives("name") else folder_name(address)
-    registry = config.registry if again.gives("registry.name") else replace(config.registry, name=name)
+    name = config.name or folder_name(address)
+    registry = config.registry if config.registry.name else replace(config.registry, name=name)
     config = replace(config, name=check_name("name", name), registry=registry)
     refuse_other_run(config)
     bundle = config.run_dir / BUNDLE
@@ -90,7 +90,7 @@ def save_model(config: ImportRoot, source: str, path: Path, origin: Mapping[str,
     if of_one_language:
         pair = language_of(config, folder)
     else:
-        pair = config.pair if again.gives("pair") else stated or pair_of_name(source)
+        pair = config.pair or stated or pair_of_name(source)
     refuse_other_pair(config, pair, stated if folder.config.get("model_type") == "marian" else None)
     first, second = (pair, pair) if of_one_language else split_pair(pair)
     settings = config.imports
@@ -111,7 +111,7 @@ def save_model(config: ImportRoot, source: str, path: Path, origin: Mapping[str,
 
 def language_of(config: ImportRoot, folder: Folder) -> str:
     """Returns the language of an encoder or a language model: `pair`, else that of README.md's front matter."""
-    pair = config.pair if again.gives("pair") else folder.front_matter("language")
+    pair = config.pair or folder.front_matter("language")
     if pair is None or not is_single(pair):
         raise UserError(f"{folder.path}: reads texts of one language; give it, such as pair=en")
     return check_language(pair, "pair")
@@ -134,7 +134,7 @@ def pair_of_name(source: str) -> str:
 
 def save_vectors_of(config: ImportRoot, path: Path) -> None:
     """Writes the bundle of a file of word vectors."""
-    if not again.gives("pair") or not is_single(config.pair):
+    if not config.pair or not is_single(config.pair):
         raise UserError(f"{path}: holds words of one language; give it, such as pair=en")
     read = read_vectors(path)
     origin = {

@@ -243,7 +243,7 @@ def check_held_out(config: Config, manifest: Manifest) -> None:
     for key, split in (("", "valid"), ("evaluate.split=", config.evaluate.split)):
         if split not in texts:
             file = training_file(manifest, config.corpus.train.file)
-            more = f"this sets texts aside: {shard_command(*file, *cut, beside=config.paths.shards)}"
+            more = f"this sets texts aside: {shard_command(*cut, beside=config.paths.shards, file=file)}"
             if key and texts:
                 more = f"evaluate.split={next(iter(texts))} scores on that"
             raise UserError(f"{key}{split}: {config.shard_dir} holds out {', '.join(texts) or 'nothing'}; {more}")

@@ -72,7 +72,7 @@ def check_fit(config: Config, facts: Mapping[str, Any], tokenizers: TokenizerPai
     # the other vocabulary of a head are its labels
     if next(iter(stored.values())) != next(iter(present.values())) if "head" in ours else stored != present:
         file = training_file(read_manifest(config.shard_dir), config.corpus.train.file)
-        same = shard_command(*file, f"tokenizer.same_as={config.train.init_from}", beside=config.paths.shards)
+        same = shard_command(f"tokenizer.same_as={config.train.init_from}", beside=config.paths.shards, file=file)
         raise UserError(
             f"{where}: its tokenizer is not that of the shards in {config.shard_dir}. Make shards with its tokenizer: "
             f"{same}"

@@ -117,10 +117,10 @@ class Registry:
         every = self.versions()
         if not every:
             kind = self.config.name.rpartition("-")[2]  # as the choices of `registry` name them
-            model = [f"model={MODELS[kind]}"] if kind in MODELS and not again.gives("model") else []
+            model = [f"model={MODELS[kind]}"] if kind in MODELS else []
             raise UserError(
                 f"registry.name: {self.config.name!r} has no versions yet; a training registers one: "
-                f"{again.command('train', *model)}"
+                f"{again.command('train', otherwise=model)}"
             )
         return every[0]
 

@@ -114,7 +114,7 @@ def test_json_is_for_the_verbs_that_list_or_show(
 
 
 def test_cfg_shows_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["serve", "serve.port=1234", "--cfg", "job", "--package", "serve"]) == 0
+    assert cli.main(["serve", "serve.port=1234", "--cfg", "job"]) == 0
     assert "port: 1234" in capsys.readouterr().out
 
 

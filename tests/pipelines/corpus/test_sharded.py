@@ -9,11 +9,12 @@ import pytest
 
 from dragoman.conf import compose
 from dragoman.conf.again import remembered
+from dragoman.conf.words import chosen_keys
 from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import Manifest
 from dragoman.pipelines import shard, train
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.corpus.sharded import as_sharded, find_given_keys, training_file
+from dragoman.pipelines.corpus.sharded import as_sharded, claimed_keys, shard_command, training_file
 from dragoman.pipelines.settle import settle
 from dragoman.pipelines.tasks.run import Run
 
@@ -97,12 +98,12 @@ def test_the_run_records_what_the_shards_say(shards: Path, tmp_path: Path, monke
 
 
 def test_without_shards_nothing_is_known(tmp_path: Path) -> None:
-    assert as_sharded({"paths": {"shards": str(tmp_path), "cache": str(tmp_path)}}, []) == {}
+    assert as_sharded({"paths": {"shards": str(tmp_path), "cache": str(tmp_path)}}, set()) == {}
 
 
 def test_given_keys_are_those_of_the_command_line_and_of_its_experiment() -> None:
-    values = compose.values(["experiment=multi30k", "corpus.root=x"])
-    keys = find_given_keys(["experiment=multi30k", "corpus.root=x", "--multirun", "seed=1,2"], values)
+    words = ["experiment=multi30k_adam", "corpus.root=x", "seed=1"]
+    keys = claimed_keys(chosen_keys(words), compose.values(words))
     assert {"corpus.root", "seed", "corpus.name", "corpus.format", "tokenizer.type", "tokenizer.vocabulary"} <= keys
     assert "corpus.cut.valid" not in keys
 
@@ -110,10 +111,11 @@ def test_given_keys_are_those_of_the_command_line_and_of_its_experiment() -> Non
 def test_the_command_for_other_shards_names_the_corpus_of_the_file() -> None:
     made_of = SimpleNamespace(sources=[{"name": "pairs.tsv", "split": "train"}], config={"corpus": {"format": "tsv"}})
     manifest = cast(Manifest, made_of)
+    file = training_file(manifest, None)
     with remembered(["paths.shards=x"]):
-        assert training_file(manifest, None) == ["corpus=tsv", "corpus.train.file=pairs.tsv"]
+        assert shard_command(file=file) == "dragoman shard paths.shards=x corpus=tsv corpus.train.file=pairs.tsv"
     with remembered(["corpus=mine", "paths.shards=x"]):
-        assert training_file(manifest, None) == ["corpus.train.file=pairs.tsv"]
+        assert shard_command(file=file) == "dragoman shard corpus=mine paths.shards=x corpus.train.file=pairs.tsv"
 
 
 @pytest.mark.parametrize("key", ["train.file", "valid.source", "gate.target"])

@@ -63,5 +63,5 @@ def test_a_mistake_ends_before_anything_starts(words: list[str], said: str, caps
 
 def test_options_of_hydras_show_what_a_trial_is_made_of(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "model.dropout=choice(0.1,0.2)", "sweep.trials=7"]
-    assert entries.main([*words, "--cfg", "job", "--package", "sweep"]) == compose.OK
+    assert entries.main([*words, "--cfg", "job"]) == compose.OK
     assert "trials: 7" in capsys.readouterr().out
