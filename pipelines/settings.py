@@ -129,7 +129,7 @@ class TrainConfig:
     lora: LoraConfig = field(default_factory=LoraConfig)
     max_steps: Count = 8000
     schedule_steps: Whole = 0  # end of cosine and linear; 0: the max_steps of the run's first start
-    max_minutes: Amount = 0.0  # training time over all starts of the run; 0: no limit
+    max_minutes: Amount = 0.0  # of the whole command: the steps that fit into it; 0: no limit
     precision: Precision = "auto"  # pipelines/tasks/precision.py resolves it before a Trainer is made
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     loss: LossConfig = field(default_factory=LossConfig)

@@ -28,7 +28,7 @@ def write_record(run: Path, values: Mapping[str, Any]) -> None:
 
 
 def read_plans(run: Path) -> list[dict[str, int]]:
-    """Returns the run's plans, `{"from_step", "max_steps", "schedule_steps"}`, the newest last."""
+    """Returns the run's plans, `{"from_step", "max_steps", "schedule_steps"[, "last_step"]}`, the newest last."""
     return list((read_record(run) or {}).get(PLANS, []))
 
 

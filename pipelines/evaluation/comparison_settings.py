@@ -16,7 +16,7 @@ class CompareConfig:
 
     name: str = "compare-corpus-en-de"  # name of the comparison's run; its networks' runs are NAME-MODEL
     max_tokens: Whole = 8_000_000  # target tokens per model; 0: as many as train.max_steps has
-    max_minutes: Amount = 30.0  # training time per model; 0: no limit
+    max_minutes: Amount = 30.0  # per model, evaluation included; 0: no limit
     warmup: Part = 0.1  # share of the steps; 0: train.optimizer.warmup_steps
     recipes: dict[str, dict[str, Any]] = field(  # architecture -> keys of train.optimizer
         default_factory=lambda: {

@@ -36,7 +36,8 @@ class Plan:
     steps: int  # last step of the journal
     unit: str  # name of its tokens
     cluster: ClusterConfig
-    told: str = ""  # what is trained, said with its time when the rate is known
+    told: str = ""  # what is trained, with room for its `{steps}`: said with its time when the rate is known
+    timed: bool = False  # the journal will name an earlier last step
 
 
 def compared(test: "Significance", **more: Any) -> Comparison:

@@ -72,6 +72,9 @@ def _train(config: Config, run: Run, say: Callable[[str], object]) -> Path | Non
         with run.closed_record():
             if training:
                 run_ranks(task, config, run, task.training.plan(config), values, received)
+                if is_first() and config.train.max_minutes:
+                    settle_schedule(config)  # the number of steps is known by now
+                    tag_plans(config, run)
             return release(config, run, task, say) if is_first() else None
 
 
@@ -108,14 +111,13 @@ def run_ranks(
         record_start(config, run, values)
         return
     config = replace(config, cluster=plan.cluster)
-    display = (
-        progress.show_progress(run.folder, plan.steps, plan.unit, plan.told) if is_first() else contextlib.nullcontext()
-    )
+    shown = (run.folder, plan.steps, plan.unit, plan.told, plan.timed)
+    display = progress.show_progress(*shown) if is_first() else contextlib.nullcontext()
     with connect(config.cluster) as cluster:  # a cluster that refuses leaves no run behind
         config = replace(config, cluster=cluster)
         record_start(config, run, values)
         publishing.publish(run.folder)
-        train_rank = partial(train_here, task.training.train_rank)
+        train_rank = partial(train_here, task.training.train_rank, run.began)
         with display, received.awaited():
             if cluster.backend == "local":
                 train_rank(config, from_environment(cluster.device))
@@ -133,8 +135,8 @@ def open_ends(config: Config) -> "BridgeEnds":
     return ends_of(config)
 
 
-def train_here(train_rank: Callable[[Config, Ranks, Run], object], config: Config, ranks: Ranks) -> bool:
-    """Runs `train_rank` on a machine that has the run's newest files.
+def train_here(train_rank: Callable[[Config, Ranks, Run], object], began: float, config: Config, ranks: Ranks) -> bool:
+    """Runs `train_rank` on a machine that has the run's newest files, for a command that `began` then.
 
     Returns, on the first rank, True if the workers have ended so that a group of another size may continue.
     """
@@ -144,7 +146,7 @@ def train_here(train_rank: Callable[[Config, Ranks, Run], object], config: Confi
         if remote_of(config.run_dir) is not None and is_database(config.tracking.uri):
             # the database is a file of the command's machine: records made here are sent there with the run's files
             config = replace(config, tracking=replace(config.tracking, offline=True))
-    run = Run.of(config)
+    run = replace(Run.of(config), began=began)
     publishing.pull(run.folder)
     train_rank(config, ranks, run)
     return ranks.first and is_paused(run.folder)
@@ -154,6 +156,13 @@ def record_start(config: Config, run: Run, values: Mapping[str, Any]) -> None:
     """Records the run's inputs; the record stays open for the next process."""
     with run.shared_record() as tracked:
         log_training(tracked, values, compose.fingerprint(values), config.shard_dir)
-        plans = describe_plans(config)
-        if plans:
+    if not config.train.max_minutes:
+        tag_plans(config, run)
+
+
+def tag_plans(config: Config, run: Run) -> None:
+    """Tags the record with the run's plans, if its schedule has an end."""
+    plans = describe_plans(config)
+    if plans:
+        with run.shared_record() as tracked:
             tracked.tags({"schedule": plans})

@@ -43,6 +43,7 @@ from dragoman.pipelines.training.final_weights import (
     weights_hashes,
 )
 from dragoman.pipelines.training.loop import Progress, Trainer, limits
+from dragoman.pipelines.training.time_limit import TimeLimit, kept_limit
 from dragoman.pipelines.training.verification import replay_lanes
 
 logger = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ class Learning(ABC):
     kind: ClassVar[str]  # of its bundles
     called: ClassVar[str]  # what it is in a message
     unit: ClassVar[str] = "tokens"  # of the journal
+    passes: ClassVar[float] = 3.0  # the time of a release, in passes over the validation set
 
     def __init__(self, config: Config) -> None:
         """Raises UserError: no shards."""
@@ -120,7 +122,7 @@ class Learning(ABC):
         return ()
 
     def plan(self) -> str:
-        """Returns what is trained, said with its time when the rate is known."""
+        """Returns what is trained, with room for its `{steps}`: said with its time when the rate is known."""
         return ""
 
 
@@ -161,7 +163,8 @@ class NetworkTraining(Training):
         if newest is None:
             return True
         state = checkpoints.state(newest)
-        step, max_steps = state["step"], config.train.max_steps
+        step = state["step"]
+        max_steps = min(config.train.max_steps, kept_limit(state, config.train).steps or config.train.max_steps)
         over = step >= max_steps or (state["stopped"] and state["limits"] == limits(config.train))
         if step == max_steps:
             keep_last(config.run_dir, step)
@@ -173,12 +176,14 @@ class NetworkTraining(Training):
         """Keeps what the network begins with, once, before the ranks start."""
         learning = self.learning(config)
         warm_start.keep(config, learning.tokenizers)
-        return Plan(config.train.max_steps, self.learning.unit, config.cluster, learning.plan())
+        train = config.train
+        return Plan(train.max_steps, self.learning.unit, config.cluster, learning.plan(), bool(train.max_minutes))
 
     def train_rank(self, config: Config, ranks: Ranks, run: Run) -> Progress:
         """Trains on this rank until the run is over, from the run's newest checkpoint."""
         learning = self.learning(config)
         network, loader = learning.network, learning.loader(ranks.rank, ranks.world)
+        minutes = config.train.max_minutes
         with contextlib.closing(loader), rank_record(run, ranks) as tracked:
             if tracked:
                 tracked.tags(ancestry(warm_start.facts(config)))
@@ -195,6 +200,7 @@ class NetworkTraining(Training):
                 config.seed,
                 held_out=learning.held_out(ranks),
                 bleu=learning.bleu(ranks),
+                time_limit=TimeLimit(minutes, run.began, self.learning.passes) if minutes else None,
             )
             return trainer.run(tracked.metrics if tracked else lambda step, values: None)
 

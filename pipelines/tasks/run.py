@@ -1,8 +1,9 @@
 """A run while it is trained: its folder and its record in MLflow."""
 
 import contextlib
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dragoman.model.errors import ServiceError, UserError, interrupt_in
@@ -22,6 +23,7 @@ class Run:
     folder: Path
     name: str
     tracking: TrackingConfig
+    began: float = field(default_factory=time.time)  # the command
 
     @classmethod
     def of(cls, config: Config) -> "Run":

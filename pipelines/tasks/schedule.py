@@ -2,7 +2,7 @@
 
 A cosine or a line depends on its last step. If that were always the start's `train.max_steps`, the rate of a resumed
 run with another value would jump silently. Every plan is stored in RUN/run.json, in order: `{"from_step", "max_steps",
-"schedule_steps"}`.
+"schedule_steps"[, "last_step"]}`; the last is the step at which `train.max_minutes` ends the run.
 """
 
 import logging
@@ -15,6 +15,7 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.settings import TrainConfig
 from dragoman.pipelines.tasks.workers import is_first
 from dragoman.pipelines.training.optimizer import WITH_AN_END, learning_rate
+from dragoman.pipelines.training.time_limit import Limit, kept_limit
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,13 @@ def settle_schedule(config: Config) -> Config:
         return config
     begun = checkpoints.newest_step(config.run_dir)
     plans = read_plans(config.run_dir) if begun else []
+    limit = kept_limit(checkpoints.state(checkpoints.last(config.run_dir)), train) if begun else Limit()
+    if plans and limit.steps:  # the training itself follows its limit
+        plan = plans[-1] | {"last_step": limit.steps}
+        plan |= {key: value for key, value in limit.settings.items() if key == "schedule_steps"}
+        if is_first():
+            write_record(config.run_dir, {**record, PLANS: [*plans[:-1], plan]})
+        return config
     kept = plans[-1]["schedule_steps"] if plans else train.max_steps
     settled = replace(train, schedule_steps=train.schedule_steps or kept)
     plan = {"from_step": begun, "max_steps": train.max_steps, "schedule_steps": settled.schedule_steps}
@@ -48,7 +56,7 @@ def describe_plans(config: Config) -> str:
     schedule = config.train.optimizer.schedule
     return "; ".join(
         f"from step {plan['from_step']:,}: {schedule} to step {plan['schedule_steps']:,}, "
-        f"trained to step {plan['max_steps']:,}"
+        f"trained to step {plan.get('last_step', plan['max_steps']):,}"
         for plan in read_plans(config.run_dir)
         if schedule in WITH_AN_END
     )

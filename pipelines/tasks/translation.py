@@ -31,7 +31,7 @@ RELEASE = "dragoman.pipelines.tasks.translation_release"  # what only the end of
 class Pairs(Learning):
     """Pairs of sentences, or noised texts of each side."""
 
-    kind, unit = "translation", "target tokens"
+    kind, unit, passes = "translation", "target tokens", 22.0
 
     @cached_property
     def network(self) -> TranslationNetwork:
@@ -105,7 +105,7 @@ class Pairs(Learning):
 
     def plan(self) -> str:
         tokens, records = self.settings.lanes * self.settings.batch_tokens, self.manifest.split("train").records
-        return f"{records:,} pairs: {self.config.train.max_steps:,} steps of {tokens:,} tokens"
+        return f"{records:,} pairs: {{steps:,}} steps of {tokens:,} tokens"
 
 
 TRANSLATION = Task(

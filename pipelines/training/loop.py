@@ -6,6 +6,7 @@ One *step* is one update: a micro-batch from each of the run's lanes, this rank'
 
 import contextlib
 import math
+import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -31,6 +32,7 @@ from dragoman.pipelines.training.final_weights import kept_weights
 from dragoman.pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
 from dragoman.pipelines.training.publishing import Publisher, Speed, publisher
 from dragoman.pipelines.training.recurrent_state import export_state, reset_broken_state, restore_state
+from dragoman.pipelines.training.time_limit import Limit, TimeLimit, kept_limit, limited
 
 
 def validation_loss(
@@ -75,7 +77,8 @@ class Progress:
     best_metric: str = ""
     best_step: int = 0
     waited: int = 0  # evaluations since the best one
-    stopped: str = ""  # the reason, if the run ended before max_steps
+    stopped: str = ""  # the reason, if the run ended before its last step
+    limit: Limit = field(default_factory=Limit)  # what `train.max_minutes` makes of the settings
     loss_scale: LossScale = field(default_factory=LossScale)
 
 
@@ -107,9 +110,11 @@ class Trainer:
         seed: int,
         held_out: Callable[[], Iterable[Batch]],
         bleu: Callable[[], float] | None = None,
+        time_limit: TimeLimit | None = None,
     ) -> None:
         """`held_out` yields this rank's share of the validation batches; `bleu` is called on every rank together."""
         keep_few_products()  # unless a command has done so
+        self.begun_with, self.time_limit, self.one_pass = config, time_limit, 0.0
         self.config, self.run_dir, self.ranks, self.seed, self.lanes = config, run, ranks, seed, lanes
         self.network = network.to(ranks.device)
         self.objective = Objective(network, loss, config.loss)
@@ -132,12 +137,12 @@ class Trainer:
         return self.progress
 
     def _steps(self, publish: Publisher, journal: Journal | None, report: Report) -> None:
-        config, progress = self.config, self.progress
+        progress = self.progress
         model = self._distributed()
         speed, mean = Speed(), Mean()
         nonfinite = 0
-        while progress.step < config.max_steps and not progress.stopped and not publish.stops:
-            step = progress.step + 1
+        while progress.step < self.config.max_steps and not progress.stopped and not publish.stops:
+            config, step = self.config, progress.step + 1
             lr = learning_rate(config.optimizer, step, config.schedule_steps or config.max_steps)
             sums = self._gradients(model, self.loader.step(), step)
             sums[-2], sums[-1] = publish.beat()
@@ -161,11 +166,14 @@ class Trainer:
                 raise self._diverged(f"step {step - nonfinite + 1}: the first of {nonfinite} without a finite loss")
             if step % config.log_every == 0:
                 report(step, {**metrics, **mean.take(), "tokens_per_second": speed.rate(), "skipped": progress.skipped})
-            if config.max_minutes and seconds >= 60 * config.max_minutes:
-                progress.stopped = f"train.max_minutes={config.max_minutes:g} are over"
+            if self.time_limit and self.time_limit.is_due(step, seconds):
+                config = self._limit_steps(self.time_limit, step, seconds, journal)
+            if config.max_minutes and step < config.max_steps and seconds >= self._last_second:
+                slower = "; the steps became slower than planned" if progress.limit.steps else ""
+                progress.stopped = f"{config.max_minutes:g} min are over: step {step:,} of {config.max_steps:,}{slower}"
             if step % RETURN_EVERY == 0 and self.ranks.device.type == "cpu":
                 return_freed()
-            last = step == config.max_steps or bool(progress.stopped)
+            last = step >= config.max_steps or bool(progress.stopped)
             due = last or step % config.checkpoint_every == 0
             save = due or publish.is_due(config.checkpoint_minutes)
             if (save or step % config.evaluate_every == 0) and not self._finite_weights():
@@ -180,6 +188,28 @@ class Trainer:
                 due = due or bool(progress.stopped)
             if save or due:
                 self.save(publish, due)
+        if journal and progress.stopped:
+            journal.write({"step": progress.step, "note": progress.stopped})
+
+    @property
+    def _last_second(self) -> float:
+        """The seconds of training, over all starts, after which a run with a time limit ends where it is."""
+        return self.progress.limit.seconds or 60 * self.config.max_minutes
+
+    def _limit_steps(self, limit: TimeLimit, step: int, seconds: float, journal: Journal | None) -> TrainConfig:
+        """Decides or corrects the number of steps on the first rank, for all; returns the settings that follow."""
+        began, before = time.monotonic(), self.progress.limit
+        if not before.steps:
+            validation_loss(self.network, self._plain_loss, self.held_out(), self.config.precision, self.ranks)
+            self.one_pass = time.monotonic() - began
+        mine = limit.decide(self.begun_with, before, step, seconds, self.one_pass)
+        self.progress.limit = decided = self.ranks.from_first(mine)
+        self.config = limited(self.begun_with, decided)
+        if journal and decided.steps != (before.steps or self.begun_with.max_steps):
+            now = "now " if before.steps else ""
+            note = f"{self.config.max_minutes:g} min: {now}{decided.steps:,} of {self.begun_with.max_steps:,} steps"
+            journal.write({"step": step, "last_step": decided.steps, "note": note})
+        return self.config
 
     def _finite_weights(self) -> bool:
         """Returns True if all weights are finite: the same on every rank."""
@@ -274,6 +304,7 @@ class Trainer:
             state = {
                 **vars(progress),
                 "loss_scale": vars(progress.loss_scale),
+                "limit": vars(progress.limit),
                 "loader": merge_lanes(lanes),
                 "limits": limits(self.config),
             }
@@ -299,9 +330,12 @@ class Trainer:
         self.loader.load_state(state.pop("loader"))
         own = range(self.ranks.rank, self.lanes, self.ranks.world)
         restore_state(self.network, tensors.get("carried", {}), own, self.ranks.device)
+        state["limit"], state["loss_scale"] = kept_limit(state, self.config), LossScale(**state["loss_scale"])
         state.pop("limits")
         state["stopped"] = ""  # whoever restarts a stopped run has moved its limits
-        self.progress = Progress(**{**state, "loss_scale": LossScale(**state["loss_scale"])})
+        self.progress = Progress(**state)
+        if self.progress.limit.steps:
+            self.config, self.time_limit = limited(self.config, self.progress.limit), None
 
     def _optimizer_tensors(self) -> dict[str, Tensor]:
         states = self.optimizer.state

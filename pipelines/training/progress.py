@@ -22,23 +22,35 @@ SETTLED = 5  # steps after those before a rate is shown
 
 
 @contextmanager
-def show_progress(run: Path, max_steps: int, unit: str = "target tokens", plan: str = "") -> Iterator[None]:
+def show_progress(
+    run: Path, max_steps: int, unit: str = "target tokens", plan: str = "", timed: bool = False
+) -> Iterator[None]:
     """Follows RUN/steps.jsonl within the block and reports the chosen precision.
 
-    `unit`: the unit of the steps' `tokens`. `plan`: what is trained; said once, with its time, when the rate is known.
+    Args:
+        run: the run's folder.
+        max_steps: the last step, unless the journal names an earlier one.
+        unit: the unit of the steps' `tokens`.
+        plan: what is trained, with room for its `{steps}`; said once, with its time, when the rate is known.
+        timed: the last step is not known before the journal names it.
     """
-    follower = _Follower(run / STEPS, max_steps, unit, plan)
+    follower = _Follower(run / STEPS, max_steps, unit, plan, timed)
     with repeated(follower.read, LOOK_SECONDS, "progress"):
         yield
 
 
 class _Follower:
-    def __init__(self, path: Path, max_steps: int, unit: str, plan: str) -> None:
-        self.path, self.max_steps, self.unit, self._plan = path, max_steps, unit, plan
+    def __init__(self, path: Path, max_steps: int, unit: str, plan: str, timed: bool = False) -> None:
+        self.path, self.max_steps, self.unit, self._plan, self._timed = path, max_steps, unit, plan, timed
         self._decision: Path | None = path.with_name(PRECISION)  # None: it was reported
         self._terminal = sys.stderr.isatty() and logger.isEnabledFor(logging.INFO)  # a quiet caller has no live line
         self._reader = JournalReader(path, most=None)
-        self._said = max((line["step"] for line in self._reader.lines()), default=0)  # the last step of an evaluation
+        self._said = 0  # the last step of an evaluation
+        self._notes: set[str] = set()  # the lines said already
+        for line in self._reader.lines():
+            self._said = max(self._said, line["step"])
+            self._notes.add(line.get("note", ""))
+            self._heed(line)
         self._recent: list[dict[str, Any]] = []  # of this start, without its slow steps
         self._since: list[dict[str, Any]] = []  # the last line
         self._first = 0  # step of this start
@@ -58,7 +70,12 @@ class _Follower:
             self._reader = JournalReader(self.path, most=None)
             self._recent, self._since, self._first = [], [], 0
         for line in self._reader.lines():
-            if "valid_loss" not in line and "epoch_loss" not in line:
+            self._heed(line)
+            if "note" in line:
+                if line["note"] not in self._notes:
+                    self._say(line["note"])
+                self._notes.add(line["note"])
+            elif "valid_loss" not in line and "epoch_loss" not in line:
                 self._first = self._first or line["step"]
                 self._since.append(line)
                 slow = line["step"] < self._first + SLOW_STEPS
@@ -66,17 +83,23 @@ class _Follower:
             elif line["step"] > self._said:
                 self._said = line["step"]
                 self._say(_evaluation(line) if "valid_loss" in line else _epoch(line))
-        if self._plan and self._recent and (seconds := _seconds_a_step(self._recent)):
+        if self._plan and not self._timed and self._recent and (seconds := _seconds_a_step(self._recent)):
             left = self.max_steps - self._recent[-1]["step"]
-            self._say(f"{self._plan}, about {duration(left * seconds)}")
+            self._say(f"{self._plan.format(steps=self.max_steps)}, about {duration(left * seconds)}")
             self._plan = ""
         now = time.monotonic()
         step = self._recent[-1]["step"] if self._recent else self._last_step
         if step != self._last_step and (self._terminal or now - self._last_line >= LINE_SECONDS):
             self._last_line, self._last_step = now, step
             lines_shown = self._recent if self._terminal else self._since
-            self._say(_training(lines_shown, self._recent, self.max_steps, self.unit), live=self._terminal)
+            last = 0 if self._timed else self.max_steps
+            self._say(_training(lines_shown, self._recent, last, self.unit), live=self._terminal)
             self._since = []
+
+    def _heed(self, line: dict[str, Any]) -> None:
+        """Takes the last step from a line that names it."""
+        if "last_step" in line:
+            self.max_steps, self._timed = line["last_step"], False
 
     def _say(self, text: str, live: bool = False) -> None:
         if live:
@@ -89,15 +112,19 @@ class _Follower:
 
 
 def _training(lines: list[dict[str, Any]], recent: list[dict[str, Any]], max_steps: int, unit: str) -> str:
-    """Returns the mean loss per token of the steps `lines`, and the rate of the `recent` ones."""
+    """Returns the mean loss per token of the steps `lines`, and the rate of the `recent` ones.
+
+    `max_steps`: 0 while it is not known."""
     last = recent[-1]
-    parts = [f"step {last['step']:,}/{max_steps:,}"]
+    parts = [f"step {last['step']:,}" + (f"/{max_steps:,}" if max_steps else "")]
     finite = [line for line in lines if line["loss"] is not None]
     if tokens := sum(line["tokens"] for line in finite):
         parts.append(f"loss {sum(line['loss'] * line['tokens'] for line in finite) / tokens:.3f}")
     if a_step := _seconds_a_step(recent):
         tokens = sum(line["tokens"] for line in recent[1:]) / (last["step"] - recent[0]["step"])
-        parts += [f"{tokens / a_step:,.0f} {unit}/s", f"{duration((max_steps - last['step']) * a_step)} left"]
+        parts.append(f"{tokens / a_step:,.0f} {unit}/s")
+        if max_steps:
+            parts.append(f"{duration((max_steps - last['step']) * a_step)} left")
     return " | ".join(parts)
 
 

@@ -10,7 +10,7 @@ from dragoman.model.runs.lines import JournalReader
 from dragoman.model.untrusted import finite, read_object
 
 POINTS = 1000  # of a curve
-NOT_CURVES = {"step", "seconds", "tokens", "valid_items", "batch"}
+NOT_CURVES = {"step", "seconds", "tokens", "valid_items", "batch", "last_step"}
 NAME = re.compile(r"[A-Za-z]\w{0,39}", re.ASCII)  # of a curve
 MOST = 40  # curves
 Point = tuple[int, float]  # step, value

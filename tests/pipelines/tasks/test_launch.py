@@ -56,7 +56,7 @@ def test_a_worker_keeps_few_products_before_the_first_one(config: Config, unset:
     """A rank begins by measuring which precision pays."""
     ranks = Ranks(0, 1, torch.device("cpu"))
     found: list[object] = []
-    launch.train_here(lambda _, ranks, run: found.append(kept()), config, ranks)
+    launch.train_here(lambda _, ranks, run: found.append(kept()), 0.0, config, ranks)
     assert found == [PRODUCTS]
 
 

@@ -294,12 +294,6 @@ def test_early_stopping_counts_evaluations_without_a_better_one(shards: Path, tm
     assert newest is not None and newest.name == "step-00000008"  # the end is always kept
 
 
-def test_time_is_a_limit_over_all_starts(shards: Path, tmp_path: Path) -> None:
-    trainer = train(shards, tmp_path / "run", replace(CONFIG, max_steps=10_000, max_minutes=0.005))
-    assert trainer.progress.step < 10_000
-    assert "train.max_minutes" in trainer.progress.stopped
-
-
 def test_validation_loss_is_the_mean_over_tokens(shards: Path) -> None:
     torch.manual_seed(0)
     network = Transformer(TransformerConfig("transformer", "t", 16, 2, 16, 1, 1, dropout=0.3), 50, 50)

@@ -126,3 +126,19 @@ def test_a_line_has_the_mean_since_the_last_and_a_settled_rate(
         "step 4/1,000 | loss 2.500",
         "step 20/1,000 | loss 12.500 | 2,000 target tokens/s | 8 min 10 s left",
     ]
+
+
+def test_the_time_left_is_that_to_the_last_step_which_the_journal_names(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "steps.jsonl"
+    follower = progress._Follower(path, 1800, "target tokens", "10,000 pairs: {steps:,} steps", timed=True)
+    write_steps(tmp_path, 1, 10)
+    follower._read()
+    assert "step 10 | loss 2.500" in caplog.text and "left" not in caplog.text and "pairs" not in caplog.text
+    with path.open("a") as file:
+        file.write('{"step":10,"last_step":260,"note":"3 min: 260 of 1,800 steps","seconds":5.0}\n')
+    write_steps(tmp_path, 11, 20)
+    follower._read()
+    assert "3 min: 260 of 1,800 steps" in caplog.text and "10,000 pairs: 260 steps, about 2 min" in caplog.text
+    assert "step 20/260 | " in caplog.text and "2 min 00 s left" in caplog.text

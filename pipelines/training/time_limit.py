@@ -1,0 +1,117 @@
+"""`train.max_minutes`, the time of a whole command, as a number of steps.
+
+The number is known when the speed of a step is: from then on warm-up, decay, evaluations and checkpoints follow it.
+It is corrected a few times where the speed has changed. A run that is resumed keeps its number.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dragoman.pipelines.settings import TrainConfig
+
+DECIDE, CORRECT = 0.03, (0.25, 0.5, 0.75)  # parts of the time after which the number is decided, and corrected
+LATEST = 0.15  # part of the time after which `FEW` steps decide
+SLOW, FEW, ENOUGH = 3, 5, 8  # first steps, which prepare buffers; steps that decide
+ALIKE = 0.05  # a correction by a smaller part is none
+SPARE = 0.03  # part of the time that is not planned
+EVALUATING = 0.05  # part of the time for evaluations
+FIXED = 12.0  # seconds of imports before `began`, and of a release, that do not depend on the texts
+
+
+@dataclass
+class Limit:
+    """What a time limit makes of a run, stored in its checkpoints."""
+
+    steps: int = 0  # the last step; 0: not decided
+    seconds: float = 0.0  # of training, over all starts, after which the run ends where it is
+    settings: dict[str, int] = field(default_factory=dict)  # of `TrainConfig` and its optimizer, where it ends early
+
+
+def kept_limit(state: Mapping[str, Any], config: TrainConfig) -> Limit:
+    """Returns the limit in a checkpoint's state; an undecided one if `train.max_minutes` was another."""
+    same = state["limits"]["max_minutes"] == config.max_minutes
+    return Limit(**state.get("limit", {})) if same else Limit()
+
+
+def limited(config: TrainConfig, limit: Limit) -> TrainConfig:
+    """Returns the settings as the limit has them."""
+    warmup = limit.settings.get("warmup_steps", config.optimizer.warmup_steps)
+    rest = {key: value for key, value in limit.settings.items() if key != "warmup_steps"}
+    return replace(config, optimizer=replace(config.optimizer, warmup_steps=warmup), **rest)
+
+
+def in_proportion(config: TrainConfig, steps: int, fewest: int) -> dict[str, int]:
+    """Returns the settings of a run that ends at `steps`: everything is shorter in proportion.
+
+    `fewest`: the fewest steps between two evaluations.
+    """
+    share = steps / config.max_steps
+
+    def scaled(value: int) -> int:
+        return max(1, round(share * value)) if value else 0
+
+    checkpoint = scaled(config.checkpoint_every)
+    evaluate = max(scaled(config.evaluate_every), fewest)
+    if config.evaluate_every % config.checkpoint_every == 0:  # evaluated weights are kept
+        evaluate = checkpoint * max(1, round(evaluate / checkpoint))
+    return {
+        "max_steps": steps,
+        "schedule_steps": min(config.schedule_steps or steps, steps),
+        "warmup_steps": scaled(config.optimizer.warmup_steps),
+        "checkpoint_every": checkpoint,
+        "evaluate_every": evaluate,
+        "bleu_every": evaluate * (config.bleu_every // config.evaluate_every),
+    }
+
+
+@dataclass
+class TimeLimit:
+    """The clock of one command. Every rank asks `is_due` alike, and the first one decides for all."""
+
+    minutes: float
+    began: float  # the command, by `clock`
+    passes: float  # the work of evaluation and release, in passes over the validation set
+    clock: Callable[[], float] = time.time
+    _start: tuple[int, float] | None = None  # step and seconds of training at the first call
+    _since: tuple[int, float] | None = None  # from which a step's time is taken
+    _checks: list[float] = field(default_factory=lambda: [DECIDE, *CORRECT])
+
+    def is_due(self, step: int, seconds: float) -> bool:
+        """Returns True if the number of steps must be decided or corrected now, at `seconds` of training."""
+        self._start = self._start or (step - 1, seconds)
+        steps, passed = step - self._start[0], (seconds - self._start[1]) / (60 * self.minutes)
+        if self._since is None or steps <= SLOW:
+            self._since = (step, seconds)
+        if not self._checks or steps < FEW:
+            return False
+        return passed >= self._checks[0] and (steps >= ENOUGH or passed >= LATEST)
+
+    def decide(self, config: TrainConfig, limit: Limit, step: int, seconds: float, one_pass: float) -> Limit:
+        """Returns the limit by the speed of the steps since the last decision; the first rank's is everybody's.
+
+        `one_pass`: the seconds of a pass over the validation set.
+        """
+        assert self._since is not None, "is_due before decide"
+        first = self._checks[0] == DECIDE
+        self._checks = [check for check in self._checks[1:] if check > (seconds - self._start_seconds) / self._total]
+        a_step = (seconds - self._since[1]) / max(1, step - self._since[0])
+        self._since = None
+        left = self._total - (self.clock() - self.began) - FIXED - self.passes * one_pass
+        most = max(1, int(EVALUATING * self._total / max(one_pass, 1e-9)))  # evaluations
+        expected = min(most, config.max_steps // config.evaluate_every + 1) * one_pass if first else 0.0
+        steps = step + int(max(0.0, left - SPARE * self._total - expected) / max(a_step, 1e-9))
+        steps = max(step, min(steps, config.max_steps))
+        if limit.steps and abs(steps - limit.steps) <= ALIKE * limit.steps:
+            steps = max(step, limit.steps)
+        settings = in_proportion(config, steps, -(-steps // most)) if steps < config.max_steps else {}
+        return Limit(steps, seconds + max(0.0, left), settings)
+
+    @property
+    def _total(self) -> float:
+        return 60 * self.minutes
+
+    @property
+    def _start_seconds(self) -> float:
+        return self._start[1] if self._start else 0.0
